@@ -1,0 +1,127 @@
+"""Every exception that OSMeF raises on purpose, in one tree.
+
+    OsmefError                 exit 1   something failed that the user can be told about
+    ├── InputError             exit 2   a file or an argument is wrong; carries every Problem found
+    ├── ProviderError          exit 3   the cloud, its tools or its credentials
+    │   └── PlacementError     exit 3   the cloud put an endpoint where it was not asked to
+    ├── EndpointError          exit 1   one endpoint or what runs on it
+    │   ├── ReachError         exit 1   SSH: no route, refused, no login
+    │   │   └── HostKeyError   exit 1   the endpoint shows a key that the provider does not know
+    │   └── AgentError         exit 1   the agent reported an error, or is gone
+    ├── StorageError           exit 4   the run directory can't be written; the state so far is kept
+    └── Interrupted            exit 4   Ctrl-C or SIGTERM; the state so far is kept
+
+A message says what failed, where, and why; ``cure`` says what to do about it.
+A traceback is for bugs only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class OsmefError(Exception):
+    """Something failed that the user can be told about."""
+
+    exit_code = 1
+    kind = "error"
+
+    def __init__(self, message: str, *, where: str | None = None, cure: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.cure = cure
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.message}" if self.where else self.message
+        return f"{text}\n  cure: {self.cure}" if self.cure else text
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One thing that is wrong in an input file. Lines and columns count from 1."""
+
+    file: str
+    line: int
+    column: int
+    message: str
+    cure: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}: {self.message}\n  cure: {self.cure}"
+
+
+class InputError(OsmefError):
+    """A file or an argument is wrong. ``problems`` lists all that was found, in file order."""
+
+    exit_code = 2
+    kind = "input"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        where: str | None = None,
+        cure: str | None = None,
+        problems: Sequence[Problem] = (),
+    ) -> None:
+        super().__init__(message, where=where, cure=cure)
+        self.problems = tuple(problems)
+
+    @classmethod
+    def from_problems(cls, problems: Sequence[Problem]) -> InputError:
+        """Make one error of many problems, sorted as they stand in the file."""
+        ordered = sorted(set(problems))
+        return cls("\n".join(str(problem) for problem in ordered), problems=ordered)
+
+
+class ProviderError(OsmefError):
+    """The cloud, its tools or its credentials do not allow what the scenario needs."""
+
+    exit_code = 3
+    kind = "provider"
+
+
+class PlacementError(ProviderError):
+    """The achieved placement is not the requested one."""
+
+    kind = "placement"
+
+
+class EndpointError(OsmefError):
+    """One endpoint, or what runs on it, failed."""
+
+    kind = "endpoint"
+
+
+class ReachError(EndpointError):
+    """An endpoint can't be reached by SSH."""
+
+    kind = "reach"
+
+
+class HostKeyError(ReachError):
+    """An endpoint shows a host key that is not the one the provider knows."""
+
+    kind = "host-key"
+
+
+class AgentError(EndpointError):
+    """The agent on an endpoint reported an error, broke the protocol or is gone."""
+
+    kind = "agent"
+
+
+class StorageError(OsmefError):
+    """The run directory can't be read or written."""
+
+    exit_code = 4
+    kind = "storage"
+
+
+class Interrupted(OsmefError):  # noqa: N818 - it is not an error of the program
+    """The user or the system asked the run to stop."""
+
+    exit_code = 4
+    kind = "interrupted"

@@ -1,0 +1,128 @@
+"""Parse and print durations, rates and sizes: the one place that multiplies by 1000 or 1024.
+
+Durations are seconds, rates are bits per second, sizes are bytes. Decimal prefixes (k, M, G, T)
+are powers of 1000 and binary ones (Ki, Mi, Gi, Ti) powers of 1024 (IEC 80000-13). A lower-case
+``b`` or ``bit`` is a bit, an upper-case ``B`` a byte. A number without a unit is an error, since
+nobody could tell what it means; only zero needs none.
+
+The text of a ValueError is "what is wrong; what to do about it".
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+_NUMBER = re.compile(r"\s*(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>[A-Za-zµ/]*)\s*")
+
+_SECONDS = {
+    "ns": 1e-9,
+    "us": 1e-6,
+    "µs": 1e-6,
+    "ms": 1e-3,
+    "s": 1.0,
+    "sec": 1.0,
+    "min": 60.0,
+    "m": 60.0,
+    "h": 3600.0,
+    "d": 86400.0,
+}
+_PREFIX = {
+    "": 1.0,
+    "k": 1e3,
+    "K": 1e3,
+    "M": 1e6,
+    "G": 1e9,
+    "T": 1e12,
+    "Ki": 1024.0,
+    "Mi": 1024.0**2,
+    "Gi": 1024.0**3,
+    "Ti": 1024.0**4,
+}
+_RATES = {f"{p}{u}": f for p, f in _PREFIX.items() for u in ("bit/s", "bps", "bit", "b/s")} | {
+    f"{p}B/s": 8 * f for p, f in _PREFIX.items()
+}
+_SIZES = {f"{p}B": f for p, f in _PREFIX.items()}
+
+DURATION_UNITS = tuple(_SECONDS)
+RATE_UNITS = tuple(_RATES)
+
+
+def _parse(text: str, units: dict[str, float], what: str, example: str) -> float:
+    cure = f"write it as {example}"
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        shown = repr(text) if len(text) <= 60 else f"{text[:56]!r}…"
+        raise ValueError(f"{shown} is not a {what}; {cure}")
+    number, unit = float(match["number"]), match["unit"]
+    if not unit and number == 0:
+        return 0.0
+    if unit not in units:
+        given = f"the unit {unit!r} is not one of a {what}" if unit else f"{text!r} has no unit"
+        raise ValueError(f"{given}; {cure}")
+    value = number * units[unit]
+    if not math.isfinite(value):
+        raise ValueError(f"this {what} is too large; {cure}")
+    return value
+
+
+def parse_duration(text: str) -> float:
+    """Return seconds for ``360s``, ``500ms``, ``2min``, ``1.5h``. Raises ValueError."""
+    return _parse(text, _SECONDS, "duration", "'10s', '500ms' or '6min'")
+
+
+def parse_rate(text: str) -> float:
+    """Return bits per second for ``1Gbit/s``, ``100 Mbps``, ``125MB/s``. Raises ValueError."""
+    return _parse(text, _RATES, "rate", "'1Gbit/s', '100Mbit/s' or '125MB/s'")
+
+
+def parse_size(text: str) -> int:
+    """Return bytes for ``128KiB``, ``1.5MB``. Raises ValueError."""
+    return round(_parse(text, _SIZES, "size", "'128KiB' or '1MB'"))
+
+
+def _scale(value: float) -> tuple[float, str]:
+    """Return the largest decimal prefix that leaves three digits at most, and its factor."""
+    divisor = 1.0
+    for prefix in ("", "k", "M", "G"):
+        if abs(value) / divisor < 999.5:
+            return divisor, prefix
+        divisor *= 1000
+    return divisor, "T"
+
+
+def _scaled(value: float, unit: str) -> str:
+    divisor, prefix = _scale(value)
+    return f"{value / divisor:.3g} {prefix}{unit}"
+
+
+def format_rate(bits_per_second: float) -> str:
+    """Return a rate for people, three digits: ``9.41 Gbit/s``."""
+    return _scaled(bits_per_second, "bit/s")
+
+
+def format_size(count: float) -> str:
+    """Return a size for people, three digits, decimal: ``1.31 MB``."""
+    return _scaled(count, "B")
+
+
+def format_duration(seconds: float) -> str:
+    """Return a duration for people: ``350 ms``, ``12 s``, ``4 min 05 s``, ``2 h 03 min``."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02d} min"
+
+
+def rate_unit(bits_per_second: float) -> tuple[float, str]:
+    """Return the unit of a table or axis that reaches to a rate: what to divide by, its name."""
+    divisor, prefix = _scale(bits_per_second)
+    return divisor, f"{prefix}bit/s"
