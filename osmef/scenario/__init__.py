@@ -1,0 +1,1 @@
+"""WHAT to measure: the scenario file."""

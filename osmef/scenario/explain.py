@@ -1,0 +1,215 @@
+"""What is wrong with the values of a scenario, in the words of the people who wrote it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from osmef.errors import Problem
+from osmef.scenario.fields import Quantity
+from osmef.scenario.model import Scenario
+from osmef.scenario.names import all_paths, did_you_mean, field_at, models_at
+from osmef.scenario.node import Node, Path, kind_of, quoted
+from osmef.scenario.yaml_text import write_inline
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A value that the sweep gives to a cell: its name, where it goes, and where it is written."""
+
+    name: str
+    paths: tuple[Path, ...]
+    value: Node
+
+    @property
+    def text(self) -> str:
+        """The value as a reader would write it on one line."""
+        plain = self.value.plain()
+        return plain if isinstance(plain, str) else write_scalar(plain)
+
+
+def write_scalar(plain: object) -> str:
+    """Write a value on one line: a mapping as YAML, anything else as JSON."""
+    return write_inline(plain) if isinstance(plain, dict | list) else json.dumps(plain)
+
+
+def examine(tree: Node) -> tuple[Scenario | None, list[ErrorDetails]]:
+    """Make a scenario of what stands in a file, or list what is wrong with it.
+
+    Values come as JSON would hand them over, so that no text silently becomes a number.
+    """
+    try:
+        return Scenario.model_validate_json(json.dumps(tree.plain()), strict=True), []
+    except ValidationError as error:
+        return None, _without_followers(error.errors(include_url=False))
+
+
+def is_conflict(error: ErrorDetails) -> bool:
+    """Tell an error between several keys from one of a single value."""
+    return error["type"] == "conflict"
+
+
+def explain(error: ErrorDetails, tree: Node) -> Problem:
+    """Say what is wrong with one value, at its place."""
+    path = _path(error)
+    return _EXPLAIN.get(error["type"], _wrong_kind)(error, path, tree.nearest(path), tree)
+
+
+def explain_conflict(error: ErrorDetails, tree: Node, swept: Sequence[Assignment]) -> Problem:
+    """Say which values do not go together, at the one that the sweep sets last, if it sets any."""
+    message, cure = str(error["ctx"]["message"]), str(error["ctx"]["cure"])
+    loc = _path(error)
+    keys = [(*loc, *str(key).split(".")) for key in error["ctx"]["keys"]]
+    written = [key for key in keys if tree.get(key) is not None]
+    concerned = [(a, key) for a in swept for key in written if _touches(a, key)]
+    if not concerned:
+        if not written:
+            return tree.nearest(loc).problem(message, cure)
+        return _key(tree, written[0]).problem(message, cure)
+    last, key = concerned[-1]
+    others = {a.name: a.text for a, _ in concerned if a is not last}
+    if others:
+        told = ", ".join(f"{name}: {text}" for name, text in others.items())
+        message = f"{message} (here together with {told})"
+        cure = f"{cure}; or leave the combination out with sweep.exclude"
+    inside = any(key[: len(path)] == path for path in last.paths)
+    place = tree.nearest(key) if inside else last.value
+    return place.problem(message, cure)
+
+
+def _touches(assignment: Assignment, key: Path) -> bool:
+    return any(key[: len(path)] == path or path[: len(key)] == key for path in assignment.paths)
+
+
+def _without_followers(errors: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Drop what only follows from settings read as those of another kind."""
+    unknown = {e["loc"][:-1] for e in errors if _is_kind(e)}
+    return [e for e in errors if _is_kind(e) or e["loc"][:1] not in unknown]
+
+
+def _is_kind(error: ErrorDetails) -> bool:
+    return error["loc"] in {("provider", "kind"), ("workload", "kind")}
+
+
+def _path(error: ErrorDetails) -> Path:
+    return tuple(str(part) for part in error["loc"] if part != "[key]")
+
+
+def _label(path: Path) -> str:
+    return ".".join(path) or "the scenario"
+
+
+def _key(tree: Node, path: Path) -> Node:
+    """Return the key at the end of a path, or what stands nearest to it."""
+    around = tree.nearest(path[:-1])
+    entry = around.entries.get(path[-1])
+    return entry.key if entry else around
+
+
+def _unknown_key(_error: ErrorDetails, path: Path, _node: Node, tree: Node) -> Problem:
+    key = path[-1]
+    known = [name for model in models_at(path[:-1]) for name in model.model_fields]
+    if len(path) == 1:
+        known.append("sweep")
+    elsewhere = [".".join(p) for p in all_paths(tuple(Scenario.model_fields)) if p[-1] == key]
+    where = f" in {_label(path[:-1])}" if len(path) > 1 else ""
+    cure = did_you_mean(key, known, known)
+    if elsewhere:
+        cure = f"did you mean {' or '.join(elsewhere)}? {cure}"
+    return _key(tree, path).problem(f"unknown key {quoted(key)}{where}", cure)
+
+
+def _missing(_error: ErrorDetails, path: Path, node: Node, _tree: Node) -> Problem:
+    field = field_at(path)
+    about = f" ({field.description})" if field and field.description else ""
+    return node.problem(f"the key {path[-1]!r} is missing", f"add a line {path[-1]}: …{about}")
+
+
+def _unknown_word(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> Problem:
+    choices = re.findall(r"'([^']*)'", str(error["ctx"]["expected"]))
+    plain = node.plain()
+    given = quoted(plain) if isinstance(plain, str) else kind_of(plain)
+    what = (
+        f"there is no {path[0]} {given}" if _is_kind(error) else f"{_label(path)} can't be {given}"
+    )
+    return node.problem(what, did_you_mean(str(plain), choices, choices))
+
+
+def _quantity(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> Problem:
+    message, _, cure = str(error["ctx"]["error"]).partition("; ")
+    plain = node.plain()
+    if not isinstance(plain, str):
+        message = message.replace("''", kind_of(plain), 1)
+    return node.problem(f"{_label(path)}: {message}", cure)
+
+
+def _out_of_range(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> Problem:
+    key, words = _LIMITS[error["type"]]
+    field = field_at(path)
+    marks = [m for m in field.metadata if isinstance(m, Quantity)] if field else []
+    limit = error["ctx"][key]
+    shown = marks[0].show(limit) if marks else str(limit)
+    given = quoted(str(node.plain())) if marks else str(node.plain())[:60]
+    return node.problem(
+        f"{_label(path)} is {given}, but must be {words} {shown}", f"write {words} {shown}"
+    )
+
+
+def _wrong_text(error: ErrorDetails, path: Path, node: Node, tree: Node) -> Problem:
+    message, cure = _TEXTS[error["type"]]
+    is_key = error["loc"][-1] == "[key]"
+    place = _key(tree, path) if is_key else node
+    given = path[-1] if is_key else node.plain()
+    label = f"the name {quoted(given)}" if is_key else _label(path)
+    return place.problem(f"{label} {message.format(**error.get('ctx', {}))}", cure)
+
+
+def _wrong_kind(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> Problem:
+    wanted, cure = _KINDS.get(error["type"], ("something else", "see the scenario reference"))
+    plain = node.plain()
+    if error["type"] == "bool_type" and str(plain).lower() in _YES_NO:
+        cure = f"write {_YES_NO[str(plain).lower()]}"
+    if error["type"] == "int_type" and re.fullmatch("[0-9]{1,18}", str(plain)):
+        cure = f"write {plain} without quotes"
+    if error["type"] == "string_type" and plain is not None and not isinstance(plain, dict | list):
+        cure = f"put it in quotes: '{str(plain)[:60]}'"
+    return node.problem(f"{_label(path)} must be {wanted}, but it is {kind_of(plain)}", cure)
+
+
+_YES_NO = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
+_TEXTS = {
+    "string_pattern_mismatch": (
+        "may hold only lower-case letters, digits and dashes, and no dash at its ends",
+        "write it like my-test-1",
+    ),
+    "string_too_long": ("is longer than {max_length} characters", "shorten it"),
+    "string_too_short": ("is an empty text", "write something, or leave the key out"),
+    "too_short": ("is empty", "write something into it, or leave the key out"),
+}
+_MAPPING = ("a mapping", "write lines of key: value, or {key: value}")
+_KINDS = {
+    "int_type": ("a whole number", "write a number without quotes and without a point"),
+    "bool_type": ("true or false", "write true or false, without quotes"),
+    "string_type": ("a text", "write a text"),
+    "model_type": _MAPPING,
+    "dict_type": _MAPPING,
+}
+_LIMITS = {
+    "greater_than_equal": ("ge", "at least"),
+    "less_than_equal": ("le", "at most"),
+    "less_than": ("lt", "less than"),
+}
+_EXPLAIN: dict[str, Callable[[ErrorDetails, Path, Node, Node], Problem]] = {
+    "extra_forbidden": _unknown_key,
+    "missing": _missing,
+    "enum": _unknown_word,
+    "literal_error": _unknown_word,
+    "value_error": _quantity,
+    **dict.fromkeys(_LIMITS, _out_of_range),
+    **dict.fromkeys(_TEXTS, _wrong_text),
+}

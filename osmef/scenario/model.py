@@ -1,0 +1,171 @@
+"""The scenario: what to measure, as one typed value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, field_validator, model_validator
+
+from osmef.scenario.base import Model, conflict
+from osmef.scenario.fields import (
+    Duration,
+    EndpointKind,
+    Layer,
+    Name,
+    OnMismatch,
+    Order,
+    Placement,
+    Tenancy,
+)
+from osmef.scenario.provider import LocalSettings, ProviderSettings
+from osmef.scenario.workload import BtcSettings, WorkloadSettings
+
+
+class EndpointSettings(Model):
+    """One end of a measurement."""
+
+    kind: EndpointKind = Field(default=EndpointKind.VM, description="a VM or a physical host")
+    flavor: str | None = Field(
+        default=None, min_length=1, description="the provider's name of the VM's size"
+    )
+
+    @model_validator(mode="after")
+    def _only_vms_have_flavors(self) -> EndpointSettings:
+        if self.kind is EndpointKind.HOST and self.flavor is not None:
+            raise conflict(
+                "a physical host has no flavor", "remove it, or use kind: vm", "flavor", "kind"
+            )
+        return self
+
+
+class Endpoints(Model):
+    """Who sends to whom: a sender and a receiver, or one endpoint that talks to itself."""
+
+    sender: EndpointSettings | None = None
+    receiver: EndpointSettings | None = None
+    loopback: EndpointSettings | None = Field(
+        default=None, description="one endpoint that is both ends, over its loopback interface"
+    )
+
+    @model_validator(mode="after")
+    def _pair_or_loopback(self) -> Endpoints:
+        pair = (self.sender, self.receiver)
+        if self.loopback is not None and pair != (None, None):
+            raise conflict(
+                "loopback is both ends at once, and stands alone",
+                "remove sender and receiver, or loopback",
+                *("loopback", "sender", "receiver"),
+            )
+        if self.loopback is None and None in pair:
+            raise conflict(
+                "a measurement needs a sender and a receiver, or loopback alone",
+                "write both, for example sender: {} and receiver: {}",
+                *("sender", "receiver"),
+            )
+        return self
+
+
+class Scenario(Model):
+    """What to measure, where, and how often. Without ``sweep`` it is one cell."""
+
+    name: Name = Field(description="lower-case letters, digits and dashes")
+    description: str = Field(default="", description="one line for the reader of the results")
+    provider: ProviderSettings = Field(
+        default_factory=LocalSettings, description="the cloud: its name, or its settings"
+    )
+    endpoints: Endpoints = Field(
+        default_factory=lambda: Endpoints(sender=EndpointSettings(), receiver=EndpointSettings()),
+        description="who sends to whom",
+    )
+    placement: Placement = Field(
+        default=Placement.DIFFERENT_HOST, description="whether both ends share a host"
+    )
+    tenancy: Tenancy = Field(
+        default=Tenancy.SAME_TENANT, description="whether both ends share a tenant"
+    )
+    layer: Layer = Field(
+        default=Layer.BARE,
+        description="between two physical hosts: their own network or an overlay",
+    )
+    workload: WorkloadSettings = Field(
+        default_factory=BtcSettings, description="what is run: its name, or its settings"
+    )
+    repeat: int = Field(
+        default=6,
+        ge=1,
+        le=100_000,
+        description="trials of each cell; a 95 % interval of the median needs 6",
+    )
+    order: Order = Field(
+        default=Order.RANDOM,
+        description="random: every repetition runs all cells in an order drawn anew;"
+        " sequential: all repetitions of a cell, then the next cell",
+    )
+    seed: int | None = Field(
+        default=None,
+        ge=0,
+        lt=2**63,
+        description="of the random order; drawn and recorded if absent",
+    )
+    pause: Duration = Field(default=0.0, ge=0, le=86400, description="rest before each trial")
+    parallel: int = Field(
+        default=1,
+        ge=1,
+        le=1000,
+        description="how many trials may run at once; those that share a host never do",
+    )
+    on_mismatch: OnMismatch = Field(
+        default=OnMismatch.FAIL,
+        description="what to do when the achieved placement is not the requested one",
+    )
+    tags: dict[str, str] = Field(default_factory=dict, description="free text for your own use")
+
+    @field_validator("provider", "workload", mode="before")
+    @classmethod
+    def _kind_alone(cls, value: Any) -> Any:  # pydantic hands over whatever the file holds
+        return {"kind": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _one_endpoint_is_one_tenants(self) -> Scenario:
+        if self.tenancy is Tenancy.SAME_TENANT:
+            return self
+        if EndpointKind.HOST in {end.kind for end in self.ends}:
+            raise conflict(
+                "a physical host belongs to no tenant",
+                "use tenancy: same-tenant, or VMs",
+                *("tenancy", "endpoints.sender.kind", "endpoints.receiver.kind"),
+            )
+        if self.endpoints.loopback is not None:
+            raise conflict(
+                "a loopback endpoint belongs to one tenant",
+                "use tenancy: same-tenant, or a sender and a receiver",
+                *("tenancy", "endpoints.loopback"),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _pairs_of_hosts(self) -> Scenario:
+        kinds = {end.kind for end in self.ends}
+        pair = kinds == {EndpointKind.HOST} and self.endpoints.loopback is None
+        if self.layer is Layer.OVERLAY and not pair:
+            raise conflict(
+                "layer: overlay is for a pair of physical hosts",
+                "use layer: bare, or kind: host for both ends",
+                *("layer", "endpoints.sender.kind", "endpoints.receiver.kind"),
+            )
+        if self.placement is Placement.SAME_HOST and pair:
+            raise conflict(
+                "two physical hosts are never on one host",
+                "use placement: different-host, or endpoints: {loopback: {kind: host}}",
+                *("placement", "endpoints.sender.kind", "endpoints.receiver.kind"),
+            )
+        return self
+
+    @property
+    def ends(self) -> tuple[EndpointSettings, EndpointSettings]:
+        """Settings of the sending and the receiving end; the same twice for loopback."""
+        if self.endpoints.loopback is not None:
+            return (self.endpoints.loopback, self.endpoints.loopback)
+        if self.endpoints.sender is None or self.endpoints.receiver is None:
+            raise AssertionError("the model's own check lets no such endpoints through")
+        return (self.endpoints.sender, self.endpoints.receiver)

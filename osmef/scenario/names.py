@@ -1,0 +1,133 @@
+"""The names by which a sweep and ``--set`` call the values of a scenario.
+
+A name is a key of the scenario, dotted where it is nested (``endpoints.sender.flavor``). A word
+without a dot that is no key of the scenario itself means every value so called: ``connections`` is
+``workload.connections``, and ``flavor`` the flavor of all endpoints that are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from functools import cache
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from osmef.scenario.model import Scenario
+from osmef.scenario.node import Entry, Node, Path
+
+SWEPT = ("endpoints", "placement", "tenancy", "layer", "workload")
+"""The keys of a scenario that may differ from cell to cell, with all that is under them."""
+
+_ONE_CLOUD = "one run measures one cloud: write a scenario file for each provider"
+_WHOLE_RUN = "it holds for the whole run: set it beside the sweep"
+
+
+class UnknownNameError(ValueError):
+    """No value of a scenario has this name. Its text says so; ``cure`` says which ones exist."""
+
+    def __init__(self, message: str, cure: str) -> None:
+        super().__init__(message)
+        self.cure = cure
+
+
+def models_at(path: Iterable[str]) -> list[type[BaseModel]]:
+    """List the models that may stand at a path; parts that are no keys of a model are skipped."""
+    current: list[type[BaseModel]] = [Scenario]
+    for part in path:
+        found = [m for m in current if part in m.model_fields]
+        if found:
+            current = [n for m in found for n in _models(m.model_fields[part].annotation)]
+    return current
+
+
+def field_at(path: Path) -> FieldInfo | None:
+    """Return the field that a path leads to; None for what no model describes."""
+    fields = (m.model_fields.get(path[-1]) for m in models_at(path[:-1]))
+    return next((field for field in fields if field is not None), None)
+
+
+@cache
+def all_paths(tops: tuple[str, ...]) -> tuple[Path, ...]:
+    """List the paths of all values under these keys of the scenario, from the top down."""
+    return tuple(p for p in _walk(Scenario, ()) if p[0] in tops)
+
+
+def resolve(name: str, tops: tuple[str, ...] = tuple(Scenario.model_fields)) -> tuple[Path, ...]:
+    """Return the paths under these keys that a name stands for. Raises UnknownNameError."""
+    path = tuple(name.split("."))
+    if path[0] in tops:
+        return (path,)
+    found = tuple(p for p in all_paths(tops) if p[-1] == name)
+    if not found:
+        shorts = [p[-1] for p in all_paths(tops)]
+        known = [".".join(p) for p in all_paths(tops)]
+        raise UnknownNameError(
+            f"{name!r} is no value of a scenario", did_you_mean(name, known + shorts, tops)
+        )
+    if len({p[0] for p in found}) > 1:
+        full = ", ".join(".".join(p) for p in found)
+        raise UnknownNameError(f"{name!r} can mean several values", f"write one of: {full}")
+    return found
+
+
+def resolve_swept(name: str) -> tuple[Path, ...]:
+    """Return the paths that the name of an axis stands for. Raises UnknownNameError."""
+    if name.split(".", maxsplit=1)[0] in set(Scenario.model_fields) - set(SWEPT):
+        cure = _ONE_CLOUD if name.startswith("provider") else _WHOLE_RUN
+        raise UnknownNameError(f"{name} can't be swept", cure)
+    swept = all_paths(SWEPT)
+    known = {".".join(p) for p in swept} | {p[-1] for p in swept}
+    if name in known:
+        return resolve(name, SWEPT)
+    raise UnknownNameError(
+        f"{name!r} is no value that can be swept",
+        did_you_mean(
+            name, sorted(known), (*SWEPT, "connections", "duration", "interval", "flavor")
+        ),
+    )
+
+
+def assign(tree: Node, paths: tuple[Path, ...], value: Node) -> Node:
+    """Return a copy of a scenario with a value at these paths.
+
+    Endpoints that are not written are a sender and a receiver. Of several paths only those
+    count whose place is there: no receiver gets a flavor where there is none.
+    """
+    deeper = [p for p in paths if p[0] == "endpoints" and len(p) > 1]
+    if deeper and tree.get(("endpoints",)) is None:
+        pair = [Entry(value, Node(value.source, value.index, {})) for _end in range(2)]
+        both = dict(zip(("sender", "receiver"), pair, strict=True))
+        tree = tree.put(("endpoints",), Node(value.source, value.index, both))
+    if len(paths) > 1:
+        paths = tuple(p for p in paths if (place := tree.get(p[:-1])) and place.content is not None)
+    for path in paths:
+        tree = tree.put(path, value)
+    return tree
+
+
+def did_you_mean(word: str, candidates: Iterable[str], known: Iterable[str]) -> str:
+    """Suggest the nearest candidate, and list what is known."""
+    near = get_close_matches(word.lower(), list(dict.fromkeys(candidates)), n=1)
+    listing = f"known are: {', '.join(known)}"
+    return f"did you mean {near[0]!r}? {listing}" if near else listing
+
+
+def _walk(model: type[BaseModel], path: Path) -> Iterator[Path]:
+    for name, field in model.model_fields.items():
+        yield (*path, name)
+        if not _is_dict(field.annotation):
+            for inner in _models(field.annotation):
+                yield from _walk(inner, (*path, name))
+
+
+def _is_dict(annotation: Any) -> bool:
+    return getattr(annotation, "__origin__", None) is dict
+
+
+def _models(annotation: Any) -> list[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [model for argument in get_args(annotation) for model in _models(argument)]

@@ -1,0 +1,196 @@
+"""What stands in a file, each value with its place: the ground that messages point at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from osmef.errors import InputError, Problem
+from osmef.scenario.study import Scalar
+
+Path = tuple[str, ...]
+"""Keys from the top of the file down to a value."""
+
+MAX_DEPTH = 30
+MAX_NODES = 50_000
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text and the name under which the user knows it."""
+
+    file: str
+    text: str
+
+    def problem(self, index: int, message: str, cure: str) -> Problem:
+        """Make a problem at a character of the text; the end means the end of the last line."""
+        index = min(index, len(self.text.rstrip()))
+        line = self.text.count("\n", 0, index) + 1
+        column = index - (self.text.rfind("\n", 0, index) + 1) + 1
+        return Problem(self.file, line, column, message, cure)
+
+    def error(self, index: int, message: str, cure: str) -> InputError:
+        """Make the error of a text that can't be read beyond this character."""
+        return InputError.from_problems([self.problem(index, message, cure)])
+
+
+class Entry(NamedTuple):
+    """A key of a mapping and its value."""
+
+    key: Node
+    value: Node
+
+
+Content = Scalar | tuple["Node", ...] | Mapping[str, Entry]
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    """A value of a file and the character at which it begins."""
+
+    source: Source
+    index: int
+    content: Content
+
+    def problem(self, message: str, cure: str) -> Problem:
+        """Make a problem that points at this value."""
+        return self.source.problem(self.index, message, cure)
+
+    @property
+    def entries(self) -> Mapping[str, Entry]:
+        """Keys and values of a mapping; nothing for any other value."""
+        return self.content if isinstance(self.content, Mapping) else {}
+
+    @property
+    def items(self) -> tuple[Node, ...]:
+        """Values of a list; nothing for any other value."""
+        return self.content if isinstance(self.content, tuple) else ()
+
+    def plain(self) -> object:
+        """Return the value as plain dicts, lists and scalars."""
+        if isinstance(self.content, Mapping):
+            return {key: entry.value.plain() for key, entry in self.content.items()}
+        if isinstance(self.content, tuple):
+            return [item.plain() for item in self.content]
+        return self.content
+
+    def get(self, path: Path) -> Node | None:
+        """Return the value at a path; None where the file does not say it."""
+        node: Node | None = self
+        for key in path:
+            entry = node.entries.get(key) if node else None
+            node = entry.value if entry else None
+        return node
+
+    def nearest(self, path: Path) -> Node:
+        """Return the value at a path; where keys of it are not in the file, the one around it."""
+        node = self
+        for key in path:
+            if key in node.entries:
+                node = node.entries[key].value
+        return node
+
+    def put(self, path: Path, value: Node) -> Node:
+        """Return a copy with the value at a path, making mappings on the way where none is.
+
+        A mapping can be written as its ``kind`` alone; such a text becomes a mapping again.
+        """
+        if not path:
+            return value
+        entries = dict(self.entries)
+        if isinstance(self.content, str):
+            entries["kind"] = Entry(self, self)
+        entry = entries.get(path[0])
+        key = entry.key if entry else Node(value.source, value.index, path[0])
+        inner = entry.value if entry else Node(value.source, value.index, {})
+        entries[path[0]] = Entry(key, inner.put(path[1:], value))
+        return Node(self.source, self.index, entries)
+
+    def without(self, key: str) -> Node:
+        """Return a copy of a mapping without a key."""
+        return Node(self.source, self.index, {k: e for k, e in self.entries.items() if k != key})
+
+
+class Builder:
+    """Makes the nodes of one text within bounds, and notes what is wrong on the way."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.problems: list[Problem] = []
+        self._count = 0
+
+    def note(self, index: int, message: str, cure: str) -> None:
+        """Note a problem that reading can go on after."""
+        self.problems.append(self.source.problem(index, message, cure))
+
+    def enter(self, index: int, depth: int) -> None:
+        """Count a value in; raises InputError where there are too many, or too deep ones."""
+        self._count += 1
+        if depth > MAX_DEPTH:
+            raise self.source.error(
+                index,
+                f"values are nested more than {MAX_DEPTH} levels deep, or a value contains itself",
+                "no scenario needs that; write the values out flat",
+            )
+        if self._count > MAX_NODES:
+            raise self.source.error(
+                index,
+                f"the file holds more than {MAX_NODES} values",
+                "split the scenario; check its aliases (*name), which repeat what they name",
+            )
+
+    def scalar(self, index: int, read: Callable[[], Scalar]) -> Node:
+        """Make a single value of what ``read`` returns; notes it where that is not possible."""
+        try:
+            value = read()
+            if isinstance(value, str):
+                value.encode()
+            elif isinstance(value, float) and value in {float("inf"), float("-inf")}:
+                raise OverflowError
+        except UnicodeEncodeError:
+            self.note(index, "the text holds half a character", "remove the \\ud8… escape")
+            value = None
+        except (ValueError, OverflowError):
+            self.note(
+                index,
+                "this value can't be read as what it claims to be",
+                "write a plain, shorter value",
+            )
+            value = None
+        return Node(self.source, index, value)
+
+    def mapping(self, index: int, entries: list[tuple[Node, Node]]) -> Node:
+        """Make a mapping; of a key given twice the first one stays."""
+        result: dict[str, Entry] = {}
+        for key, value in entries:
+            name = str(key.content)
+            if name in result:
+                first = result[name].key.problem("", "").line
+                self.note(
+                    key.index,
+                    f"the key {quoted(name)} stands here again; it is in line {first} already",
+                    "keep one of them",
+                )
+                continue
+            result[name] = Entry(key, value)
+        return Node(self.source, index, result)
+
+
+def quoted(value: object) -> str:
+    """Write a value for a message: short, and on one line."""
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else f"{text[:56]}…"
+
+
+def kind_of(value: object) -> str:
+    """Name the kind of a value in the words of a user."""
+    if value is None:
+        return "empty"
+    if isinstance(value, bool):
+        return f"{str(value).lower()}, a truth value"
+    if isinstance(value, str):
+        return f"{quoted(value)}, a text"
+    if isinstance(value, int | float):
+        return f"{quoted(value)}, a number"
+    return "a mapping" if isinstance(value, Mapping) else "a list"

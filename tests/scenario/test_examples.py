@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from osmef.scenario.fields import EndpointKind, Layer, Placement, Tenancy
+from osmef.scenario.load import load
+from osmef.scenario.location import Location, distance
+from osmef.scenario.model import Scenario
+
+ROOT = Path(__file__).parents[2] / "scenarios"
+EXAMPLES = sorted(ROOT.rglob("*.*"))
+PAPER = sorted((ROOT / "osmef-paper").iterdir())
+
+
+def requested_distance(scenario: Scenario) -> int | None:
+    same_host = scenario.placement is Placement.SAME_HOST
+    same_tenant = scenario.tenancy is Tenancy.SAME_TENANT
+    return distance(
+        Location(host="1", tenant="1"),
+        Location(host="1" if same_host else "2", tenant="1" if same_tenant else "2"),
+    )
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_examples_load_and_are_named_like_their_file(path: Path) -> None:
+    study = load(path)
+    assert study.scenario.name == path.stem
+    assert study.scenario.description
+    assert study.scenario.provider.kind == "local"
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_examples_can_be_shortened(path: Path) -> None:
+    short = load(path, {"workload.duration": "1s", "repeat": "1", "connections": "2"})
+    assert short.scenario.repeat == 1
+    assert {c.scenario.workload.duration for c in short.cells} == {1}
+    assert {c.scenario.workload.connections for c in short.cells} == {2}
+
+
+def test_quickstart_measures_three_distances_in_about_twenty_seconds() -> None:
+    cells = load(ROOT / "quickstart.yaml").cells
+    assert {(requested_distance(c.scenario), c.scenario.workload.connections) for c in cells} == {
+        (d, n) for d in (0, 2, 4) for n in (1, 10)
+    }
+    assert sum(c.scenario.workload.duration * c.scenario.repeat for c in cells) == 18
+
+
+@pytest.mark.parametrize("path", PAPER, ids=lambda path: path.name)
+def test_the_paper_measures_six_minutes_five_times_with_up_to_fifty_connections(path: Path) -> None:
+    study = load(path)
+    workloads = [cell.scenario.workload for cell in study.cells]
+    assert {w.duration for w in workloads} == {360}
+    assert {w.connections for w in workloads} == {1, 5, 10, 20, 30, 50}
+    assert study.scenario.repeat == 5
+
+
+def test_the_paper_s_programme_is_whole() -> None:
+    studies = {path.stem: load(path) for path in PAPER}
+    seen = {
+        name: {
+            (
+                *(end.kind.value for end in c.scenario.ends),
+                c.scenario.endpoints.loopback is not None,
+            )
+            for c in study.cells
+        }
+        for name, study in studies.items()
+    }
+    vm, host = EndpointKind.VM.value, EndpointKind.HOST.value
+    assert seen == {
+        "loopback-host": {(host, host, True)},
+        "loopback-vm": {(vm, vm, True)},
+        "host-to-host": {(host, host, False)},
+        "host-to-host-overlay": {(host, host, False)},
+        "vm-to-vm": {(vm, vm, False)},
+        "vm-to-host": {(vm, host, False)},
+        "host-to-vm": {(host, vm, False)},
+    }
+    assert studies["host-to-host-overlay"].scenario.layer is Layer.OVERLAY
+    assert len(studies["vm-to-vm"].cells) == 4 * 6
+    assert len(studies["loopback-vm"].cells) == 5 * 6

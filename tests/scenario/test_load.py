@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from osmef.errors import InputError
+from osmef.scenario.fields import EndpointKind, Order, Placement
+from osmef.scenario.load import MAX_BYTES, load, load_text
+from osmef.scenario.model import Scenario
+from osmef.scenario.names import all_paths
+from osmef.scenario.study import Study
+from osmef.scenario.yaml_text import write_yaml
+
+FULL = """\
+name: full                       # a comment
+description: "all keys: of a scenario"
+provider: {kind: local, hosts: 3, link_rate: 100Mbit/s, flavors: {tiny: {vcpus: 1}}}
+endpoints:
+  sender: {kind: vm, flavor: tiny}
+  receiver: {kind: host}
+placement: same-host
+tenancy: same-tenant
+layer: bare
+workload: {kind: btc, duration: 2min, interval: 500ms, connections: 7}
+repeat: 3
+order: sequential
+seed: 42
+pause: 5s
+parallel: 2
+on_mismatch: record
+tags: {site: "7", note: no}
+"""
+
+
+def outcome(text: str, path: Path) -> Study | InputError:
+    try:
+        return load_text(text, path)
+    except InputError as error:
+        return error
+
+
+def assert_inside(text: str, error: InputError) -> None:
+    """Every place is a character of the text, or the one right after a line."""
+    lines = text.split("\n")
+    for problem in error.problems:
+        assert 1 <= problem.line <= len(lines)
+        assert 1 <= problem.column <= len(lines[problem.line - 1]) + 1
+
+
+def test_all_keys_become_typed_values(tmp_path: Path) -> None:
+    path = tmp_path / "full.yaml"
+    path.write_text(FULL)
+    study = load(path)
+    scenario = study.scenario
+    assert scenario.provider.link_rate == 100e6
+    assert scenario.workload.duration == 120
+    assert scenario.workload.interval == 0.5
+    assert scenario.placement is Placement.SAME_HOST
+    assert [end.kind for end in scenario.ends] == [EndpointKind.VM, EndpointKind.HOST]
+    assert scenario.order is Order.SEQUENTIAL
+    assert scenario.pause == 5
+    assert scenario.tags == {"site": "7", "note": "no"}
+    assert (study.path, study.text) == (path, FULL)
+    assert study.digest == hashlib.sha256(FULL.encode()).hexdigest()
+
+
+def test_a_name_is_enough() -> None:
+    study = load_text("name: a", Path("a.yaml"))
+    assert [(cell.key, cell.values) for cell in study.cells] == [("all", ())]
+    assert study.scenario == Scenario(name="a")
+
+
+def test_json_and_yaml_give_the_same(tmp_path: Path) -> None:
+    data = {
+        "name": "a",
+        "repeat": 2,
+        "sweep": {"connections": [1, 2]},
+        "description": "\u00e9\u2028",
+    }
+    as_json = load_text(json.dumps(data, indent="\t"), Path("a.json"))
+    as_yaml = load_text(write_yaml(data), Path("a.yaml"))
+    assert as_json.cells == as_yaml.cells
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "json"])
+def test_byte_order_mark_and_windows_line_ends(tmp_path: Path, suffix: str) -> None:
+    text = {"yaml": "name: a\r\nrepeat: 0\r\n", "json": '{"name": "a",\r\n"repeat": 0}\r\n'}[suffix]
+    path = tmp_path / f"a.{suffix}"
+    path.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    with pytest.raises(InputError, match=r":2:\d+: repeat is 0"):
+        load(path)
+
+
+class TestFilesThatCannotBeRead:
+    def test_missing(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match="no such file") as caught:
+            load(tmp_path / "none.yaml")
+        assert caught.value.where == str(tmp_path / "none.yaml")
+        assert caught.value.cure
+
+    def test_directory(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match="directory"):
+            load(tmp_path)
+
+    def test_file_as_directory(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("name: a")
+        with pytest.raises(InputError, match="Not a directory"):
+            load(tmp_path / "file" / "a.yaml")
+
+    def test_impossible_path(self) -> None:
+        with pytest.raises(InputError, match="can't be read"):
+            load(Path("a\0b"))
+
+    def test_not_utf8(self, tmp_path: Path) -> None:
+        path = tmp_path / "latin.yaml"
+        path.write_bytes("name: a\ndescription: caf\u00e9\n".encode("latin-1"))
+        with pytest.raises(InputError, match=":2:17: the file is not UTF-8: byte 0xE9"):
+            load(path)
+
+    def test_nul_byte(self, tmp_path: Path) -> None:
+        path = tmp_path / "nul.yaml"
+        path.write_bytes(b"name: a\nplacement: \0\n")
+        with pytest.raises(InputError, match=r":2:12: the character U\+0000"):
+            load(path)
+
+    def test_too_large(self, tmp_path: Path) -> None:
+        path = tmp_path / "large.yaml"
+        path.write_text("name: a\n" + "#" * MAX_BYTES)
+        with pytest.raises(InputError, match="is larger than 256 KiB"):
+            load(path)
+
+
+TEXTS = st.one_of(
+    st.text(max_size=200),
+    st.text(alphabet="name: a\n-[]{},&*!|>'\"#%@`?\t\\x1.~<=", max_size=120),
+    st.text(alphabet='{}[]",:\\u0123def \n\t-+.eEtrnl', max_size=120),
+)
+
+
+@given(TEXTS, st.sampled_from([Path("f.yaml"), Path("f.json")]))
+def test_any_text_is_a_study_or_an_input_error(text: str, path: Path) -> None:
+    result = outcome(text, path)
+    if isinstance(result, InputError):
+        assert result.problems
+        assert_inside(text.removeprefix("\ufeff"), result)
+
+
+WORDS = sorted(
+    {path[-1] for path in all_paths(tuple(Scenario.model_fields))} | {"sweep", "include"}
+)
+VALUES = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(),
+        st.text(max_size=8),
+        st.sampled_from(["vm", "host", "same-host", "different-tenant", "1s", "1Gbit/s", "local"]),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.dictionaries(st.one_of(st.sampled_from(WORDS), st.text(max_size=5)), inner, max_size=5),
+    ),
+    max_leaves=20,
+)
+TOPS = st.dictionaries(st.sampled_from([*Scenario.model_fields, "sweep"]), VALUES, max_size=6)
+
+
+@given(TOPS, st.sampled_from([Path("f.yaml"), Path("f.json")]))
+def test_any_data_is_a_study_or_an_input_error(data: dict[str, Any], path: Path) -> None:
+    text = json.dumps({"name": "a", **data}, indent=1)
+    result = outcome(text, path)
+    if isinstance(result, InputError):
+        assert result.problems
+        assert_inside(text, result)
+        assert [p for p in result.problems if "see the scenario reference" in p.cure] == []
+        assert result.problems == tuple(sorted(result.problems))

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from osmef.errors import InputError
+from osmef.scenario.load import load_text
+from osmef.scenario.study import Study
+
+Reader = Callable[..., Study]
+Lister = Callable[..., list[str]]
+
+SWEPT = """\
+name: a
+workload: {duration: 360s}
+sweep:
+  placement: [same-host, different-host]
+  connections: [1, 5, 10]
+  exclude: [{connections: 10, placement: same-host}]
+  include: [{connections: 50}, {duration: 20s, connections: 5}]
+repeat: 5
+"""
+
+
+def keys(study: Study) -> list[str]:
+    return [cell.key for cell in study.cells]
+
+
+def test_values_outside_the_sweep(read: Reader) -> None:
+    text = "name: a\nworkload: btc"
+    study = read(text, {"workload.duration": "2s", "interval": "100ms", "repeat": "1"})
+    assert study.scenario.workload.duration == 2
+    assert study.scenario.workload.interval == 0.1
+    assert study.scenario.repeat == 1
+
+
+def test_provider_settings_and_tags(read: Reader) -> None:
+    study = read("name: a\nprovider: local", {"provider.hosts": "3", "tags.site": "lab"})
+    assert study.scenario.provider.hosts == 3
+    assert study.scenario.tags == {"site": "lab"}
+
+
+@pytest.mark.parametrize("name", ["connections", "workload.connections"])
+@pytest.mark.parametrize("value", ["5", "[5]"])
+def test_an_axis_is_replaced_and_entries_for_gone_values_fall_away(
+    read: Reader, name: str, value: str
+) -> None:
+    study = read(SWEPT, {name: value})
+    assert keys(study) == [
+        "placement=same-host,connections=5",
+        "placement=different-host,connections=5",
+        "duration=20s,connections=5",
+    ]
+
+
+def test_a_list_makes_an_axis(read: Reader) -> None:
+    assert keys(read("name: a", {"connections": "[1, 2]"})) == ["connections=1", "connections=2"]
+
+
+def test_entries_of_include_with_another_value_fall_away(read: Reader) -> None:
+    study = read(SWEPT, {"duration": "1s"})
+    assert {cell.scenario.workload.duration for cell in study.cells} == {1}
+    assert keys(study)[-1] == "connections=50"
+    assert len(study.cells) == 6
+
+
+def test_a_sweep_that_falls_away_leaves_one_cell(read: Reader) -> None:
+    study = read("name: a\nsweep: {include: [{connections: 2}]}", {"connections": "3"})
+    assert keys(study) == ["all"]
+    assert study.scenario.workload.connections == 3
+
+
+def test_a_value_wins_inside_swept_mappings(read: Reader) -> None:
+    text = "name: a\nsweep: {endpoints: [{loopback: {}}, {sender: {}, receiver: {flavor: big}}]}"
+    study = read(text, {"flavor": "small"})
+    assert {end.flavor for cell in study.cells for end in cell.scenario.ends} == {"small"}
+    assert keys(study)[0] == "endpoints={loopback: {flavor: small}}"
+
+
+def test_a_value_wins_inside_entries_of_include(read: Reader) -> None:
+    text = """
+name: a
+sweep: {include: [{workload: btc}, {workload: {connections: 2, interval: 500ms}}]}
+"""
+    study = read(text, {"connections": "3", "workload.duration": "2s"})
+    assert {cell.scenario.workload.connections for cell in study.cells} == {3}
+
+
+def test_problems_are_located_at_the_option(problems: Lister) -> None:
+    overrides = {
+        "conections": "1",
+        "kind": "vm",
+        "workload.duration": "10",
+        "repeat": "[1, 2]",
+        "connections": "[1, 500]",
+        "pause": "*x",
+        "seed": "010",
+        "provider.colour": "blue",
+        "name": "",
+    }
+    assert problems("name: a\nparallel: 0", overrides) == [
+        "--set conections:1:1: 'conections' is no value of a scenario",
+        "--set connections:1:5: workload.connections is 500, but must be at most 128",
+        "--set kind:1:1: 'kind' can mean several values",
+        "--set name:1:1: name must be a text, but it is empty",
+        "--set pause:1:1: this is not YAML: found undefined alias 'x'",
+        "--set provider.colour:1:1: unknown key 'colour' in provider",
+        "--set repeat:1:1: repeat can't be swept",
+        "--set seed:1:1: 010 can mean 10 or, as an octal number, something else",
+        "--set workload.duration:1:1: workload.duration: '10' has no unit",
+        "file.yaml:2:11: parallel is 0, but must be at least 1",
+    ]
+
+
+VALUES = st.dictionaries(
+    st.sampled_from(["connections", "duration", "placement", "flavor", "tags.x", "repeat"]),
+    st.sampled_from(
+        ["1", "[1, 2]", "20s", "[20s, 30s]", "same-host", "null", "'1'", "1e3", "'yes'"]
+    ),
+    max_size=4,
+)
+
+
+@given(VALUES, st.booleans())
+def test_the_text_read_again_gives_the_same_cells(overrides: dict[str, str], as_json: bool) -> None:
+    path = Path("f.json" if as_json else "f.yaml")
+    data = {
+        "name": "a",
+        "description": "1e3",
+        "sweep": {"connections": [1, 2], "include": [{"duration": "15s"}]},
+        "tags": {"yes": "no", "1": "true", "empty": ""},
+    }
+    try:
+        study = load_text(json.dumps(data), path, overrides)
+    except InputError:
+        return
+    again = load_text(study.text, path)
+    assert again.cells == study.cells
+    assert again.digest == study.digest
