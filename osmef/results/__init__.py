@@ -1,0 +1,1 @@
+"""What was measured: the run directory and its schemas."""

@@ -1,0 +1,100 @@
+"""Files of a run directory: whole or absent, and on the disk before anyone relies on them."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from osmef.errors import StorageError
+
+_CURES = {
+    errno.ENOSPC: "free some space on that disk, then `osmef resume` the run",
+    errno.EDQUOT: "free some space within your quota, then `osmef resume` the run",
+    errno.EFBIG: "raise the limit of the file size (ulimit -f), then `osmef resume` the run",
+    errno.EACCES: "choose a directory that you may write to with --out",
+    errno.EPERM: "choose a directory that you may write to with --out",
+    errno.EROFS: "choose a directory that you may write to with --out",
+    errno.ENOENT: "is the path right, and does the run directory still exist?",
+}
+_DEFAULT_CURE = "look at the disk and the permissions of that directory"
+
+
+@contextlib.contextmanager
+def storage(action: str, path: Path) -> Iterator[None]:
+    """Turn an OSError into a StorageError that says what could not be done, where, and why."""
+    try:
+        yield
+    except OSError as error:
+        cure = _CURES.get(error.errno or 0, _DEFAULT_CURE)
+        why = error.strerror or str(error)
+        raise StorageError(f"can't {action}: {why}", where=str(path), cure=cure) from error
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Let ``write`` make a new file, and put it in the place of ``path`` once it is on the disk.
+
+    A reader, and whoever comes after a crash, finds the old file or the new one, never a half.
+    Raises StorageError, and leaves nothing new behind then.
+    """
+    draft = path.with_name(f".{path.name}.draft")
+    with storage("write", path):
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write(draft)
+            _sync(draft)
+            draft.replace(path)
+            _sync(path.parent)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Append one line and wait until it is on the disk: after any failure it is whole or absent.
+
+    The rest of a line that a killed writer left is cut off first. Raises StorageError.
+    """
+    with storage("append to", path):
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            end = _end_of_last_line(file)
+            try:
+                os.ftruncate(file, end)
+                _write_at(file, line + b"\n", end)
+                os.fsync(file)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.ftruncate(file, end)
+                raise
+        finally:
+            os.close(file)
+
+
+def _write_at(file: int, data: bytes, offset: int) -> None:
+    while data:
+        written = os.pwrite(file, data, offset)
+        data, offset = data[written:], offset + written
+
+
+def _end_of_last_line(file: int) -> int:
+    """Return the offset after the last newline; 0 without one."""
+    end = os.fstat(file).st_size
+    while end > 0:
+        start = max(0, end - 65536)
+        newline = os.pread(file, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0
+
+
+def _sync(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)

@@ -1,0 +1,81 @@
+"""A run as a pandas DataFrame, for analysis."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+
+import pandas as pd
+
+from osmef.errors import InputError
+from osmef.results.rundir import RunDirectory
+from osmef.results.trial import Trial
+
+_FILES = ("summary.json", "trials.jsonl")
+
+
+def load(path: str | PathLike[str]) -> pd.DataFrame:
+    """Return the trials of a run, one row each, in the order in which they ended.
+
+    ``path`` is a run directory, or the summary.json or trials.jsonl in it. Columns: run, scenario,
+    cell, index, repetition, group, sender, receiver, placement, tenancy, distance, each swept value
+    under its key, status, failure_kind, failure_message, started_at, wall_s, workload, and each
+    metric with its unit in the name. What is not known is missing (NaN, <NA> or None), and never 0.
+    Raises InputError when the path is no run, or a newer OSMeF wrote it.
+    """
+    run = _run_directory(Path(path))
+    trials = run.read_trials().trials
+    # The run's name is SCENARIO-TIME-ID; the directory may have another one by now.
+    scenario = run.read_summary().run.scenario if run.summary.exists() else None
+    scenario = scenario or run.id.rsplit("-", 2)[0]
+    swept = list(dict.fromkeys(key for trial in trials for key in trial.values))
+    metrics = list(dict.fromkeys(key for trial in trials for key in trial.metrics))
+    rows = [{"run": run.id, "scenario": scenario, **_row(trial)} for trial in trials]
+    columns = ["run", "scenario", *_PLACE, *swept, *_COURSE, *metrics]
+    frame = pd.DataFrame(rows, columns=pd.Index(list(dict.fromkeys(columns))))
+    whole = dict.fromkeys(("index", "repetition", "group", "distance"), "Int64")
+    numbers = dict.fromkeys(["wall_s", *metrics], "float64")
+    frame["started_at"] = pd.to_datetime(frame["started_at"], utc=True)
+    return frame.astype({**whole, **numbers})
+
+
+_PLACE = (
+    "cell",
+    "index",
+    "repetition",
+    "group",
+    "sender",
+    "receiver",
+    "placement",
+    "tenancy",
+    "distance",
+)
+_COURSE = ("status", "failure_kind", "failure_message", "started_at", "wall_s", "workload")
+
+
+def _row(trial: Trial) -> dict[str, object]:
+    return {
+        **trial.values,
+        **{name: getattr(trial, name) for name in _PLACE},
+        "placement": trial.placement.value,
+        "tenancy": trial.tenancy.value,
+        "status": trial.status.value,
+        "failure_kind": trial.failure.kind if trial.failure else None,
+        "failure_message": trial.failure.message if trial.failure else None,
+        "started_at": trial.started_at,
+        "wall_s": trial.wall_s,
+        "workload": trial.workload,
+        **trial.metrics,
+    }
+
+
+def _run_directory(path: Path) -> RunDirectory:
+    run = RunDirectory(path.parent if path.name in _FILES and not path.is_dir() else path)
+    if not run.trials.is_file():
+        what = "this run has no trials yet" if run.path.is_dir() else "there is no such run"
+        raise InputError(
+            what,
+            where=str(path),
+            cure="give a run directory, or the summary.json or trials.jsonl in it",
+        )
+    return run

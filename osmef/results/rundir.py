@@ -1,0 +1,240 @@
+"""The run directory: all that is known of one run, on disk from the moment it is known.
+
+    RUN/  scenario.yaml  journal.jsonl  trials.jsonl  intervals.parquet  facts/  summary.json  lock
+
+``scenario.json`` stands for ``scenario.yaml`` when the scenario was written in JSON. Trials are
+appended as they end. The intervals of each trial are a part of their own, in ``intervals/``, until
+``finish`` merges them. ``lock`` is held while a controller works on the run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from osmef.errors import InputError, StorageError
+from osmef.results.document import read_document, read_json
+from osmef.results.files import append_line, storage, write_atomically
+from osmef.results.summary import Summary
+from osmef.results.trial import Interval, Trial
+
+
+@dataclass(frozen=True)
+class TrialLog:
+    """The trials of a run in the order in which they ended, and what the reader has to know."""
+
+    trials: list[Trial]
+    warnings: list[str]
+
+
+class RunDirectory:
+    """One run on disk. Every method raises StorageError when the disk does not do its part.
+
+    Safe to use from several threads as long as one at a time appends trials.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: int | None = None
+
+    @classmethod
+    def create(cls, out: Path, scenario_name: str, study_text: str, suffix: str) -> Self:
+        """Make a run directory under ``out`` with the scenario file in it, and hold its lock.
+
+        ``suffix`` is the scenario file's (".yaml" or ".json").
+        """
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        run = cls(out / f"{scenario_name}-{stamp}-{secrets.token_hex(2)}")
+        with storage("make a run directory", run.path):
+            run.path.mkdir(parents=True)
+        text = study_text.encode()
+        try:
+            run.acquire()
+            write_atomically(run.path / f"scenario{suffix}", lambda draft: draft.write_bytes(text))
+        except BaseException:
+            run.close()
+            shutil.rmtree(run.path, ignore_errors=True)  # it is ours, and holds nothing yet
+            raise
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """Return an existing run directory; raises InputError when it is none."""
+        run = cls(path)
+        if next(path.glob("scenario.*"), None) is None:
+            what = "no run directory: it has no scenario file" if path.is_dir() else "no directory"
+            raise InputError(
+                f"this is {what}",
+                where=str(path),
+                cure="give the directory that `osmef run` printed, such as results/NAME-TIME-ID",
+            )
+        return run
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    @property
+    def id(self) -> str:
+        """The run's name, such as ``quickstart-20261121T031500Z-3f9a``."""
+        return self.path.resolve().name
+
+    @property
+    def scenario(self) -> Path:
+        """The scenario file as it was when the run began."""
+        return min(self.path.glob("scenario.*"))
+
+    @property
+    def journal(self) -> Path:
+        """The journal of resources."""
+        return self.path / "journal.jsonl"
+
+    @property
+    def trials(self) -> Path:
+        """The log of trials, one JSON line each."""
+        return self.path / "trials.jsonl"
+
+    @property
+    def intervals(self) -> Path:
+        """The time series of all trials, once ``finish`` has merged them."""
+        return self.path / "intervals.parquet"
+
+    @property
+    def summary(self) -> Path:
+        """The summary."""
+        return self.path / "summary.json"
+
+    def acquire(self) -> None:
+        """Hold the lock until ``close`` or the death of this process; refused while it is held."""
+        with storage("lock", self.path / "lock"):
+            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                os.close(lock)
+                raise StorageError(
+                    "another osmef works on this run",
+                    where=str(self.path),
+                    cure="wait until it has ended, or stop it with Ctrl-C",
+                ) from error
+            except BaseException:
+                os.close(lock)
+                raise
+        self._lock = lock
+
+    def close(self) -> None:
+        """Release the lock, if this object holds it."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def is_live(self) -> bool:
+        """Tell whether a controller works on the run right now. To keep others off, ``acquire``."""
+        with storage("look at", self.path / "lock"):
+            try:
+                lock = os.open(self.path / "lock", os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return False
+            try:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            finally:
+                os.close(lock)
+        return False
+
+    def append_trial(self, trial: Trial) -> None:
+        """Add a trial to the log; it is on the disk when this returns, and absent when it raises.
+
+        A trial's intervals belong onto the disk before it, since a trial in the log is done.
+        """
+        append_line(self.trials, trial.model_dump_json().encode())
+
+    def read_trials(self) -> TrialLog:
+        """Return the trials so far. A last line that a killed controller left torn is dropped.
+
+        Raises InputError for a line that is damaged or of a newer version.
+        """
+        path = self.trials
+        with storage("read", path):
+            lines = path.read_bytes().split(b"\n") if path.exists() else [b""]
+        torn = lines.pop()
+        warnings = [f"{path}:{len(lines) + 1}: dropped a trial that was not written whole"]
+        trials = [
+            read_document(Trial, line, f"{path}:{number}")
+            for number, line in enumerate(lines, start=1)
+        ]
+        return TrialLog(trials, warnings if torn else [])
+
+    def write_intervals(self, trial: int, rows: Sequence[Interval]) -> None:
+        """Write the time series of one trial, of all its connections at both ends."""
+        from osmef.results.intervals import write_part  # noqa: PLC0415 - pyarrow is slow to load
+
+        part = self._parts / f"{trial:05d}.parquet"
+        write_atomically(part, lambda draft: write_part(draft, rows))
+
+    def write_facts(self, moment: str, endpoint: str, facts: Mapping[str, Any]) -> None:
+        """Write the facts of an endpoint at one moment, as ``facts/MOMENT/ENDPOINT.json``."""
+        path = self.path / "facts" / moment / f"{endpoint}.json"
+        text = json.dumps(facts, indent=1, ensure_ascii=False, allow_nan=False)
+        write_atomically(path, lambda draft: draft.write_text(text + "\n", encoding="utf-8"))
+
+    def read_facts(self, moment: str, endpoint: str) -> dict[str, Any] | None:
+        """Return the facts of an endpoint at one moment, None if there are none.
+
+        Raises InputError if they are damaged.
+        """
+        path = self.path / "facts" / moment / f"{endpoint}.json"
+        with storage("read", path):
+            if not path.exists():
+                return None
+            text = path.read_bytes()
+        facts: dict[str, Any] = read_json(text, str(path))
+        return facts
+
+    def fact_moments(self, endpoint: str) -> list[str]:
+        """Return the moments at which facts of an endpoint were collected, in order."""
+        found = (self.path / "facts").glob(f"*/{endpoint}.json")
+        return sorted(path.parent.name for path in found)
+
+    def write_summary(self, summary: Summary) -> None:
+        """Write the summary, in the place of an older one."""
+        text = summary.model_dump_json(indent=1)
+        write_atomically(
+            self.summary, lambda draft: draft.write_text(text + "\n", encoding="utf-8")
+        )
+
+    def read_summary(self) -> Summary:
+        """Return the summary. Raises InputError if it is damaged or of a newer version."""
+        with storage("read", self.summary):
+            text = self.summary.read_bytes()
+        return read_document(Summary, text, str(self.summary))
+
+    def finish(self) -> None:
+        """Merge the parts of the time series into one file; may be called again."""
+        parts = sorted(self._parts.glob("*.parquet"))
+        if not parts:
+            return
+        from osmef.results.intervals import merge  # noqa: PLC0415 - pyarrow is slow to load
+
+        write_atomically(self.intervals, lambda draft: merge(draft, self.intervals, parts))
+        with storage("tidy up", self._parts):
+            for part in parts:
+                part.unlink()
+            with contextlib.suppress(OSError):  # a draft of another thread keeps it
+                self._parts.rmdir()
+
+    @property
+    def _parts(self) -> Path:
+        return self.path / "intervals"

@@ -1,0 +1,120 @@
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+import osmef
+from osmef.errors import InputError
+from osmef.results.rundir import RunDirectory
+from osmef.results.trial import Failure, Status, Trial
+
+OLD_RUN = Path(__file__).parent / "data" / "quickstart-20261121T031500Z-3f9a"
+
+MakeTrial = Callable[..., Trial]
+
+
+def test_one_row_a_trial_in_tidy_columns(run: RunDirectory, make_trial: MakeTrial) -> None:
+    flavor = {"connections": 1, "endpoints.sender.flavor": "small"}
+    failure = Failure(kind="agent", message="stalled")
+    run.append_trial(make_trial(3, values=flavor))
+    run.append_trial(
+        make_trial(1, status=Status.FAILED, failure=failure, metrics={}, distance=None)
+    )
+    frame = osmef.load(run.path)
+    assert frame.columns.tolist() == [
+        "run",
+        "scenario",
+        "cell",
+        "index",
+        "repetition",
+        "group",
+        "sender",
+        "receiver",
+        "placement",
+        "tenancy",
+        "distance",
+        "connections",
+        "endpoints.sender.flavor",
+        "status",
+        "failure_kind",
+        "failure_message",
+        "started_at",
+        "wall_s",
+        "workload",
+        "aggregate_btc_bps",
+        "retransmits",
+    ]
+    assert frame["run"].tolist() == [run.id, run.id]
+    assert frame["scenario"].tolist() == ["quickstart", "quickstart"]
+    assert frame["index"].tolist() == [3, 1]
+    assert frame["placement"].tolist() == ["different-host", "different-host"]
+    assert frame["status"].tolist() == ["ok", "failed"]
+    assert frame["started_at"].dt.tz is not None
+    good, bad = frame.iloc[0], frame.iloc[1]
+    assert good["aggregate_btc_bps"] == 9.4e8
+    assert good["distance"] == 2
+    assert bad["failure_message"] == "stalled"
+    missing = bad[["aggregate_btc_bps", "retransmits", "distance", "endpoints.sender.flavor"]]
+    assert missing.isna().all()
+    assert pd.isna(good["failure_kind"])
+
+
+def test_a_sweep_over_the_placement_gives_one_column(
+    run: RunDirectory, make_trial: MakeTrial
+) -> None:
+    run.append_trial(make_trial(0, values={"placement": "different-host", "connections": 1}))
+    columns = osmef.load(run.path).columns.tolist()
+    assert columns.count("placement") == 1
+    assert "connections" in columns
+
+
+@pytest.mark.parametrize("name", ["", "summary.json", "trials.jsonl"])
+def test_a_run_of_version_1_still_loads(name: str) -> None:
+    frame = osmef.load(OLD_RUN / name)
+    assert frame.shape[0] == 3
+    assert frame["run"].unique().tolist() == [OLD_RUN.name]
+    assert frame["status"].tolist() == ["ok", "ok", "failed"]
+    assert frame["aggregate_btc_bps"].median() == pytest.approx(9.41e8)
+
+
+def test_a_renamed_run_still_knows_its_scenario(tmp_path: Path) -> None:
+    renamed = shutil.copytree(OLD_RUN, tmp_path / "monday")
+    assert osmef.load(renamed)["scenario"].unique().tolist() == ["quickstart"]
+
+
+def test_a_newer_run_is_refused_with_a_cure(tmp_path: Path) -> None:
+    newer = shutil.copytree(OLD_RUN, tmp_path / "newer")
+    trials = newer / "trials.jsonl"
+    trials.write_text(trials.read_text().replace('"schema_version":1', '"schema_version":2'))
+    with pytest.raises(InputError, match="newer OSMeF") as caught:
+        osmef.load(newer)
+    assert caught.value.cure is not None
+    assert "upgrade" in caught.value.cure
+
+
+def test_what_is_no_run_is_bad_input(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing", tmp_path / "missing" / "trials.jsonl"):
+        with pytest.raises(InputError, match=r"no trials|no such run"):
+            osmef.load(path)
+
+
+def test_a_run_that_has_not_measured_yet_is_an_empty_frame(run: RunDirectory) -> None:
+    run.trials.touch()
+    frame = osmef.load(run.path)
+    assert frame.empty
+    assert "status" in frame.columns
+
+
+def test_importing_osmef_loads_no_heavy_library() -> None:
+    code = "import osmef, sys; print(osmef.__version__, 'pandas' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split()[1] == "False"
+
+
+def test_what_osmef_does_not_have_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = osmef.nothing

@@ -1,0 +1,285 @@
+import re
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from osmef.errors import InputError, StorageError
+from osmef.results.rundir import RunDirectory
+from osmef.results.trial import Interval, Trial
+
+MakeTrial = Callable[..., Trial]
+MakeIntervals = Callable[[int], list[Interval]]
+
+
+@pytest.fixture
+def small_files() -> Iterator[None]:
+    """Let no file grow beyond 4000 bytes: the kernel really writes only a part, then refuses."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_a_new_run_has_a_name_that_sorts_by_time_and_the_scenario_in_it(run: RunDirectory) -> None:
+    assert re.fullmatch(r"quickstart-\d{8}T\d{6}Z-[0-9a-f]{4}", run.id)
+    assert run.scenario.name == "scenario.yaml"
+    assert run.scenario.read_text() == "name: quickstart\n"
+    assert RunDirectory.open(run.path).id == run.id
+
+
+def test_the_name_is_known_from_inside_the_directory_too(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(run.path)
+    assert RunDirectory.open(Path()).id == run.id
+
+
+def test_what_is_no_run_directory_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no scenario file"):
+        RunDirectory.open(tmp_path)
+    with pytest.raises(InputError, match="no directory"):
+        RunDirectory.open(tmp_path / "missing")
+
+
+def test_results_that_cannot_be_made_are_a_storage_error(tmp_path: Path) -> None:
+    (tmp_path / "results").write_text("a file")
+    with pytest.raises(StorageError, match="can't make a run directory: Not a directory"):
+        RunDirectory.create(tmp_path / "results", "x", "", ".yaml")
+
+
+@pytest.mark.usefixtures("small_files")
+def test_a_run_that_cannot_begin_leaves_no_directory(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="File too large"):
+        RunDirectory.create(tmp_path, "x", "#" * 5000, ".yaml")
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- trials
+
+
+def test_trials_come_back_as_they_were(run: RunDirectory, make_trial: MakeTrial) -> None:
+    assert run.read_trials().trials == []
+    written = [make_trial(0), make_trial(7, cell="naïve\nnewline", metrics={})]
+    for trial in written:
+        run.append_trial(trial)
+    assert run.read_trials().trials == written
+    assert run.read_trials().warnings == []
+    assert len(run.trials.read_bytes().splitlines()) == 2
+
+
+def test_a_writer_killed_at_any_byte_loses_only_the_line_it_wrote(
+    run: RunDirectory, make_trial: MakeTrial
+) -> None:
+    run.append_trial(make_trial(0))
+    run.append_trial(make_trial(1))
+    whole = run.trials.read_bytes()
+    second = whole.index(b"\n") + 1
+    for cut in range(second + 1, len(whole)):
+        run.trials.write_bytes(whole[:cut])
+        log = run.read_trials()
+        assert log.trials == [make_trial(0)]
+        assert log.warnings == [f"{run.trials}:2: dropped a trial that was not written whole"]
+    run.append_trial(make_trial(2))
+    assert run.read_trials().trials == [make_trial(0), make_trial(2)]
+    assert run.read_trials().warnings == []
+
+
+def test_a_torn_line_longer_than_a_block_is_cut_off_too(
+    run: RunDirectory, make_trial: MakeTrial
+) -> None:
+    run.append_trial(make_trial(0))
+    with run.trials.open("ab") as file:
+        file.write(b"{" * 200_000)
+    run.append_trial(make_trial(1))
+    assert run.read_trials().trials == [make_trial(0), make_trial(1)]
+
+
+@pytest.mark.usefixtures("small_files")
+def test_a_write_that_fails_half_way_leaves_no_half_line(
+    run: RunDirectory, make_trial: MakeTrial
+) -> None:
+    run.append_trial(make_trial(0))
+    before = run.trials.read_bytes()
+    with pytest.raises(StorageError, match="File too large") as caught:
+        run.append_trial(make_trial(1, cell="c" * 5000))
+    assert caught.value.where == str(run.trials)
+    assert caught.value.cure is not None
+    assert run.trials.read_bytes() == before
+    run.append_trial(make_trial(2))
+    assert [trial.index for trial in run.read_trials().trials] == [0, 2]
+
+
+_FILL_A_DISK = """
+import pathlib, sys
+from osmef.errors import StorageError
+from osmef.results.rundir import RunDirectory
+from osmef.results.trial import Trial
+run = RunDirectory.create(pathlib.Path(sys.argv[1]), "full", "name: full", ".yaml")
+trial = Trial.model_validate_json(sys.argv[2])
+for done in range(1000):
+    try:
+        run.append_trial(trial)
+    except StorageError as error:
+        print(error)
+        break
+log = run.read_trials()
+print(done, len(log.trials), log.warnings)
+"""
+
+
+def test_a_full_disk_keeps_every_trial_that_was_acknowledged(
+    tmp_path: Path, make_trial: MakeTrial
+) -> None:
+    mount = 'mount -t tmpfs -o size=64k tmpfs "$1" && shift && exec "$@"'
+    unshare = ["unshare", "--user", "--map-root-user", "--mount"]
+    if subprocess.run(
+        [*unshare, "sh", "-c", mount, "sh", tmp_path, "true"], check=False
+    ).returncode:
+        pytest.skip("this machine allows no user namespaces")
+    trial = make_trial(0, cell="c" * 3000).model_dump_json()
+    script = [sys.executable, "-c", _FILL_A_DISK, str(tmp_path), trial]
+    done = subprocess.run(
+        [*unshare, "sh", "-c", mount, "sh", tmp_path, *script],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    error, cure, state = done.stdout.splitlines()
+    assert error.endswith("trials.jsonl: can't append to: No space left on device")
+    assert "free some space" in cure
+    acknowledged, found, warnings = state.split(maxsplit=2)
+    assert int(acknowledged) > 5
+    assert found == acknowledged
+    assert warnings == "[]"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{}", "no schema_version"),
+        ("[]", "no schema_version"),
+        ('{"schema_version": true}', "no schema_version"),
+        ('{"schema_version": 1}', "damaged: index"),
+        ("nonsense", "not JSON"),
+        ('{"schema_version": 999, "index": 0}', "a newer OSMeF wrote this"),
+    ],
+)
+def test_a_line_that_is_no_trial_is_named(
+    run: RunDirectory, make_trial: MakeTrial, line: str, message: str
+) -> None:
+    run.append_trial(make_trial(0))
+    with run.trials.open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(InputError, match=message) as caught:
+        run.read_trials()
+    assert caught.value.where == f"{run.trials}:2"
+    assert caught.value.cure is not None
+
+
+# --- intervals
+
+
+def test_parts_become_one_file(run: RunDirectory, make_intervals: MakeIntervals) -> None:
+    for trial in (2, 0, 1):
+        run.write_intervals(trial, make_intervals(trial))
+    run.finish()
+    frame = pd.read_parquet(run.intervals)
+    rows = [row.model_dump() for trial in range(3) for row in make_intervals(trial)]
+    assert frame["trial"].tolist() == [row["trial"] for row in rows]
+    assert frame["bytes"].tolist() == [row["bytes"] for row in rows]
+    assert frame["retransmits"].isna().sum() == 18
+    assert sorted(path.name for path in run.path.iterdir()) == [
+        "intervals.parquet",
+        "lock",
+        "scenario.yaml",
+    ]
+
+
+def test_merging_again_doubles_no_row(run: RunDirectory, make_intervals: MakeIntervals) -> None:
+    """As after a crash between merging and tidying up, or after a trial that ran once more."""
+    run.write_intervals(0, make_intervals(0))
+    run.write_intervals(1, make_intervals(1))
+    run.finish()
+    run.finish()
+    run.write_intervals(1, make_intervals(1)[:5])
+    run.write_intervals(2, make_intervals(2))
+    run.finish()
+    frame = pd.read_parquet(run.intervals)
+    assert frame.groupby("trial").size().to_dict() == {0: 12, 1: 5, 2: 12}
+
+
+def test_a_run_without_intervals_has_no_file_of_them(run: RunDirectory) -> None:
+    run.finish()
+    assert not run.intervals.exists()
+
+
+@pytest.mark.usefixtures("small_files")
+def test_intervals_that_do_not_fit_leave_nothing_behind(
+    run: RunDirectory, make_intervals: MakeIntervals
+) -> None:
+    rows = [row for trial in range(300) for row in make_intervals(trial)]
+    with pytest.raises(StorageError, match="00000"):
+        run.write_intervals(0, rows)
+    assert list((run.path / "intervals").iterdir()) == []
+
+
+# --- facts
+
+
+def test_facts_come_back(run: RunDirectory) -> None:
+    facts = {"hostname": "vm-ä", "load": {"1min": 0.5}, "speed_bps": None}
+    for moment in ("00001", "-0001", "00000"):
+        run.write_facts(moment, "vm-1", facts)
+    assert run.read_facts("00000", "vm-1") == facts
+    assert run.read_facts("00000", "vm-2") is None
+    assert (run.path / "facts" / "00000" / "vm-1.json").exists()
+    assert run.fact_moments("vm-1") == ["-0001", "00000", "00001"]
+    assert run.fact_moments("vm-2") == []
+
+
+def test_facts_that_are_not_json_are_bad_input(run: RunDirectory) -> None:
+    run.write_facts("00000", "vm-1", {})
+    (run.path / "facts" / "00000" / "vm-1.json").write_text("{")
+    with pytest.raises(InputError, match="not JSON"):
+        run.read_facts("00000", "vm-1")
+
+
+# --- lock
+
+_HOLD = """
+import pathlib, sys
+from osmef.results.rundir import RunDirectory
+run = RunDirectory.open(pathlib.Path(sys.argv[1]))
+run.acquire()
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_run_is_live_until_its_controller_is_killed(run: RunDirectory) -> None:
+    run.close()
+    assert not run.is_live()
+    with subprocess.Popen(
+        [sys.executable, "-c", _HOLD, run.path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as controller:
+        assert controller.stdout is not None
+        assert controller.stdout.readline() == "held\n"
+        assert run.is_live()
+        with pytest.raises(StorageError, match="another osmef works on this run"):
+            run.acquire()
+        controller.kill()
+    assert not run.is_live()
+    run.acquire()
+    assert run.is_live()
+
+
+def test_a_run_without_a_lock_is_not_live(tmp_path: Path) -> None:
+    assert not RunDirectory(tmp_path).is_live()

@@ -1,0 +1,78 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from osmef.errors import InputError, StorageError
+from osmef.results.rundir import RunDirectory
+from osmef.results.schema import summary_schema
+from osmef.results.summary import Summary
+
+OLD_RUN = Path(__file__).parent / "data" / "quickstart-20261121T031500Z-3f9a"
+
+
+@pytest.fixture
+def summary() -> Summary:
+    return RunDirectory.open(OLD_RUN).read_summary()
+
+
+@pytest.fixture
+def document() -> Any:
+    return json.loads((OLD_RUN / "summary.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def validator() -> jsonschema.Draft202012Validator:
+    schema = summary_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(
+        schema, format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER
+    )
+
+
+def test_a_summary_comes_back_as_it_was(run: RunDirectory, summary: Summary) -> None:
+    run.write_summary(summary)
+    assert run.read_summary() == summary
+    assert run.summary.read_bytes().endswith(b"}\n")
+
+
+def test_what_is_written_fits_the_published_schema(
+    run: RunDirectory, summary: Summary, validator: jsonschema.Draft202012Validator
+) -> None:
+    run.write_summary(summary)
+    validator.validate(json.loads(run.summary.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("schema_version", "1"), ("cells", {}), ("unknown", 1), ("run", None)]
+)
+def test_what_does_not_fit_is_refused_by_schema_and_reader(
+    run: RunDirectory,
+    document: Any,
+    validator: jsonschema.Draft202012Validator,
+    key: str,
+    value: object,
+) -> None:
+    document[key] = value
+    assert not validator.is_valid(document)
+    run.summary.write_text(json.dumps(document))
+    with pytest.raises(InputError):
+        run.read_summary()
+
+
+def test_the_summary_of_a_run_without_one_is_a_storage_error(run: RunDirectory) -> None:
+    with pytest.raises(StorageError, match="No such file"):
+        run.read_summary()
+
+
+def test_a_summary_that_cannot_be_written_keeps_the_old_one(
+    run: RunDirectory, summary: Summary
+) -> None:
+    run.write_summary(summary)
+    # A directory in the place of the draft: also root can't write over it.
+    (run.path / ".summary.json.draft").mkdir()
+    with pytest.raises(StorageError, match="can't write: Is a directory"):
+        run.write_summary(summary.model_copy(update={"endpoints": []}))
+    assert run.read_summary() == summary
