@@ -1,0 +1,133 @@
+#include "byhand.h"
+
+#include "events.h"
+#include "lines.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BAD_USAGE 2
+#define DEFAULT_PORT 5210
+#define TIMEOUT_S 15
+
+struct options {
+    struct params params;
+    bool json;
+};
+
+__attribute__((format(printf, 1, 2))) static _Noreturn void bad_usage(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("osmef-agent: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputs("\n  cure: osmef-agent --help lists the options\n", stderr);
+    va_end(arguments);
+    exit(BAD_USAGE);
+}
+
+static double number_of(const char *option, const char *text, double low, double high)
+{
+    char *end;
+    const double value = strtod(text, &end);
+    if (end == text || *end || !(value >= low && value <= high))
+        bad_usage("%s is %s, but must be a number from %g to %g", option, text, low, high);
+    return value;
+}
+
+static int whole_of(const char *option, const char *text, int low, int high)
+{
+    const double value = number_of(option, text, low, high);
+    if (value != (int)value)
+        bad_usage("%s is %s, but must be a whole number", option, text);
+    return (int)value;
+}
+
+/* A file, since arguments can be seen by everybody on the machine. */
+static void read_cookie(const char *path, unsigned char cookie[COOKIE_SIZE])
+{
+    char text[64] = "";
+    FILE *file = fopen(path, "re");
+    if (!file)
+        bad_usage("can't read the cookie file %s: %s", path, strerror(errno));
+    if (fgets(text, sizeof text, file))
+        text[strcspn(text, "\r\n")] = '\0';
+    fclose(file);
+    if (!params_read_cookie(text, cookie))
+        bad_usage("the cookie file %s must begin with a line of 32 hex digits", path);
+}
+
+static void set_host(struct params *params, const char *host)
+{
+    if (!*host || strlen(host) >= sizeof params->host)
+        bad_usage("%s is not an address", host);
+    memcpy(params->host, host, strlen(host) + 1);
+}
+
+static void set_option(struct params *params, const char *option, const char *value)
+{
+    const bool sender = params->role == SENDER;
+    if (strcmp(option, "--port") == 0)
+        params->port = whole_of(option, value, 1, 65535);
+    else if (strcmp(option, "--interval") == 0)
+        params->interval_s = number_of(option, value, 0.01, 86400);
+    else if (strcmp(option, "--cookie-file") == 0)
+        read_cookie(value, params->cookie);
+    else if (!sender && strcmp(option, "--bind") == 0)
+        set_host(params, value);
+    else if (sender && strcmp(option, "--flows") == 0)
+        params->flows = whole_of(option, value, 1, MAX_FLOWS);
+    else if (sender && strcmp(option, "--duration") == 0)
+        params->duration_s = number_of(option, value, 0.1, 86400);
+    else
+        bad_usage("%s has no option %s", sender ? "send" : "recv", option);
+}
+
+static void read_options(int argc, char **argv, struct options *options)
+{
+    struct params *params = &options->params;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--json") == 0)
+            options->json = true;
+        else if (argv[i][0] == '-' && i + 1 < argc)
+            set_option(params, argv[i], argv[i + 1]), i++;
+        else if (argv[i][0] == '-')
+            bad_usage("%s is unknown or lacks its value", argv[i]);
+        else if (params->role == SENDER && !params->host[0])
+            set_host(params, argv[i]);
+        else
+            bad_usage("what is %s?", argv[i]);
+    }
+    if (!params->host[0])
+        bad_usage("send needs the receiver's HOST");
+}
+
+int by_hand(int argc, char **argv)
+{
+    static struct job job;
+    static struct control control = {.in = -1, .start = true};
+    struct options options = {
+        .params = {.id = "by-hand",
+                   .by_hand = true,
+                   .port = DEFAULT_PORT,
+                   .interval_s = 1,
+                   .arm_timeout_s = TIMEOUT_S,
+                   .stall_timeout_s = TIMEOUT_S},
+    };
+    struct params *params = &options.params;
+    if (strcmp(argv[0], "send") == 0) {
+        params->role = SENDER;
+        params->flows = 1;
+        params->duration_s = 10;
+    } else {
+        params->role = RECEIVER;
+        set_host(params, "::");
+    }
+    read_options(argc, argv, &options);
+    return job_run(&job, &control, params, options.json ? &event_report : &line_report)
+               ? EXIT_SUCCESS
+               : EXIT_FAILURE;
+}

@@ -1,0 +1,124 @@
+#include "control.h"
+
+#include "clock.h"
+#include "json.h"
+#include "out.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void protocol_error(const char *message)
+{
+    out_format("{\"event\":\"error\",\"id\":null,\"kind\":\"protocol\",\"message\":");
+    out_string(message);
+    out_format("}");
+    out_line();
+}
+
+static void tell_clock(void)
+{
+    const int64_t realtime = clock_ns(CLOCK_REALTIME);
+    out_format("{\"event\":\"clock\",\"realtime_ns\":%lld,\"monotonic_ns\":%lld}",
+               (long long)realtime, (long long)now_ns());
+    out_line();
+}
+
+static void take_job(struct control *c, const struct json_object *command, enum role role)
+{
+    char problem[PROBLEM_SIZE];
+    struct params job;
+    if (c->busy) {
+        protocol_error("a job is running; abort it or wait for its end");
+    } else if (!params_read(command, role, &job, problem)) {
+        protocol_error(problem);
+    } else {
+        c->job = job;
+        c->busy = true;
+        c->start = false;
+        c->abort = false;
+    }
+}
+
+/* start and abort name a job. One that has just ended by itself is not an error: its last event
+ * and the command have crossed. */
+static void steer_job(struct control *c, const struct json_object *command, bool *order)
+{
+    char id[ID_SIZE];
+    if (!params_read_id(command, id) || strcmp(id, c->job.id) != 0)
+        protocol_error("there is no job with this id");
+    else if (c->busy)
+        *order = true;
+}
+
+static void obey(struct control *c, char *line, size_t length)
+{
+    struct json_object command;
+    const char *problem = json_parse(line, length, &command);
+    if (problem) {
+        protocol_error(problem);
+        return;
+    }
+    const struct json_member *cmd = json_find(&command, "cmd");
+    const char *name = cmd && cmd->type == JSON_STRING ? cmd->text : "";
+    if (strcmp(name, "clock") == 0)
+        tell_clock();
+    else if (strcmp(name, "recv") == 0)
+        take_job(c, &command, RECEIVER);
+    else if (strcmp(name, "send") == 0)
+        take_job(c, &command, SENDER);
+    else if (strcmp(name, "start") == 0)
+        steer_job(c, &command, &c->start);
+    else if (strcmp(name, "abort") == 0)
+        steer_job(c, &command, &c->abort);
+    else
+        protocol_error("cmd must be clock, recv, send, start or abort");
+}
+
+/* Obeys each whole line that is in hand and keeps the rest. */
+static void obey_lines(struct control *c)
+{
+    char *line = c->line;
+    char *end;
+    while ((end = memchr(line, '\n', c->used - (size_t)(line - c->line)))) {
+        if (!c->too_long)
+            obey(c, line, (size_t)(end - line));
+        c->too_long = false;
+        line = end + 1;
+    }
+    c->used -= (size_t)(line - c->line);
+    memmove(c->line, line, c->used);
+    if (c->used == LINE_SIZE) {
+        if (!c->too_long)
+            protocol_error("a command is longer than 16 KiB");
+        c->too_long = true;
+        c->used = 0;
+    }
+}
+
+static void read_commands(struct control *c)
+{
+    const ssize_t n = read(c->in, c->line + c->used, LINE_SIZE - c->used);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return;
+    if (n <= 0)
+        exit(EXIT_SUCCESS);
+    c->used += (size_t)n;
+    obey_lines(c);
+}
+
+void control_wait(struct control *c, struct pollfd *fds, nfds_t count, int64_t until_ns)
+{
+    fds[0] = (struct pollfd){.fd = c->in, .events = POLLIN};
+    const int64_t left = until_ns - now_ns();
+    const struct timespec timeout = {
+        left > 0 ? left / NS_PER_S : 0,
+        left > 0 ? left % NS_PER_S : 0,
+    };
+    if (ppoll(fds, count, &timeout, NULL) < 0)
+        for (nfds_t i = 0; i < count; i++)
+            fds[i].revents = 0;
+    else if (fds[0].revents)
+        read_commands(c);
+}

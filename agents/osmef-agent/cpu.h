@@ -1,0 +1,45 @@
+/* CPU time of a thread, of the process and of the whole endpoint. */
+#ifndef OSMEF_CPU_H
+#define OSMEF_CPU_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct cpu_time {
+    double user_s;
+    double system_s;
+};
+
+/* `who` is RUSAGE_THREAD or RUSAGE_SELF of getrusage(2). */
+struct cpu_time cpu_time(int who);
+struct cpu_time cpu_since(struct cpu_time earlier, int who);
+int64_t cpu_max_rss_kb(void);
+
+/* The columns of /proc/stat (proc(5)) in their order. */
+enum {
+    STAT_USER,
+    STAT_NICE,
+    STAT_SYSTEM,
+    STAT_IDLE,
+    STAT_IOWAIT,
+    STAT_IRQ,
+    STAT_SOFTIRQ,
+    STAT_STEAL,
+    STAT_GUEST,
+    STAT_COLUMNS
+};
+extern const char *const stat_names[STAT_COLUMNS];
+
+struct endpoint_time {
+    int64_t at_ns;
+    int cpus;
+    int columns; /* how many of them this kernel has */
+    double seconds[STAT_COLUMNS];
+};
+
+/* Sums /proc/stat over the CPUs that this process may run on: in a pinned VM or container the
+ * others serve somebody else. Without a readable /proc/stat `cpus` is 0. */
+struct endpoint_time endpoint_time(void);
+struct endpoint_time endpoint_since(struct endpoint_time earlier);
+
+#endif

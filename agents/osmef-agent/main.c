@@ -1,0 +1,63 @@
+/* osmef-agent: one end of a TCP bulk transfer, measured. docs/agent-protocol.md describes it. */
+#include "byhand.h"
+#include "serve.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+static const char help[] =
+    "Usage: osmef-agent recv [OPTIONS]        receive one measurement and report it\n"
+    "       osmef-agent send HOST [OPTIONS]   send to a waiting osmef-agent recv\n"
+    "       osmef-agent serve                 obey a controller on standard input\n"
+    "\n"
+    "Options of recv and send:\n"
+    "  --port PORT          port of the receiver (5210)\n"
+    "  --interval SECONDS   length of the intervals reported (1)\n"
+    "  --cookie-file FILE   32 hex digits that both sides must share (all zero)\n"
+    "  --json               print the events of the agent protocol\n"
+    "\n"
+    "Options of recv:\n"
+    "  --bind ADDRESS       address to listen on (all)\n"
+    "\n"
+    "Options of send:\n"
+    "  --flows N            parallel TCP connections, 1 to 128 (1)\n"
+    "  --duration SECONDS   how long to send (10)\n"
+    "\n"
+    "Exit status: 0 measured, 1 the measurement failed, 2 wrong usage.\n"
+    "\n"
+    "Example:\n"
+    "  one$ osmef-agent recv\n"
+    "  two$ osmef-agent send one --flows 4 --duration 10\n";
+
+/* 128 flows and a room full of strangers need more descriptors than some systems give at first. */
+static void raise_limits(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const char *command = argc > 1 ? argv[1] : "";
+    signal(SIGPIPE, SIG_IGN);
+    raise_limits();
+    if (strcmp(command, "serve") == 0 && argc == 2)
+        serve();
+    if (strcmp(command, "recv") == 0 || strcmp(command, "send") == 0)
+        return by_hand(argc - 1, argv + 1);
+    if (strcmp(command, "--version") == 0) {
+        puts("osmef-agent " OSMEF_VERSION);
+        return 0;
+    }
+    if (strcmp(command, "--help") == 0) {
+        fputs(help, stdout);
+        return 0;
+    }
+    fputs(help, stderr);
+    return 2;
+}

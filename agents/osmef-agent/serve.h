@@ -1,0 +1,8 @@
+/* The agent under a controller. */
+#ifndef OSMEF_SERVE_H
+#define OSMEF_SERVE_H
+
+/* Speaks the protocol on standard input and output until the input ends. */
+_Noreturn void serve(void);
+
+#endif

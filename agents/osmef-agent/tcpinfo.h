@@ -1,0 +1,41 @@
+/* What the kernel knows about a connection: TCP_INFO (tcp(7), linux/tcp.h). */
+#ifndef OSMEF_TCPINFO_H
+#define OSMEF_TCPINFO_H
+
+#include <stdint.h>
+
+/* A kernel that does not know a value, or has none yet. */
+#define UNKNOWN (-1)
+
+enum tcp_value {
+    TCP_MSS,
+    TCP_RTT_US,
+    TCP_RTT_MIN_US,
+    TCP_RTTVAR_US,
+    TCP_CWND,
+    TCP_RETRANSMITS,
+    TCP_RETRANSMITTED_BYTES,
+    TCP_LOST,
+    TCP_REORDERING,
+    TCP_PACING_RATE_BPS,
+    TCP_DELIVERY_RATE_BPS,
+    TCP_BUSY_US,
+    TCP_RECEIVE_WINDOW_LIMITED_US,
+    TCP_SEND_BUFFER_LIMITED_US,
+    TCP_RECEIVE_RTT_US,
+    TCP_RECEIVE_SPACE,
+    TCP_VALUES
+};
+extern const char *const tcp_names[TCP_VALUES];
+
+struct tcp_state {
+    char congestion_control[16]; /* empty: unknown */
+    int64_t value[TCP_VALUES];
+};
+
+void tcp_state_read(int fd, struct tcp_state *state);
+
+/* Returns the bytes that the peer has not acknowledged yet, its end (FIN) counted as one. */
+int64_t tcp_unacknowledged(int fd);
+
+#endif

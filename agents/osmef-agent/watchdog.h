@@ -1,0 +1,17 @@
+/* Finds flows that no longer move. */
+#ifndef OSMEF_WATCHDOG_H
+#define OSMEF_WATCHDOG_H
+
+#include "job.h"
+
+struct watchdog {
+    int64_t next_ns;
+};
+
+/* There is one watchdog, as there is one job at a time. */
+const struct watchdog *watchdog_start(const struct job *job);
+
+/* Fails the job when a flow has stalled, and sets the time of the next look. */
+void watchdog_look(struct job *job);
+
+#endif

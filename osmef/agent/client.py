@@ -1,0 +1,115 @@
+"""A conversation with one agent process on an endpoint."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import time
+from dataclasses import dataclass
+from typing import TypeVar
+
+from osmef.agent.deploy import Deployment
+from osmef.agent.messages import PROTOCOL, Clock, Event, Gone, Hello, parse_event
+from osmef.errors import AgentError, ReachError
+from osmef.remote.session import RemoteProcess, Session
+
+T = TypeVar("T", Hello, Clock)
+
+HELLO_TIMEOUT_S = 15.0
+_CLOCK_EXCHANGES = 5
+
+
+@dataclass(frozen=True)
+class ClockOffset:
+    """Endpoint's clock minus the controller's, in seconds, and how far that may be off."""
+
+    offset_s: float
+    uncertainty_s: float
+
+
+Inbox = queue.SimpleQueue[tuple["AgentClient", Event]]
+
+
+class AgentClient:
+    """One agent process. Its events go to ``inbox``, which a trial shares between both ends."""
+
+    def __init__(self, name: str, process: RemoteProcess) -> None:
+        self.name = name
+        self.inbox: Inbox = queue.SimpleQueue()
+        self.gone: str | None = None
+        self._process = process
+        self._reader = threading.Thread(target=self._read, name=f"agent-{name}", daemon=True)
+        self._reader.start()
+
+    @classmethod
+    def start(cls, session: Session, deployment: Deployment) -> AgentClient:
+        """Start an agent and check that it speaks our protocol. Raises AgentError, ReachError."""
+        client = cls(session.name, session.start([f"./{deployment.path}", "serve"]))
+        try:
+            hello = client.expect(Hello, HELLO_TIMEOUT_S)
+            if hello.protocol != PROTOCOL:
+                raise AgentError(
+                    f"the agent speaks protocol {hello.protocol}, the controller {PROTOCOL}",
+                    where=session.name,
+                    cure="use the agent that belongs to this version of osmef",
+                )
+        except BaseException:
+            client.close()
+            raise
+        return client
+
+    def send(self, command: dict[str, str | int | float]) -> None:
+        """Send one command. Raises AgentError when the agent is gone."""
+        if self.gone is not None:
+            raise self.lost(self.gone)
+        try:
+            self._process.send_line(json.dumps(command))
+        except ReachError as error:
+            raise self.lost(self.gone or error.message) from error
+
+    def expect(self, wanted: type[T], timeout_s: float) -> T:
+        """Wait for one kind of event while no job runs. Raises AgentError."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                _, event = self.inbox.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise self.lost(f"no {wanted.__name__.lower()} within {timeout_s:g} s") from None
+            if isinstance(event, Gone):
+                raise self.lost(event.reason)
+            if isinstance(event, wanted):
+                return event
+
+    def clock_offset(self) -> ClockOffset:
+        """Compare clocks as NTP does: of several exchanges the quickest tells most (RFC 5905)."""
+        best = ClockOffset(0.0, float("inf"))
+        for _ in range(_CLOCK_EXCHANGES):
+            before, started = time.time(), time.monotonic()
+            self.send({"cmd": "clock"})
+            clock = self.expect(Clock, HELLO_TIMEOUT_S)
+            half = (time.monotonic() - started) / 2
+            if half < best.uncertainty_s:
+                best = ClockOffset(clock.realtime_ns / 1e9 - (before + half), half)
+        return best
+
+    def lost(self, reason: str) -> AgentError:
+        """Return the error that says that this agent is gone."""
+        return AgentError(
+            f"the agent is gone: {reason}",
+            where=self.name,
+            cure="look at the endpoint: memory, kernel log, and whether it is still up",
+        )
+
+    def close(self) -> None:
+        """End the agent: it exits when its standard input does."""
+        self._process.close()
+        self._reader.join(timeout=HELLO_TIMEOUT_S)
+
+    def _read(self) -> None:
+        while self.gone is None:
+            line = self._process.read_line()
+            event = Gone(reason=self._process.ending()) if line is None else parse_event(line)
+            if isinstance(event, Gone):
+                self.gone = event.reason
+            self.inbox.put((self, event))

@@ -1,0 +1,69 @@
+"""Put the agent on an endpoint: find the binary for its architecture, push it, check it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from osmef.errors import AgentError
+from osmef.remote.session import Session
+
+_BINARIES = Path(__file__).parent / "bin"
+# What `uname -m` says on systems that run another architecture's programs just as well.
+_SAME_AS = {"amd64": "x86_64", "arm64": "aarch64"}
+
+
+@dataclass(frozen=True)
+class Binary:
+    """An agent as it is pushed: its bytes and their SHA-256."""
+
+    machine: str
+    data: bytes
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """An agent on an endpoint; paths are relative to the login's home."""
+
+    directory: str
+    path: str
+    binary: Binary
+
+
+@cache
+def find_binary(machine: str) -> Binary:
+    """Return the agent for an architecture as ``uname -m`` names it. Raises AgentError."""
+    machine = _SAME_AS.get(machine, machine)
+    path = _BINARIES / f"osmef-agent-{machine}"
+    try:
+        data = path.read_bytes()
+    except OSError:
+        have = sorted(p.name.removeprefix("osmef-agent-") for p in _BINARIES.glob("osmef-agent-*"))
+        raise AgentError(
+            f"no agent for {machine!r} is installed, only for: {', '.join(have) or 'none'}",
+            cure="install OSMeF from a wheel, or build the agents: python agents/build.py",
+        ) from None
+    return Binary(machine, data, hashlib.sha256(data).hexdigest())
+
+
+def deploy(session: Session, run: str) -> Deployment:
+    """Push the agent and read it back to check its hash. Raises AgentError or ReachError.
+
+    The endpoint needs nothing but ``uname``, a home and sshd's file transfer.
+    """
+    machine = session.run(["uname", "-m"]).stdout.decode(errors="replace").strip()
+    binary = find_binary(machine)
+    directory = f".osmef-{run}"
+    path = f"{directory}/osmef-agent"
+    session.put(binary.data, path, 0o700)
+    found = hashlib.sha256(session.read(path)).hexdigest()
+    if found != binary.sha256:
+        raise AgentError(
+            f"the pushed agent has the hash {found}, not {binary.sha256}",
+            where=session.name,
+            cure="is the endpoint's disk full or failing?",
+        )
+    return Deployment(directory, path, binary)

@@ -1,0 +1,1 @@
+"""REACH: SSH sessions to endpoints."""

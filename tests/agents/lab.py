@@ -1,0 +1,154 @@
+"""Drives the real agent over loopback."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import socket
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+COOKIE = "00112233445566778899aabbccddeeff"
+PATIENCE_S = 20.0
+
+Event = dict[str, Any]
+StartAgent = Callable[[], "Agent"]
+
+
+class Agent:
+    """A real ``osmef-agent serve`` behind pipes."""
+
+    def __init__(self, binary: Path) -> None:
+        self.process = subprocess.Popen(
+            [binary, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self._stdin = self.process.stdin
+        self._stdout = self.process.stdout.fileno()
+        self._rest = b""
+        self.hello = self.event()
+
+    def __enter__(self) -> Agent:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.process.kill()
+        self.process.wait(PATIENCE_S)
+        assert self.process.stderr is not None
+        stderr = self.process.stderr.read()
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            assert pipe is not None
+            with suppress(BrokenPipeError):
+                pipe.close()
+        assert b"Sanitizer" not in stderr, stderr.decode()
+        assert b"runtime error" not in stderr, stderr.decode()
+
+    def write(self, data: bytes) -> None:
+        self._stdin.write(data)
+        self._stdin.flush()
+
+    def command(self, cmd: str, **keys: object) -> None:
+        self.write(json.dumps({"cmd": cmd, **keys}).encode() + b"\n")
+
+    def event(self, timeout_s: float = PATIENCE_S) -> Event:
+        """Return the next event, whatever it is."""
+        deadline = time.monotonic() + timeout_s
+        while b"\n" not in self._rest:
+            ready, _, _ = select.select([self._stdout], [], [], deadline - time.monotonic())
+            assert ready, "the agent says nothing"
+            data = os.read(self._stdout, 65536)
+            assert data, f"the agent is gone, status {self.process.wait(PATIENCE_S)}"
+            self._rest += data
+        line, self._rest = self._rest.split(b"\n", 1)
+        event: Event = json.loads(line)
+        return event
+
+    def expect(self, event: str) -> Event:
+        """Return the next event, which must be of this kind."""
+        got = self.event()
+        assert got["event"] == event, got
+        return got
+
+    def ending(self) -> tuple[list[Event], Event]:
+        """Return the intervals up to the job's last event, and that."""
+        intervals = []
+        while (event := self.event())["event"] == "interval":
+            intervals.append(event)
+        return intervals, event
+
+    def idle(self) -> None:
+        """Check that the agent obeys and has nothing left to say."""
+        self.command("clock")
+        assert self.event()["event"] == "clock"
+
+    def close_input(self) -> int:
+        self._stdin.close()
+        return self.process.wait(PATIENCE_S)
+
+
+def job(**changes: object) -> dict[str, object]:
+    """Return the keys that recv and send share, with some changed."""
+    usual: dict[str, object] = {
+        "id": "job-1",
+        "cookie": COOKIE,
+        "flows": 1,
+        "duration_s": 0.3,
+        "interval_s": 0.1,
+        "arm_timeout_s": 10,
+        "stall_timeout_s": 10,
+    }
+    return usual | changes
+
+
+def arm(receiver: Agent, **changes: object) -> int:
+    """Have the agent listen on loopback; return the port."""
+    receiver.command("recv", bind="127.0.0.1", port=0, **job(**changes))
+    port = receiver.expect("listening")["port"]
+    assert isinstance(port, int)
+    return port
+
+
+def connect(sender: Agent, receiver: Agent, **changes: object) -> None:
+    """Bring both agents to the point where only ``start`` is missing."""
+    port = arm(receiver, **changes)
+    sender.command("send", host="127.0.0.1", port=port, **job(**changes))
+    assert sender.expect("connected")["id"] == "job-1"
+    assert receiver.expect("connected")["id"] == "job-1"
+
+
+def header(flow: int, flows: int, cookie: str = COOKIE, duration_ms: int = 300) -> bytes:
+    """Return the 32 bytes that open a data connection."""
+    numbers = flow.to_bytes(2) + flows.to_bytes(2) + duration_ms.to_bytes(4)
+    return b"OSMEF1" + numbers + bytes(2) + bytes.fromhex(cookie)
+
+
+def dial(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
+
+
+def closed_port() -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+def succeed(*agents: Agent) -> list[tuple[list[Event], Event]]:
+    """Return each agent's intervals and its result, which must be one."""
+    ends = [agent.ending() for agent in agents]
+    for _, event in ends:
+        assert event["event"] == "result", event
+    return ends

@@ -1,0 +1,141 @@
+"""The agent as people use it, without a controller."""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from agents import build
+from tests.agents.lab import PATIENCE_S, closed_port
+
+
+def run(binary: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [binary, *arguments], capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
+
+
+@contextmanager
+def receiving(binary: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A receiver that has said its first line, which is about the port."""
+    with subprocess.Popen(
+        [binary, "recv", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as receiver:
+        assert receiver.stdout is not None
+        ready, _, _ = select.select([receiver.stdout], [], [], PATIENCE_S)
+        assert ready
+        try:
+            yield receiver
+        finally:
+            receiver.kill()
+
+
+def test_two_commands_measure(binary: Path) -> None:
+    port = str(closed_port())
+    with receiving(binary, "--port", port, "--interval", "0.2") as receiver:
+        sender = run(
+            binary, "send", "localhost", "--port", port, "--flows", "3", "--duration", "0.5"
+        )
+        received, errors = receiver.communicate(timeout=PATIENCE_S)
+    assert (sender.returncode, receiver.returncode) == (0, 0), sender.stderr + errors
+    assert "connected, 3 flows, 0.5 s" in sender.stdout
+    assert "connected, 3 flows, 0.5 s" in received
+    assert "retransmits" in sender.stdout
+    assert "aggregate BTC" in received
+    assert received.count("flow  ") == 3
+
+
+def test_json_prints_the_events_of_the_protocol(binary: Path) -> None:
+    port = str(closed_port())
+    with receiving(binary, "--port", port, "--json") as receiver:
+        sender = run(binary, "send", "127.0.0.1", "--port", port, "--duration", "0.2", "--json")
+        received, _ = receiver.communicate(timeout=PATIENCE_S)
+    for output in (sender.stdout, received):
+        events = [json.loads(line)["event"] for line in output.splitlines()]
+        assert events[-2:] == ["interval", "result"]
+
+
+def test_both_sides_need_the_same_cookie(binary: Path, tmp_path: Path) -> None:
+    cookie = tmp_path / "cookie"
+    cookie.write_text("0123456789abcdef" * 2 + "\n", encoding="ascii")
+    port = str(closed_port())
+    usual = ["--port", port, "--duration", "0.1"]
+    with receiving(binary, "--port", port, "--cookie-file", str(cookie)) as receiver:
+        stranger = run(binary, "send", "127.0.0.1", *usual)
+        friend = run(binary, "send", "127.0.0.1", *usual, "--cookie-file", str(cookie))
+        assert receiver.wait(PATIENCE_S) == 0
+    assert stranger.returncode == 1
+    assert "cookie" in stranger.stderr
+    assert friend.returncode == 0
+
+
+def test_no_receiver(binary: Path) -> None:
+    port = str(closed_port())
+    done = run(binary, "send", "127.0.0.1", "--port", port)
+    assert done.returncode == 1
+    assert f"is `osmef-agent recv` running on 127.0.0.1, port {port}?" in done.stderr
+
+
+def test_unknown_host(binary: Path) -> None:
+    done = run(binary, "send", "not a host")
+    assert done.returncode == 1
+    assert "not a host" in done.stderr
+
+
+def test_the_port_is_taken(binary: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = run(binary, "recv", "--bind", "127.0.0.1", "--port", port)
+    assert done.returncode == 1
+    assert f"port {port}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["send"], "HOST"),
+        (["send", "one", "two"], "two"),
+        (["send", "one", "--flows", "129"], "--flows"),
+        (["send", "one", "--flows", "1.5"], "--flows"),
+        (["send", "one", "--duration", "soon"], "--duration"),
+        (["send", "one", "--duration", "nan"], "--duration"),
+        (["send", "one", "--bind", "::"], "--bind"),
+        (["send", "one", "--port"], "--port"),
+        (["send", "one", "--cookie-file", "/nonexistent"], "/nonexistent"),
+        (["send", "one", "--cookie-file", "/dev/null"], "32 hex digits"),
+        (["recv", "--flows", "2"], "--flows"),
+        (["recv", "--port", "0"], "--port"),
+        (["recv", "--bind", ""], "address"),
+        ([], "Usage"),
+        (["fly"], "Usage"),
+        (["serve", "now"], "Usage"),
+    ],
+)
+def test_wrong_usage(binary: Path, arguments: list[str], named: str) -> None:
+    done = run(binary, *arguments)
+    assert done.returncode == 2
+    assert named in done.stderr
+    assert not done.stdout
+
+
+def test_help_and_version(binary: Path) -> None:
+    help_page = run(binary, "--help")
+    assert help_page.returncode == 0
+    for option in (
+        "--flows",
+        "--duration",
+        "--interval",
+        "--port",
+        "--bind",
+        "--cookie-file",
+        "--json",
+    ):
+        assert option in help_page.stdout
+    assert run(binary, "--version").stdout == f"osmef-agent {build.version()}\n"
