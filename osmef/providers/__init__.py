@@ -1,0 +1,34 @@
+"""Where endpoints come from: one module or folder for each kind of cloud.
+
+A provider's own modules (and the libraries of its cloud) are only imported when it is used. To
+add a provider, write its class, name it here, and add its settings to ``osmef.scenario.provider``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from osmef.providers.base import Provider
+    from osmef.scenario.provider import ProviderSettings
+
+_CLASSES = {"local": ("osmef.providers.local.provider", "LocalProvider")}
+
+
+def provider_kinds() -> tuple[str, ...]:
+    """Return the kinds of clouds there are, as ``provider: {kind: ...}`` names them."""
+    return tuple(_CLASSES)
+
+
+def provider_class(kind: str) -> type[Provider]:
+    """Return the class of a kind, to list and destroy what it left. Raises KeyError."""
+    module, name = _CLASSES[kind]
+    return cast("type[Provider]", getattr(import_module(module), name))
+
+
+def provider_for(settings: ProviderSettings) -> Provider:
+    """Make the provider that a scenario asks for; it makes nothing in the cloud yet."""
+    make = cast("Callable[[ProviderSettings], Provider]", provider_class(settings.kind))
+    return make(settings)

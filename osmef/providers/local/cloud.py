@@ -1,0 +1,148 @@
+"""The daemon's cloud: the machine room, hosts, the network node, tenants' networks, and guests.
+
+The daemon's own network namespace is the machine room: the bridge ``phys`` is the physical switch
+and the bridge ``mgmt`` the management network. Each host is a namespace with eth0 on the switch; a
+tenant has a bridge and a VXLAN on each of its hosts and on the network node, which alone forwards
+between tenants. So traffic of two tenants leaves the host even when both ends are on one.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from ipaddress import IPv4Network
+
+from osmef.errors import ProviderError
+from osmef.providers.local import guest
+from osmef.providers.local.netlink import OVERLAY_MTU, Namespace, Netlink
+from osmef.providers.local.wire import CloudSpec, GuestSpec, HostSpec, TenantSpec
+
+_MTU = 1500
+_READY_S = 15.0
+_CONNECT_S = 5.0
+_POLL_S = 0.005
+_PHYSICAL, _MANAGEMENT = "phys", "mgmt"
+
+
+def first_address(network: str) -> str:
+    """Return the first usable address of a network in CIDR form: its gateway."""
+    return str(IPv4Network(network)[1])
+
+
+def _prefix_length(network: str) -> int:
+    return IPv4Network(network).prefixlen
+
+
+class Cloud:
+    """All that one sandbox holds."""
+
+    def __init__(self, spec: CloudSpec) -> None:
+        """Make the networks. Raises ProviderError, NetlinkError or OSError."""
+        self._spec = spec
+        self._hosts: dict[str, Namespace] = {}
+        self._guests: dict[str, guest.Guest] = {}
+        self._tenants = {tenant.name: tenant for tenant in spec.tenants}
+        self._room = Namespace.of_process("self")
+        with self._room.netlink() as net:
+            net.up("lo")
+            net.add_bridge(_PHYSICAL)
+            net.add_bridge(_MANAGEMENT)
+            net.add_address(
+                _MANAGEMENT, first_address(spec.management), _prefix_length(spec.management)
+            )
+            for number, host in enumerate(spec.hosts):
+                self._hosts[host.name] = self._add_host(net, f"port{number}", host, forward=False)
+            node = self._add_host(net, "portn", spec.network_node, forward=True)
+        for tenant in spec.tenants:
+            self._add_tenant(tenant, node)
+
+    def _add_host(self, net: Netlink, port: str, host: HostSpec, *, forward: bool) -> Namespace:
+        namespace = Namespace.create(ip_forward=int(forward))
+        net.add_cable(port, _PHYSICAL, namespace, "eth0", _MTU)
+        net.limit_rate(port, self._spec.link_rate_bps)
+        with namespace.netlink() as there:
+            there.add_address("eth0", host.address, _prefix_length(self._spec.physical))
+            there.limit_rate("eth0", self._spec.link_rate_bps)
+        return namespace
+
+    def _add_tenant(self, tenant: TenantSpec, node: Namespace) -> None:
+        addresses = {host.name: host.address for host in self._spec.hosts}
+        tunnels = [(self._hosts[name], addresses[name]) for name in tenant.hosts]
+        tunnels.append((node, self._spec.network_node.address))
+        for namespace, address in tunnels:
+            with namespace.netlink() as net:
+                device = f"vxlan{tenant.vni}"
+                peers = [other for _, other in tunnels if other != address]
+                net.add_bridge(tenant.name)
+                net.add_vxlan(device, tenant.vni, "eth0", address, peers)
+                net.attach(device, tenant.name)
+        with node.netlink() as net:
+            gateway = first_address(tenant.network)
+            net.add_address(tenant.name, gateway, _prefix_length(tenant.network))
+
+    def boot(self, spec: GuestSpec) -> None:
+        """Join a guest to its networks and start it."""
+        number, tenant = len(self._guests), self._tenants[spec.tenant]
+        host = self._hosts[spec.host]
+        # An ordinary user's sshd may listen on port 22 only where this says so.
+        ports = {"ip_unprivileged_port_start": 22} if spec.rootless else {}
+        if spec.on_host:
+            namespace, device = host, tenant.name
+            host.set_sysctls(ports)
+        else:
+            namespace, device = Namespace.create(**ports), "eth0"
+            with host.netlink() as net:
+                net.add_cable(f"vm{number}", tenant.name, namespace, "eth0", OVERLAY_MTU)
+        with namespace.netlink() as net:
+            net.add_address(device, spec.address, _prefix_length(tenant.network))
+            net.add_default_route(first_address(tenant.network))
+        with self._room.netlink() as net:
+            net.add_cable(f"mgmt{number}", _MANAGEMENT, namespace, "mgmt0", _MTU)
+        with namespace.netlink() as net:
+            net.add_address("mgmt0", spec.management, _prefix_length(self._spec.management))
+        self._guests[spec.name] = guest.boot(spec, namespace)
+
+    def wait_ready(self) -> None:
+        """Wait until each guest's sshd listens. Raises ProviderError with the end of its log."""
+        deadline = time.monotonic() + _READY_S
+        for one in self._guests.values():
+            while not one.listens():
+                if one.has_ended() or time.monotonic() > deadline:
+                    raise ProviderError(
+                        f"sshd does not start: {one.log_tail()}",
+                        where=one.spec.name,
+                        cure=f"try '{one.spec.sshd} -t' on this machine",
+                    )
+                time.sleep(_POLL_S)
+
+    def connect(self, name: str) -> socket.socket:
+        """Open a connection from the management network to a guest's sshd. Raises OSError."""
+        address = self._guests[name].spec.management
+        sock = socket.create_connection((address, 22), timeout=_CONNECT_S)
+        sock.settimeout(None)
+        return sock
+
+    def locate(self, name: str) -> tuple[str, str | None]:
+        """Read back the host and the tenant of a guest from the kernel.
+
+        A guest whose process is in a host's namespace is that host. A VM is where the other end of
+        its eth0 is, and its tenant is the one of the VXLAN on that bridge.
+        """
+        try:
+            namespace = Namespace.of_process(self._guests[name].pid)
+        except OSError as error:
+            raise ProviderError("the endpoint's processes are gone", where=name) from error
+        try:
+            for host, candidate in self._hosts.items():
+                if candidate.identity == namespace.identity:
+                    return host, None
+            with namespace.netlink() as net:
+                found = net.peer("eth0", self._hosts)
+        finally:
+            namespace.close()
+        if found is None:
+            raise ProviderError("the VM's network cable leads to no host", where=name)
+        host, index = found
+        with self._hosts[host].netlink() as net:
+            vni = net.vxlan_beside(index)
+        return host, next((one.name for one in self._spec.tenants if one.vni == vni), None)

@@ -1,0 +1,228 @@
+"""Network namespaces, links, addresses, routes and rates through netlink (rtnetlink(7))."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from socket import AF_INET
+from typing import Any
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from osmef.errors import ProviderError
+from osmef.providers.local import kernel
+
+OVERLAY_MTU = 1450
+"""1500 bytes of Ethernet without the 50 of outer Ethernet, IPv4, UDP and VXLAN (RFC 7348)."""
+
+_ANY_MAC = "00:00:00:00:00:00"
+_BURST_S = 0.002
+_QUEUE_S = 0.008
+_SMALLEST_BURST = 4 * 1514
+_SMALLEST_QUEUE = 128 * 1024
+
+
+class Namespace:
+    """A network namespace, alive as long as this object's descriptor is open."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    @classmethod
+    def of_process(cls, pid: int | str) -> Namespace:
+        """Return the namespace that a process is in ("self": this one). Raises OSError."""
+        return cls(os.open(f"/proc/{pid}/ns/net", os.O_RDONLY))
+
+    @classmethod
+    def create(cls, **ipv4: int) -> Namespace:
+        """Make a namespace with its loopback up, without IPv6, and with these net.ipv4 sysctls."""
+        with _back_home():
+            kernel.unshare(kernel.CLONE_NEWNET)
+            namespace = cls.of_process("self")
+        namespace.set_sysctls({"ip_forward": 0, **ipv4})
+        with namespace.netlink() as net:
+            net.up("lo")
+        return namespace
+
+    @property
+    def identity(self) -> int:
+        """The inode number, by which two descriptors of one namespace are known as one."""
+        return os.fstat(self._fd).st_ino
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+        return self._fd
+
+    def enter(self) -> None:
+        """Move this process in."""
+        kernel.setns(self._fd, kernel.CLONE_NEWNET)
+
+    def close(self) -> None:
+        """Let go of the namespace."""
+        os.close(self._fd)
+
+    def set_sysctls(self, ipv4: dict[str, int]) -> None:
+        """Set net.ipv4 sysctls, and switch IPv6 off: nothing here uses it. Raises OSError."""
+        with _back_home():
+            self.enter()
+            for name, value in ipv4.items():
+                Path(f"/proc/sys/net/ipv4/{name}").write_text(str(value))
+            for scope in ("all", "default"):
+                switch = Path(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6")
+                if switch.exists():  # it does not where the kernel has no IPv6
+                    switch.write_text("1")
+
+    @contextmanager
+    def netlink(self) -> Iterator[Netlink]:
+        """Open a netlink socket in the namespace; the process itself stays where it is.
+
+        What the kernel refuses becomes a ProviderError.
+        """
+        with _back_home():
+            self.enter()
+            route = IPRoute()
+        try:
+            yield Netlink(route)
+        except NetlinkError as error:
+            raise ProviderError(f"the kernel refuses a network setting: {error}") from error
+        finally:
+            route.close()
+
+
+@contextmanager
+def _back_home() -> Iterator[None]:
+    """Return to the network namespace of before."""
+    home = Namespace.of_process("self")
+    try:
+        yield
+    finally:
+        home.enter()
+        home.close()
+
+
+class Netlink:
+    """The requests that the cloud needs, on one namespace's netlink socket."""
+
+    def __init__(self, route: Any) -> None:  # pyroute2 has no types
+        self._route = route
+
+    def _index(self, name: str) -> int:
+        found = self._route.link_lookup(ifname=name)
+        if not found:
+            raise ProviderError(f"network device {name!r} does not exist")
+        return int(found[0])
+
+    def _add(self, name: str, kind: str, **options: Any) -> int:
+        with _needs(f"network devices of kind {kind!r}", kind):
+            self._route.link("add", ifname=name, kind=kind, **options)
+        return self._index(name)
+
+    def up(self, name: str) -> None:
+        """Switch a device on."""
+        self._route.link("set", index=self._index(name), state="up")
+
+    def add_bridge(self, name: str) -> None:
+        """Add a bridge and switch it on."""
+        self._add(name, "bridge")
+        self.up(name)
+
+    def add_cable(self, name: str, bridge: str, far: Namespace, far_name: str, mtu: int) -> None:
+        """Join a namespace to a bridge of this one: a port here, a device there, both up."""
+        self._add(
+            name,
+            "veth",
+            mtu=mtu,
+            peer={"ifname": far_name, "net_ns_fd": far.fileno(), "mtu": mtu},
+        )
+        self.attach(name, bridge)
+        with far.netlink() as there:
+            there.up(far_name)
+
+    def attach(self, name: str, bridge: str) -> None:
+        """Make a device a port of a bridge and switch it on."""
+        self._route.link("set", index=self._index(name), master=self._index(bridge), state="up")
+
+    def add_vxlan(self, name: str, vni: int, lower: str, local: str, peers: list[str]) -> None:
+        """Add a VXLAN device that floods to its peers by a static list (RFC 7348, section 4)."""
+        index = self._add(
+            name,
+            "vxlan",
+            mtu=OVERLAY_MTU,
+            vxlan_id=vni,
+            vxlan_link=self._index(lower),
+            vxlan_local=local,
+            vxlan_port=4789,
+            vxlan_learning=True,
+        )
+        for peer in peers:
+            self._route.fdb("append", ifindex=index, lladdr=_ANY_MAC, dst=peer)
+
+    def add_address(self, name: str, address: str, prefix_length: int) -> None:
+        """Give a device an IPv4 address."""
+        self._route.addr("add", index=self._index(name), address=address, prefixlen=prefix_length)
+
+    def add_default_route(self, gateway: str) -> None:
+        """Send what has no better route to this gateway."""
+        self._route.route("add", dst="default", gateway=gateway)
+
+    def limit_rate(self, name: str, rate_bps: float) -> None:
+        """Hold what leaves a device to a rate, by a token bucket (tc-tbf(8)).
+
+        The bucket holds 2 ms, so that a late timer loses no tokens. The queue behind it holds 8 ms,
+        or enough of a slow link for a few connections' windows: BBR's flows share a shorter one
+        unfairly, and CUBIC's need longer to share a longer one fairly.
+        """
+        rate = rate_bps / 8
+        with _needs("the queueing discipline 'tbf'", "sch_tbf"):
+            self._route.tc(
+                "add",
+                "tbf",
+                index=self._index(name),
+                rate=round(rate),
+                burst=round(max(rate * _BURST_S, _SMALLEST_BURST)),
+                limit=round(max(rate * _QUEUE_S, _SMALLEST_QUEUE)),
+            )
+
+    def peer(self, name: str, candidates: dict[str, Namespace]) -> tuple[str, int] | None:
+        """Return whose namespace the other end of a cable is in, and its index there."""
+        (link,) = self._route.link("get", ifname=name)
+        nsid = link.get("link_netnsid")
+        for candidate, namespace in candidates.items():
+            if nsid is not None and self._route.get_netnsid(fd=namespace.fileno())["nsid"] == nsid:
+                return candidate, int(link.get("link"))
+        return None
+
+    def vxlan_beside(self, index: int) -> int | None:
+        """Return the VNI of the VXLAN on the bridge that a device is a port of."""
+        (port,) = self._route.link("get", index=index)
+        for link in self._route.get_links():
+            info = link.get(("linkinfo", "data"))
+            if link.get("master") == port.get("master") is not None and info is not None:
+                vni = info.get("vxlan_id")
+                if vni is not None:
+                    return int(vni)
+        return None
+
+
+@contextmanager
+def _needs(what: str, module: str) -> Iterator[None]:
+    try:
+        yield
+    except NetlinkError as error:
+        if error.code not in {errno.EOPNOTSUPP, errno.ENOENT}:
+            raise
+        raise ProviderError(
+            f"this machine's kernel has no {what}",
+            cure=f"load the module as root: modprobe {module}; or use a kernel that has it",
+        ) from error
+
+
+def routed_networks() -> list[str]:
+    """List where IPv4 routes but the default lead, of all tables of this namespace, as CIDR."""
+    with IPRoute() as route:
+        routes = list(route.get_routes(family=AF_INET))
+    return [f"{entry.get('dst')}/{entry['dst_len']}" for entry in routes if entry["dst_len"]]

@@ -1,0 +1,127 @@
+"""Find and end the processes of sandboxes by the mark on their command lines (proc(5))."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from osmef.errors import ProviderError
+from osmef.providers.local.wire import MODULE
+
+_END_S = 10.0
+_STATE, _PARENT, _START = 0, 1, 19  # fields of /proc/PID/stat behind the program's name
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that carries a run's mark; pid and start time together are never used again."""
+
+    pid: int
+    parent: int
+    start: int
+    run: str
+    deadline: float
+
+    @property
+    def identity(self) -> str:
+        """The id of the resource: ``pid:PID:START``, start in clock ticks since boot."""
+        return f"pid:{self.pid}:{self.start}"
+
+
+def command(python: str, run: str, deadline: float) -> list[str]:
+    """Return the command of a sandbox's first process; its end is the mark."""
+    return [python, "-P", "-m", MODULE, "--run", run, "--deadline", f"{deadline:.0f}"]
+
+
+def _marked(argv: list[str]) -> tuple[str, float] | None:
+    match argv[-6:]:
+        case ["-m", module, "--run", run, "--deadline", deadline] if module == MODULE:
+            return (run, float(deadline)) if deadline.isdigit() else None
+    return None
+
+
+def _stat(pid: int) -> list[str]:
+    # The program's name stands in parentheses and may itself hold spaces and parentheses.
+    return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+
+
+def child_identity(pid: int) -> str:
+    """Return the id of a child of this process that was not waited for yet."""
+    return f"pid:{pid}:{_stat(pid)[_START]}"
+
+
+def inspect(pid: int) -> Process | None:
+    """Return a process if it is alive and carries a mark, else None."""
+    try:
+        argv = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+        mark = _marked(argv)
+        if mark is None:
+            return None
+        fields = _stat(pid)
+        status = Path(f"/proc/{pid}/status").read_text(errors="replace")
+    except OSError:  # gone meanwhile
+        return None
+    uid = int(next(line for line in status.splitlines() if line.startswith("Uid:")).split()[1])
+    if fields[_STATE] in "ZX" or os.geteuid() not in {0, uid}:
+        return None
+    return Process(pid, int(fields[_PARENT]), int(fields[_START]), *mark)
+
+
+def marked() -> list[Process]:
+    """List all live processes that carry a mark: this user's, or for root everybody's."""
+    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return [found for found in map(inspect, sorted(pids)) if found is not None]
+
+
+def sandboxes() -> list[Process]:
+    """List one process for each sandbox: its outermost one."""
+    found = {process.pid: process for process in marked()}
+    return [process for process in found.values() if process.parent not in found]
+
+
+def end(run: str, identity: str | None) -> None:
+    """Kill a sandbox's processes and wait until they are gone; without an identity all of the run.
+
+    Raises ProviderError if one does not go within 10 s.
+    """
+    ours = [process for process in marked() if process.run == run]
+    heads = {process.pid for process in ours if identity in {None, process.identity}}
+    for process in ours:
+        if process.pid in heads or process.parent in heads:
+            _kill(process)
+
+
+def _kill(process: Process) -> None:
+    try:
+        handle = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return
+    try:
+        # Now that the handle is held, the number can't pass to another process unseen.
+        found = inspect(process.pid)
+        if found is None or found.identity != process.identity:
+            return
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+        wait_gone(handle, f"process {process.pid} of run {process.run}")
+    except ProcessLookupError:
+        return
+    except PermissionError as error:
+        raise ProviderError(
+            f"process {process.pid} of run {process.run} is another user's",
+            cure="run this command as that user, or as root",
+        ) from error
+    finally:
+        os.close(handle)
+
+
+def wait_gone(handle: int, what: str) -> None:
+    """Wait until the process of a pidfd has ended. Raises ProviderError after 10 s."""
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    if not poll.poll(_END_S * 1000):
+        raise ProviderError(
+            f"{what} does not end", cure="look at it with ps; it may hang in the kernel"
+        )

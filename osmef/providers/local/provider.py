@@ -1,0 +1,236 @@
+"""The local cloud as the engine sees it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+
+from osmef.errors import ProviderError
+from osmef.providers.base import Endpoint, Order, Provider, Resource
+from osmef.providers.local import processes, wire
+from osmef.providers.local.addresses import choose_block, used_networks
+from osmef.providers.local.layout import Place, flavor_of, lay_out
+from osmef.providers.local.requirements import check_machine, find_program
+from osmef.providers.local.sandbox import Sandbox, is_rootless
+from osmef.remote.keys import KeyPair
+from osmef.remote.session import Login
+from osmef.scenario.fields import EndpointKind, Layer, Placement, Tenancy
+from osmef.scenario.location import Location
+from osmef.scenario.model import EndpointSettings
+from osmef.scenario.provider import LocalSettings
+from osmef.scenario.study import Cell
+
+_KIND = "local"
+_RESOURCE = "sandbox"
+_HIGHEST_RATE_BPS = 8 * (2**32 - 1)
+"""tc-tbf's rate is 32 bits of bytes per second as netlink carries it here."""
+
+
+class LocalProvider(Provider):
+    """Hosts, tenants and VMs as namespaces of this Linux machine, as root or without."""
+
+    kind = _KIND
+
+    def __init__(self, settings: LocalSettings) -> None:
+        self._settings = settings
+        self._cpus = sorted(os.sched_getaffinity(0))
+        self._sandbox: Sandbox | None = None
+        self._resource: Resource | None = None
+        self._close_ledger: Callable[[Resource], None] | None = None
+        self._places: dict[str, Place] = {}
+
+    def check(self) -> None:
+        """Check for sshd, unshare and the right to make namespaces. Raises ProviderError."""
+        check_machine()
+
+    def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
+        """List flavors, placements and rates that this cloud does not have."""
+        settings, scenario = self._settings, cell.scenario
+        found = [
+            problem
+            for key, end in _vm_ends(cell).items()
+            for problem in self._flavor_problems(key, end)
+        ]
+        pair = scenario.endpoints.loopback is None
+        if pair and scenario.placement is Placement.DIFFERENT_HOST and settings.hosts < 2:
+            found.append(
+                ("placement", "different-host needs two hosts", "set provider.hosts to 2 or more")
+            )
+        if pair and scenario.tenancy is Tenancy.DIFFERENT_TENANT and settings.tenants < 2:
+            cure = "set provider.tenants to 2 or more"
+            found.append(("tenancy", "different-tenant needs two tenants", cure))
+        if settings.link_rate > _HIGHEST_RATE_BPS:
+            message = "the local cloud can't hold a link to more than 34 Gbit/s"
+            found.append(("provider.link_rate", message, "set a lower link_rate"))
+        return found
+
+    def _flavor_problems(self, key: str, end: EndpointSettings) -> list[tuple[str, str, str]]:
+        settings = self._settings
+        name = flavor_of(settings, end.flavor)
+        where = f"{key}.flavor" if end.flavor is not None else "provider.default_flavor"
+        if name not in settings.flavors:
+            known = ", ".join(settings.flavors)
+            return [(where, f"the local cloud has no flavor {name!r}", f"use one of: {known}")]
+        vcpus, cpus = settings.flavors[name].vcpus, len(self._cpus)
+        if vcpus <= cpus or settings.cpu_overcommit:
+            return []
+        return [
+            (
+                where,
+                f"flavor {name!r} has {vcpus} CPUs and this machine lets us use {cpus}",
+                "use a smaller flavor, or set provider.cpu_overcommit: true",
+            )
+        ]
+
+    def warnings(self, cell: Cell) -> list[str]:
+        """Say what the cell's ends share that they would not share in a real cloud."""
+        cpus = len(self._cpus)
+        found = [f"all emulated hosts and VMs share this machine's CPUs ({cpus})"]
+        wanted = [
+            self._settings.flavors[name].vcpus
+            for end in _vm_ends(cell).values()
+            if (name := flavor_of(self._settings, end.flavor)) in self._settings.flavors
+        ]
+        found += [
+            f"a flavor of {vcpus} CPUs gets only the {cpus} of this machine"
+            for vcpus in sorted(set(wanted))
+            if vcpus > cpus
+        ]
+        if len(wanted) == 2 and sum(wanted) > cpus:
+            found.append(f"sender and receiver together have {sum(wanted)} CPUs and so share some")
+        return found
+
+    def create(self, order: Order) -> list[Endpoint]:
+        """Start the sandbox, make the networks and boot all endpoints."""
+        sshd = find_program("sshd", "openssh-server")
+        layout = lay_out(self._settings, order.requests, choose_block(used_networks()), self._cpus)
+        cloud = layout.cloud
+        order.progress(
+            f"making a local cloud: {_count(cloud.hosts, 'host')}, "
+            f"{_count(cloud.tenants, 'tenant')}"
+        )
+        sandbox = self._start(order)
+        sandbox.ask("build", cloud=asdict(cloud))
+        order.progress(f"starting {_count(layout.places, 'endpoint')}")
+        host_keys = [KeyPair.generate(place.request.name) for place in layout.places]
+        for place, host_key in zip(layout.places, host_keys, strict=True):
+            sandbox.ask("boot", guest=asdict(_guest(place, sshd, host_key, order.key)))
+        sandbox.ask("wait")
+        self._places = {place.request.name: place for place in layout.places}
+        return [
+            self._endpoint(sandbox, place, host_key)
+            for place, host_key in zip(layout.places, host_keys, strict=True)
+        ]
+
+    def _start(self, order: Order) -> Sandbox:
+        unshare = find_program("unshare", "util-linux")
+        resource = Resource(
+            _KIND, _RESOURCE, f"osmef-{order.run}", order.run, deadline=order.deadline
+        )
+        order.ledger.intend(resource)
+        self._resource, self._close_ledger = resource, order.ledger.destroyed
+        self._sandbox = Sandbox(order.run, order.deadline, unshare)
+        self._resource = replace(resource, id=self._sandbox.identity)
+        order.ledger.created(self._resource)
+        return self._sandbox
+
+    def _endpoint(self, sandbox: Sandbox, place: Place, host_key: KeyPair) -> Endpoint:
+        name, flavor = place.request.name, place.flavor
+        wanted = len(place.cpus) if flavor is None else self._settings.flavors[flavor].vcpus
+        warnings: tuple[str, ...] = ()
+        if wanted > len(place.cpus):
+            warnings = (f"has {len(place.cpus)} CPUs of the {wanted} of its flavor",)
+        return Endpoint(
+            request=place.request,
+            resource_id=f"{sandbox.identity}/{name}",
+            login=Login(
+                name=name,
+                user=_user(),
+                address=place.management,
+                host_key=" ".join(host_key.public.split()[:2]),
+                connect=partial(sandbox.connect, name),
+            ),
+            data_address=place.physical or place.address,
+            flavor=flavor,
+            vcpus=len(place.cpus),
+            warnings=warnings,
+        )
+
+    def describe(self, endpoint: Endpoint) -> Location:
+        """Ask the kernel which host and tenant the endpoint is attached to."""
+        if self._sandbox is None:
+            raise ProviderError("the local cloud is closed", where=endpoint.name)
+        found = self._sandbox.ask("locate", name=endpoint.name)
+        return Location(host=found["host"], tenant=found["tenant"])
+
+    def data_address(self, receiver: Endpoint, sender: Endpoint, layer: Layer) -> str:
+        """Return a host's overlay address for a VM and for ``layer: overlay``."""
+        overlay = layer is Layer.OVERLAY or sender.request.kind is EndpointKind.VM
+        return self._places[receiver.name].address if overlay else receiver.data_address
+
+    def close(self) -> None:
+        """End the sandbox, and with it all that it holds."""
+        if self._sandbox is not None:
+            self._sandbox.close()
+            self._sandbox = None
+        if self._resource is not None and self._close_ledger is not None:
+            self._close_ledger(self._resource)
+            self._resource = None
+
+    @classmethod
+    def owned(cls, run: str | None = None) -> list[Resource]:
+        """List the sandboxes on this machine: this user's, or for root everybody's."""
+        return [
+            Resource(
+                _KIND, _RESOURCE, f"osmef-{found.run}", found.run, found.identity, found.deadline
+            )
+            for found in processes.sandboxes()
+            if run in {None, found.run}
+        ]
+
+    @classmethod
+    def destroy(cls, resource: Resource) -> None:
+        """Kill a sandbox and wait until it is gone; without an id all that carry the run's mark."""
+        processes.end(resource.run, resource.id)
+
+
+def _vm_ends(cell: Cell) -> dict[str, EndpointSettings]:
+    ends = cell.scenario.endpoints
+    named = {"sender": ends.sender, "receiver": ends.receiver, "loopback": ends.loopback}
+    return {
+        f"endpoints.{name}": end
+        for name, end in named.items()
+        if end is not None and end.kind is EndpointKind.VM
+    }
+
+
+def _count(things: Sequence[object], what: str) -> str:
+    return f"1 {what}" if len(things) == 1 else f"{len(things)} {what}s"
+
+
+def _user() -> str:
+    return "osmef" if is_rootless() else "root"
+
+
+def _guest(place: Place, sshd: str, host_key: KeyPair, login_key: KeyPair) -> wire.GuestSpec:
+    name = place.request.name
+    return wire.GuestSpec(
+        name=name,
+        # 63 bytes is the longest label that DNS and every tool take (RFC 1035).
+        hostname=place.host if place.physical is not None else name[:63],
+        host=place.host,
+        tenant=place.tenant,
+        on_host=place.physical is not None,
+        address=place.address,
+        management=place.management,
+        cpus=place.cpus,
+        sshd=sshd,
+        user=_user(),
+        uid=os.getuid(),
+        gid=os.getgid(),
+        rootless=is_rootless(),
+        authorized_key=login_key.public,
+        host_key=host_key.private,
+    )

@@ -1,0 +1,89 @@
+"""What the local provider needs of the machine: sshd, unshare, and the right to make namespaces."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from osmef.errors import ProviderError
+from osmef.providers.local.sandbox import is_rootless, isolated
+
+_SYSTEM_DIRECTORIES = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin")
+_TRIAL_S = 20.0
+_NO_NAMESPACES = {
+    "/proc/sys/user/max_user_namespaces": ("0", "sysctl -w user.max_user_namespaces=15000"),
+    "/proc/sys/kernel/unprivileged_userns_clone": (
+        "0",
+        "sysctl -w kernel.unprivileged_userns_clone=1",
+    ),
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": (
+        "1",
+        "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
+}
+
+
+def find_program(name: str, package: str) -> str:
+    """Return the path of a system program, in PATH or where such programs are.
+
+    Raises ProviderError that names the package.
+    """
+    directories = [*os.environ.get("PATH", "").split(os.pathsep), *_SYSTEM_DIRECTORIES]
+    path = shutil.which(name, path=os.pathsep.join(filter(None, directories)))
+    if path is None:
+        raise ProviderError(
+            f"no {name} on this machine, and the local cloud's endpoints need it",
+            where="provider: local",
+            cure=f"apt install {package}, or your system's package of it",
+        )
+    return str(Path(path).absolute())
+
+
+def check_machine() -> None:
+    """Check all that the local provider needs, by trying it. Raises ProviderError with a cure."""
+    if sys.platform != "linux":
+        raise ProviderError(
+            f"the local cloud is made of Linux namespaces, and this is {sys.platform}",
+            where="provider: local",
+            cure="run osmef on a Linux machine",
+        )
+    find_program("sshd", "openssh-server")
+    unshare = find_program("unshare", "util-linux")
+    true = find_program("true", "coreutils")
+    try:
+        trial = subprocess.run(
+            isolated(unshare, [true]), capture_output=True, text=True, timeout=_TRIAL_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ProviderError(f"unshare does not work: {error}", where="provider: local") from error
+    if trial.returncode != 0:
+        raise ProviderError(
+            f"this machine does not allow new namespaces: {trial.stderr.strip()}",
+            where="provider: local",
+            cure=_namespace_cure(),
+        )
+    _check_root_is_whole()
+
+
+def _namespace_cure() -> str:
+    if not is_rootless():
+        return "in a container, give it CAP_SYS_ADMIN (docker run --privileged)"
+    for path, (forbidding, command) in _NO_NAMESPACES.items():
+        switch = Path(path)
+        if switch.exists() and switch.read_text().strip() == forbidding:
+            return f"as root: {command}; or run osmef as root"
+    return "run osmef as root; in a container, start it with docker run --privileged"
+
+
+def _check_root_is_whole() -> None:
+    """Refuse a root that only seems to be one: its sshd could not change to any other user."""
+    switch = Path("/proc/self/setgroups")
+    if not is_rootless() and switch.exists() and switch.read_text().strip() == "deny":
+        raise ProviderError(
+            "root of this user namespace may not change groups, so its sshd can't start",
+            where="provider: local",
+            cure="run osmef as the ordinary user; it makes the namespaces that it needs itself",
+        )

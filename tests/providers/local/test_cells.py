@@ -1,0 +1,78 @@
+"""What the local cloud says about a scenario before anything is made."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from osmef.errors import Problem
+from osmef.providers.local.provider import LocalProvider
+from osmef.scenario.model import Scenario
+from osmef.scenario.study import Cell
+
+CPUS = len(os.sched_getaffinity(0))
+
+
+def problem(key: str, message: str, cure: str) -> Problem:
+    return Problem(key, 1, 1, message, cure)
+
+
+def cell(provider: dict[str, Any], **values: Any) -> tuple[LocalProvider, Cell]:
+    scenario = Scenario.model_validate(
+        {"name": "x", "provider": {"kind": "local", **provider}, **values}
+    )
+    return LocalProvider(scenario.provider), Cell("x", (), scenario, problem)
+
+
+def pair(sender: str | None = None, receiver: str | None = None) -> dict[str, Any]:
+    return {"sender": {"flavor": sender}, "receiver": {"flavor": receiver}}
+
+
+BIG = {"flavors": {"one": {"vcpus": 1}, "big": {"vcpus": CPUS + 1}}}
+
+
+@pytest.mark.parametrize(
+    ("provider", "values", "keys"),
+    [
+        ({}, {}, []),
+        ({}, {"endpoints": pair("nano")}, ["endpoints.sender.flavor"]),
+        (
+            {},
+            {"endpoints": pair("nano", "giant")},
+            ["endpoints.sender.flavor", "endpoints.receiver.flavor"],
+        ),
+        ({}, {"endpoints": {"loopback": {"flavor": "nano"}}}, ["endpoints.loopback.flavor"]),
+        ({**BIG, "default_flavor": "big"}, {}, ["provider.default_flavor"] * 2),
+        ({"hosts": 1}, {}, ["placement"]),
+        ({"hosts": 1}, {"placement": "same-host"}, []),
+        ({"hosts": 1}, {"endpoints": {"loopback": {"kind": "host"}}}, []),
+        ({"tenants": 1}, {"tenancy": "different-tenant"}, ["tenancy"]),
+        ({"tenants": 1}, {"tenancy": "same-tenant"}, []),
+        (BIG, {"endpoints": pair("one", "big")}, ["endpoints.receiver.flavor"]),
+        ({**BIG, "cpu_overcommit": True}, {"endpoints": pair("one", "big")}, []),
+        ({"link_rate": "40Gbit/s"}, {}, ["provider.link_rate"]),
+    ],
+)
+def test_problems_stand_under_the_key_that_is_wrong(
+    provider: dict[str, Any], values: dict[str, Any], keys: list[str]
+) -> None:
+    local, made = cell(provider, **values)
+    problems = local.problems(made)
+    assert [key for key, _, _ in problems] == keys
+    assert all(message and cure for _, message, cure in problems)
+
+
+def test_an_unknown_flavor_lists_those_that_are() -> None:
+    local, made = cell({"flavors": {"a": {"vcpus": 1}, "b": {"vcpus": 1}}}, endpoints=pair("c"))
+    assert [cure for _, _, cure in local.problems(made)][:1] == ["use one of: a, b"]
+
+
+def test_shared_cpus_are_warned_of() -> None:
+    local, made = cell({})
+    assert f"({CPUS})" in local.warnings(made)[0]
+    local, made = cell({**BIG, "cpu_overcommit": True}, endpoints=pair("one", "big"))
+    text = "\n".join(local.warnings(made))
+    assert f"a flavor of {CPUS + 1} CPUs gets only the {CPUS}" in text
+    assert f"together have {CPUS + 2} CPUs" in text

@@ -1,0 +1,326 @@
+"""What the local cloud promises, on a real one. ``test_rootless`` runs this file again."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyroute2 import IPRoute
+
+from osmef.errors import HostKeyError, ProviderError, ReachError
+from osmef.providers.base import EndpointRequest, Ledger, Order
+from osmef.providers.local.provider import LocalProvider
+from osmef.remote.keys import KeyPair
+from osmef.remote.session import Session
+from osmef.scenario.fields import EndpointKind, Layer
+from osmef.scenario.location import Location, distance
+from osmef.scenario.provider import LocalFlavor, LocalSettings
+
+Cloud = Any  # classes of a conftest can't be imported
+Vm = Callable[..., EndpointRequest]
+
+RATE_BPS = 100e6
+PLACES = {  # name: role, host, tenant
+    "vm-1": ("sender", "host-1", "tenant-1"),
+    "vm-2": ("receiver", "host-1", "tenant-1"),
+    "vm-3": ("receiver", "host-2", "tenant-1"),
+    "vm-4": ("receiver", "host-1", "tenant-2"),
+    "host-a": ("sender", "host-1", None),
+    "host-b": ("receiver", "host-2", None),
+}
+
+UDP_SERVER = """
+import socket, sys
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.setsockopt(socket.IPPROTO_IP, 12, 1)  # IP_RECVTTL, which Python 3.11 does not name
+sock.bind((sys.argv[1], 0))
+sock.settimeout(10)
+print(sock.getsockname()[1])
+_, control, _, source = sock.recvmsg(100, 100)
+print(int.from_bytes(control[0][2], sys.byteorder), source[0])
+"""
+UDP_CLIENT = """
+import socket, sys
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.sendto(b"hello", (sys.argv[1], int(sys.argv[2])))
+"""
+TCP_SERVER = """
+import socket, sys, time
+server = socket.create_server((sys.argv[1], 0))
+server.settimeout(10)
+print(server.getsockname()[1])
+connection, _ = server.accept()
+start, total = None, 0
+while data := connection.recv(1 << 20):
+    start = start or time.monotonic()
+    total += len(data)
+print(total * 8 / (time.monotonic() - start))
+"""
+TCP_CLIENT = """
+import socket, sys
+with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=10) as sock:
+    sock.sendall(bytes(int(sys.argv[3])))
+"""
+
+
+@pytest.fixture(scope="module")
+def cloud(make_cloud: Any) -> Iterator[Cloud]:
+    class Forgetful:
+        def intend(self, _resource: object) -> None: ...
+        def created(self, _resource: object) -> None: ...
+        def destroyed(self, _resource: object) -> None: ...
+
+    requests = [
+        EndpointRequest(
+            name,
+            role,
+            EndpointKind.HOST if tenant is None else EndpointKind.VM,
+            None,
+            host,
+            tenant,
+        )
+        for name, (role, host, tenant) in PLACES.items()
+    ]
+    run = f"test-provider-{os.getpid()}"
+    settings = LocalSettings.model_validate({"link_rate": f"{RATE_BPS:.0f}bit/s"})
+    with make_cloud(run, requests, settings, Forgetful()) as made:
+        yield made
+
+
+def address(cloud: Cloud, sender: str, receiver: str, layer: Layer = Layer.BARE) -> str:
+    ends = cloud.endpoints
+    return str(cloud.provider.data_address(ends[receiver], ends[sender], layer))
+
+
+def route(cloud: Cloud, sender: str, receiver: str, layer: Layer = Layer.BARE) -> tuple[int, str]:
+    """Send a datagram; return how many routers it passed, and its source as the receiver saw it."""
+    target = address(cloud, sender, receiver, layer)
+    server = cloud.python_process(receiver, UDP_SERVER, target)
+    cloud.python(sender, UDP_CLIENT, target, server.read_line())
+    ttl, source = server.read_line().split()
+    return 64 - int(ttl), source
+
+
+def rate_bps(cloud: Cloud, sender: str, receiver: str, size: int) -> float:
+    target = address(cloud, sender, receiver)
+    server = cloud.python_process(receiver, TCP_SERVER, target)
+    cloud.python(sender, TCP_CLIENT, target, server.read_line(), str(size))
+    return float(server.read_line())
+
+
+def test_each_endpoint_is_a_machine_of_its_own(cloud: Cloud) -> None:
+    names = {name: cloud.sessions[name].run(["hostname"]).stdout.strip() for name in PLACES}
+    assert names == {
+        "vm-1": b"vm-1", "vm-2": b"vm-2", "vm-3": b"vm-3", "vm-4": b"vm-4",
+        "host-a": b"host-1", "host-b": b"host-2",
+    }  # fmt: skip
+    assert cloud.sessions["vm-1"].run(["cat", "/proc/1/comm"]).stdout == b"sshd\n"
+    devices = cloud.sessions["vm-1"].run(["ls", "/sys/class/net"]).stdout.split()
+    assert devices == [b"eth0", b"lo", b"mgmt0"]
+
+
+def test_files_of_an_endpoint_are_its_own(cloud: Cloud) -> None:
+    for path in ("/tmp/osmef-probe", "/run/osmef-probe"):  # noqa: S108 - that is the point
+        cloud.sessions["vm-1"].put(b"x", path, 0o600)
+        assert not Path(path).exists()
+        assert cloud.sessions["vm-2"].run(["ls", path]).status != 0
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_the_location_is_as_requested_and_read_back(cloud: Cloud, name: str) -> None:
+    _, host, tenant = PLACES[name]
+    found = cloud.provider.describe(cloud.endpoints[name])
+    assert found == Location(host=host, tenant=tenant)
+
+
+def test_the_location_is_not_an_echo_of_the_request(cloud: Cloud) -> None:
+    one, other = cloud.endpoints["vm-1"], cloud.endpoints["vm-3"]
+    lie = replace(one, request=replace(other.request, name="vm-1"))
+    assert cloud.provider.describe(lie) == Location(host="host-1", tenant="tenant-1")
+
+
+@pytest.mark.parametrize(
+    ("receiver", "hops", "apart"), [("vm-2", 0, 0), ("vm-3", 0, 2), ("vm-4", 1, 4)]
+)
+def test_tenants_reach_each_other_through_the_router_only(
+    cloud: Cloud, receiver: str, hops: int, apart: int
+) -> None:
+    assert route(cloud, "vm-1", receiver)[0] == hops
+    ends = [cloud.provider.describe(cloud.endpoints[name]) for name in ("vm-1", receiver)]
+    assert distance(*ends) == apart
+
+
+@pytest.mark.parametrize(
+    ("sender", "receiver", "layer"),
+    [
+        ("host-a", "host-b", Layer.OVERLAY),
+        ("vm-1", "host-b", Layer.BARE),
+        ("host-a", "vm-3", Layer.BARE),
+    ],
+)
+def test_hosts_take_part_in_the_overlay(
+    cloud: Cloud, sender: str, receiver: str, layer: Layer
+) -> None:
+    bare = {address(cloud, "host-a", "host-b"), address(cloud, "host-b", "host-a")}
+    hops, source = route(cloud, sender, receiver, layer)
+    assert hops == 0
+    assert not {source, address(cloud, sender, receiver, layer)} & bare
+
+
+def test_hosts_meet_on_the_physical_network(cloud: Cloud) -> None:
+    assert route(cloud, "host-a", "host-b") == (0, address(cloud, "host-b", "host-a"))
+
+
+@pytest.mark.parametrize(
+    ("sender", "receiver"), [("host-a", "host-b"), ("vm-1", "vm-3"), ("vm-1", "vm-4")]
+)
+def test_what_leaves_a_host_is_held_to_the_link_rate(
+    cloud: Cloud, sender: str, receiver: str
+) -> None:
+    assert 0.7 * RATE_BPS < rate_bps(cloud, sender, receiver, 8_000_000) < 1.02 * RATE_BPS
+
+
+def test_what_stays_on_a_host_is_not(cloud: Cloud) -> None:
+    assert rate_bps(cloud, "vm-1", "vm-2", 50_000_000) > 2 * RATE_BPS
+
+
+def test_cpus_are_those_of_the_flavor(cloud: Cloud) -> None:
+    cpus = sorted(os.sched_getaffinity(0))
+    code = "import os; print(*sorted(os.sched_getaffinity(0)))"
+    assert cloud.python("vm-1", code) == str(cpus[0])
+    assert cloud.python("vm-2", code) == str(cpus[-1])
+    assert cloud.python("host-a", code) == " ".join(map(str, cpus))
+    assert cloud.endpoints["vm-1"].vcpus == 1
+    assert cloud.endpoints["host-a"].vcpus == len(cpus)
+
+
+def test_another_key_does_not_get_in(cloud: Cloud) -> None:
+    with pytest.raises(ReachError):
+        Session.open(cloud.endpoints["vm-1"].login, KeyPair.generate("stranger"))
+
+
+def test_each_endpoint_has_a_host_key_of_its_own(cloud: Cloud) -> None:
+    logins = [endpoint.login for endpoint in cloud.endpoints.values()]
+    assert len({login.host_key for login in logins}) == len(logins)
+    with pytest.raises(HostKeyError):
+        Session.open(replace(logins[0], host_key=logins[1].host_key), cloud.key)
+
+
+def test_keys_are_on_no_command_line_and_in_no_environment(cloud: Cloud) -> None:
+    secret = cloud.key.private.splitlines()[2].encode()
+    for entry in Path("/proc").iterdir():
+        for name in ("cmdline", "environ"):
+            try:
+                text = (entry / name).read_bytes()
+            except OSError:
+                continue
+            assert secret not in text
+            assert b"OPENSSH PRIVATE KEY" not in text
+
+
+def test_ssh_is_not_open_on_the_tenants_network(cloud: Cloud) -> None:
+    target = address(cloud, "vm-1", "vm-2")
+    code = "import socket,sys; print(socket.socket().connect_ex((sys.argv[1], 22)) != 0)"
+    assert cloud.python("vm-1", code, target) == "True"
+
+
+def machine_state() -> list[Any]:
+    with IPRoute() as ip:
+        links = [(link["index"], link.get("ifname")) for link in ip.get_links()]
+        addresses = [(one["index"], one.get("address")) for one in ip.get_addr()]
+        routes = [
+            (one.get("dst"), one.get("oif"), one.get("gateway"), one.get("table"))
+            for one in ip.get_routes()
+        ]
+    namespaces = Path("/run/netns")
+    names = sorted(one.name for one in namespaces.iterdir()) if namespaces.exists() else []
+    mounts = Path("/proc/self/mountinfo").read_text()
+    forward = Path("/proc/sys/net/ipv4/ip_forward").read_text()
+    networks = [sorted(part, key=str) for part in (links, addresses, routes)]
+    return [*networks, names, mounts, forward, os.uname().nodename]
+
+
+def test_the_machine_itself_stays_as_it_is(
+    make_cloud: Any, vm: Vm, ledger: Ledger, run_name: str
+) -> None:
+    before = machine_state()
+    with make_cloud(run_name, [vm("vm-1", "host-1")], LocalSettings(), ledger):
+        assert machine_state() == before
+    assert machine_state() == before
+
+
+def test_two_clouds_at_once_do_not_meet(
+    make_cloud: Any, vm: Vm, ledger: Ledger, run_name: str
+) -> None:
+    requests = [vm("vm-1", "host-1"), vm("vm-2", "host-1")]
+    connect = (
+        "import socket,sys; print(socket.socket().connect_ex((sys.argv[1], int(sys.argv[2]))))"
+    )
+    with (
+        make_cloud(f"{run_name}-a", requests, LocalSettings(), ledger) as one,
+        make_cloud(f"{run_name}-b", requests, LocalSettings(), ledger) as other,
+    ):
+        target = address(one, "vm-1", "vm-2")
+        assert target == address(other, "vm-1", "vm-2")
+        port = one.python_process("vm-2", TCP_SERVER, target).read_line()
+        assert other.python("vm-1", connect, target, port) != "0"
+        assert one.python("vm-1", connect, target, port) == "0"
+
+
+def test_the_ledger_tells_the_whole_life(
+    make_cloud: Any, vm: Vm, ledger: Any, run_name: str
+) -> None:
+    with make_cloud(run_name, [vm("vm-1", "host-1")], LocalSettings(), ledger) as made:
+        (owned,) = LocalProvider.owned(run_name)
+        assert [event for event, _ in ledger.events] == ["intend", "created"]
+        assert ledger.events[0][1].id is None
+        assert ledger.events[1][1].id == owned.id
+        made.provider.close()
+        assert ledger.events[2:] == [("destroyed", ledger.events[1][1])]
+    assert len(ledger.events) == 3
+    assert LocalProvider.owned(run_name) == []
+
+
+def test_an_overcommitted_flavor_gets_what_there_is(
+    make_cloud: Any, vm: Vm, ledger: Ledger, run_name: str
+) -> None:
+    flavors = {"huge": LocalFlavor(vcpus=1024)}
+    settings = LocalSettings(flavors=flavors, cpu_overcommit=True)
+    with make_cloud(run_name, [vm("vm-1", "host-1")], settings, ledger) as made:
+        (endpoint,) = made.endpoints.values()
+    assert endpoint.vcpus == len(os.sched_getaffinity(0))
+    assert endpoint.flavor == "huge"
+    assert "1024" in endpoint.warnings[0]
+
+
+def test_four_vms_are_there_in_time(machine: None, vm: Vm, ledger: Ledger, run_name: str) -> None:
+    requests = [vm(f"vm-{n}", f"host-{1 + n % 2}", f"tenant-{1 + n // 2}") for n in range(4)]
+    lines: list[str] = []
+    key, provider = KeyPair.generate("t"), LocalProvider(LocalSettings())
+    start = time.monotonic()
+    try:
+        order = Order(run_name, requests, key, ledger, time.time() + 600, lines.append)
+        for endpoint in provider.create(order):
+            Session.open(endpoint.login, key).close()
+        took_s = time.monotonic() - start
+    finally:
+        provider.close()
+    assert took_s < 3.0
+    assert lines == ["making a local cloud: 2 hosts, 2 tenants", "starting 4 endpoints"]
+
+
+def test_a_closed_cloud_answers_with_an_error(
+    make_cloud: Any, vm: Vm, ledger: Ledger, run_name: str
+) -> None:
+    with make_cloud(run_name, [vm("vm-1", "host-1")], LocalSettings(), ledger) as made:
+        made.provider.close()
+        (endpoint,) = made.endpoints.values()
+        with pytest.raises(ProviderError):
+            made.provider.describe(endpoint)
+        with pytest.raises(OSError, match=r"."):
+            endpoint.login.open_socket()

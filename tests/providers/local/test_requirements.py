@@ -1,0 +1,76 @@
+"""Machines that can't hold a local cloud, made by taking away from this one what it needs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from osmef.providers.local.requirements import check_machine, find_program
+
+ROOT = Path(__file__).parents[3]
+CHECK = """
+from osmef.errors import ProviderError
+from osmef.providers.local.requirements import check_machine
+try:
+    check_machine()
+except ProviderError as error:
+    print(error)
+"""
+HIDE = """
+import sys
+from osmef.providers.local import kernel
+for path in sys.argv[1:]:
+    kernel.mount("/dev/null", path, None, kernel.MS_BIND)
+"""
+BECOME_USER = """
+from osmef.providers.local import guest
+guest._become_user(1000, 1000)
+"""
+FORBID = """
+from pathlib import Path
+Path("/proc/sys/user/max_user_namespaces").write_text("0")
+"""
+
+
+def say_why(code: str, *arguments: str, unshare: tuple[str, ...] = ()) -> str:
+    """Run code, then the check, in namespaces of its own; return what the user would read."""
+    command = [*unshare, sys.executable, "-c", code + CHECK, *arguments]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd="/",
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    return done.stdout.strip()
+
+
+def test_this_machine_holds_a_local_cloud(machine: None) -> None:
+    check_machine()
+    assert say_why("") == ""
+
+
+def test_no_sshd(machine: None) -> None:
+    user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
+    sshd = str(Path(find_program("sshd", "openssh-server")).resolve())
+    text = say_why(HIDE, sshd, unshare=("unshare", *user, "--mount"))
+    assert "no sshd on this machine" in text
+    assert "apt install openssh-server" in text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can forbid namespaces")
+def test_user_namespaces_forbidden(machine: None) -> None:
+    text = say_why(BECOME_USER + FORBID)
+    assert "does not allow new namespaces" in text
+    assert "sysctl -w user.max_user_namespaces" in text
+
+
+def test_a_root_that_only_seems_to_be_one(machine: None) -> None:
+    text = say_why("", unshare=("unshare", "--user", "--map-root-user"))
+    assert "may not change groups" in text
+    assert "as the ordinary user" in text

@@ -1,0 +1,33 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from osmef.providers import provider_class, provider_for, provider_kinds
+from osmef.scenario.provider import LocalSettings
+
+
+def test_every_kind_has_a_class_that_says_its_kind() -> None:
+    assert "local" in provider_kinds()
+    for kind in provider_kinds():
+        assert provider_class(kind).kind == kind
+
+
+def test_settings_choose_the_provider() -> None:
+    assert provider_for(LocalSettings()).kind == "local"
+
+
+def test_an_unknown_kind_has_no_class() -> None:
+    with pytest.raises(KeyError):
+        provider_class("cloud-nine")
+
+
+def test_the_daemon_starts_without_the_controllers_libraries() -> None:
+    code = (
+        "import sys, osmef.providers.local.daemon, osmef.providers.local.cloud;"
+        "print({'pydantic', 'paramiko', 'pandas', 'cryptography'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
