@@ -1,0 +1,1 @@
+"""Plan, provision, deploy, measure, collect, tear down."""

@@ -1,0 +1,72 @@
+"""The journal of a run: what was made, so that it can be taken away whatever happens."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from osmef.providers.base import Resource
+from osmef.results.files import append_line, storage
+
+
+class Journal:
+    """Appends to ``journal.jsonl``; each line is on the disk before the call returns.
+
+    Every method raises StorageError when the disk does not do its part.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+
+    def note(self, event: str, **values: object) -> None:
+        """Write one line."""
+        record = {"at": datetime.now(UTC).isoformat(), "event": event, **values}
+        with self._lock:
+            append_line(self.path, json.dumps(record).encode())
+
+    def intend(self, resource: Resource) -> None:
+        """Note that the resource is about to be made."""
+        self.note("intend", resource=asdict(resource))
+
+    def created(self, resource: Resource) -> None:
+        """Note that the resource exists, with its id."""
+        self.note("created", resource=asdict(resource))
+
+    def destroyed(self, resource: Resource) -> None:
+        """Note that the resource is gone."""
+        self.note("destroyed", resource=asdict(resource))
+
+    def read(self, event: str | None = None) -> list[dict[str, Any]]:
+        """Return all notes, or those of one event; a line torn by a crash is passed over."""
+        with storage("read", self.path):
+            if not self.path.exists():
+                return []
+            lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
+        notes = []
+        for line in lines:
+            try:
+                note = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(note, dict) and event in (None, note.get("event")):
+                notes.append(note)
+        return notes
+
+    def standing(self) -> list[Resource]:
+        """Return what was intended or created and not yet destroyed, newest first."""
+        found: dict[tuple[str, str, str], Resource] = {}
+        for note in self.read():
+            if note.get("event") not in ("intend", "created", "destroyed"):
+                continue
+            resource = Resource(**note["resource"])
+            key = (resource.provider, resource.kind, resource.name)
+            if note["event"] == "destroyed":
+                found.pop(key, None)
+            else:
+                found[key] = resource
+        return list(reversed(found.values()))

@@ -1,0 +1,28 @@
+"""Whoever watches a run: the command line's progress, a log, a test."""
+
+from __future__ import annotations
+
+from osmef.engine.plan import PlannedTrial
+from osmef.results.trial import Trial
+
+
+class Observer:
+    """Told what happens, from any thread. This one does nothing."""
+
+    def step(self, text: str) -> None:
+        """Tell that the run turns to something else."""
+
+    def warning(self, text: str) -> None:
+        """Tell what a reader of the numbers has to know."""
+
+    def measuring(self, trials: int, planned_s: float) -> None:
+        """Tell that so many trials begin now, and how long they will take by plan."""
+
+    def trial_started(self, planned: PlannedTrial) -> None:
+        """Tell that a trial begins."""
+
+    def rate(self, planned: PlannedTrial, bits_per_second: float) -> None:
+        """Tell the latest rate of a trial that runs."""
+
+    def trial_ended(self, trial: Trial) -> None:
+        """Tell that a trial has ended, well or not."""

@@ -1,0 +1,144 @@
+"""The plan of a run: which endpoints it needs, and which trials it makes in which order."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from osmef.providers.base import EndpointRequest
+from osmef.scenario.fields import EndpointKind, Order, Placement, Tenancy
+from osmef.scenario.location import Location, distance
+from osmef.scenario.model import EndpointSettings, Scenario
+from osmef.scenario.study import Cell, Study
+from osmef.workloads import workload_for
+
+# Rough times for the estimate; a run tells the real ones.
+_PROVISION_S = 3.0
+_TRIAL_OVERHEAD_S = 0.1
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """A cell with the endpoints that its trials use; loopback uses one for both ends."""
+
+    cell: Cell
+    sender: EndpointRequest
+    receiver: EndpointRequest
+    distance: int
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """What its trials load: the hosts of both ends, and the router between two tenants."""
+        router = {"router"} if self.distance == 4 else set()
+        return frozenset({self.sender.host, self.receiver.host} | router)
+
+
+@dataclass(frozen=True)
+class PlannedTrial:
+    """One trial. Groups are the stretches of trials between two collections of facts."""
+
+    index: int
+    cell: PlannedCell
+    repetition: int
+    group: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that a run will do. ``estimate_s`` is how long it will take, in seconds, roughly."""
+
+    study: Study
+    seed: int
+    endpoints: tuple[EndpointRequest, ...]
+    cells: tuple[PlannedCell, ...]
+    trials: tuple[PlannedTrial, ...]
+    estimate_s: float
+
+
+def make_plan(study: Study, seed: int | None = None) -> Plan:
+    """Plan a study. The same study and seed give the same plan.
+
+    Without a seed here or in the scenario one is drawn.
+    """
+    scenario = study.scenario
+    if seed is None:
+        seed = scenario.seed if scenario.seed is not None else secrets.randbits(32)
+    lanes = max(1, min(scenario.parallel, scenario.provider.hosts // 2))
+    cells = _place(study.cells, lanes)
+    trials = _order(cells, scenario, seed)
+    endpoints = {end.name: end for cell in cells for end in (cell.sender, cell.receiver)}
+    return Plan(
+        study, seed, tuple(endpoints.values()), cells, trials, _PROVISION_S + estimate(trials)
+    )
+
+
+def _place(cells: Sequence[Cell], lanes: int) -> tuple[PlannedCell, ...]:
+    """Give every cell its endpoints; cells that differ only in the workload share them.
+
+    One at a time, all cells use the same two hosts, so that their numbers compare. Trials that may
+    run at once need hosts of their own, so pairs are then spread over lanes of two hosts each.
+    """
+    kinds: dict[tuple[object, ...], int] = {}
+    placed = []
+    for cell in cells:
+        s = cell.scenario
+        lane = kinds.setdefault((s.endpoints, s.placement, s.tenancy, s.layer), len(kinds)) % lanes
+        placed.append(_place_cell(cell, first_host=2 * lane + 1))
+    return tuple(placed)
+
+
+def _place_cell(cell: Cell, first_host: int) -> PlannedCell:
+    scenario = cell.scenario
+    sender, receiver = scenario.ends
+    if scenario.endpoints.loopback is not None:
+        end = _request("loopback", sender, first_host, 1)
+        return PlannedCell(cell, end, end, 0)
+    other_host = scenario.placement is Placement.DIFFERENT_HOST
+    other_tenant = scenario.tenancy is Tenancy.DIFFERENT_TENANT
+    one = _request("sender", sender, first_host, 1)
+    two = _request("receiver", receiver, first_host + other_host, 1 + other_tenant)
+    apart = distance(_slots(one), _slots(two))
+    if apart is None:
+        raise AssertionError("slots are always known")
+    return PlannedCell(cell, one, two, apart)
+
+
+def _request(role: str, end: EndpointSettings, host: int, tenant: int) -> EndpointRequest:
+    if end.kind is EndpointKind.HOST:
+        # A host is one endpoint, whatever its role in a cell.
+        return EndpointRequest(f"host-{host}", role, end.kind, None, f"host-{host}", None)
+    name = "-".join(filter(None, (role, end.flavor, f"h{host}", f"t{tenant}")))
+    return EndpointRequest(name, role, end.kind, end.flavor, f"host-{host}", f"tenant-{tenant}")
+
+
+def _slots(request: EndpointRequest) -> Location:
+    return Location(host=request.host, tenant=request.tenant)
+
+
+def _order(cells: Sequence[PlannedCell], scenario: Scenario, seed: int) -> tuple[PlannedTrial, ...]:
+    # Random: every repetition is a block of all cells in an order of its own, so that a slow
+    # drift of the cloud touches all cells alike. Sequential: cell after cell.
+    repetitions = range(1, scenario.repeat + 1)
+    if scenario.order is Order.SEQUENTIAL:
+        plain = [(cell, r, group) for group, cell in enumerate(cells, 1) for r in repetitions]
+    else:
+        shuffle = random.Random(seed).shuffle  # noqa: S311 - an order, not a secret
+        plain = []
+        for r in repetitions:
+            block = list(cells)
+            shuffle(block)
+            plain += [(cell, r, r) for cell in block]
+    return tuple(PlannedTrial(i, c, r, group) for i, (c, r, group) in enumerate(plain, 1))
+
+
+def estimate(trials: Sequence[PlannedTrial]) -> float:
+    """Return how long the trials take one after the other, in seconds, pauses included."""
+    each = (
+        workload_for(t.cell.cell.scenario.workload).duration_s
+        + t.cell.cell.scenario.pause
+        + _TRIAL_OVERHEAD_S
+        for t in trials
+    )
+    return sum(each)

@@ -1,0 +1,97 @@
+"""A run: provision, deploy, measure, collect, tear down."""
+
+from __future__ import annotations
+
+import importlib
+import time
+from dataclasses import dataclass
+from itertools import groupby
+
+from osmef.engine.journal import Journal
+from osmef.engine.measure import Bench, run_trials
+from osmef.engine.metadata import collect_facts
+from osmef.engine.observer import Observer
+from osmef.engine.plan import Plan, PlannedTrial, estimate
+from osmef.engine.station import Station, close_stations, open_stations
+from osmef.engine.stop import Stop
+from osmef.engine.summarise import endpoint_info, summarise
+from osmef.providers import provider_for
+from osmef.providers.base import Order, Provider
+from osmef.remote.keys import KeyPair
+from osmef.results.rundir import RunDirectory
+from osmef.results.summary import Summary
+
+# Nobody can need a run's resources after twice the time that it should take, and a while.
+_DEADLINE_FACTOR = 2
+_DEADLINE_EXTRA_S = 1800.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """A plan at work in its run directory."""
+
+    plan: Plan
+    directory: RunDirectory
+    observer: Observer
+    stop: Stop
+
+    def execute(self) -> Summary:
+        """Run all trials of the plan that the directory does not hold yet, and summarise them all.
+
+        Whatever happens, all that was made for the run is destroyed before this returns or raises.
+        Raises ProviderError, EndpointError while the endpoints are made ready, StorageError,
+        Interrupted. A trial that fails raises nothing: it is a record.
+        """
+        provider = provider_for(self.plan.study.scenario.provider)
+        provider.check()
+        done = {trial.index for trial in self.directory.read_trials().trials}
+        missing = [planned for planned in self.plan.trials if planned.index not in done]
+        journal = Journal(self.directory.journal)
+        journal.note("start", seed=self.plan.seed, missing=len(missing))
+        try:
+            if missing:
+                self._provision(missing, provider, journal)
+            journal.note("end")
+        finally:
+            self.directory.finish()
+            summary = summarise(self.plan, self.directory)
+            self.directory.write_summary(summary)
+        return summary
+
+    def _provision(self, missing: list[PlannedTrial], provider: Provider, journal: Journal) -> None:
+        """Make the endpoints that the missing trials need, measure, and destroy them."""
+        stations: dict[str, Station] = {}
+        names = {end.name for t in missing for end in (t.cell.sender, t.cell.receiver)}
+        order = Order(
+            run=self.directory.id,
+            requests=[request for request in self.plan.endpoints if request.name in names],
+            key=KeyPair.generate(f"osmef-{self.directory.id}"),
+            ledger=journal,
+            deadline=time.time() + _DEADLINE_FACTOR * self.plan.estimate_s + _DEADLINE_EXTRA_S,
+            progress=self.observer.step,
+        )
+        try:
+            self.observer.step(f"provisioning {len(names)} endpoints")
+            # pyarrow takes a while to load: now, and not between the first two trials.
+            importlib.import_module("osmef.results.intervals")
+            endpoints = provider.create(order)
+            self.stop.check()
+            self.observer.step(f"putting the agent on {len(names)} endpoints")
+            stations = open_stations(provider, endpoints, order, self.stop)
+            for station in stations.values():
+                journal.note("endpoint", endpoint=endpoint_info(station).model_dump(mode="json"))
+            self._measure(
+                missing, Bench(provider, stations, self.directory, self.observer, self.stop)
+            )
+        finally:
+            self.observer.step("tearing down")
+            close_stations(stations)
+            provider.close()
+
+    def _measure(self, missing: list[PlannedTrial], bench: Bench) -> None:
+        """Run the trials group by group, with the facts before and after each."""
+        self.observer.measuring(len(missing), estimate(missing))
+        collect_facts(bench.stations, self.directory, f"{missing[0].group - 1:05}")
+        for group, trials in groupby(missing, key=lambda planned: planned.group):
+            run_trials(bench, list(trials), self.plan.study.scenario.parallel)
+            collect_facts(bench.stations, self.directory, f"{group:05}")

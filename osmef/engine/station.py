@@ -1,0 +1,103 @@
+"""An endpoint with everything on it that a run needs: session, agent, location."""
+
+from __future__ import annotations
+
+import contextlib
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
+from osmef.agent.client import AgentClient
+from osmef.agent.deploy import Deployment, deploy
+from osmef.engine.stop import Stop
+from osmef.errors import OsmefError
+from osmef.facts.collect import collect
+from osmef.providers.base import Endpoint, Order, Provider
+from osmef.remote.keys import KeyPair
+from osmef.remote.session import Session
+from osmef.scenario.location import Location
+
+_POLL_S = 0.05
+_MOST_AT_ONCE = 16
+
+
+class Station:
+    """An endpoint that is reached and ready. Lost sessions and agents are opened anew."""
+
+    def __init__(self, endpoint: Endpoint, location: Location, key: KeyPair, run: str) -> None:
+        self.endpoint = endpoint
+        self.location = location
+        self._key = key
+        self._run = run
+        self._session = Session.open(endpoint.login, key)
+        self.deployment: Deployment = deploy(self._session, run)
+        self._agents: dict[str, AgentClient] = {}
+
+    def agent(self, role: str) -> AgentClient:
+        """Return a living agent for a role. Raises ReachError or AgentError."""
+        agent = self._agents.get(role)
+        if agent is None or agent.gone is not None:
+            if not self._session.is_open:
+                self._session = Session.open(self.endpoint.login, self._key)
+                self.deployment = deploy(self._session, self._run)
+            agent = self._agents[role] = AgentClient.start(self._session, self.deployment)
+        return agent
+
+    def facts(self) -> dict[str, Any]:
+        """Collect the endpoint's metadata, clock offset and agent included."""
+        agent = self.agent("facts")
+        clock = agent.clock_offset()
+        return {
+            **collect(self._session),
+            "clock_offset_s": clock.offset_s,
+            "clock_offset_uncertainty_s": clock.uncertainty_s,
+            "agent_sha256": self.deployment.binary.sha256,
+        }
+
+    def close(self) -> None:
+        """End the agents, remove what was put there, and disconnect. Never raises."""
+        for agent in self._agents.values():
+            agent.close()
+        with contextlib.suppress(OsmefError):
+            self._session.remove_directory(self.deployment.directory)
+        self._session.close()
+
+
+def open_stations(
+    provider: Provider, endpoints: list[Endpoint], order: Order, stop: Stop
+) -> dict[str, Station]:
+    """Reach all endpoints at once and put the agent on each. Raises the first error.
+
+    After an error or a stop no session stays open.
+    """
+    places = {endpoint.name: provider.describe(endpoint) for endpoint in endpoints}
+    pool = ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(endpoints)))
+    futures: list[Future[Station]] = [
+        pool.submit(Station, endpoint, places[endpoint.name], order.key, order.run)
+        for endpoint in endpoints
+    ]
+    try:
+        pending = set(futures)
+        while pending:
+            stop.check()
+            done, pending = wait(pending, timeout=_POLL_S)
+            for future in done:
+                future.result()
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for future in futures:
+            future.add_done_callback(_close_station)
+        raise
+    pool.shutdown()
+    return {future.result().endpoint.name: future.result() for future in futures}
+
+
+def _close_station(future: Future[Station]) -> None:
+    if not future.cancelled() and future.exception() is None:
+        future.result().close()
+
+
+def close_stations(stations: dict[str, Station]) -> None:
+    """Close all stations at once."""
+    if stations:
+        with ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(stations))) as pool:
+            list(pool.map(Station.close, stations.values()))

@@ -1,0 +1,66 @@
+"""Stopping on Ctrl-C and SIGTERM, at points where stopping is safe."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from osmef.errors import Interrupted
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stop:
+    """A request to stop. Setting it is safe in a signal handler; every wait of a run ends on it."""
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self._read, self._write = os.pipe()
+
+    def request(self, reason: str) -> None:
+        """Ask for a stop; the first reason stands."""
+        if self.reason is None:
+            self.reason = reason
+            os.write(self._write, b"x")  # never read again: it wakes all waiters, now and later
+
+    def check(self) -> None:
+        """Raise Interrupted if a stop was requested."""
+        if self.reason is not None:
+            raise Interrupted(self.reason)
+
+    def wait(self, seconds: float) -> None:
+        """Wait, but raise Interrupted as soon as a stop is requested."""
+        if seconds > 0:
+            select.select([self._read], [], [], seconds)
+        self.check()
+
+    def close(self) -> None:
+        """Give the pipe back."""
+        os.close(self._read)
+        os.close(self._write)
+
+
+@contextmanager
+def stop_on_signals(tell: Callable[[str], None]) -> Iterator[Stop]:
+    """Turn Ctrl-C, SIGTERM and SIGHUP into a request to stop, while the context lasts.
+
+    ``tell`` is called with a line for the user at each signal. Only for the main thread.
+    """
+    stop = Stop()
+
+    def handle(number: int, _frame: object) -> None:
+        name = signal.Signals(number).name
+        again = stop.reason is not None
+        stop.request(f"stopped by {name}")
+        tell("still cleaning up, please wait" if again else f"{name}: stopping and cleaning up")
+
+    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        stop.close()

@@ -1,0 +1,139 @@
+"""The summary of a run, made of what its directory holds."""
+
+from __future__ import annotations
+
+import platform
+from collections import defaultdict
+from datetime import datetime
+from typing import Any
+
+import osmef
+from osmef.agent.messages import PROTOCOL
+from osmef.analysis.describe import describe
+from osmef.engine.journal import Journal
+from osmef.engine.plan import Plan, PlannedCell
+from osmef.engine.station import Station
+from osmef.facts.change import change
+from osmef.providers import provider_for
+from osmef.results.rundir import RunDirectory
+from osmef.results.summary import CellInfo, EndpointInfo, Metric, RunInfo, Summary
+from osmef.results.trial import Status, Trial
+from osmef.scenario.fields import Placement, Tenancy
+from osmef.scenario.location import Location, distance
+from osmef.workloads import workload_for
+
+
+def endpoint_info(station: Station) -> EndpointInfo:
+    """Return what is known of an endpoint when it is ready."""
+    request = station.endpoint.request
+    return EndpointInfo(
+        name=request.name,
+        kind=request.kind,
+        flavor=station.endpoint.flavor,
+        vcpus=station.endpoint.vcpus,
+        requested=Location(host=request.host, tenant=request.tenant),
+        achieved=station.location,
+        data_address=station.endpoint.data_address,
+        warnings=list(station.endpoint.warnings),
+        agent_sha256=station.deployment.binary.sha256,
+        facts={},
+    )
+
+
+def summarise(plan: Plan, directory: RunDirectory) -> Summary:
+    """Summarise the trials that the run directory holds, all of them or as far as the run came."""
+    journal = Journal(directory.journal)
+    log = directory.read_trials()
+    found = [EndpointInfo.model_validate(n["endpoint"]) for n in journal.read("endpoint")]
+    endpoints = {info.name: info for info in found}
+    by_cell: dict[str, list[Trial]] = defaultdict(list)
+    for trial in log.trials:
+        by_cell[trial.cell].append(trial)
+    return Summary(
+        run=_run_info(plan, directory, journal, log.trials, log.warnings),
+        endpoints=[_with_facts(info, directory) for info in endpoints.values()],
+        cells=[_cell_info(cell, by_cell[cell.cell.key], endpoints) for cell in plan.cells],
+    )
+
+
+def _run_info(
+    plan: Plan, directory: RunDirectory, journal: Journal, trials: list[Trial], torn: list[str]
+) -> RunInfo:
+    scenario = plan.study.scenario
+    provider = provider_for(scenario.provider)
+    warnings = {text for cell in plan.study.cells for text in provider.warnings(cell)}
+    starts, ends = journal.read("start"), journal.read("end")
+    return RunInfo(
+        id=directory.id,
+        scenario=scenario.name,
+        description=scenario.description,
+        scenario_digest=plan.study.digest,
+        provider=scenario.provider.kind,
+        tags=scenario.tags,
+        seed=plan.seed,
+        started_at=datetime.fromisoformat(starts[0]["at"]),
+        ended_at=datetime.fromisoformat(ends[-1]["at"]) if ends else None,
+        complete=len({trial.index for trial in trials}) == len(plan.trials),
+        versions={
+            "osmef": osmef.__version__,
+            "agent_protocol": str(PROTOCOL),
+            "python": platform.python_version(),
+            "controller_kernel": platform.release(),
+        },
+        warnings=[*sorted(warnings), *torn],
+    )
+
+
+def _with_facts(info: EndpointInfo, directory: RunDirectory) -> EndpointInfo:
+    moments = directory.fact_moments(info.name)
+    facts: dict[str, Any] = {}
+    if moments:
+        facts["before"] = directory.read_facts(moments[0], info.name)
+        facts["after"] = directory.read_facts(moments[-1], info.name)
+        facts["change"] = change(facts["before"], facts["after"])
+    return info.model_copy(update={"facts": facts})
+
+
+def _cell_info(
+    planned: PlannedCell, trials: list[Trial], endpoints: dict[str, EndpointInfo]
+) -> CellInfo:
+    scenario = planned.cell.scenario
+    sender = endpoints.get(planned.sender.name)
+    receiver = endpoints.get(planned.receiver.name)
+    here = sender.achieved if sender else Location()
+    there = receiver.achieved if receiver else Location()
+    loopback = planned.sender is planned.receiver
+    return CellInfo(
+        key=planned.cell.key,
+        values=dict(planned.cell.values),
+        sender=planned.sender.name,
+        receiver=planned.receiver.name,
+        placement=scenario.placement,
+        tenancy=scenario.tenancy,
+        achieved_placement=_placement(here, there),
+        achieved_tenancy=_tenancy(here, there),
+        distance=0 if loopback else distance(here, there),
+        requested_distance=planned.distance,
+        connections=scenario.workload.connections,
+        n_ok=sum(trial.status is Status.OK for trial in trials),
+        n_failed=sum(trial.status is Status.FAILED for trial in trials),
+        metrics=_metrics(planned, trials),
+    )
+
+
+def _placement(here: Location, there: Location) -> Placement | None:
+    if here.host is None or there.host is None:
+        return None
+    return Placement.SAME_HOST if here.host == there.host else Placement.DIFFERENT_HOST
+
+
+def _tenancy(here: Location, there: Location) -> Tenancy | None:
+    if here.tenant is None or there.tenant is None:
+        return None
+    return Tenancy.SAME_TENANT if here.tenant == there.tenant else Tenancy.DIFFERENT_TENANT
+
+
+def _metrics(planned: PlannedCell, trials: list[Trial]) -> dict[str, Metric]:
+    """Describe each metric of the workload over the trials that have it."""
+    names = workload_for(planned.cell.scenario.workload).metrics
+    return {name: describe(trial.metrics.get(name) for trial in trials) for name in names}

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from osmef.engine.journal import Journal
+from osmef.providers.base import Resource
+
+SANDBOX = Resource("local", "sandbox", "one", run="r")
+OTHER = replace(SANDBOX, name="two")
+
+
+def test_what_was_intended_stands_until_it_is_destroyed(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    assert journal.standing() == []
+    journal.intend(SANDBOX)
+    assert journal.standing() == [SANDBOX]
+    made = replace(SANDBOX, id="pid:1:2")
+    journal.created(made)
+    journal.intend(OTHER)
+    assert journal.standing() == [OTHER, made]
+    journal.destroyed(made)
+    assert journal.standing() == [OTHER]
+
+
+@given(cut=st.integers(0, 400))
+def test_a_line_torn_by_a_crash_hides_no_other(
+    cut: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("journal") / "journal.jsonl"
+    journal = Journal(path)
+    journal.intend(SANDBOX)
+    whole = path.read_bytes()
+    journal.created(replace(SANDBOX, id="pid:1:2"))
+    path.write_bytes(path.read_bytes()[: len(whole) + cut])
+    assert [r.name for r in journal.standing()] == ["one"]
+    journal.destroyed(SANDBOX)
+    assert journal.standing() == []
+
+
+def test_garbage_in_the_journal_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    journal = Journal(path)
+    journal.intend(SANDBOX)
+    path.write_bytes(path.read_bytes() + b"\xff\x00garbage\n[1]\n")
+    journal.intend(OTHER)
+    assert journal.standing() == [OTHER, SANDBOX]

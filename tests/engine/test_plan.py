@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from osmef.engine.plan import Plan, make_plan
+from osmef.scenario.load import load_text
+
+
+def plan_of(text: str, seed: int | None = None) -> Plan:
+    return make_plan(load_text("name: test\n" + text, Path("test.yaml")), seed)
+
+
+PLACEMENTS = """
+sweep:
+  placement: [same-host, different-host]
+  tenancy: [same-tenant, different-tenant]
+  connections: [1, 10]
+repeat: 3
+"""
+
+
+def test_the_four_placements_of_the_paper_have_distances_0_2_4_4() -> None:
+    plan = plan_of(PLACEMENTS)
+    found = {
+        (cell.cell.scenario.placement.value, cell.cell.scenario.tenancy.value): cell.distance
+        for cell in plan.cells
+    }
+    assert found == {
+        ("same-host", "same-tenant"): 0,
+        ("different-host", "same-tenant"): 2,
+        ("same-host", "different-tenant"): 4,
+        ("different-host", "different-tenant"): 4,
+    }
+
+
+def test_cells_that_differ_only_in_the_workload_share_their_endpoints() -> None:
+    plan = plan_of(PLACEMENTS)
+    assert len(plan.endpoints) == 1 + 4
+    assert {end.name for end in plan.endpoints} == {
+        "sender-h1-t1", "receiver-h1-t1", "receiver-h2-t1", "receiver-h1-t2", "receiver-h2-t2",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "names", "distance"),
+    [
+        ("{loopback: {kind: host}}", ("host-1", "host-1"), 0),
+        ("{loopback: {flavor: small}}", ("loopback-small-h1-t1", "loopback-small-h1-t1"), 0),
+        ("{sender: {kind: host}, receiver: {kind: host}}", ("host-1", "host-2"), 2),
+        ("{sender: {}, receiver: {kind: host}}", ("sender-h1-t1", "host-2"), 2),
+        (
+            "{sender: {kind: host}, receiver: {flavor: large}}",
+            ("host-1", "receiver-large-h2-t1"),
+            2,
+        ),
+    ],
+)
+def test_endpoints_of_every_kind(endpoints: str, names: tuple[str, str], distance: int) -> None:
+    (cell,) = plan_of(f"endpoints: {endpoints}").cells
+    assert (cell.sender.name, cell.receiver.name) == names
+    assert cell.distance == distance
+
+
+def test_a_random_order_runs_every_cell_once_in_every_repetition() -> None:
+    plan = plan_of(PLACEMENTS)
+    for repetition, block in groupby(plan.trials, key=lambda trial: trial.repetition):
+        trials = list(block)
+        assert Counter(t.cell.cell.key for t in trials) == {c.cell.key: 1 for c in plan.cells}
+        assert {trial.group for trial in trials} == {repetition}
+
+
+def test_a_sequential_order_runs_cell_after_cell() -> None:
+    plan = plan_of(PLACEMENTS + "order: sequential\n")
+    expected = [(cell.cell.key, r) for cell in plan.cells for r in (1, 2, 3)]
+    assert [(t.cell.cell.key, t.repetition) for t in plan.trials] == expected
+
+
+@given(seed=st.integers(0, 2**63 - 1))
+def test_the_same_seed_gives_the_same_plan(seed: int) -> None:
+    assert plan_of(PLACEMENTS, seed) == plan_of(PLACEMENTS, seed)
+    assert plan_of(PLACEMENTS, seed).seed == seed
+
+
+def test_other_seeds_give_other_orders() -> None:
+    orders = {tuple(t.cell.cell.key for t in plan_of(PLACEMENTS, s).trials) for s in range(20)}
+    assert len(orders) > 15
+
+
+def test_the_scenario_s_seed_is_used_and_another_one_is_drawn_without_it() -> None:
+    assert plan_of("seed: 7").seed == 7
+    assert len({plan_of("").seed for _ in range(5)}) > 1
+
+
+def test_the_estimate_counts_durations_and_pauses() -> None:
+    quick = plan_of("workload: {duration: 2s}\nrepeat: 10\npause: 1s")
+    assert 30 < quick.estimate_s < 40
+
+
+FLAVORS = "sweep: {flavor: [small, medium]}\nprovider: {kind: local, hosts: 4}\n"
+
+
+def test_pairs_share_two_hosts_so_that_their_numbers_compare() -> None:
+    assert {end.host for end in plan_of(FLAVORS).endpoints} == {"host-1", "host-2"}
+
+
+def test_pairs_that_may_run_at_once_get_hosts_of_their_own() -> None:
+    first, second = plan_of(FLAVORS + "parallel: 2\n").cells
+    assert first.hosts == {"host-1", "host-2"}
+    assert second.hosts == {"host-3", "host-4"}
+
+
+def test_a_plan_never_asks_for_more_hosts_than_the_provider_has() -> None:
+    plan = plan_of("sweep: {flavor: [small, medium]}\nparallel: 8\n")
+    assert {end.host for end in plan.endpoints} == {"host-1", "host-2"}
+
+
+def test_the_digest_is_of_the_text() -> None:
+    text = "name: test\nrepeat: 2"
+    study = load_text(text, Path("x.yaml"))
+    assert study.digest == hashlib.sha256(text.encode()).hexdigest()

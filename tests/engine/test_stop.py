@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from osmef.engine.stop import stop_on_signals
+from osmef.errors import Interrupted
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_every_wait_at_once(number: signal.Signals) -> None:
+    told: list[str] = []
+    with stop_on_signals(told.append) as stop:
+        threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
+        started = time.monotonic()
+        with pytest.raises(Interrupted, match=number.name):
+            stop.wait(60)
+        assert time.monotonic() - started < 30
+        with pytest.raises(Interrupted):
+            stop.check()
+        with pytest.raises(Interrupted):
+            stop.wait(60)
+    assert told == [f"{number.name}: stopping and cleaning up"]
+
+
+def test_a_second_signal_does_not_break_the_cleaning_up() -> None:
+    told: list[str] = []
+    with stop_on_signals(told.append) as stop:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        assert stop.reason == "stopped by SIGINT"
+    assert told[1] == "still cleaning up, please wait"
+
+
+def test_the_handlers_before_are_put_back() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with stop_on_signals(lambda _text: None) as stop:
+        stop.wait(0)
+        stop.check()
+        assert signal.getsignal(signal.SIGTERM) is not before
+    assert signal.getsignal(signal.SIGTERM) is before
