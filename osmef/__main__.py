@@ -1,0 +1,5 @@
+"""``python -m osmef``."""
+
+from osmef.cli.main import main
+
+main()

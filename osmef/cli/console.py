@@ -1,0 +1,112 @@
+"""What every command shares: options, consoles, errors as text or JSON."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from osmef.errors import InputError, OsmefError
+
+out = Console(highlight=False, soft_wrap=True)
+"""Standard output: results."""
+
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+"""Standard error: progress, warnings, errors."""
+
+ScenarioFile = Annotated[
+    Path, typer.Argument(help="Scenario file, YAML or JSON.", metavar="FILE", show_default=False)
+]
+RunPath = Annotated[
+    Path, typer.Argument(help="A run directory, as `osmef run` printed it.", metavar="RUN")
+]
+Out = Annotated[Path, typer.Option(help="Directory that holds the run directories.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Tell every step, and log the SSH connections.")
+]
+Overrides = Annotated[
+    list[str],
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Use another value than the file's, such as workload.duration=1s or"
+        " connections=[1,10]. May be repeated.",
+        show_default=False,
+    ),
+]
+
+
+def parse_overrides(texts: list[str]) -> dict[str, str]:
+    """Return the ``--set`` options by name. Raises InputError."""
+    overrides = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise InputError(
+                f"{text!r} is not NAME=VALUE",
+                where="--set",
+                cure="write, for example: --set workload.duration=1s",
+            )
+        overrides[name.strip()] = value
+    return overrides
+
+
+def print_json(value: Any) -> None:  # whatever JSON can hold
+    """Print a value as JSON, plainly, for machines."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))  # noqa: T201 - no markup, no wrapping
+
+
+def set_up_logging(verbose: bool) -> None:
+    """Log to standard error if wanted; a library's warnings are not the user's otherwise."""
+    level = logging.INFO if verbose else logging.CRITICAL
+    logging.basicConfig(level=level, format="%(asctime)s %(name)s: %(message)s")
+    logging.captureWarnings(capture=not verbose)
+
+
+@contextmanager
+def reporting(as_json: bool = False) -> Iterator[None]:
+    """Turn an error into what the user reads, and into the exit code of its kind."""
+    try:
+        yield
+    except OsmefError as error:
+        if as_json:
+            print_json({"error": error_record(error)})
+        else:
+            print_error(error)
+        raise typer.Exit(error.exit_code) from error
+
+
+def error_record(error: OsmefError) -> Mapping[str, Any]:
+    """Return an error for machines."""
+    problems = error.problems if isinstance(error, InputError) else ()
+    return {
+        "kind": error.kind,
+        "message": error.message,
+        "where": error.where,
+        "cure": error.cure,
+        "problems": [vars(problem) for problem in problems],
+    }
+
+
+def print_error(error: OsmefError) -> None:
+    """Print an error for people: what failed, where, why, and what to do."""
+    if isinstance(error, InputError) and error.problems:
+        for problem in error.problems:
+            place = f"{problem.file}:{problem.line}:{problem.column}"
+            err.print(f"[bold]{escape(place)}[/]: {escape(problem.message)}")
+            err.print(f"  [green]cure[/]: {escape(problem.cure)}")
+        count = len(error.problems)
+        err.print(f"[bold red]{count} problem{'s' if count > 1 else ''}[/]")
+        return
+    where = f"[bold]{escape(error.where)}[/]: " if error.where else ""
+    err.print(f"[bold red]error[/]: {where}{escape(error.message)}")
+    if error.cure:
+        err.print(f"  [green]cure[/]: {escape(error.cure)}")

@@ -1,0 +1,50 @@
+"""The ``osmef`` command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+import osmef
+from osmef.cli import plan, reap, resume, run, schema, show, validate
+from osmef.errors import Interrupted
+
+app = typer.Typer(
+    name="osmef",
+    help="Find out what a cloud's network really gives you.",
+    epilog="First steps: osmef run scenarios/quickstart.yaml",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+for module in (run, resume, reap, validate, plan, show, schema):
+    app.command(name=module.__name__.rpartition(".")[2], epilog=module.EPILOG)(module.command)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"osmef {osmef.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _callback(
+    _version_wanted: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Find out what a cloud's network really gives you."""
+
+
+def main() -> None:
+    """Run the command line; the process's exit code is as the documentation lists them."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(Interrupted.exit_code)
+    except BrokenPipeError:
+        # The reader (head, less) has what it wanted; Python's own flush at exit must not complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,89 @@
+"""``osmef plan``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from osmef.cli.console import (
+    AsJson,
+    Overrides,
+    ScenarioFile,
+    out,
+    parse_overrides,
+    print_json,
+    reporting,
+)
+from osmef.engine.check import check_study, warnings_of
+from osmef.engine.plan import Plan, make_plan
+from osmef.scenario.load import load
+from osmef.units import format_duration
+
+EPILOG = """Example:
+
+osmef plan scenarios/osmef-paper/vm-to-vm.yaml
+
+Nothing is created, and nothing is connected to."""
+
+
+def command(file: ScenarioFile, overrides: Overrides = [], as_json: AsJson = False) -> None:  # noqa: B006 - typer copies it
+    """Show the cells and endpoints of a scenario, and how long it will take. Creates nothing."""
+    with reporting(as_json):
+        study = load(file, parse_overrides(overrides))
+        check_study(study)
+        plan = make_plan(study)
+        notes = warnings_of(study)
+    if as_json:
+        print_json(_record(plan, notes))
+        return
+    out.print(_cells(plan))
+    out.print(_endpoints(plan))
+    for note in notes:
+        out.print(f"[yellow]note[/]: {note}", markup=True)
+    scenario = study.scenario
+    out.print(
+        f"{len(plan.cells)} cells x {scenario.repeat} = {len(plan.trials)} trials, "
+        f"{scenario.order} order, on {len(plan.endpoints)} endpoints ({scenario.provider.kind}): "
+        f"about [bold]{format_duration(plan.estimate_s)}[/]"
+    )
+
+
+def _cells(plan: Plan) -> Table:
+    names = list(dict.fromkeys(name for cell in plan.cells for name, _ in cell.cell.values))
+    table = Table(*(names or ["cell"]), "distance", "sender", "receiver", box=SIMPLE_HEAD)
+    for cell in plan.cells:
+        values = dict(cell.cell.values)
+        shown = [str(values.get(name, "-")) for name in names] or [cell.cell.key]
+        table.add_row(*shown, str(cell.distance), cell.sender.name, cell.receiver.name)
+    return table
+
+
+def _endpoints(plan: Plan) -> Table:
+    table = Table("endpoint", "kind", "flavor", "host", "tenant", box=SIMPLE_HEAD)
+    for end in plan.endpoints:
+        flavor = "-" if end.kind == "host" else end.flavor or "the provider's default"
+        table.add_row(end.name, end.kind, flavor, end.host, end.tenant or "-")
+    return table
+
+
+def _record(plan: Plan, notes: list[str]) -> dict[str, Any]:
+    return {
+        "scenario": plan.study.scenario.name,
+        "provider": plan.study.scenario.provider.kind,
+        "trials": len(plan.trials),
+        "estimate_s": plan.estimate_s,
+        "warnings": notes,
+        "endpoints": [vars(end) for end in plan.endpoints],
+        "cells": [
+            {
+                "key": cell.cell.key,
+                "values": dict(cell.cell.values),
+                "distance": cell.distance,
+                "sender": cell.sender.name,
+                "receiver": cell.receiver.name,
+            }
+            for cell in plan.cells
+        ],
+    }

@@ -1,0 +1,29 @@
+"""``osmef resume``."""
+
+from __future__ import annotations
+
+from rich.markup import escape
+
+from osmef.cli.console import AsJson, RunPath, Verbose, err, reporting, set_up_logging
+from osmef.cli.execution import execute
+from osmef.engine.reap import destroy, leftovers
+from osmef.engine.resume import reopen
+from osmef.results.rundir import RunDirectory
+
+EPILOG = """Example:
+
+osmef resume results/quickstart-20261121T031500Z-3f9a
+
+Trials that have ended, well or not, are kept. What the interrupted run left behind is destroyed
+first. Exit codes are those of `osmef run`."""
+
+
+def command(run: RunPath, as_json: AsJson = False, verbose: Verbose = False) -> None:
+    """Go on with a run that was interrupted or killed."""
+    set_up_logging(verbose)
+    with reporting(as_json), RunDirectory.open(run) as directory:
+        directory.acquire()
+        for orphan in leftovers(directory):
+            err.print(f"destroying what was left: {escape(orphan.resource.name)}")
+            destroy(orphan)
+        execute(reopen(directory), directory, verbose=verbose, as_json=as_json)

@@ -1,0 +1,49 @@
+"""``osmef run``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from osmef.cli.console import (
+    AsJson,
+    Out,
+    Overrides,
+    ScenarioFile,
+    Verbose,
+    parse_overrides,
+    reporting,
+    set_up_logging,
+)
+from osmef.cli.execution import execute
+from osmef.engine.check import check_study
+from osmef.engine.plan import make_plan
+from osmef.engine.resume import note_plan
+from osmef.results.rundir import RunDirectory
+from osmef.scenario.load import load
+
+EPILOG = """Examples:
+
+osmef run scenarios/quickstart.yaml
+
+osmef run scenarios/osmef-paper/vm-to-vm.yaml --set workload.duration=1s --set repeat=6 --out /data
+
+Exit codes: 0 done, 1 some trials failed, 2 bad input, 3 provider or credentials,
+4 interrupted (go on with `osmef resume RUN`)."""
+
+
+def command(
+    file: ScenarioFile,
+    out: Out = Path("results"),
+    overrides: Overrides = [],  # noqa: B006 - typer copies it
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Measure what a scenario file says, and write the results to a new run directory."""
+    set_up_logging(verbose)
+    with reporting(as_json):
+        study = load(file, parse_overrides(overrides))
+        check_study(study)
+        plan = make_plan(study)
+        with RunDirectory.create(out, study.scenario.name, study.text, file.suffix) as directory:
+            note_plan(directory, plan)
+            execute(plan, directory, verbose=verbose, as_json=as_json)

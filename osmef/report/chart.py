@@ -1,0 +1,193 @@
+"""Draw a chart: lines with bars, in one panel a variant, with legend and caption."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+
+from osmef.report.series import Point, Variant, short_names
+from osmef.report.style import GREY, HEAD_LINE_INCHES, panels
+from osmef.units import rate_unit
+
+_MARGIN = 1.25  # of a logarithmic axis of x, on both sides
+
+
+@dataclass(frozen=True)
+class Line:
+    """What the legend calls a line, its look, and its points in each panel."""
+
+    label: str
+    colour: str
+    marker: str
+    points: Mapping[Variant, list[Point]]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """What to draw. Values are rates in bits per second; ``ticks`` names the places on x."""
+
+    title: str
+    run: str
+    lines: list[Line]
+    legend_columns: int
+    x_label: str
+    ticks: Mapping[float, str]
+    log_x: bool
+    y_label: str
+    log_y: bool
+
+
+def render(chart: Chart) -> Figure:
+    """Return the chart as a figure. At least one line must have a point."""
+    variants = list(dict.fromkeys(v for line in chart.lines for v in line.points))
+    lines = [line for line in chart.lines if line.points]
+    figure, all_axes = panels(len(variants), math.ceil(len(lines) / chart.legend_columns))
+    divisor, unit = rate_unit(max(_ends(lines)))
+    names = short_names(key for variant in variants for key, _value in variant)
+    for axes, variant in zip(all_axes, variants, strict=True):
+        axes.set_title(", ".join(f"{names[key]} {value}" for key, value in variant), loc="left")
+        for number, line in enumerate(lines):
+            shift = _dodge(chart, number - (len(lines) - 1) / 2, len(lines))
+            _draw_line(axes, line, line.points.get(variant, []), shift, divisor)
+        _set_x(axes, chart)
+        _set_y(axes, chart, [end / divisor for end in _ends(lines)])
+    scale = " (logarithmic)" if chart.log_y else ""
+    figure.supylabel(f"{chart.y_label} in {unit}{scale}", fontsize="medium")
+    _write(figure, chart, lines)
+    return figure
+
+
+def _draw_line(
+    axes: Axes, line: Line, points: list[Point], shift: tuple[float, float], divisor: float
+) -> None:
+    factor, offset = shift
+    xs = [factor * point.x + offset for point in points]
+    medians = [point.median / divisor for point in points]
+    axes.plot(xs, medians, color=line.colour, marker=line.marker, markeredgecolor="white")
+    for x, point in zip(xs, points, strict=True):
+        if not point.high > point.low:
+            continue
+        axes.errorbar(
+            x,
+            point.median / divisor,
+            yerr=[
+                [(point.median - point.low) / divisor],
+                [(point.high - point.median) / divisor],
+            ],
+            fmt="none",
+            zorder=1.9,  # under the markers
+            ecolor=line.colour,
+            elinewidth=1.4 if point.exact else 0.6,
+            capsize=3 if point.exact else 0,
+            capthick=1.2,
+        )
+
+
+def _dodge(chart: Chart, from_middle: float, count: int) -> tuple[float, float]:
+    """Return a factor and an offset of x that keep the bars of the lines beside each other."""
+    if not chart.log_x:
+        return 1.0, min(0.06, 0.4 / count) * from_middle
+    width = math.log(max(chart.ticks) / min(chart.ticks)) + 2 * math.log(_MARGIN)
+    return math.exp(min(0.012, 0.06 / count) * width * from_middle), 0.0
+
+
+def _set_x(axes: Axes, chart: Chart) -> None:
+    axes.set_xlabel(chart.x_label)
+    first, last = min(chart.ticks), max(chart.ticks)
+    if chart.log_x:
+        axes.set_xscale("log")
+        axes.set_xlim(first / _MARGIN, last * _MARGIN)
+        shown = _spaced(sorted(chart.ticks), math.log(last / first) / 16)
+    else:
+        axes.set_xlim(first - 0.5, last + 0.5)
+        shown = sorted(chart.ticks)
+        axes.grid(visible=False, axis="x")
+    axes.xaxis.set_major_locator(FixedLocator(shown))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _position: chart.ticks.get(x, "")))
+    axes.tick_params(axis="x", labelsize=7.5, labelbottom=True)
+
+
+def _spaced(ticks: list[float], gap: float) -> list[float]:
+    """Leave out what would overlap the tick before it on a logarithmic axis."""
+    kept = ticks[:1]
+    for tick in ticks[1:]:
+        if math.log(tick / kept[-1]) >= gap:
+            kept.append(tick)
+    return kept
+
+
+def _set_y(axes: Axes, chart: Chart, ends: list[float]) -> None:
+    if not chart.log_y:
+        axes.set_ylim(0, 1.08 * max(ends))
+        return
+    # The limits come first: matplotlib warns when it has to look for them in a panel of zeros.
+    axes.set_ylim(_round_down(min(ends)), _round_up(max(ends)))
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=30))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _position: f"{y:g}"))
+
+
+def _ends(lines: Iterable[Line]) -> list[float]:
+    """Return all ends of bars that a logarithmic axis can show."""
+    ends = [
+        end
+        for line in lines
+        for points in line.points.values()
+        for point in points
+        for end in (point.low, point.median, point.high)
+        if end > 0
+    ]
+    return ends or [1.0]
+
+
+def _round_down(value: float) -> float:
+    """Return the next number below of the series 1, 2, 5, 10 ..."""
+    decade = 10.0 ** math.floor(math.log10(value))
+    return max((step * decade for step in (0.5, 1, 2, 5) if step * decade < value), default=value)
+
+
+def _round_up(value: float) -> float:
+    decade = 10.0 ** math.floor(math.log10(value))
+    return min((step * decade for step in (2, 5, 10, 20) if step * decade > value), default=value)
+
+
+def _write(figure: Figure, chart: Chart, lines: list[Line]) -> None:
+    """Write title, legend and caption into the room that ``panels`` left."""
+    _width, height = figure.get_size_inches()
+    figure.text(0.015, 1 - 0.08 / height, chart.title, va="top", weight="bold", fontsize=10)
+    figure.legend(
+        [
+            Line2D([], [], color=line.colour, marker=line.marker, markeredgecolor="white")
+            for line in lines
+        ],
+        [line.label for line in lines],
+        loc="upper left",
+        bbox_to_anchor=(0.005, 1 - HEAD_LINE_INCHES / height),
+        ncols=chart.legend_columns,
+        borderaxespad=0.2,
+        labelspacing=0.3,
+        columnspacing=1.4,
+    )
+    figure.text(0.015, 0.06 / height, _caption(lines), va="bottom", fontsize=7, color=GREY)
+    figure.text(0.99, 0.06 / height, chart.run, va="bottom", ha="right", fontsize=7, color=GREY)
+
+
+def _caption(lines: list[Line]) -> str:
+    points = [point for line in lines for panel in line.points.values() for point in panel]
+    bars = {point.exact for point in points if point.high > point.low}
+    text = "Points: median of the trials."
+    if True in bars:
+        text += " Bars with caps: exact 95 % interval of the median."
+    if False in bars:
+        text += " Thin bars: minimum to maximum (n < 6)."
+    if any(math.isnan(point.median) for point in points):
+        text += " Gaps: no trial succeeded."
+    return text

@@ -1,0 +1,120 @@
+"""The table of a run for the terminal."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from osmef.report.series import short_names
+from osmef.results.summary import CellInfo, Metric, Summary
+from osmef.scenario.fields import Placement, Tenancy
+from osmef.units import format_rate, rate_unit
+
+_NOTHING = "-"
+_SHORT: dict[object, str] = {
+    Placement.SAME_HOST: "same",
+    Placement.DIFFERENT_HOST: "other",
+    Tenancy.SAME_TENANT: "same",
+    Tenancy.DIFFERENT_TENANT: "other",
+}
+_HEADS = {"placement": "host", "tenancy": "tenant", "connections": "conn."}
+
+
+def summary_table(summary: Summary) -> Table:
+    """Return the cells of a run, one row each; fits 100 columns with the paper's sweep.
+
+    Numbers are medians over the trials, with the exact 95 % interval of aggregate BTC where there
+    is one. CPU is the agent's, in percent of one CPU; retransmits are segments, RTT microseconds.
+    """
+    swept = list(dict.fromkeys(key for cell in summary.cells for key in cell.values))
+    interval = any(_interval(cell) for cell in summary.cells)
+    table = Table(
+        title=Text(f"{summary.run.scenario}  {summary.run.description}".strip(), style="bold"),
+        title_justify="left",
+        caption=Text(_caption(interval=interval)),
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=0,
+    )
+    for key, name in short_names(swept).items():
+        table.add_column(_HEADS.get(key, name))
+    heads = ["dist.", "ok", "aggregate\nBTC", "BTC per\nconnection", "J"]
+    heads += ["CPU\nsend\n%", "CPU\nrecv\n%", "retr.", "RTT\nµs"]
+    if interval:
+        heads.insert(3, "95 %\ninterval")
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
+    for cell in summary.cells:
+        values = [Text(_value(cell.values.get(key))) for key in swept]
+        table.add_row(*values, *_numbers(cell, interval=interval))
+    # Numbers must not be cut off where the terminal is narrow, or is none.
+    wide = Console(width=1000)
+    table.width = Measurement.get(wide, wide.options, table).maximum
+    return table
+
+
+def _numbers(cell: CellInfo, *, interval: bool) -> list[Text]:
+    texts = [
+        _distance(cell),
+        Text(f"{cell.n_ok}/{cell.n_ok + cell.n_failed}", style="red" if cell.n_failed else ""),
+        Text(_rate(cell, "aggregate_btc_bps")),
+        Text(_rate(cell, "connection_btc_bps")),
+        Text(_number(cell, "jain_fairness", ".3f")),
+        Text(_number(cell, "cpu_sender_percent", ".0f")),
+        Text(_number(cell, "cpu_receiver_percent", ".0f")),
+        Text(_number(cell, "retransmits", ".0f")),
+        Text(_number(cell, "rtt_mean_us", ".0f")),
+    ]
+    if interval:
+        texts.insert(3, Text(_interval(cell) or _NOTHING))
+    return texts
+
+
+def _distance(cell: CellInfo) -> Text:
+    if cell.distance == cell.requested_distance:
+        return Text(str(cell.distance))
+    achieved = "?" if cell.distance is None else cell.distance
+    return Text(f"{achieved} not {cell.requested_distance}", style="yellow")
+
+
+def _value(value: object) -> str:
+    """Return a swept value in words, the placement and tenancy in short."""
+    if value is None:
+        return _NOTHING
+    return _SHORT.get(value, str(value)) if isinstance(value, str) else str(value)
+
+
+def _median(cell: CellInfo, name: str) -> float | None:
+    metric = cell.metrics.get(name)
+    return metric.median if metric else None
+
+
+def _rate(cell: CellInfo, name: str) -> str:
+    median = _median(cell, name)
+    return _NOTHING if median is None else format_rate(median)
+
+
+def _number(cell: CellInfo, name: str, form: str) -> str:
+    median = _median(cell, name)
+    return _NOTHING if median is None else format(median, form)
+
+
+def _interval(cell: CellInfo) -> str | None:
+    """Return the interval of aggregate BTC in the unit that its median is shown in."""
+    metric: Metric | None = cell.metrics.get("aggregate_btc_bps")
+    if metric is None or metric.median is None:
+        return None
+    if metric.ci95_low is None or metric.ci95_high is None:
+        return None
+    divisor, _unit = rate_unit(metric.median)
+    ends = [end / divisor for end in (metric.ci95_low, metric.ci95_high)]
+    return "..".join(f"{end:.0f}" if end >= 100 else f"{end:.3g}" for end in ends)
+
+
+def _caption(*, interval: bool) -> str:
+    if interval:
+        return "Medians of the trials; the interval is that of the median of aggregate BTC."
+    return "Medians of the trials; too few (n < 6) for an interval of 95 %."

@@ -1,0 +1,118 @@
+"""The command line as a user has it: a process of its own, in an empty directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from osmef.providers.local import processes
+
+ROOT = Path(__file__).parents[2]
+END_S = 60.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+class Osmef:
+    """Runs ``osmef`` in one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.started: list[subprocess.Popen[str]] = []
+
+    def write(self, text: str, name: str = "scenario.yaml") -> str:
+        (self.directory / name).write_text(text)
+        return name
+
+    def start(self, *arguments: str, prefix: tuple[str, ...] = ()) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [*prefix, sys.executable, "-m", "osmef", *arguments],
+            cwd=self.directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A group of its own, so that a test's Ctrl-C reaches all of it and nothing else.
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120", "TERM": "dumb"},
+        )
+        self.started.append(process)
+        return process
+
+    def __call__(self, *arguments: str, prefix: tuple[str, ...] = ()) -> Ended:
+        process = self.start(*arguments, prefix=prefix)
+        out, err = process.communicate(timeout=END_S)
+        return Ended(process.returncode, out, err)
+
+    def until(self, process: subprocess.Popen[str], text: str) -> str:
+        """Read what the process says on standard error up to a line with the text."""
+        assert process.stderr is not None
+        seen = ""
+        watchdog = threading.Timer(END_S, process.kill)
+        watchdog.start()
+        try:
+            for line in process.stderr:
+                seen += line
+                if text in line:
+                    return seen
+        finally:
+            watchdog.cancel()
+        raise AssertionError(f"the process never said {text!r}, but: {seen}")
+
+    def finish(self, process: subprocess.Popen[str]) -> Ended:
+        out, err = process.communicate(timeout=END_S)
+        return Ended(process.returncode, out, err)
+
+    def interrupt(self, process: subprocess.Popen[str], number: signal.Signals) -> None:
+        """Send a signal as a terminal (SIGINT, to the whole group) or a supervisor does."""
+        if number is signal.SIGINT:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+
+    @property
+    def run(self) -> Path:
+        (found,) = (self.directory / "results").iterdir()
+        return found
+
+
+@pytest.fixture
+def osmef(tmp_path: Path) -> Iterator[Osmef]:
+    command = Osmef(tmp_path)
+    yield command
+    for process in command.started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def left_behind(osmef: Osmef) -> Callable[[], list[str]]:
+    """Return what is still on the machine of the runs of this test."""
+
+    def find() -> list[str]:
+        results = osmef.directory / "results"
+        runs = {path.name for path in results.iterdir()} if results.exists() else set()
+        return [process.identity for process in processes.marked() if process.run in runs]
+
+    return find

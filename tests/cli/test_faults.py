@@ -1,0 +1,299 @@
+"""Faults, made for real: signals in every stage, kills, a cut link, a wrong key, a full disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from osmef.providers.local import processes
+from tests.cli.conftest import Osmef
+
+QUICK = """
+name: quick
+workload: {kind: btc, duration: 300ms, interval: 100ms}
+sweep: {placement: [same-host, different-host], connections: [1, 2]}
+repeat: 2
+"""
+LONG = "name: long\nworkload: {kind: btc, duration: 60s, interval: 100ms}\nrepeat: 1\n"
+TWO = """
+name: two
+workload: {kind: btc, duration: 2s, interval: 100ms, connections: 4}
+sweep: {placement: [same-host, different-host]}
+repeat: 1
+order: sequential
+"""
+LeftBehind = Callable[[], list[str]]
+
+
+def indices(run: Path) -> list[int]:
+    return [json.loads(line)["index"] for line in (run / "trials.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "stage",
+    ["provisioning", "making a local cloud", "starting", "putting the agent", "measuring", "[3/8]"],
+)
+def test_a_signal_in_any_stage_cleans_up_and_the_run_can_go_on(
+    osmef: Osmef, left_behind: LeftBehind, stage: str, number: signal.Signals
+) -> None:
+    process = osmef.start("run", osmef.write(QUICK))
+    osmef.until(process, stage)
+    osmef.interrupt(process, number)
+    ended = osmef.finish(process)
+    assert ended.code == 4, ended.err
+    assert f"stopped by {number.name}" in ended.err
+    assert "Traceback" not in ended.err
+    assert left_behind() == []
+    assert osmef("reap").code == 0
+    ended = osmef("resume", str(osmef.run))
+    assert ended.code == 0, ended.err
+    assert sorted(indices(osmef.run)) == list(range(1, 9))
+    assert left_behind() == []
+
+
+def test_a_signal_while_a_transfer_runs_ends_it_at_once(
+    osmef: Osmef, left_behind: LeftBehind
+) -> None:
+    process = osmef.start("run", osmef.write(LONG))
+    osmef.until(process, "measuring")
+    busy_agents(process.pid)
+    osmef.interrupt(process, signal.SIGINT)
+    ended = osmef.finish(process)
+    assert ended.code == 4
+    assert left_behind() == []
+    assert not (osmef.run / "trials.jsonl").exists(), "an interrupted trial is no result"
+
+
+@pytest.mark.parametrize("stage", ["making a local cloud", "starting", "putting", "[2/8]"])
+def test_a_killed_controller_leaves_nothing_and_its_run_goes_on(
+    osmef: Osmef, left_behind: LeftBehind, stage: str
+) -> None:
+    process = osmef.start("run", osmef.write(QUICK))
+    osmef.until(process, stage)
+    process.kill()
+    osmef.finish(process)
+    kept = indices(osmef.run) if stage == "[2/8]" else []
+    assert osmef("reap", "--yes").code == 0
+    assert left_behind() == []
+    ended = osmef("resume", str(osmef.run))
+    assert ended.code == 0, ended.err
+    assert indices(osmef.run)[: len(kept)] == kept
+    assert sorted(indices(osmef.run)) == list(range(1, 9))
+    assert osmef("reap").out.strip() == "nothing left"
+
+
+def test_reap_destroys_a_cloud_that_hangs_and_leaves_a_living_run_alone(
+    osmef: Osmef, left_behind: LeftBehind
+) -> None:
+    living = osmef.start("run", osmef.write(LONG), "--out", "living")
+    osmef.until(living, "measuring")
+    process = osmef.start("run", osmef.write(LONG))
+    osmef.until(process, "measuring")
+    for found in processes.marked():
+        if found.run == osmef.run.name:
+            os.kill(found.pid, signal.SIGSTOP)  # so that it can't see its controller die
+    process.kill()
+    osmef.finish(process)
+    assert left_behind() != []
+    listed = osmef("reap", "--json")
+    assert listed.code == 1
+    assert [r["run"] for r in listed.json()["left"]] == [osmef.run.name]
+    assert left_behind() != []
+    assert osmef("reap", "--yes").code == 0
+    assert left_behind() == []
+    assert osmef("reap", "--yes", "--out", "living").out.strip() == "nothing left"
+    assert living.poll() is None
+    osmef.interrupt(living, signal.SIGTERM)
+    assert osmef.finish(living).code == 4
+
+
+def test_an_agent_that_is_killed_in_a_transfer_fails_its_trial_alone(
+    osmef: Osmef, left_behind: LeftBehind
+) -> None:
+    process = osmef.start("run", osmef.write(TWO))
+    osmef.until(process, "measuring")
+    os.kill(busy_agents(process.pid)["sender-h1-t1"], signal.SIGKILL)
+    ended = osmef.finish(process)
+    assert ended.code == 1, ended.err
+    first, second = trials(osmef.run)
+    assert first["status"] == "failed"
+    assert first["failure"]["kind"] == "agent"
+    assert first["failure"]["where"] == "sender-h1-t1"
+    assert "KILL" in first["failure"]["message"]
+    assert second["status"] == "ok"
+    summary = json.loads((osmef.run / "summary.json").read_text())
+    assert [(c["n_ok"], c["n_failed"]) for c in summary["cells"]] == [(0, 1), (1, 0)]
+    assert summary["cells"][0]["metrics"]["aggregate_btc_bps"]["median"] is None
+    assert left_behind() == []
+
+
+def test_a_receiver_that_is_gone_fails_its_trials_and_the_run_goes_on(
+    osmef: Osmef, left_behind: LeftBehind
+) -> None:
+    process = osmef.start("run", osmef.write(TWO))
+    osmef.until(process, "measuring")
+    agent = busy_agents(process.pid)["receiver-h1-t1"]
+    os.kill(first_process(agent), signal.SIGKILL)  # the VM's first process: all of it goes
+    ended = osmef.finish(process)
+    assert ended.code == 1, ended.err
+    first, second = trials(osmef.run)
+    assert first["failure"]["where"] == "receiver-h1-t1"
+    assert second["status"] == "ok"
+    assert left_behind() == []
+
+
+def test_a_link_that_is_cut_in_a_transfer_fails_the_trial_with_a_reason(
+    osmef: Osmef, left_behind: LeftBehind
+) -> None:
+    process = osmef.start("run", osmef.write(LONG))
+    osmef.until(process, "measuring")
+    agent = busy_agents(process.pid)["sender-h1-t1"]
+    cut = (
+        "from pyroute2 import IPRoute\n"
+        "with IPRoute() as ipr:\n"
+        "    (index,) = ipr.link_lookup(ifname='eth0')\n"
+        "    ipr.link('set', index=index, state='down')\n"
+    )
+    subprocess.run([*enter(agent, "--net"), sys.executable, "-c", cut], check=True)
+    ended = osmef.finish(process)
+    assert ended.code == 1, ended.err
+    (trial,) = trials(osmef.run)
+    assert trial["failure"]["kind"] == "agent"
+    assert "stalled" in trial["failure"]["message"]
+    assert "links" in trial["failure"]["cure"]
+    assert left_behind() == []
+
+
+def test_a_full_disk_stops_the_run_and_room_lets_it_go_on(
+    osmef: Osmef, left_behind: LeftBehind
+) -> None:
+    results = osmef.directory / "results"
+    results.mkdir()
+    # Enough for the scenario and the first trials.
+    script = (
+        f"mount -t tmpfs -o size=200k tmpfs {results} && "
+        f'"$@"; code=$?; cp -r {results} {osmef.directory}/kept; exit $code'
+    )
+    root = os.geteuid() == 0
+    user = [] if root else ["--user", "--map-root-user"]
+    back = [] if root else ["unshare", f"--map-user={os.getuid()}", f"--map-group={os.getgid()}"]
+    prefix = ("unshare", "--mount", *user, "sh", "-c", script, "sh", *back)
+    name = osmef.write(QUICK.replace("repeat: 2", "repeat: 30"))
+    ended = osmef("run", name, prefix=prefix)
+    assert ended.code == 4, ended.err
+    assert "No space left on device" in ended.err
+    assert "resume" in ended.err
+    assert "Traceback" not in ended.err
+    (kept,) = (osmef.directory / "kept").iterdir()
+    assert [p.run for p in processes.marked() if p.run == kept.name] == []
+    done = [trial["index"] for trial in trials(kept)]
+    assert 0 < len(done) < 120
+    assert done == list(range(1, len(done) + 1))
+
+
+def test_an_endpoint_with_a_wrong_host_key_is_not_talked_to(
+    osmef: Osmef, left_behind: LeftBehind
+) -> None:
+    # The daemon is told another key than the controller expects.
+    script = (
+        "import sys\n"
+        "from dataclasses import replace\n"
+        "from osmef.providers.local.provider import LocalProvider\n"
+        "from osmef.remote.keys import KeyPair\n"
+        "create = LocalProvider.create\n"
+        "def swapped(self, order):\n"
+        "    key = KeyPair.generate('stranger').public\n"
+        "    ends = create(self, order)\n"
+        "    return [replace(e, login=replace(e.login, host_key=key)) for e in ends]\n"
+        "LocalProvider.create = swapped\n"
+        "from osmef.cli.main import main\n"
+        "sys.argv[0] = 'osmef'\n"
+        "main()\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", script, "run", osmef.write(LONG)],
+        cwd=osmef.directory,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert ended.returncode == 3
+    assert "host key" in ended.stderr
+    assert "somebody else" in ended.stderr
+    assert left_behind() == []
+
+
+def test_without_an_sshd_the_user_is_told_what_to_install(osmef: Osmef) -> None:
+    hide = (
+        'for d in /usr/sbin /usr/local/sbin /sbin; do mount -t tmpfs none $d || :; done; exec "$@"'
+    )
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    prefix = ("unshare", "--mount", *user, "sh", "-c", hide, "sh")
+    ended = osmef("run", osmef.write(LONG), prefix=prefix)
+    assert ended.code == 3
+    assert "no sshd on this machine" in ended.err
+    assert "openssh-server" in ended.err
+
+
+def trials(run: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (run / "trials.jsonl").read_text().splitlines()]
+
+
+def busy_agents(controller: int) -> dict[str, int]:
+    """Wait until two agents of a run move data; return their processes by endpoint."""
+    pause = threading.Event()
+    for _ in range(1000):
+        found = [pid for pid in descendants(controller) if is_busy(pid)]
+        if len(found) == 2:
+            return {hostname(pid): pid for pid in found}
+        pause.wait(0.01)
+    raise AssertionError("no transfer ran within 10 s")
+
+
+def is_busy(pid: int) -> bool:
+    """Tell whether a process is an agent with connections: each has a thread of its own."""
+    try:
+        is_agent = b"osmef-agent\0serve" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return is_agent and len(list(Path(f"/proc/{pid}/task").iterdir())) > 1
+    except OSError:
+        return False
+
+
+def enter(pid: int, *namespaces: str) -> list[str]:
+    user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
+    return ["nsenter", f"--target={pid}", *user, *namespaces]
+
+
+def hostname(pid: int) -> str:
+    return subprocess.check_output([*enter(pid, "--uts"), "uname", "-n"], text=True).strip()
+
+
+def first_process(pid: int) -> int:
+    """Return the first process of a process's pid namespace, by our number of it."""
+    while True:
+        status = Path(f"/proc/{pid}/status").read_text()
+        fields = dict(line.split(":", 1) for line in status.splitlines())
+        if fields["NSpid"].split()[-1] == "1":
+            return pid
+        pid = int(fields["PPid"])
+
+
+def descendants(pid: int) -> list[int]:
+    """Return the processes under one."""
+    try:
+        tasks = list(Path(f"/proc/{pid}/task").iterdir())
+        children = [int(c) for t in tasks for c in (t / "children").read_text().split()]
+    except OSError:
+        return []
+    return [*children, *(d for child in children for d in descendants(child))]

@@ -1,0 +1,133 @@
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+
+import pytest
+
+from osmef.analysis.describe import describe
+from osmef.results.summary import CellInfo, EndpointInfo, RunInfo, Summary
+from osmef.scenario.fields import EndpointKind, Placement, Tenancy
+from osmef.scenario.location import Location
+from osmef.scenario.study import Scalar
+
+RUN = RunInfo(
+    id="vm-to-vm-20261121T031500Z-3f9a",
+    scenario="vm-to-vm",
+    description="The four placements",
+    scenario_digest="0" * 64,
+    provider="local",
+    tags={},
+    seed=42,
+    started_at=datetime(2026, 11, 21, 3, 15, tzinfo=UTC),
+    ended_at=datetime(2026, 11, 21, 3, 55, tzinfo=UTC),
+    complete=True,
+    versions={"osmef": "0.1.0"},
+    warnings=[],
+)
+
+
+def _distance(placement: Placement, tenancy: Tenancy) -> int:
+    if tenancy is Tenancy.DIFFERENT_TENANT:
+        return 4
+    return 0 if placement is Placement.SAME_HOST else 2
+
+
+@pytest.fixture(scope="session")
+def make_cell() -> Callable[..., CellInfo]:
+    """Make a cell of the scenario vm-to-vm from its place, its connections and its trials."""
+
+    def make(
+        placement: str = "different-host",
+        tenancy: str = "same-tenant",
+        connections: int = 1,
+        aggregate_bps: Sequence[float | None] = (9.4e8,) * 6,
+        **changes: object,
+    ) -> CellInfo:
+        per_connection = [None if bps is None else bps / connections for bps in aggregate_bps]
+        extra = changes.pop("values", {})
+        assert isinstance(extra, dict)
+        values: dict[str, Scalar] = {
+            "placement": placement,
+            "tenancy": tenancy,
+            "connections": connections,
+            **extra,
+        }
+        distance = _distance(Placement(placement), Tenancy(tenancy))
+        failed = sum(bps is None for bps in aggregate_bps)
+        cell = CellInfo(
+            key=",".join(f"{key}={value}" for key, value in values.items()),
+            values=values,
+            sender="vm-1",
+            receiver="vm-2",
+            placement=Placement(placement),
+            tenancy=Tenancy(tenancy),
+            achieved_placement=Placement(placement),
+            achieved_tenancy=Tenancy(tenancy),
+            distance=distance,
+            requested_distance=distance,
+            connections=connections,
+            n_ok=len(aggregate_bps) - failed,
+            n_failed=failed,
+            metrics={
+                "aggregate_btc_bps": describe(aggregate_bps),
+                "connection_btc_bps": describe(per_connection),
+                "jain_fairness": describe([0.998 for bps in aggregate_bps if bps]),
+                "cpu_sender_percent": describe([21.4 for bps in aggregate_bps if bps]),
+                "cpu_receiver_percent": describe([135.2 for bps in aggregate_bps if bps]),
+                "retransmits": describe([12.0 for bps in aggregate_bps if bps]),
+                "rtt_mean_us": describe([31250.0 for bps in aggregate_bps if bps]),
+            },
+        )
+        return cell.model_copy(update=changes)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_summary() -> Callable[..., Summary]:
+    def make(*cells: CellInfo, kind: EndpointKind = EndpointKind.VM) -> Summary:
+        endpoints = [
+            EndpointInfo(
+                name=name,
+                kind=kind,
+                flavor=None,
+                vcpus=None,
+                requested=Location(),
+                achieved=Location(),
+                data_address="10.1.0.5",
+                warnings=[],
+                agent_sha256="0" * 64,
+                facts={},
+            )
+            for name in ("vm-1", "vm-2")
+        ]
+        return Summary(run=RUN, endpoints=endpoints, cells=list(cells))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def programme(
+    make_cell: Callable[..., CellInfo], make_summary: Callable[..., Summary]
+) -> Callable[..., Summary]:
+    """Make the paper's programme: four placements, 1 to 50 connections, six trials each."""
+
+    def make(
+        trials: int = 6, flavors: Sequence[str] = (), counts: Sequence[int] = (1, 5, 10, 20, 30, 50)
+    ) -> Summary:
+        places = [
+            ("same-host", "same-tenant", 1.1e10),
+            ("different-host", "same-tenant", 9.4e8),
+            ("same-host", "different-tenant", 8.2e8),
+            ("different-host", "different-tenant", 8.0e8),
+        ]
+        cells = []
+        for size, flavor in enumerate(flavors or [""]):
+            for placement, tenancy, rate in places:
+                for count in counts:
+                    top = rate * (1 + 0.3 * size) * (1 - count / 400)
+                    values = {"endpoints.sender.flavor": flavor} if flavor else {}
+                    bps = [top * (1 + 0.02 * (trial - trials / 2)) for trial in range(trials)]
+                    cells.append(make_cell(placement, tenancy, count, bps, values=values))
+        return make_summary(*cells)
+
+    return make

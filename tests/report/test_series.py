@@ -1,0 +1,62 @@
+from collections.abc import Callable
+
+import pytest
+
+from osmef.analysis.describe import describe
+from osmef.report.series import Place, place, point, short_names, variant
+from osmef.results.summary import CellInfo, Summary
+from osmef.scenario.fields import EndpointKind, Placement
+
+MakeCell = Callable[..., CellInfo]
+MakeSummary = Callable[..., Summary]
+
+
+def test_the_achieved_place_counts_and_not_the_requested_one(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    cell = make_cell("same-host", achieved_placement=Placement.DIFFERENT_HOST, distance=2)
+    assert place(cell, make_summary(cell)) == Place(2, "different hosts", "same tenant")
+
+
+def test_hosts_belong_to_no_tenant(make_cell: MakeCell, make_summary: MakeSummary) -> None:
+    cell = make_cell(achieved_tenancy=None)
+    summary = make_summary(cell, kind=EndpointKind.HOST)
+    assert place(cell, summary) == Place(2, "different hosts", None)
+    assert place(cell, summary).lines == ("distance 2", "different hosts")
+
+
+def test_places_are_ordered_by_distance_and_the_unknown_comes_last() -> None:
+    near = Place(0, "same host", "same tenant")
+    far = Place(4, "different hosts", "different tenants")
+    folded = Place(4, "same host", "different tenants")
+    unknown = Place(None, "same host", "same tenant")
+    ordered = sorted([unknown, far, folded, near], key=lambda one: one.order)
+    assert ordered == [near, folded, far, unknown]
+
+
+def test_what_has_no_axis_is_a_variant(make_cell: MakeCell) -> None:
+    values = {"endpoints.sender.flavor": "large", "workload.connections": 3}
+    assert variant(make_cell(values=values)) == (("endpoints.sender.flavor", "large"),)
+
+
+@pytest.mark.parametrize(
+    ("keys", "names"),
+    [
+        (["connections"], ["connections"]),
+        (["endpoints.sender.flavor"], ["flavor"]),
+        (
+            ["endpoints.sender.flavor", "endpoints.receiver.flavor"],
+            ["sender.flavor", "receiver.flavor"],
+        ),
+        (["a.b.c", "b.c"], ["a.b.c", "b.c"]),
+        ([], []),
+    ],
+)
+def test_keys_are_as_short_as_they_can_be(keys: list[str], names: list[str]) -> None:
+    assert list(short_names(keys).values()) == names
+
+
+def test_bars_are_the_interval_where_it_exists() -> None:
+    few, many = point(1, describe([1.0, 2.0, 4.0])), point(1, describe(range(1, 10)))
+    assert (few.median, few.low, few.high, few.exact) == (2.0, 1.0, 4.0, False)
+    assert (many.median, many.low, many.high, many.exact) == (5.0, 2.0, 8.0, True)

@@ -1,0 +1,73 @@
+import io
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+
+from osmef.report.table import summary_table
+from osmef.results.summary import CellInfo, Summary
+
+MakeCell = Callable[..., CellInfo]
+MakeSummary = Callable[..., Summary]
+
+
+def lines(summary: Summary, width: int = 100) -> list[str]:
+    """Return what is printed where there is no terminal."""
+    file = io.StringIO()
+    console = Console(file=file, width=width, soft_wrap=True, highlight=False)
+    console.print(summary_table(summary))
+    return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+def test_the_papers_programme_fits_100_columns_and_is_plain(programme: MakeSummary) -> None:
+    text = lines(programme())
+    assert max(len(line) for line in text) <= 100
+    assert "\x1b" not in "".join(text)
+    assert "…" not in "".join(text)
+    assert text[0] == "vm-to-vm  The four placements"
+    rows = [line.split() for line in text if line.split()[:1] in (["same"], ["other"])]
+    assert len(rows) == 24
+    assert rows[-1][:5] == ["other", "other", "50", "4", "6/6"]
+
+
+def test_a_row_says_what_was_measured(make_cell: MakeCell, make_summary: MakeSummary) -> None:
+    bps = [9.3e8, 9.4e8, 9.4e8, 9.4e8, 9.4e8, 9.5e8]
+    expected = "other same 10 2 6/6 940 Mbit/s 930..950 94 Mbit/s 0.998 21 135 12 31250"
+    text = lines(make_summary(make_cell(connections=10, aggregate_bps=bps)))
+    assert expected.split() in [line.split() for line in text]
+
+
+def test_without_six_trials_there_is_no_interval_and_the_table_says_why(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    text = "\n".join(lines(make_summary(make_cell(aggregate_bps=[1e9] * 5))))
+    assert ".." not in text
+    assert "interval of 95 %" in text
+    assert "n < 6" in text
+
+
+def test_failed_trials_are_counted_and_unknown_is_no_zero(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    text = lines(make_summary(make_cell(aggregate_bps=[None, None])))
+    assert ["other", "same", "1", "2", "0/2", *["-"] * 7] in [line.split() for line in text]
+
+
+@pytest.mark.parametrize(("achieved", "shown"), [(None, "? not 2"), (0, "0 not 2")])
+def test_a_distance_that_was_not_asked_for_stands_out(
+    make_cell: MakeCell, make_summary: MakeSummary, achieved: int | None, shown: str
+) -> None:
+    assert shown in "\n".join(lines(make_summary(make_cell(distance=achieved))))
+
+
+def test_nothing_is_cut_off_where_it_is_narrow(programme: MakeSummary) -> None:
+    assert lines(programme(), width=40) == lines(programme(), width=100)
+
+
+def test_markup_in_a_value_is_only_text(make_cell: MakeCell, make_summary: MakeSummary) -> None:
+    summary = make_summary(make_cell(values={"flavor": "[red]m1[/red]"}))
+    assert "[red]m1[/red]" in "\n".join(lines(summary))
+
+
+def test_a_run_without_cells_is_an_empty_table(make_summary: MakeSummary) -> None:
+    assert lines(make_summary())[0] == "vm-to-vm  The four placements"
