@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define BAD_USAGE 2
 #define DEFAULT_PORT 5210
@@ -105,6 +107,16 @@ static void read_options(int argc, char **argv, struct options *options)
         bad_usage("send needs the receiver's HOST");
 }
 
+/* An IPv6 socket takes IPv4 as well, but some kernels have no IPv6. */
+static const char *any_address(void)
+{
+    const int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return "0.0.0.0";
+    close(fd);
+    return "::";
+}
+
 int by_hand(int argc, char **argv)
 {
     static struct job job;
@@ -124,7 +136,7 @@ int by_hand(int argc, char **argv)
         params->duration_s = 10;
     } else {
         params->role = RECEIVER;
-        set_host(params, "::");
+        set_host(params, any_address());
     }
     read_options(argc, argv, &options);
     return job_run(&job, &control, params, options.json ? &event_report : &line_report)
