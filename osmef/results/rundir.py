@@ -70,8 +70,8 @@ class RunDirectory:
     def open(cls, path: Path) -> Self:
         """Return an existing run directory; raises InputError when it is none."""
         run = cls(path)
-        if next(path.glob("scenario.*"), None) is None:
-            what = "no run directory: it has no scenario file" if path.is_dir() else "no directory"
+        if not any((path / name).exists() for name in ("lock", "summary.json")):
+            what = "no run directory" if path.is_dir() else "no directory"
             raise InputError(
                 f"this is {what}",
                 where=str(path),

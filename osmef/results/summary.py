@@ -15,80 +15,90 @@ from osmef.scenario.study import Scalar
 
 
 class Metric(Model):
-    """A metric over the trials of a cell.
+    """A metric over the trials of a cell, with the exact order-statistic interval of its median."""
 
-    ``ci95_low`` and ``ci95_high`` are the exact order-statistic interval of the median; where it
-    does not exist they are null and ``ci95_reason`` says why. ``stdev`` is the sample standard
-    deviation (n - 1) and ``cov_percent`` is 100 * stdev / mean.
-    """
-
-    n: int
-    median: float | None
-    mean: float | None
-    stdev: float | None
-    cov_percent: float | None
-    min: float | None
-    max: float | None
-    ci95_low: float | None
-    ci95_high: float | None
-    ci95_reason: str | None = None
+    n: int = Field(description="trials that have the metric")
+    median: float | None = Field(description="median")
+    mean: float | None = Field(description="arithmetic mean")
+    stdev: float | None = Field(description="sample standard deviation (n - 1)")
+    cov_percent: float | None = Field(description="coefficient of variation, 100 * stdev / mean")
+    min: float | None = Field(description="smallest")
+    max: float | None = Field(description="largest")
+    ci95_low: float | None = Field(description="lower end of the exact 95 % interval of the median")
+    ci95_high: float | None = Field(description="upper end of that interval")
+    ci95_reason: str | None = Field(
+        default=None, description="why there is no interval; null where there is one"
+    )
 
 
 class RunInfo(Model):
     """What ran, when, and with which versions and seed."""
 
-    id: str
-    scenario: str
-    description: str
+    id: str = Field(description="name of the run directory, SCENARIO-TIME-ID")
+    scenario: str = Field(description="the scenario's name")
+    description: str = Field(description="the scenario's description")
     scenario_digest: str = Field(description="sha256 of the scenario file")
-    provider: str
-    tags: dict[str, str]
-    seed: int
-    started_at: datetime
-    ended_at: datetime | None
+    provider: str = Field(description="kind of cloud")
+    tags: dict[str, str] = Field(description="the scenario's tags")
+    seed: int = Field(description="of the random order; the same file and seed give the same order")
+    started_at: datetime = Field(description="when the first start of the run began")
+    ended_at: datetime | None = Field(description="when the run ended; null if it was interrupted")
     complete: bool = Field(description="whether every planned trial was run")
     versions: dict[str, str] = Field(description="osmef, agent protocol, python, kernel")
-    warnings: list[str]
+    warnings: list[str] = Field(description="what a reader of the numbers has to know")
 
 
 class EndpointInfo(Model):
     """An endpoint: what was asked for, what it really was, and its facts."""
 
-    name: str
-    kind: EndpointKind
-    flavor: str | None
-    vcpus: int | None
+    name: str = Field(description="ROLE-FLAVOR-HOST-TENANT as slots of the plan, or the host")
+    kind: EndpointKind = Field(description="what it is")
+    flavor: str | None = Field(
+        description="the provider's name of its size; null for a physical host"
+    )
+    vcpus: int | None = Field(description="CPUs that it really got; null where nobody can tell")
     requested: Location = Field(description="host and tenant as slots of the plan")
-    achieved: Location
-    data_address: str
-    warnings: list[str]
-    agent_sha256: str
+    achieved: Location = Field(description="where it really stands, read back from the cloud")
+    data_address: str = Field(description="address at which it is measured")
+    warnings: list[str] = Field(description="what differs from what was asked for")
+    agent_sha256: str = Field(description="SHA-256 of the agent that ran on it")
     facts: dict[str, Any] = Field(description="facts before the first and after the last group")
 
 
 class CellInfo(Model):
     """A cell: its values, where its ends stood, and its metrics."""
 
-    key: str
-    values: dict[str, Scalar]
-    sender: str
-    receiver: str
+    key: str = Field(description="the swept values in one text; `all` without a sweep")
+    values: dict[str, Scalar] = Field(description="the swept values by name")
+    sender: str = Field(description="name of the sending endpoint")
+    receiver: str = Field(description="name of the receiving endpoint; the sender's for loopback")
     placement: Placement = Field(description="as requested")
     tenancy: Tenancy = Field(description="as requested")
-    achieved_placement: Placement | None
-    achieved_tenancy: Tenancy | None
+    achieved_placement: Placement | None = Field(
+        description="read back from the cloud; null if it does not tell"
+    )
+    achieved_tenancy: Tenancy | None = Field(
+        description="read back from the cloud; null where an end has no tenant"
+    )
     distance: int | None = Field(description="from the achieved locations: 0, 2 or 4")
-    requested_distance: int
-    connections: int | None
-    n_ok: int
-    n_failed: int
-    metrics: dict[str, Metric]
+    requested_distance: int = Field(description="from the requested placement and tenancy")
+    connections: int | None = Field(description="parallel connections")
+    n_ok: int = Field(description="trials that went well")
+    n_failed: int = Field(
+        description="trials that failed; they are in trials.jsonl with the reason"
+    )
+    metrics: dict[str, Metric] = Field(
+        description="one entry for each metric, over the trials that went well"
+    )
 
 
 class Summary(Model):
     """The result of a run, for machines. Units stand in the names; what is unknown is null."""
 
-    schema_version: int = SCHEMA_VERSION
-    run: RunInfo
-    endpoints: list[EndpointInfo]
-    cells: list[CellInfo]
+    schema_version: int = Field(
+        default=SCHEMA_VERSION,
+        description="grows by one with each change of this file; older versions still load",
+    )
+    run: RunInfo = Field(description="what ran, when, and with what")
+    endpoints: list[EndpointInfo] = Field(description="every endpoint of the run")
+    cells: list[CellInfo] = Field(description="one entry for each cell, in the order of the sweep")

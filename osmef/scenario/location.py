@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from osmef.scenario.base import Model
 
 
 class Location(Model):
     """A place in a cloud. What is not known is None, and never assumed."""
 
-    host: str | None = None
-    zone: str | None = None
-    tenant: str | None = None
+    host: str | None = Field(default=None, description="name of the physical host")
+    zone: str | None = Field(default=None, description="availability zone")
+    tenant: str | None = Field(default=None, description="tenant, project, account or VPC")
 
 
 def distance(sender: Location, receiver: Location) -> int | None:

@@ -41,8 +41,10 @@ class EndpointSettings(Model):
 class Endpoints(Model):
     """Who sends to whom: a sender and a receiver, or one endpoint that talks to itself."""
 
-    sender: EndpointSettings | None = None
-    receiver: EndpointSettings | None = None
+    sender: EndpointSettings | None = Field(default=None, description="the end that sends")
+    receiver: EndpointSettings | None = Field(
+        default=None, description="the end that receives, and whose goodput is the result"
+    )
     loopback: EndpointSettings | None = Field(
         default=None, description="one endpoint that is both ends, over its loopback interface"
     )

@@ -28,7 +28,7 @@ def _default_flavors() -> dict[Name, LocalFlavor]:
 class LocalSettings(Model):
     """The local cloud: hosts, tenants and VMs as namespaces of this Linux machine."""
 
-    kind: Literal["local"] = "local"
+    kind: Literal["local"] = Field(default="local", description="the kind of cloud")
     hosts: int = Field(default=2, ge=1, le=64, description="physical hosts of the emulated cloud")
     tenants: int = Field(default=2, ge=1, le=64, description="tenants, each with its own network")
     link_rate: Rate = Field(

@@ -18,7 +18,7 @@ from osmef.units import format_duration
 class BtcSettings(Model):
     """Bulk transfer capacity (RFC 3148): parallel TCP connections, timed, with one start."""
 
-    kind: Literal["btc"] = "btc"
+    kind: Literal["btc"] = Field(default="btc", description="the kind of workload")
     duration: Duration = Field(
         default=10.0, ge=0.1, le=86400.0, description="how long the sender sends"
     )

@@ -45,6 +45,16 @@ def test_what_is_written_fits_the_published_schema(
     validator.validate(json.loads(run.summary.read_text()))
 
 
+def test_the_published_schema_says_what_every_key_means() -> None:
+    schema = summary_schema()
+    objects = [schema, *(part for part in schema["$defs"].values() if "properties" in part)]
+    keys = [
+        (part["title"], key, told) for part in objects for key, told in part["properties"].items()
+    ]
+    assert len(keys) > len(Summary.model_fields)
+    assert [f"{title}.{key}" for title, key, told in keys if not told.get("description")] == []
+
+
 @pytest.mark.parametrize(
     ("key", "value"), [("schema_version", "1"), ("cells", {}), ("unknown", 1), ("run", None)]
 )

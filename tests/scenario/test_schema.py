@@ -47,9 +47,11 @@ def test_is_a_valid_schema_with_a_name() -> None:
 
 
 def test_every_key_is_described() -> None:
-    properties = json_schema()["properties"]
-    assert set(properties) == {*Scenario.model_fields, "sweep"}
-    assert [key for key in properties if key != "name" and not properties[key]["description"]] == []
+    schema = json_schema()
+    assert set(schema["properties"]) == {*Scenario.model_fields, "sweep"}
+    for part in (schema, *schema["$defs"].values()):
+        properties = part.get("properties", {})
+        assert [key for key in properties if not properties[key].get("description")] == []
 
 
 def test_defaults_conform_to_their_own_schema() -> None:
