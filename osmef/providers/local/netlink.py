@@ -21,9 +21,10 @@ OVERLAY_MTU = 1450
 
 _ANY_MAC = "00:00:00:00:00:00"
 _BURST_S = 0.002
-_QUEUE_S = 0.008
+_QUEUE_S = 0.1
 _SMALLEST_BURST = 4 * 1514
 _SMALLEST_QUEUE = 128 * 1024
+_LARGEST_QUEUE = 16 * 1024 * 1024
 
 
 class Namespace:
@@ -172,9 +173,9 @@ class Netlink:
     def limit_rate(self, name: str, rate_bps: float) -> None:
         """Hold what leaves a device to a rate, by a token bucket (tc-tbf(8)).
 
-        The bucket holds 2 ms, so that a late timer loses no tokens. The queue behind it holds 8 ms,
-        or enough of a slow link for a few connections' windows: BBR's flows share a shorter one
-        unfairly, and CUBIC's need longer to share a longer one fairly.
+        The bucket holds 2 ms, so that a late timer loses no tokens. The queue behind it holds
+        100 ms within the bounds of a switch's shared buffer, 128 KiB to 16 MiB: in a short queue
+        the flows of a transfer that begins at once lose packets together, and share unfairly.
         """
         rate = rate_bps / 8
         with _needs("the queueing discipline 'tbf'", "sch_tbf"):
@@ -184,7 +185,7 @@ class Netlink:
                 index=self._index(name),
                 rate=round(rate),
                 burst=round(max(rate * _BURST_S, _SMALLEST_BURST)),
-                limit=round(max(rate * _QUEUE_S, _SMALLEST_QUEUE)),
+                limit=round(min(max(rate * _QUEUE_S, _SMALLEST_QUEUE), _LARGEST_QUEUE)),
             )
 
     def peer(self, name: str, candidates: dict[str, Namespace]) -> tuple[str, int] | None:
