@@ -4,10 +4,10 @@
     ├── InputError             exit 2   a file or an argument is wrong; carries every Problem found
     ├── ProviderError          exit 3   the cloud, its tools or its credentials
     │   └── PlacementError     exit 3   the cloud put an endpoint where it was not asked to
-    ├── EndpointError          exit 1   one endpoint or what runs on it
-    │   ├── ReachError         exit 1   SSH: no route, refused, no login
-    │   │   └── HostKeyError   exit 1   the endpoint shows a key that the provider does not know
-    │   └── AgentError         exit 1   the agent reported an error, or is gone
+    ├── EndpointError          exit 3   one endpoint or what runs on it; in a trial it is a record
+    │   ├── ReachError         exit 3   SSH: no route, refused, no login
+    │   │   └── HostKeyError   exit 3   the endpoint shows a key that the provider does not know
+    │   └── AgentError         exit 3   the agent reported an error, or is gone
     ├── StorageError           exit 4   the run directory can't be written; the state so far is kept
     └── Interrupted            exit 4   Ctrl-C or SIGTERM; the state so far is kept
 
@@ -90,8 +90,12 @@ class PlacementError(ProviderError):
 
 
 class EndpointError(OsmefError):
-    """One endpoint, or what runs on it, failed."""
+    """One endpoint, or what runs on it, failed.
 
+    While trials run this becomes a record of the trial; before them it ends the run.
+    """
+
+    exit_code = 3
     kind = "endpoint"
 
 

@@ -2,8 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
+
+from osmef.remote.session import Session
+from tests.sshd import Sshd
 
 # A busy machine is slow now and then; how long one example takes says nothing about the code.
 settings.register_profile("osmef", deadline=None)
 settings.load_profile("osmef")
+
+
+@pytest.fixture
+def sshd(tmp_path: Path) -> Iterator[Sshd]:
+    """A real sshd."""
+    server = Sshd(tmp_path)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def session(sshd: Sshd) -> Iterator[Session]:
+    """An open session to a real sshd."""
+    session = Session.open(sshd.login(), sshd.user)
+    yield session
+    session.close()

@@ -7,8 +7,6 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from scipy.special import bdtr
-
 from osmef.results.summary import Metric
 
 
@@ -41,6 +39,9 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Median
     """
     if not 0 < confidence < 1:
         raise ValueError(f"a confidence lies between 0 and 1, and {confidence!r} does not")
+    # scipy takes a third of a second to load, and most commands describe nothing
+    from scipy.special import bdtr  # noqa: PLC0415
+
     ordered = sorted(_finite(values))
     n = len(ordered)
     tails = [2 * float(bdtr(k - 1, n, 0.5)) for k in range(1, n // 2 + 1)]

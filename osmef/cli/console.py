@@ -27,7 +27,7 @@ ScenarioFile = Annotated[
 RunPath = Annotated[
     Path, typer.Argument(help="A run directory, as `osmef run` printed it.", metavar="RUN")
 ]
-Out = Annotated[Path, typer.Option(help="Directory that holds the run directories.")]
+Out = Annotated[Path, typer.Option(metavar="DIR", help="Directory that holds the run directories.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Tell every step, and log the SSH connections.")

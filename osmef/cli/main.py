@@ -42,7 +42,10 @@ def _callback(
 def main() -> None:
     """Run the command line; the process's exit code is as the documentation lists them."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         sys.exit(Interrupted.exit_code)
     except BrokenPipeError:

@@ -34,10 +34,10 @@ def command(file: ScenarioFile, overrides: Overrides = [], as_json: AsJson = Fal
         except InputError as error:
             if not as_json:
                 raise
-            print_json({"valid": False, "error": error_record(error)})
+            print_json({"valid": False, **error_record(error)})
             raise SystemExit(error.exit_code) from error
     if as_json:
-        print_json({"valid": True, "cells": len(study.cells)})
+        print_json({"valid": True, "cells": len(study.cells), "problems": []})
     else:
         count = len(study.cells)
         out.print(f"{escape(str(file))}: valid, {count} cell{'s' if count > 1 else ''}")

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from osmef.agent import deploy as deployment
+from osmef.agent.client import AgentClient
+from osmef.agent.deploy import Binary, Deployment, deploy, find_binary
+from osmef.agent.messages import Clock, Gone, Hello, parse_event
+from osmef.errors import AgentError
+from osmef.remote.session import Session
+
+
+@pytest.fixture
+def deployed(session: Session, tmp_path: Path) -> Iterator[Deployment]:
+    found = deploy(session, tmp_path.name)
+    yield found
+    session.remove_directory(found.directory)
+
+
+def program(session: Session, tmp_path: Path, script: str) -> Deployment:
+    """Put a shell script in the place of the agent."""
+    data = f"#!/bin/sh\n{script}\n".encode()
+    directory = f".osmef-fake-{tmp_path.name}"
+    session.put(data, f"{directory}/osmef-agent", 0o700)
+    return Deployment(directory, f"{directory}/osmef-agent", Binary("any", data, "-"))
+
+
+def test_a_pushed_agent_is_the_one_of_this_installation(
+    session: Session, deployed: Deployment
+) -> None:
+    sums = session.run(["sha256sum", deployed.path]).stdout.decode().split()
+    assert sums[0] == deployed.binary.sha256
+    assert session.run(["stat", "-c", "%a", deployed.path]).stdout == b"700\n"
+
+
+def test_an_architecture_without_an_agent_is_told_with_those_that_have_one() -> None:
+    with pytest.raises(AgentError, match=r"'vax'.*x86_64") as caught:
+        find_binary("vax")
+    assert "agents/build.py" in str(caught.value.cure)
+
+
+def test_an_agent_that_was_changed_on_its_way_is_not_started(
+    session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    real = find_binary("x86_64")
+    monkeypatch.setattr(
+        deployment, "find_binary", lambda _machine: Binary("x86_64", real.data, "0" * 64)
+    )
+    with pytest.raises(AgentError, match="has the hash"):
+        deploy(session, tmp_path.name)
+    session.remove_directory(f".osmef-{tmp_path.name}")
+
+
+def test_clocks_are_compared(session: Session, deployed: Deployment) -> None:
+    client = AgentClient.start(session, deployed)
+    try:
+        clock = client.clock_offset()
+        assert 0 < clock.uncertainty_s < 5
+        assert abs(clock.offset_s) <= clock.uncertainty_s + 0.001
+    finally:
+        client.close()
+
+
+def test_an_agent_that_dies_is_known_with_its_reason(
+    session: Session, deployed: Deployment
+) -> None:
+    client = AgentClient.start(session, deployed)
+    session.run(["pkill", "-9", "-f", f"{deployed.path} serve"])
+    with pytest.raises(AgentError, match=r"killed|KILL") as caught:
+        client.expect(Clock, 10)
+    assert caught.value.where == "vm-1"
+    with pytest.raises(AgentError, match="gone"):
+        client.send({"cmd": "clock"})
+    client.close()
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("echo hello world; cat", "outside the protocol"),
+        ("printf '\\377\\000\\n'; cat", "outside the protocol"),
+        ("exit 126", "exit status 126"),
+        (
+            'echo \'{"event":"hello","protocol":99,"version":"9","machine":"x","pid":1}\'; cat',
+            "speaks protocol 99",
+        ),
+    ],
+)
+def test_what_is_not_our_agent_is_refused(
+    session: Session, tmp_path: Path, script: str, message: str
+) -> None:
+    fake = program(session, tmp_path, script)
+    with pytest.raises(AgentError, match=message):
+        AgentClient.start(session, fake)
+    session.remove_directory(fake.directory)
+
+
+def test_an_agent_that_says_nothing_is_given_up(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("osmef.agent.client.HELLO_TIMEOUT_S", 0.2)
+    fake = program(session, tmp_path, "cat")
+    with pytest.raises(AgentError, match="no hello within"):
+        AgentClient.start(session, fake)
+    session.remove_directory(fake.directory)
+
+
+@given(st.text() | st.binary().map(lambda data: data.decode(errors="replace")))
+def test_no_line_makes_the_reader_fail(line: str) -> None:
+    assert isinstance(parse_event(line), Gone)
+
+
+@given(st.dictionaries(st.text(), st.integers() | st.text() | st.none()))
+def test_no_object_makes_the_reader_fail(value: dict[str, object]) -> None:
+    assert isinstance(parse_event(json.dumps({**value, "event": "hello"})), Gone | Hello)
+
+
+def test_keys_of_a_later_agent_are_ignored() -> None:
+    line = '{"event":"clock","realtime_ns":1,"monotonic_ns":2,"new":[3]}'
+    assert parse_event(line) == Clock(event="clock", realtime_ns=1, monotonic_ns=2)

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from tests.cli.conftest import ROOT, Osmef
+
+COMMANDS = ("run", "resume", "reap", "validate", "plan", "show", "schema")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example_for_every_command(osmef: Osmef, command: str) -> None:
+    shown = osmef(command, "--help")
+    assert shown.code == 0
+    assert f"osmef {command}" in shown.out.split("Example")[1]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_can_complete_the_command(osmef: Osmef, shell: str) -> None:
+    words = ("_OSMEF_COMPLETE=complete_" + shell, "COMP_WORDS=osmef va", "COMP_CWORD=1")
+    others = ("_TYPER_COMPLETE_ARGS=osmef va", "_TYPER_COMPLETE_FISH_ACTION=get-args")
+    script = "import sys; sys.argv[0] = 'osmef'; from osmef.cli.main import main; main()"
+    done = subprocess.run(
+        ["env", *words, *others, f"PYTHONPATH={ROOT}", sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "validate" in done.stdout
+    assert "resume" not in done.stdout
+
+
+BAD = """
+nam: typo
+workload: {kind: btc, duration: 5}
+endpoints:
+  sender: {flavor: 3}
+sweep: {placement: [here]}
+"""
+
+
+@pytest.mark.parametrize("command", ["validate", "plan", "run"])
+def test_all_problems_are_listed_with_their_places(osmef: Osmef, command: str) -> None:
+    ended = osmef(command, osmef.write(BAD))
+    assert ended.code == 2
+    for place in ("scenario.yaml:2:1", "scenario.yaml:3:33", "scenario.yaml:5:20"):
+        assert place in ended.err, ended.err
+    assert ended.err.count("cure:") >= 4
+    assert "Traceback" not in ended.err
+    assert not (osmef.directory / "results").exists()
+
+
+def test_problems_come_as_json_too(osmef: Osmef) -> None:
+    ended = osmef("validate", osmef.write(BAD), "--json")
+    assert ended.code == 2
+    printed = ended.json()
+    assert printed["valid"] is False
+    lines = [problem["line"] for problem in printed["problems"]]
+    assert lines == sorted(lines)
+    assert all(problem["cure"] for problem in printed["problems"])
+    assert osmef("validate", osmef.write("name: fine")).code == 0
+    assert osmef("validate", osmef.write("name: fine"), "--json").json() == {
+        "valid": True,
+        "cells": 1,
+        "problems": [],
+    }
+
+
+def test_what_the_provider_can_t_do_is_a_problem_of_the_file(osmef: Osmef) -> None:
+    text = """
+name: impossible
+provider: {kind: local, hosts: 1}
+endpoints: {sender: {flavor: huge}, receiver: {}}
+sweep:
+  placement: [same-host, different-host]
+"""
+    for command in ("validate", "plan", "run"):
+        ended = osmef(command, osmef.write(text))
+        assert ended.code == 2
+        assert "scenario.yaml:4:30" in ended.err
+        assert "scenario.yaml:6:26" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("run", "missing.yaml"), "no such file"),
+        (("show", "missing"), "no directory"),
+        (("resume", "."), "no run directory"),
+        (("run", "scenario.yaml", "--set", "nonsense"), "not NAME=VALUE"),
+        (("run", "scenario.yaml", "--set", "nonsense=1"), "nonsense"),
+        (("run", "scenario.yaml", "--set", "workload.duration=x"), "workload.duration"),
+    ],
+)
+def test_bad_arguments_have_a_clear_error(
+    osmef: Osmef, arguments: tuple[str, ...], words: str
+) -> None:
+    osmef.write("name: fine")
+    ended = osmef(*arguments)
+    assert ended.code == 2
+    assert words in ended.err
+    assert "cure" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_a_results_directory_that_can_t_be_written_is_told(osmef: Osmef) -> None:
+    osmef.write("", "file")
+    ended = osmef("run", osmef.write("name: fine"), "--out", "file/results")
+    assert ended.code == 4
+    assert "file/results" in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_a_plan_tells_cells_endpoints_and_time_and_makes_nothing(osmef: Osmef) -> None:
+    name = osmef.write(
+        "name: planned\nrepeat: 10\nworkload: {kind: btc, duration: 60s}\n"
+        "sweep: {placement: [same-host, different-host], connections: [1, 5, 10]}\n"
+    )
+    shown = osmef("plan", name)
+    assert shown.code == 0, shown.err
+    assert "6 cells x 10 = 60 trials" in shown.out
+    assert "about 1 h 00 min" in shown.out
+    for word in ("same-host", "different-host", "sender-h1-t1", "receiver-h2-t1"):
+        assert word in shown.out
+    printed = osmef("plan", name, "--json").json()
+    assert printed["trials"] == 60
+    assert [cell["distance"] for cell in printed["cells"]] == [0, 0, 0, 2, 2, 2]
+    assert sorted(path.name for path in osmef.directory.iterdir()) == ["scenario.yaml"]
+
+
+def test_the_schemas_are_json_schemas(osmef: Osmef) -> None:
+    for document in ((), ("scenario",), ("summary",)):
+        Draft202012Validator.check_schema(osmef("schema", *document).json())
+    schema = osmef("schema").json()
+    Draft202012Validator(schema).validate({"name": "fine", "provider": "local"})
+    assert list(Draft202012Validator(schema).iter_errors({"nam": "typo"}))
+    assert osmef("schema", "nonsense").code == 2
+
+
+def test_nothing_to_reap_is_said(osmef: Osmef) -> None:
+    ended = osmef("reap")
+    assert (ended.code, ended.out.strip()) == (0, "nothing left")
+    assert osmef("reap", "--json").json() == {"reaped": [], "left": []}
+
+
+def test_the_reader_of_a_pipe_may_go(osmef: Osmef) -> None:
+    process = subprocess.run(
+        ["sh", "-c", f"{sys.executable} -m osmef schema | head -n 1"],
+        capture_output=True,
+        check=True,
+        env={"PYTHONPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+        cwd=osmef.directory,
+    )
+    assert process.stdout == b"{\n"
+    assert process.stderr == b""
+
+
+def test_the_version_is_printed(osmef: Osmef) -> None:
+    shown = osmef("--version")
+    assert shown.code == 0
+    assert shown.out.startswith("osmef ")

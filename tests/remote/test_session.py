@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import socket
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from osmef.errors import HostKeyError, ReachError
+from osmef.remote.keys import KeyPair
+from osmef.remote.session import Session
+from tests.sshd import Sshd
+
+
+def test_a_program_s_output_and_status_come_back(session: Session) -> None:
+    ended = session.run(["sh", "-c", "cat; echo bad >&2; exit 3"], stdin=b"in\x00put")
+    assert (ended.status, ended.stdout, ended.stderr) == (3, b"in\x00put", b"bad\n")
+
+
+@settings(
+    max_examples=15,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(word=st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00")))
+def test_no_argument_is_ever_read_by_the_shell(session: Session, word: str) -> None:
+    ended = session.run(["printf", "%s", "--", word])
+    assert ended.stdout == b"--" + word.encode() or ended.stdout == word.encode()
+
+
+def test_large_output_comes_whole(session: Session) -> None:
+    ended = session.run(["head", "-c", "5000000", "/dev/zero"])
+    assert len(ended.stdout) == 5_000_000
+
+
+def test_a_silent_program_does_not_hang_the_controller(session: Session) -> None:
+    with pytest.raises(ReachError, match="no answer in time") as caught:
+        session.run(["sleep", "60"], timeout_s=0.2)
+    assert caught.value.where == "vm-1"
+
+
+def test_a_file_is_put_with_its_mode_read_back_and_removed(
+    session: Session, tmp_path: Path
+) -> None:
+    path = tmp_path / "new" / "file"
+    data = bytes(range(256)) * 1000
+    session.put(data, str(path), 0o700)
+    assert path.read_bytes() == session.read(str(path)) == data
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    session.remove_directory(str(path.parent))
+    assert not path.parent.exists()
+    session.remove_directory(str(path.parent))
+
+
+@pytest.mark.parametrize("path", ["/proc/no/such/place", "/"])
+def test_a_file_that_can_t_be_written_is_an_error(session: Session, path: str) -> None:
+    with pytest.raises(ReachError, match="writing"):
+        session.put(b"x", path, 0o600)
+
+
+def test_a_process_is_spoken_to_in_lines(session: Session) -> None:
+    process = session.start(["cat"])
+    for line in ("one", "zwei", ""):
+        process.send_line(line)
+        assert process.read_line() == line
+    process.close()
+    assert process.read_line() is None
+
+
+@pytest.mark.parametrize(
+    ("script", "ending"),
+    [
+        ("exit 7", "exit status 7"),
+        ("echo oops >&2; exit 1", "exit status 1: oops"),
+        ("kill -9 $$", "killed by a signal"),
+        ("sh -c 'kill -9 $$'; exit $?", "killed by SIGKILL"),
+    ],
+)
+def test_the_way_a_process_ended_is_told(session: Session, script: str, ending: str) -> None:
+    process = session.start(["sh", "-c", script])
+    assert process.read_line() is None
+    assert process.ending().startswith(ending)
+
+
+def test_a_line_without_an_end_is_not_kept_for_ever(session: Session) -> None:
+    process = session.start(["head", "-c", "3000000", "/dev/zero"])
+    assert process.read_line() is None
+
+
+def test_another_host_key_is_refused_before_anything_is_said(sshd: Sshd) -> None:
+    stranger = replace(sshd.login(), host_key=KeyPair.generate("stranger").public)
+    with pytest.raises(HostKeyError, match="not the one that the provider gave it"):
+        Session.open(stranger, sshd.user)
+    assert "Accepted" not in sshd.log
+    assert "userauth" not in sshd.log
+
+
+def test_a_key_that_is_not_let_in_is_an_error(sshd: Sshd) -> None:
+    with pytest.raises(ReachError, match="Authentication failed"):
+        Session.open(sshd.login(), KeyPair.generate("somebody"))
+
+
+def test_an_address_where_nobody_listens_is_an_error(sshd: Sshd) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    login = replace(sshd.login(), address="127.0.0.1", port=port, connect=None)
+    with pytest.raises(ReachError, match="refused") as caught:
+        Session.open(login, sshd.user)
+    assert caught.value.cure is not None
+
+
+@pytest.mark.parametrize("greeting", [b"HTTP/1.0 400 no\r\n\r\n", b"", b"\x00\xff" * 100])
+def test_a_server_that_is_no_sshd_is_an_error(sshd: Sshd, greeting: bytes) -> None:
+    here, there = socket.socketpair()
+    there.sendall(greeting)
+    there.shutdown(socket.SHUT_WR)
+    with there, pytest.raises(ReachError):
+        Session.open(replace(sshd.login(), connect=lambda: here), sshd.user)
+
+
+def test_a_lost_connection_is_known(sshd: Sshd) -> None:
+    session = Session.open(sshd.login(), sshd.user)
+    states = [session.is_open]
+    process = session.start(["cat"])
+    sshd.close()
+    assert process.read_line() is None
+    with pytest.raises(ReachError):
+        session.run(["true"])
+    states.append(session.is_open)
+    session.close()
+    assert states == [True, False]
+
+
+def test_an_sshd_without_file_transfer_is_told(tmp_path: Path) -> None:
+    server = Sshd(tmp_path, options="")
+    session = Session.open(server.login(), server.user)
+    try:
+        with pytest.raises(ReachError, match="writing"):
+            session.put(b"x", str(tmp_path / "x"), 0o600)
+    finally:
+        session.close()
+        server.close()

@@ -1,0 +1,78 @@
+"""A real sshd for tests, at the other end of socket pairs: no port is open."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from osmef.remote.keys import KeyPair
+from osmef.remote.session import Login
+
+CONFIG = """
+HostKey {directory}/host_key
+AuthorizedKeysFile {directory}/authorized_keys
+StrictModes no
+UsePAM no
+PidFile none
+PrintMotd no
+{more}
+"""
+# As root it wants a directory that only a running system has, and an account that is not locked.
+AS_ROOT = """
+mount -t tmpfs tmpfs /run && mkdir /run/sshd &&
+printf 'root:*:19000:0:99999:7:::\\n' >/run/shadow && mount --bind /run/shadow /etc/shadow &&
+exec "$@"
+"""
+
+
+@dataclass
+class Sshd:
+    """Serves each connection by a process of its own, logged in as the user of the tests."""
+
+    directory: Path
+    options: str = "Subsystem sftp internal-sftp"
+    host: KeyPair = field(default_factory=lambda: KeyPair.generate("host"))
+    user: KeyPair = field(default_factory=lambda: KeyPair.generate("user"))
+    servers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        found = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin")
+        if found is None:
+            pytest.skip("no sshd here (Debian: apt install openssh-server)")
+        self.sshd = found
+        (self.directory / "host_key").write_text(self.host.private)
+        (self.directory / "host_key").chmod(0o600)
+        (self.directory / "authorized_keys").write_text(self.user.public)
+        text = CONFIG.format(directory=self.directory, more=self.options)
+        (self.directory / "config").write_text(text)
+
+    def connect(self) -> socket.socket:
+        here, there = socket.socketpair()
+        argv = [self.sshd, "-i", "-e", "-f", str(self.directory / "config")]
+        if os.geteuid() == 0:
+            argv = ["unshare", "--mount", "sh", "-c", AS_ROOT, "sh", *argv]
+        with there, (self.directory / "log").open("ab") as log:
+            server = subprocess.Popen(argv, stdin=there.fileno(), stdout=there.fileno(), stderr=log)
+        self.servers.append(server)
+        return here
+
+    @property
+    def log(self) -> str:
+        return (self.directory / "log").read_text(errors="replace")
+
+    def login(self) -> Login:
+        name = pwd.getpwuid(os.getuid()).pw_name
+        return Login("vm-1", name, "nowhere", self.host.public, connect=self.connect)
+
+    def close(self) -> None:
+        for server in self.servers:
+            if server.poll() is None:
+                server.terminate()
+            server.wait(timeout=10)
