@@ -1,5 +1,6 @@
 #include "events.h"
 
+#include "clock.h"
 #include "out.h"
 
 #include <stdio.h>
@@ -93,8 +94,13 @@ static void tell_flow(const struct job *job, const struct flow *flow)
     else
         out_format("%llu",
                    (unsigned long long)(job->first_ended.bytes[i] - job->all_begun.bytes[i]));
-    out_format(",\"start_s\":%.9f,\"end_s\":%.9f", (double)(flow->start_ns - job->start_ns) / 1e9,
-               (double)(flow->end_ns - job->start_ns) / 1e9);
+    const double length_s = ns_seconds(flow->end_ns - flow->start_ns);
+    out_format(",\"start_s\":%.9f,\"end_s\":%.9f", ns_seconds(flow->start_ns - job->start_ns),
+               ns_seconds(flow->end_ns - job->start_ns));
+    if (length_s > 0)
+        out_format(",\"goodput_bps\":%.0f", 8 * (double)flow->bytes / length_s);
+    else
+        out_format(",\"goodput_bps\":null");
     out_format(",\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f", flow->cpu.user_s, flow->cpu.system_s);
     tell_tcp(&flow->tcp);
     out_format("}");

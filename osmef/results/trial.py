@@ -85,6 +85,9 @@ class FlowEnd(Model):
     )
     start_s: float = Field(description="first byte, in seconds from the start at this end")
     end_s: float = Field(description="end of the connection, in seconds from the start at this end")
+    goodput_bps: float | None = Field(
+        default=None, description="its bytes over its own time, not over the common interval"
+    )
     cpu_user_s: float = Field(
         description="CPU time of the connection's thread in user mode, seconds"
     )

@@ -50,6 +50,9 @@ def test_intervals_add_up_to_the_result(start: StartAgent, flows: int) -> None:
             assert math.isclose(
                 earlier["start_s"] + earlier["length_s"], later["start_s"], abs_tol=1e-6
             )
+        for flow in result["flows"]:
+            own_s = flow["end_s"] - flow["start_s"]
+            assert math.isclose(flow["goodput_bps"] * own_s, 8 * flow["bytes"], rel_tol=1e-6)
         last = intervals[-1]
         assert math.isclose(last["start_s"] + last["length_s"], result["elapsed_s"], abs_tol=1e-6)
     sent, received = ([flow["bytes"] for flow in result["flows"]] for result in results)
