@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from osmef.errors import Problem
 from osmef.scenario.explain import (
@@ -19,6 +19,8 @@ from osmef.scenario.names import assign
 from osmef.scenario.node import Node
 from osmef.scenario.study import Cell, Scalar
 from osmef.scenario.sweep import Combination, Sweep, identity
+
+MAX_TRIALS = 100_000
 
 _BARE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:+-]*")
 
@@ -46,7 +48,20 @@ def make_cells(tree: Node, sweep: Sweep) -> tuple[list[Cell], list[Problem]]:
         )
         if first[0] is not combination:
             problems[_same(combination, *first)] = None
-    return [cell for _, cell in cells.values()], [*problems, *sweep.problems]
+    found = [cell for _, cell in cells.values()]
+    return found, [*problems, *sweep.problems, *_too_many(found, tree)]
+
+
+def _too_many(cells: Sequence[Cell], tree: Node) -> Iterator[Problem]:
+    if not cells:
+        return
+    repeat = cells[0].scenario.repeat
+    trials = len(cells) * repeat
+    if trials > MAX_TRIALS:
+        yield tree.nearest(("repeat",)).problem(
+            f"{len(cells)} cells, repeat: {repeat} make {trials} trials; {MAX_TRIALS} is the limit",
+            "repeat less, sweep fewer values, or split the scenario",
+        )
 
 
 def _single_values(tree: Node, sweep: Sweep) -> Iterator[Problem]:
