@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from osmef.errors import AgentError
+from osmef.errors import AgentError, ReachError
 from osmef.remote.session import Session
 
 _BINARIES = Path(__file__).parent / "bin"
@@ -52,13 +53,24 @@ def find_binary(machine: str) -> Binary:
 def deploy(session: Session, run: str) -> Deployment:
     """Push the agent and read it back to check its hash. Raises AgentError or ReachError.
 
-    The endpoint needs nothing but ``uname``, a home and sshd's file transfer.
+    The endpoint needs nothing but ``uname``, a home and sshd's file transfer. After an error
+    nothing stays there, as far as it can still be reached.
     """
     machine = session.run(["uname", "-m"]).stdout.decode(errors="replace").strip()
     binary = find_binary(machine)
     directory = f".osmef-{run}"
     path = f"{directory}/osmef-agent"
-    session.put(binary.data, path, 0o700)
+    try:
+        session.put(binary.data, path, 0o700)
+        _check(session, path, binary)
+    except BaseException:
+        with contextlib.suppress(ReachError):
+            session.remove_directory(directory)
+        raise
+    return Deployment(directory, path, binary)
+
+
+def _check(session: Session, path: str, binary: Binary) -> None:
     found = hashlib.sha256(session.read(path)).hexdigest()
     if found != binary.sha256:
         raise AgentError(
@@ -66,4 +78,3 @@ def deploy(session: Session, run: str) -> Deployment:
             where=session.name,
             cure="is the endpoint's disk full or failing?",
         )
-    return Deployment(directory, path, binary)

@@ -19,6 +19,11 @@ def check_study(study: Study) -> None:
         raise InputError.from_problems(problems)
 
 
+def check_provider(study: Study) -> None:
+    """Check tools, credentials and quotas before anything is made. Raises ProviderError."""
+    provider_for(study.scenario.provider).check()
+
+
 def warnings_of(study: Study) -> list[str]:
     """Return what a reader of the numbers has to know about the provider, each once."""
     provider = provider_for(study.scenario.provider)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,6 +23,8 @@ from osmef.workloads import Job, Outcome, workload_for
 
 _POLL_S = 0.1
 
+Ended = tuple[Trial, list[Interval]]
+
 
 @dataclass(frozen=True)
 class Bench:
@@ -37,24 +40,40 @@ class Bench:
 def run_trials(bench: Bench, trials: Sequence[PlannedTrial], parallel: int) -> None:
     """Run the trials, at most ``parallel`` at once, and record each as it ends.
 
-    Trials that share a host, or the router, never run at once. Raises Interrupted, StorageError.
+    Trials that share a host, or the router, never run at once. After a stop those that have ended
+    are recorded, too. Raises Interrupted, StorageError.
     """
     waiting = list(trials)
-    running: dict[Future[tuple[Trial, list[Interval]]], PlannedTrial] = {}
-    with ThreadPoolExecutor(max_workers=parallel) as pool:
+    running: dict[Future[Ended], PlannedTrial] = {}
+    with ThreadPoolExecutor(max_workers=parallel) as pool, _stopping_others(bench.stop):
         while waiting or running:
-            for planned in startable(waiting, list(running.values()), parallel):
-                waiting.remove(planned)
-                running[pool.submit(_run_trial, bench, planned)] = planned
+            if bench.stop.reason is None:
+                for planned in startable(waiting, list(running.values()), parallel):
+                    waiting.remove(planned)
+                    running[pool.submit(_run_trial, bench, planned)] = planned
             done, _ = wait(running, timeout=_POLL_S, return_when=FIRST_COMPLETED)
             for future in done:
                 del running[future]
-                trial, intervals = future.result()
-                bench.directory.write_intervals(trial.index, intervals)
-                bench.directory.append_trial(trial)
-                bench.observer.trial_ended(trial)
+                with contextlib.suppress(Interrupted):  # raised below, once all have ended
+                    _record(bench, *future.result())
             if not running:
                 bench.stop.check()
+
+
+def _record(bench: Bench, trial: Trial, intervals: list[Interval]) -> None:
+    bench.directory.write_intervals(trial.index, intervals)
+    bench.directory.append_trial(trial)
+    bench.observer.trial_ended(trial)
+
+
+@contextlib.contextmanager
+def _stopping_others(stop: Stop) -> Iterator[None]:
+    """Stop the trials that still run when one can't be recorded: the pool waits for them."""
+    try:
+        yield
+    except BaseException:
+        stop.request("the run has failed")
+        raise
 
 
 def startable(
@@ -72,7 +91,7 @@ def startable(
     return chosen
 
 
-def _run_trial(bench: Bench, planned: PlannedTrial) -> tuple[Trial, list[Interval]]:
+def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
     """Run one trial. Its failure is a record; only a stop is raised."""
     bench.stop.wait(planned.cell.cell.scenario.pause)
     bench.observer.trial_started(planned)

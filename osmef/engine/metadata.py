@@ -2,25 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from osmef.engine.station import Station
 from osmef.errors import OsmefError
+from osmef.facts.change import change
 from osmef.results.rundir import RunDirectory
 
+Facts = dict[str, Any]
 
-def collect_facts(stations: dict[str, Station], directory: RunDirectory, moment: str) -> None:
-    """Write the facts of every endpoint to ``facts/MOMENT/``. Raises StorageError.
+_RESUMED = "."
 
-    An endpoint that does not answer is recorded with the reason; the run goes on.
+
+def first_moment(group: int, starts: int) -> str:
+    """Return the name of the moment before a group, when a run starts for the nth time.
+
+    A resumed run has new endpoints, whose counters begin anew: what stands of the moment after the
+    group before is not theirs, and is kept.
+    """
+    return f"{group - 1:05}" + (f"{_RESUMED}{starts - 1:02}" if starts > 1 else "")
+
+
+def made_at(moments: list[str]) -> str:
+    """Return at which of an endpoint's moments it was last made."""
+    return max((moment for moment in moments if _RESUMED in moment), default=moments[0])
+
+
+def collect_facts(
+    stations: dict[str, Station],
+    directory: RunDirectory,
+    moment: str,
+    earlier: Mapping[str, Facts],
+) -> dict[str, Facts]:
+    """Write the facts of every endpoint to ``facts/MOMENT/``, and return them by endpoint.
+
+    ``earlier`` are those of the moment before, if any: what has changed since is written, too. An
+    endpoint that does not answer is recorded with the reason; the run goes on. Raises StorageError.
     """
     with ThreadPoolExecutor(max_workers=max(1, len(stations))) as pool:
-        for name, facts in zip(stations, pool.map(_facts, stations.values()), strict=True):
-            directory.write_facts(moment, name, facts)
+        found = dict(zip(stations, pool.map(_facts, stations.values()), strict=True))
+    for name, facts in found.items():
+        changed = {"change": change(earlier[name], facts)} if name in earlier else {}
+        directory.write_facts(moment, name, {**facts, **changed})
+    return found
 
 
-def _facts(station: Station) -> dict[str, Any]:
+def _facts(station: Station) -> Facts:
     try:
         return station.facts()
     except OsmefError as error:

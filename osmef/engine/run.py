@@ -9,7 +9,7 @@ from itertools import groupby
 
 from osmef.engine.journal import Journal
 from osmef.engine.measure import Bench, run_trials
-from osmef.engine.metadata import collect_facts
+from osmef.engine.metadata import collect_facts, first_moment
 from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan, PlannedTrial, estimate
 from osmef.engine.station import Station, close_stations, open_stations
@@ -43,7 +43,6 @@ class Run:
         Interrupted. A trial that fails raises nothing: it is a record.
         """
         provider = provider_for(self.plan.study.scenario.provider)
-        provider.check()
         done = {trial.index for trial in self.directory.read_trials().trials}
         missing = [planned for planned in self.plan.trials if planned.index not in done]
         journal = Journal(self.directory.journal)
@@ -51,7 +50,8 @@ class Run:
         try:
             if missing:
                 self._provision(missing, provider, journal)
-            journal.note("end")
+            if missing or not journal.read("end"):
+                journal.note("end")
         finally:
             self.directory.finish()
             summary = summarise(self.plan, self.directory)
@@ -91,7 +91,9 @@ class Run:
     def _measure(self, missing: list[PlannedTrial], bench: Bench) -> None:
         """Run the trials group by group, with the facts before and after each."""
         self.observer.measuring(len(missing), estimate(missing))
-        collect_facts(bench.stations, self.directory, f"{missing[0].group - 1:05}")
+        starts = len(Journal(self.directory.journal).read("start"))
+        moment = first_moment(missing[0].group, starts)
+        facts = collect_facts(bench.stations, self.directory, moment, {})
         for group, trials in groupby(missing, key=lambda planned: planned.group):
             run_trials(bench, list(trials), self.plan.study.scenario.parallel)
-            collect_facts(bench.stations, self.directory, f"{group:05}")
+            facts = collect_facts(bench.stations, self.directory, f"{group:05}", facts)

@@ -28,17 +28,24 @@ class Station:
         self.location = location
         self._key = key
         self._run = run
-        self._session = Session.open(endpoint.login, key)
-        self.deployment: Deployment = deploy(self._session, run)
         self._agents: dict[str, AgentClient] = {}
+        self._session, self.deployment = self._reach()
+
+    def _reach(self) -> tuple[Session, Deployment]:
+        """Connect and put the agent there; after an error no session stays open."""
+        session = Session.open(self.endpoint.login, self._key)
+        try:
+            return session, deploy(session, self._run)
+        except BaseException:
+            session.close()
+            raise
 
     def agent(self, role: str) -> AgentClient:
         """Return a living agent for a role. Raises ReachError or AgentError."""
         agent = self._agents.get(role)
         if agent is None or agent.gone is not None:
             if not self._session.is_open:
-                self._session = Session.open(self.endpoint.login, self._key)
-                self.deployment = deploy(self._session, self._run)
+                self._session, self.deployment = self._reach()
             agent = self._agents[role] = AgentClient.start(self._session, self.deployment)
         return agent
 

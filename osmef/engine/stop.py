@@ -57,7 +57,12 @@ def stop_on_signals(tell: Callable[[str], None]) -> Iterator[Stop]:
         stop.request(f"stopped by {name}")
         tell("still cleaning up, please wait" if again else f"{name}: stopping and cleaning up")
 
-    before = {number: signal.signal(number, handle) for number in _SIGNALS}
+    before = {
+        number: signal.signal(number, handle)
+        for number in _SIGNALS
+        # nohup(1) ignores it, so that a run outlives its terminal.
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN
+    }
     try:
         yield stop
     finally:

@@ -11,8 +11,10 @@ import osmef
 from osmef.agent.messages import PROTOCOL
 from osmef.analysis.describe import describe
 from osmef.engine.journal import Journal
+from osmef.engine.metadata import made_at
 from osmef.engine.plan import Plan, PlannedCell
 from osmef.engine.station import Station
+from osmef.errors import StorageError
 from osmef.facts.change import change
 from osmef.providers import provider_for
 from osmef.results.rundir import RunDirectory
@@ -41,7 +43,10 @@ def endpoint_info(station: Station) -> EndpointInfo:
 
 
 def summarise(plan: Plan, directory: RunDirectory) -> Summary:
-    """Summarise the trials that the run directory holds, all of them or as far as the run came."""
+    """Summarise the trials that the run directory holds, all of them or as far as the run came.
+
+    Raises StorageError when the directory is gone.
+    """
     journal = Journal(directory.journal)
     log = directory.read_trials()
     found = [EndpointInfo.model_validate(n["endpoint"]) for n in journal.read("endpoint")]
@@ -63,6 +68,12 @@ def _run_info(
     provider = provider_for(scenario.provider)
     warnings = {text for cell in plan.study.cells for text in provider.warnings(cell)}
     starts, ends = journal.read("start"), journal.read("end")
+    if not starts:
+        raise StorageError(
+            "the journal of the run is gone",
+            where=str(journal.path),
+            cure="did something remove the run directory? start again with `osmef run`",
+        )
     return RunInfo(
         id=directory.id,
         scenario=scenario.name,
@@ -90,7 +101,8 @@ def _with_facts(info: EndpointInfo, directory: RunDirectory) -> EndpointInfo:
     if moments:
         facts["before"] = directory.read_facts(moments[0], info.name)
         facts["after"] = directory.read_facts(moments[-1], info.name)
-        facts["change"] = change(facts["before"], facts["after"])
+        made = directory.read_facts(made_at(moments), info.name)
+        facts["change"] = change(made or {}, facts["after"])
     return info.model_copy(update={"facts": facts})
 
 

@@ -37,12 +37,13 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let ``write`` make a new file, and put it in the place of ``path`` once it is on the disk.
 
     A reader, and whoever comes after a crash, finds the old file or the new one, never a half.
+    Makes its directory, but none above that: a run directory that was removed stays so.
     Raises StorageError, and leaves nothing new behind then.
     """
     draft = path.with_name(f".{path.name}.draft")
     with storage("write", path):
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(exist_ok=True)
             write(draft)
             _sync(draft)
             draft.replace(path)

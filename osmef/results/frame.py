@@ -55,7 +55,6 @@ _COURSE = ("status", "failure_kind", "failure_message", "started_at", "wall_s", 
 
 def _row(trial: Trial) -> dict[str, object]:
     return {
-        **trial.values,
         **{name: getattr(trial, name) for name in _PLACE},
         "placement": trial.placement.value,
         "tenancy": trial.tenancy.value,
@@ -65,6 +64,7 @@ def _row(trial: Trial) -> dict[str, object]:
         "started_at": trial.started_at,
         "wall_s": trial.wall_s,
         "workload": trial.workload,
+        **trial.values,  # a sweep over whole workloads tells more than their kind
         **trial.metrics,
     }
 

@@ -92,8 +92,15 @@ class RunDirectory:
 
     @property
     def scenario(self) -> Path:
-        """The scenario file as it was when the run began."""
-        return min(self.path.glob("scenario.*"))
+        """The scenario file as it was when the run began. Raises InputError if it is gone."""
+        found = min(self.path.glob("scenario.*"), default=None)
+        if found is None:
+            raise InputError(
+                "the scenario file of the run is gone",
+                where=str(self.path),
+                cure="put the file back as scenario.yaml, unchanged, or start a new run",
+            )
+        return found
 
     @property
     def journal(self) -> Path:
@@ -187,6 +194,8 @@ class RunDirectory:
     def write_facts(self, moment: str, endpoint: str, facts: Mapping[str, Any]) -> None:
         """Write the facts of an endpoint at one moment, as ``facts/MOMENT/ENDPOINT.json``."""
         path = self.path / "facts" / moment / f"{endpoint}.json"
+        with storage("make a directory", path.parents[1]):
+            path.parents[1].mkdir(exist_ok=True)
         text = json.dumps(facts, indent=1, ensure_ascii=False, allow_nan=False)
         write_atomically(path, lambda draft: draft.write_text(text + "\n", encoding="utf-8"))
 

@@ -26,6 +26,8 @@ from osmef.workloads.base import Job, Outcome, Workload
 
 ARM_TIMEOUT_S = 15.0
 STALL_TIMEOUT_S = 10.0
+# How long the agents let the flows drain after their end, as docs/agent-protocol.md says.
+DRAIN_TIMEOUT_S = 60.0
 # The agent keeps every deadline by itself; this is for an agent that does not.
 _GRACE_S = 20.0
 _CHECK_EVERY_S = 0.2
@@ -90,7 +92,9 @@ class BulkTransfer(Workload):
             talk.wait(Connected, {job.sender, job.receiver}, ARM_TIMEOUT_S)
             job.sender.send({"cmd": "start", "id": str(job.trial)})
             results = talk.wait(
-                ResultEvent, {job.sender, job.receiver}, self._settings.duration + STALL_TIMEOUT_S
+                ResultEvent,
+                {job.sender, job.receiver},
+                self._settings.duration + DRAIN_TIMEOUT_S + STALL_TIMEOUT_S,
             )
         except BaseException:
             talk.abort()
@@ -167,7 +171,7 @@ class _Conversation:
             agent, event = self._inbox.get(timeout=timeout_s)
         except queue.Empty:
             return None, None
-        if not isinstance(event, Gone) and getattr(event, "id", None) != str(self._job.trial):
+        if not self._is_ours(event):
             return None, None  # a late answer to a job before this one
         if isinstance(event, IntervalEvent):
             self._keep(agent, event)
@@ -176,6 +180,12 @@ class _Conversation:
         if isinstance(event, ErrorEvent | Gone | ResultEvent):
             self._busy.discard(agent)
         return agent, event
+
+    def _is_ours(self, event: Event) -> bool:
+        match event:
+            case Gone() | ErrorEvent(id=None):  # it did not understand our command
+                return True
+        return getattr(event, "id", None) == str(self._job.trial)
 
     def _keep(self, agent: AgentClient, event: IntervalEvent) -> None:
         if event.role == "receiver" and event.length_s > 0:

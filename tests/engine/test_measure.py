@@ -1,12 +1,23 @@
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.engine.measure import startable
+from osmef.engine import measure
+from osmef.engine.measure import Bench, Ended, run_trials, startable
+from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial, make_plan
+from osmef.engine.stop import Stop
+from osmef.errors import Interrupted, StorageError
+from osmef.providers import provider_for
+from osmef.results.rundir import RunDirectory
+from osmef.results.trial import Status, Trial
 from osmef.scenario.load import load_text
 
 PLAN = make_plan(
@@ -53,3 +64,67 @@ def test_different_hosts_run_at_once() -> None:
 def test_traffic_between_tenants_shares_the_router() -> None:
     between_tenants = [trial for trial in PLAN.trials if trial.cell.distance == 4]
     assert len(startable(between_tenants, [], 4)) == 1
+
+
+RunTrial = Callable[[Bench, PlannedTrial], Ended]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    stop = Stop()
+    with RunDirectory.create(tmp_path, "many", "name: many\n", ".yaml") as directory:
+        yield Bench(provider_for(PLAN.study.scenario.provider), {}, directory, Observer(), stop)
+    stop.close()
+
+
+def ended(planned: PlannedTrial) -> Ended:
+    cell = planned.cell
+    trial = Trial(
+        index=planned.index, cell=cell.cell.key, repetition=planned.repetition,
+        group=planned.group, values={}, sender=cell.sender.name, receiver=cell.receiver.name,
+        placement=cell.cell.scenario.placement, tenancy=cell.cell.scenario.tenancy, distance=0,
+        workload="btc", started_at=datetime.now(UTC), wall_s=0.1, status=Status.OK,
+    )  # fmt: skip
+    return trial, []
+
+
+def two_at_once(monkeypatch: pytest.MonkeyPatch, first: RunTrial) -> list[PlannedTrial]:
+    """Let the first of two trials do this, and the other one end well as soon as all must stop."""
+    chosen = startable(PLAN.trials, [], 2)
+
+    def run(bench: Bench, planned: PlannedTrial) -> Ended:
+        if planned is chosen[0]:
+            return first(bench, planned)
+        with pytest.raises(Interrupted):
+            bench.stop.wait(60)
+        return ended(planned)
+
+    monkeypatch.setattr(measure, "_run_trial", run)
+    return chosen
+
+
+def test_a_trial_that_ends_while_others_stop_is_recorded(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(bench: Bench, _planned: PlannedTrial) -> Ended:
+        bench.stop.request("stopped by the test")
+        raise Interrupted("stopped by the test")
+
+    chosen = two_at_once(monkeypatch, stopped)
+    with pytest.raises(Interrupted):
+        run_trials(bench, PLAN.trials, 2)
+    assert [trial.index for trial in bench.directory.read_trials().trials] == [chosen[1].index]
+
+
+def test_a_full_disk_does_not_wait_for_the_other_trials(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unrecordable(bench: Bench, planned: PlannedTrial) -> Ended:
+        (bench.directory.path / "intervals").write_text("in the way")
+        return ended(planned)
+
+    chosen = two_at_once(monkeypatch, unrecordable)
+    started = time.monotonic()
+    with pytest.raises(StorageError):
+        run_trials(bench, chosen, 2)
+    assert time.monotonic() - started < 30

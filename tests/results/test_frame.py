@@ -72,6 +72,14 @@ def test_a_sweep_over_the_placement_gives_one_column(
     assert "connections" in columns
 
 
+def test_a_sweep_over_whole_workloads_tells_them_apart(
+    run: RunDirectory, make_trial: MakeTrial
+) -> None:
+    run.append_trial(make_trial(1, values={"workload": "{duration: 1s}"}))
+    run.append_trial(make_trial(2, values={"workload": "{duration: 2s}"}))
+    assert osmef.load(run.path)["workload"].tolist() == ["{duration: 1s}", "{duration: 2s}"]
+
+
 @pytest.mark.parametrize("name", ["", "summary.json", "trials.jsonl"])
 def test_a_run_of_version_1_still_loads(name: str) -> None:
     frame = osmef.load(OLD_RUN / name)

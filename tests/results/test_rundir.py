@@ -3,6 +3,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -16,13 +17,18 @@ MakeTrial = Callable[..., Trial]
 MakeIntervals = Callable[[int], list[Interval]]
 
 
-@pytest.fixture
+@contextmanager
 def small_files() -> Iterator[None]:
-    """Let no file grow beyond 4000 bytes: the kernel really writes only a part, then refuses."""
+    """Let no file grow beyond 4000 bytes: the kernel really writes only a part, then refuses.
+
+    Only around the code under test: the test runner's own log may be such a file.
+    """
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4000, limits[1]))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def test_a_new_run_has_a_name_that_sorts_by_time_and_the_scenario_in_it(run: RunDirectory) -> None:
@@ -52,9 +58,8 @@ def test_results_that_cannot_be_made_are_a_storage_error(tmp_path: Path) -> None
         RunDirectory.create(tmp_path / "results", "x", "", ".yaml")
 
 
-@pytest.mark.usefixtures("small_files")
 def test_a_run_that_cannot_begin_leaves_no_directory(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="File too large"):
+    with small_files(), pytest.raises(StorageError, match="File too large"):
         RunDirectory.create(tmp_path, "x", "#" * 5000, ".yaml")
     assert list(tmp_path.iterdir()) == []
 
@@ -99,13 +104,12 @@ def test_a_torn_line_longer_than_a_block_is_cut_off_too(
     assert run.read_trials().trials == [make_trial(0), make_trial(1)]
 
 
-@pytest.mark.usefixtures("small_files")
 def test_a_write_that_fails_half_way_leaves_no_half_line(
     run: RunDirectory, make_trial: MakeTrial
 ) -> None:
     run.append_trial(make_trial(0))
     before = run.trials.read_bytes()
-    with pytest.raises(StorageError, match="File too large") as caught:
+    with small_files(), pytest.raises(StorageError, match="File too large") as caught:
         run.append_trial(make_trial(1, cell="c" * 5000))
     assert caught.value.where == str(run.trials)
     assert caught.value.cure is not None
@@ -218,12 +222,11 @@ def test_a_run_without_intervals_has_no_file_of_them(run: RunDirectory) -> None:
     assert not run.intervals.exists()
 
 
-@pytest.mark.usefixtures("small_files")
 def test_intervals_that_do_not_fit_leave_nothing_behind(
     run: RunDirectory, make_intervals: MakeIntervals
 ) -> None:
     rows = [row for trial in range(300) for row in make_intervals(trial)]
-    with pytest.raises(StorageError, match="00000"):
+    with small_files(), pytest.raises(StorageError, match="00000"):
         run.write_intervals(0, rows)
     assert list((run.path / "intervals").iterdir()) == []
 
