@@ -125,7 +125,6 @@ def _mount_own() -> None:
     # Without it /sys/class/net would show another namespace's devices.
     kernel.mount("sysfs", "/sys", "sysfs", safe | kernel.MS_NOEXEC | kernel.MS_RDONLY)
     kernel.mount("tmpfs", "/run", "tmpfs", safe, "mode=0755")
-    kernel.mount("tmpfs", "/tmp", "tmpfs", safe, "mode=1777")  # noqa: S108 - it is a mount point
 
 
 def _write_files(spec: GuestSpec) -> None:
