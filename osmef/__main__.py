@@ -1,5 +1,17 @@
-"""``python -m osmef``."""
+"""The ``osmef`` command, also as ``python -m osmef``."""
 
-from osmef.cli.main import main
+import os
 
-main()
+
+def main() -> None:
+    """Run the command line. Ctrl-C while it loads has nothing to clean up, and no traceback."""
+    try:
+        from osmef.cli.main import main as run  # noqa: PLC0415 - here it can be interrupted
+    except KeyboardInterrupt:
+        # As Interrupted.exit_code. At once: Python's own exit can turn it into a death by signal.
+        os._exit(4)
+    run()
+
+
+if __name__ == "__main__":
+    main()

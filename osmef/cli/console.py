@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from osmef.errors import InputError, OsmefError
+from osmef.errors import InputError, Interrupted, OsmefError
 
 out = Console(highlight=False, soft_wrap=True)
 """Standard output: results."""
@@ -61,7 +61,7 @@ def parse_overrides(texts: list[str]) -> dict[str, str]:
 
 def print_json(value: Any) -> None:  # whatever JSON can hold
     """Print a value as JSON, plainly, for machines."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))  # noqa: T201 - no markup, no wrapping
+    print(json.dumps(value, indent=2))  # noqa: T201 - no markup, no wrapping
 
 
 def set_up_logging(verbose: bool) -> None:
@@ -76,12 +76,13 @@ def reporting(as_json: bool = False) -> Iterator[None]:
     """Turn an error into what the user reads, and into the exit code of its kind."""
     try:
         yield
-    except OsmefError as error:
+    except (OsmefError, KeyboardInterrupt) as caught:
+        error = caught if isinstance(caught, OsmefError) else Interrupted("stopped by SIGINT")
         if as_json:
             print_json({"error": error_record(error)})
         else:
             print_error(error)
-        raise typer.Exit(error.exit_code) from error
+        raise typer.Exit(error.exit_code) from caught
 
 
 def error_record(error: OsmefError) -> Mapping[str, Any]:

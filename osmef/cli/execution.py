@@ -27,10 +27,12 @@ def execute(plan: Plan, directory: RunDirectory, *, verbose: bool, as_json: bool
         try:
             with progress_for(err, verbose, as_json) as observer:
                 summary = Run(plan, directory, observer, stop).execute()
-        except OsmefError:
-            err.print(f"what was measured is in {escape(str(directory.path))}")
+        except OsmefError as error:
+            resume = f"osmef resume {directory.path} goes on with the run"
+            error.cure = f"{error.cure}; {resume}" if error.cure else resume
             raise
-    figures = _draw(summary, directory.path)
+        # A signal now has nothing left to stop, and the figures take a second.
+        figures = _draw(summary, directory.path)
     if as_json:
         print_json({"directory": str(directory.path), "summary": summary.model_dump(mode="json")})
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Annotated
@@ -10,13 +11,13 @@ import typer
 
 import osmef
 from osmef.cli import plan, reap, resume, run, schema, show, validate
-from osmef.errors import Interrupted
 
 app = typer.Typer(
     name="osmef",
     help="Find out what a cloud's network really gives you.",
     epilog="First steps: osmef run scenarios/quickstart.yaml",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
@@ -41,13 +42,14 @@ def _callback(
 
 def main() -> None:
     """Run the command line; the process's exit code is as the documentation lists them."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # not every terminal has a µ
     try:
         try:
             app()
         finally:
             sys.stdout.flush()
-    except KeyboardInterrupt:
-        sys.exit(Interrupted.exit_code)
     except BrokenPipeError:
         # The reader (head, less) has what it wanted; Python's own flush at exit must not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 
 from osmef.cli.console import (
@@ -18,6 +19,7 @@ from osmef.cli.console import (
 )
 from osmef.engine.check import check_study, warnings_of
 from osmef.engine.plan import Plan, make_plan
+from osmef.report.table import keep_whole
 from osmef.scenario.load import load
 from osmef.units import format_duration
 
@@ -38,10 +40,10 @@ def command(file: ScenarioFile, overrides: Overrides = [], as_json: AsJson = Fal
     if as_json:
         print_json(_record(plan, notes))
         return
-    out.print(_cells(plan))
-    out.print(_endpoints(plan))
+    out.print(keep_whole(_cells(plan)))
+    out.print(keep_whole(_endpoints(plan)))
     for note in notes:
-        out.print(f"[yellow]note[/]: {note}", markup=True)
+        out.print(f"[yellow]note[/]: {escape(note)}")
     scenario = study.scenario
     out.print(
         f"{len(plan.cells)} cells x {scenario.repeat} = {len(plan.trials)} trials, "
@@ -56,7 +58,7 @@ def _cells(plan: Plan) -> Table:
     for cell in plan.cells:
         values = dict(cell.cell.values)
         shown = [str(values.get(name, "-")) for name in names] or [cell.cell.key]
-        table.add_row(*shown, str(cell.distance), cell.sender.name, cell.receiver.name)
+        table.add_row(*map(escape, shown), str(cell.distance), cell.sender.name, cell.receiver.name)
     return table
 
 

@@ -9,7 +9,16 @@ from contextlib import contextmanager
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+)
+from rich.table import Column
+from rich.text import Text
 from typing_extensions import override
 
 from osmef.engine.observer import Observer
@@ -37,7 +46,7 @@ class _Watch(Observer):
         self._total = 0
         self._ended = 0
         self._since = time.monotonic()
-        self._planned_s = 0.0
+        self._expected_s = 0.0
 
     @override
     def warning(self, text: str) -> None:
@@ -45,21 +54,21 @@ class _Watch(Observer):
 
     @override
     def measuring(self, trials: int, planned_s: float) -> None:
-        self._total, self._planned_s = trials, planned_s
+        self._total, self._expected_s = trials, planned_s
         self._since = time.monotonic()
 
     def _count(self) -> int:
         with self._lock:
             self._ended += 1
+            self._expected_s = self._elapsed_s() / self._ended * self._total
             return self._ended
+
+    def _elapsed_s(self) -> float:
+        return time.monotonic() - self._since
 
     def _left(self) -> str:
         """Return the time left; what was planned until some trials have told the real pace."""
-        left = self._planned_s
-        if self._ended:
-            pace = (time.monotonic() - self._since) / self._ended
-            left = pace * (self._total - self._ended)
-        return f"{format_duration(left)} left"
+        return f"{format_duration(max(0.0, self._expected_s - self._elapsed_s()))} left"
 
 
 class PlainProgress(_Watch):
@@ -72,7 +81,8 @@ class PlainProgress(_Watch):
     @override
     def measuring(self, trials: int, planned_s: float) -> None:
         super().measuring(trials, planned_s)
-        self.step(f"measuring: {trials} trials, about {self._left()}")
+        plural = "" if trials == 1 else "s"
+        self.step(f"measuring: {trials} trial{plural}, about {self._left()}")
 
     @override
     def trial_ended(self, trial: Trial) -> None:
@@ -100,19 +110,34 @@ class LiveProgress(_Watch):
 
     @override
     def trial_started(self, planned: PlannedTrial) -> None:
-        self._progress.update(
-            self._task, description=escape(planned.cell.cell.key), left=self._left()
-        )
+        cell = planned.cell.cell
+        values = ", ".join(str(value) for _name, value in cell.values)
+        self._progress.update(self._task, description=escape(values or cell.key), left=self._left())
 
     @override
     def rate(self, planned: PlannedTrial, bits_per_second: float) -> None:
-        self._progress.update(self._task, rate=format_rate(bits_per_second))
+        rate = format_rate(bits_per_second)
+        self._progress.update(self._task, rate=rate, left=self._left())
 
     @override
     def trial_ended(self, trial: Trial) -> None:
         self._progress.update(self._task, completed=self._count(), left=self._left())
         if trial.status is Status.FAILED:
             self._console.print(f"[red]failed[/] {escape(_trial_line(trial))}")
+
+
+class _Elastic(TextColumn):
+    """Text that gives way to all other columns where the terminal is narrow."""
+
+    @override
+    def get_table_column(self) -> Column:
+        return Column(no_wrap=False)  # such columns shrink first
+
+    @override
+    def render(self, task: Task) -> Text:
+        text = super().render(task)
+        text.no_wrap, text.overflow = True, "ellipsis"
+        return text
 
 
 @contextmanager
@@ -126,8 +151,8 @@ def progress_for(console: Console, verbose: bool, quiet: bool) -> Iterator[Obser
         columns = (
             SpinnerColumn(),
             MofNCompleteColumn(),
-            BarColumn(bar_width=20),
-            TextColumn("{task.description}"),
+            BarColumn(bar_width=10),
+            _Elastic("{task.description}"),
             TextColumn("[bold]{task.fields[rate]}[/]"),
             TextColumn("{task.fields[left]}"),
         )

@@ -29,7 +29,7 @@ osmef reap          lists what is left of dead runs under results/, and asks
 
 osmef reap --yes    destroys it without asking
 
-Only what a journal or our mark says is ours is destroyed; runs whose controller lives are left
+Only what a journal or our mark says is ours is destroyed; runs whose controller lives are left \
 alone. Exit codes: 0 nothing is left, 1 something is, 3 the provider failed."""
 
 

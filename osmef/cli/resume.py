@@ -6,6 +6,7 @@ from rich.markup import escape
 
 from osmef.cli.console import AsJson, RunPath, Verbose, err, reporting, set_up_logging
 from osmef.cli.execution import execute
+from osmef.engine.check import check_provider
 from osmef.engine.reap import destroy, leftovers
 from osmef.engine.resume import reopen
 from osmef.results.rundir import RunDirectory
@@ -14,7 +15,7 @@ EPILOG = """Example:
 
 osmef resume results/quickstart-20261121T031500Z-3f9a
 
-Trials that have ended, well or not, are kept. What the interrupted run left behind is destroyed
+Trials that have ended, well or not, are kept. What the interrupted run left behind is destroyed \
 first. Exit codes are those of `osmef run`."""
 
 
@@ -26,4 +27,6 @@ def command(run: RunPath, as_json: AsJson = False, verbose: Verbose = False) -> 
         for orphan in leftovers(directory):
             err.print(f"destroying what was left: {escape(orphan.resource.name)}")
             destroy(orphan)
-        execute(reopen(directory), directory, verbose=verbose, as_json=as_json)
+        plan = reopen(directory)
+        check_provider(plan.study)
+        execute(plan, directory, verbose=verbose, as_json=as_json)

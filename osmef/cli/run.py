@@ -15,7 +15,7 @@ from osmef.cli.console import (
     set_up_logging,
 )
 from osmef.cli.execution import execute
-from osmef.engine.check import check_study
+from osmef.engine.check import check_provider, check_study
 from osmef.engine.plan import make_plan
 from osmef.engine.resume import note_plan
 from osmef.results.rundir import RunDirectory
@@ -27,7 +27,7 @@ osmef run scenarios/quickstart.yaml
 
 osmef run scenarios/osmef-paper/vm-to-vm.yaml --set workload.duration=1s --set repeat=6 --out /data
 
-Exit codes: 0 done, 1 some trials failed, 2 bad input, 3 provider or credentials,
+Exit codes: 0 done, 1 some trials failed, 2 bad input, 3 provider or credentials, \
 4 interrupted (go on with `osmef resume RUN`)."""
 
 
@@ -43,6 +43,7 @@ def command(
     with reporting(as_json):
         study = load(file, parse_overrides(overrides))
         check_study(study)
+        check_provider(study)
         plan = make_plan(study)
         with RunDirectory.create(out, study.scenario.name, study.text, file.suffix) as directory:
             note_plan(directory, plan)

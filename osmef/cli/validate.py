@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import typer
 from rich.markup import escape
 
 from osmef.cli.console import (
@@ -27,7 +28,7 @@ All problems are listed at once, as file:line:column with a cure. Exit codes: 0 
 
 def command(file: ScenarioFile, overrides: Overrides = [], as_json: AsJson = False) -> None:  # noqa: B006 - typer copies it
     """Check a scenario file, and whether its provider can do what it asks."""
-    with reporting():
+    with reporting(as_json):
         try:
             study = load(file, parse_overrides(overrides))
             check_study(study)
@@ -35,7 +36,7 @@ def command(file: ScenarioFile, overrides: Overrides = [], as_json: AsJson = Fal
             if not as_json:
                 raise
             print_json({"valid": False, **error_record(error)})
-            raise SystemExit(error.exit_code) from error
+            raise typer.Exit(error.exit_code) from error
     if as_json:
         print_json({"valid": True, "cells": len(study.cells), "problems": []})
     else:

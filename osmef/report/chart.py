@@ -30,10 +30,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """What to draw. Values are rates in bits per second; ``ticks`` names the places on x."""
+    """What to draw. Values are rates in bits per second; ``ticks`` names the places on x.
+
+    ``variants`` is the order of the panels; those without a point are left out.
+    """
 
     title: str
     run: str
+    variants: list[Variant]
     lines: list[Line]
     legend_columns: int
     x_label: str
@@ -45,7 +49,7 @@ class Chart:
 
 def render(chart: Chart) -> Figure:
     """Return the chart as a figure. At least one line must have a point."""
-    variants = list(dict.fromkeys(v for line in chart.lines for v in line.points))
+    variants = [v for v in chart.variants if any(v in line.points for line in chart.lines)]
     lines = [line for line in chart.lines if line.points]
     figure, all_axes = panels(len(variants), math.ceil(len(lines) / chart.legend_columns))
     divisor, unit = rate_unit(max(_ends(lines)))

@@ -72,6 +72,7 @@ def _against_connections(shown: list[_Shown], summary: Summary) -> Chart:
     return Chart(
         title="Aggregate BTC against connections",
         run=summary.run.id,
+        variants=list(by_variant(summary)),
         lines=lines,
         legend_columns=2,
         x_label="parallel connections",
@@ -103,6 +104,7 @@ def _against_distance(shown: list[_Shown], summary: Summary) -> Chart:
     return Chart(
         title="BTC per connection against distance",
         run=summary.run.id,
+        variants=list(by_variant(summary)),
         lines=lines,
         legend_columns=4,
         x_label="",

@@ -50,7 +50,11 @@ def summary_table(summary: Summary) -> Table:
     for cell in summary.cells:
         values = [Text(_value(cell.values.get(key))) for key in swept]
         table.add_row(*values, *_numbers(cell, interval=interval))
-    # Numbers must not be cut off where the terminal is narrow, or is none.
+    return keep_whole(table)
+
+
+def keep_whole(table: Table) -> Table:
+    """Let nothing of a table be cut off where the terminal is narrow, or is none; return it."""
     wide = Console(width=1000)
     table.width = Measurement.get(wide, wide.options, table).maximum
     return table

@@ -90,6 +90,20 @@ class Osmef:
         else:
             process.send_signal(number)
 
+    def interrupted_at(self, module: str) -> tuple[str, ...]:
+        """Return the prefix of a command that gets Ctrl-C when it comes to import a module."""
+        hook = self.directory / "hook"
+        hook.mkdir()
+        (hook / "sitecustomize.py").write_text(
+            "import os, signal, sys\n"
+            "class CtrlC:\n"
+            "    def find_spec(self, name, path=None, target=None):\n"
+            f"        if name == {module!r}:\n"
+            "            os.kill(os.getpid(), signal.SIGINT)\n"
+            "sys.meta_path.insert(0, CtrlC())\n"
+        )
+        return ("env", f"PYTHONPATH={hook}:{ROOT}")
+
     @property
     def run(self) -> Path:
         (found,) = (self.directory / "results").iterdir()

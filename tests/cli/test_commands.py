@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
 
 from tests.cli.conftest import ROOT, Osmef
 
+SAMPLE = Path(__file__).parents[1] / "results/data/quickstart-20261121T031500Z-3f9a"
 COMMANDS = ("run", "resume", "reap", "validate", "plan", "show", "schema")
 
 
@@ -129,6 +133,64 @@ def test_a_plan_tells_cells_endpoints_and_time_and_makes_nothing(osmef: Osmef) -
     assert printed["trials"] == 60
     assert [cell["distance"] for cell in printed["cells"]] == [0, 0, 0, 2, 2, 2]
     assert sorted(path.name for path in osmef.directory.iterdir()) == ["scenario.yaml"]
+
+
+def test_nothing_of_a_plan_is_cut_off_on_a_narrow_terminal(osmef: Osmef) -> None:
+    name = osmef.write("name: a\nsweep: {endpoints.receiver: [{kind: host}, {flavor: small}]}")
+    shown = osmef("plan", name, prefix=("env", "COLUMNS=40"))
+    assert shown.code == 0, shown.err
+    assert "…" not in shown.out
+    for row in ("{kind: host}     2        sender-h1-t1 host-2", "receiver-small-h2-t1"):
+        assert row.split() in [line.split()[: len(row.split())] for line in shown.out.splitlines()]
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_is_where_one_looks_for_it(osmef: Osmef, option: str) -> None:
+    shown = osmef("run", option)
+    assert shown.code == 0
+    assert "or credentials, 4 interrupted" in " ".join(shown.out.split())
+
+
+def test_a_terminal_without_a_letter_shows_another(osmef: Osmef) -> None:
+    ascii_only = ("env", "PYTHONIOENCODING=ascii")
+    shown = osmef("show", str(SAMPLE), prefix=ascii_only)
+    assert shown.code == 0, shown.err
+    assert "aggregate" in shown.out
+
+
+def test_a_file_name_that_is_no_text_is_told_all_the_same(osmef: Osmef) -> None:
+    for arguments in (("plan", "\udcff.yaml"), ("plan", "\udcff.yaml", "--json")):
+        ended = osmef(*arguments)
+        assert ended.code == 2
+        assert "no such file" in ended.err + ended.out
+
+
+def test_a_run_that_lost_its_scenario_file_says_so(osmef: Osmef) -> None:
+    run = osmef.directory / "results" / "lost"
+    run.mkdir(parents=True)
+    (run / "lock").touch()
+    (run / "journal.jsonl").write_text('{"event": "plan", "seed": 1, "digest": "0"}\n')
+    ended = osmef("resume", str(run))
+    assert ended.code == 2
+    assert "scenario file of the run is gone" in ended.err
+
+
+@pytest.mark.parametrize("module", ["osmef.cli.main", "typer", "pydantic"])
+def test_ctrl_c_while_the_command_loads_leaves_no_traceback(osmef: Osmef, module: str) -> None:
+    ended = osmef("plan", osmef.write("name: a"), prefix=osmef.interrupted_at(module))
+    assert (ended.code, ended.out, ended.err) == (4, "", "")
+
+
+def test_ctrl_c_while_a_file_is_read_is_told(osmef: Osmef) -> None:
+    os.mkfifo(osmef.directory / "endless.yaml")
+    process = osmef.start("plan", "endless.yaml", "--json")
+    # Opening waits until the command opens it, too; then the command waits for the text.
+    with (osmef.directory / "endless.yaml").open("wb"):
+        osmef.interrupt(process, signal.SIGINT)
+        ended = osmef.finish(process)
+    assert ended.code == 4
+    assert ended.json()["error"]["kind"] == "interrupted"
+    assert ended.err == ""
 
 
 def test_the_schemas_are_json_schemas(osmef: Osmef) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -52,6 +53,7 @@ def test_a_signal_in_any_stage_cleans_up_and_the_run_can_go_on(
     ended = osmef.finish(process)
     assert ended.code == 4, ended.err
     assert f"stopped by {number.name}" in ended.err
+    assert f"osmef resume results/{osmef.run.name}" in ended.err
     assert "Traceback" not in ended.err
     assert left_behind() == []
     assert osmef("reap").code == 0
@@ -74,6 +76,18 @@ def test_a_signal_while_a_transfer_runs_ends_it_at_once(
     assert not (osmef.run / "trials.jsonl").exists(), "an interrupted trial is no result"
 
 
+def test_a_signal_after_the_last_trial_takes_nothing_away(
+    osmef: Osmef, left_behind: LeftBehind
+) -> None:
+    name = osmef.write(QUICK.replace("repeat: 2", "repeat: 1"))
+    ended = osmef("run", name, prefix=osmef.interrupted_at("osmef.report.figures"))
+    assert ended.code == 0, ended.err
+    assert "SIGINT" in ended.err
+    assert f"run: results/{osmef.run.name}" in ended.out
+    assert (osmef.run / "btc-distance.png").exists()
+    assert left_behind() == []
+
+
 @pytest.mark.parametrize("stage", ["making a local cloud", "starting", "putting", "[2/8]"])
 def test_a_killed_controller_leaves_nothing_and_its_run_goes_on(
     osmef: Osmef, left_behind: LeftBehind, stage: str
@@ -90,6 +104,38 @@ def test_a_killed_controller_leaves_nothing_and_its_run_goes_on(
     assert indices(osmef.run)[: len(kept)] == kept
     assert sorted(indices(osmef.run)) == list(range(1, 9))
     assert osmef("reap").out.strip() == "nothing left"
+
+
+def test_a_resumed_run_keeps_the_facts_that_it_has(osmef: Osmef) -> None:
+    process = osmef.start("run", osmef.write(QUICK))
+    osmef.until(process, "[5/8]")  # in the second group
+    process.kill()
+    osmef.finish(process)
+    facts = osmef.run / "facts"
+    before = {path: path.read_bytes() for path in facts.glob("*/*.json")}
+    assert {path.parent.name for path in before} == {"00000", "00001"}
+    assert osmef("resume", str(osmef.run)).code == 0
+    assert {path: path.read_bytes() for path in before} == before
+    assert sorted(p.name for p in facts.iterdir()) == ["00000", "00001", "00001.01", "00002"]
+    # Only those of one and the same endpoint are compared.
+    assert "change" not in json.loads((facts / "00001.01/sender-h1-t1.json").read_text())
+    changed = json.loads((facts / "00002/sender-h1-t1.json").read_text())["change"]
+    summary = json.loads((osmef.run / "summary.json").read_text())
+    (sender,) = (e for e in summary["endpoints"] if e["name"] == "sender-h1-t1")
+    assert sender["facts"]["change"] == changed
+
+
+def test_a_run_directory_that_is_removed_ends_the_run(osmef: Osmef) -> None:
+    process = osmef.start("run", osmef.write(QUICK.replace("repeat: 2", "repeat: 50")))
+    osmef.until(process, "[2/200]")
+    run = osmef.run
+    shutil.rmtree(run)
+    ended = osmef.finish(process)
+    assert ended.code == 4, ended.err
+    assert "Traceback" not in ended.err
+    assert "did something remove the run directory?" in ended.err
+    assert not run.exists(), "it came back, in part"
+    assert [found for found in processes.marked() if found.run == run.name] == []
 
 
 def test_reap_destroys_a_cloud_that_hangs_and_leaves_a_living_run_alone(
@@ -244,6 +290,7 @@ def test_without_an_sshd_the_user_is_told_what_to_install(osmef: Osmef) -> None:
     assert ended.code == 3
     assert "no sshd on this machine" in ended.err
     assert "openssh-server" in ended.err
+    assert not (osmef.directory / "results").exists(), "nothing was made"
 
 
 def trials(run: Path) -> list[dict[str, Any]]:

@@ -100,6 +100,12 @@ def test_facts_of_every_endpoint_are_collected_before_and_after_each_group(
     for moment in ("00000", "00001", "00002"):
         found = {path.stem for path in (short_run / "facts" / moment).iterdir()}
         assert found == names
+        for name in names:
+            facts = json.loads((short_run / "facts" / moment / f"{name}.json").read_text())
+            if moment == "00000":
+                assert "change" not in facts
+            else:
+                assert facts["change"]["interfaces"]["mgmt0"]["rx_bps"] > 0
     for endpoint in endpoints:
         assert endpoint["facts"]["before"]["kernel"]["release"] == os.uname().release
         assert abs(endpoint["facts"]["after"]["clock_offset_s"]) < 60
@@ -118,8 +124,10 @@ def test_show_prints_the_table_again(osmef: Osmef, short_run: Path) -> None:
 
 def test_resuming_a_complete_run_changes_no_trial(osmef: Osmef, short_run: Path) -> None:
     before = (short_run / "trials.jsonl").read_bytes()
-    ended = osmef("resume", str(short_run))
+    summary = json.loads((short_run / "summary.json").read_text())
+    ended = osmef("resume", str(short_run), "--json")
     assert ended.code == 0, ended.err
+    assert ended.json()["summary"]["run"]["ended_at"] == summary["run"]["ended_at"]
     assert (short_run / "trials.jsonl").read_bytes() == before
 
 

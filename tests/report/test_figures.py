@@ -91,6 +91,18 @@ def test_flavors_get_a_panel_each(programme: MakeSummary, tmp_path: Path) -> Non
 
 
 @pytest.mark.usefixtures("readable")
+def test_both_figures_have_their_panels_in_the_order_of_the_sweep(
+    make_cell: MakeCell, make_summary: MakeSummary, tmp_path: Path
+) -> None:
+    # The nearest place, which is the first line of one figure, stands in the last panel.
+    far = make_cell("different-host", distance=2, values={"flavor": "b"})
+    near = make_cell("same-host", distance=0, values={"flavor": "a"})
+    paths = draw_figures(make_summary(far, near), tmp_path)
+    for path in (paths[1], paths[3]):
+        assert [t for t in texts(path) if t.startswith("flavor")] == ["flavor b", "flavor a"]
+
+
+@pytest.mark.usefixtures("readable")
 def test_a_single_cell(make_cell: MakeCell, make_summary: MakeSummary, tmp_path: Path) -> None:
     paths = draw_figures(make_summary(make_cell()), tmp_path)
     assert "aggregate BTC in Mbit/s" in texts(paths[1])

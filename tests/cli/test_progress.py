@@ -1,0 +1,61 @@
+"""Progress as it stands on a terminal."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from osmef.cli.progress import progress_for
+from osmef.engine.plan import Plan, make_plan
+from osmef.scenario.load import load_text
+
+TEXT = """
+name: a
+workload: {duration: 6min}
+sweep:
+  placement: [same-host]
+  tenancy: [different-tenant]
+  connections: [10]
+repeat: 24
+"""
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return make_plan(load_text(TEXT, Path("a.yaml")))
+
+
+def shown(plan: Plan, width: int, expected_s: float, wait_s: float = 0.0) -> str:
+    """Return the last line of a terminal while the first trial runs."""
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=width, color_system=None)
+    now = iter([100.0, 100.0, 100.0 + wait_s, 100.0 + wait_s])
+    with pytest.MonkeyPatch.context() as patch, progress_for(console, False, False) as observer:
+        patch.setattr("osmef.cli.progress.time.monotonic", lambda: next(now))
+        observer.measuring(len(plan.trials), expected_s)
+        observer.trial_started(plan.trials[0])
+        observer.rate(plan.trials[0], 9.25e8)
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", file.getvalue())
+    return next(line for line in reversed(re.split(r"[\r\n]", text)) if line.strip())
+
+
+@pytest.mark.parametrize("width", [50, 80, 200])
+def test_count_rate_and_time_left_are_never_cut_off(plan: Plan, width: int) -> None:
+    line = shown(plan, width, 8640.0)
+    for part in ("0/24", "925 Mbit/s", "2 h 24 min left"):
+        assert part in line, line
+    assert len(line.rstrip()) <= width
+
+
+def test_what_runs_is_told_in_short(plan: Plan) -> None:
+    assert "same-host, different-tenant, 10" in shown(plan, 80, 24.0)
+
+
+def test_the_time_left_goes_down_within_a_trial(plan: Plan) -> None:
+    assert "24 s left" in shown(plan, 80, 24.0)
+    assert "19 s left" in shown(plan, 80, 24.0, wait_s=5.0)
+    assert "0 ms left" in shown(plan, 80, 24.0, wait_s=30.0)
