@@ -119,6 +119,7 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
         placement=cell.cell.scenario.placement,
         tenancy=cell.cell.scenario.tenancy,
         distance=achieved_distance(bench.stations, planned),
+        connections=cell.cell.scenario.workload.connections,
         workload=cell.cell.scenario.workload.kind,
         started_at=started_at,
         wall_s=time.monotonic() - started,

@@ -33,7 +33,7 @@ def load(path: str | PathLike[str]) -> pd.DataFrame:
     rows = [{"run": run.id, "scenario": scenario, **_row(trial)} for trial in trials]
     columns = ["run", "scenario", *_PLACE, *swept, *_COURSE, *metrics]
     frame = pd.DataFrame(rows, columns=pd.Index(list(dict.fromkeys(columns))))
-    whole = dict.fromkeys(("index", "repetition", "group", "distance"), "Int64")
+    whole = dict.fromkeys(("index", "repetition", "group", "distance", "connections"), "Int64")
     numbers = dict.fromkeys(["wall_s", *metrics], "float64")
     frame["started_at"] = pd.to_datetime(frame["started_at"], utc=True)
     return frame.astype({**whole, **numbers})
@@ -49,6 +49,7 @@ _PLACE = (
     "placement",
     "tenancy",
     "distance",
+    "connections",
 )
 _COURSE = ("status", "failure_kind", "failure_message", "started_at", "wall_s", "workload")
 

@@ -171,6 +171,7 @@ class Trial(Model):
     distance: int | None = Field(
         description="from the achieved locations; null if they are not known"
     )
+    connections: int | None = Field(default=None, description="parallel connections")
     workload: str = Field(description="kind of the workload")
     started_at: datetime = Field(description="when it began")
     wall_s: float = Field(description="how long it took, with arming and connecting, in seconds")

@@ -173,6 +173,7 @@ repeat: 1
 """
     ended = osmef("run", osmef.write(text))
     assert ended.code == 0, ended.err
+    assert set(package.load(osmef.run)["connections"]) == {1}, "also where it is not swept"
     lines = (osmef.run / "trials.jsonl").read_text().splitlines()
     mss = {
         trial["values"]["layer"]: trial["transfer"]["sender"]["flows"][0]["tcp"]["mss"]
