@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 from dataclasses import dataclass, field
@@ -41,6 +42,7 @@ class Sshd:
     host: KeyPair = field(default_factory=lambda: KeyPair.generate("host"))
     user: KeyPair = field(default_factory=lambda: KeyPair.generate("user"))
     servers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    stopped: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         found = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/sbin")
@@ -71,7 +73,21 @@ class Sshd:
         name = pwd.getpwuid(os.getuid()).pw_name
         return Login("vm-1", name, "nowhere", self.host.public, connect=self.connect)
 
+    def stop(self) -> None:
+        """Let all servers hang: they answer nothing, and their connections stay."""
+        for server in self.servers:
+            for pid in (*self._children(server.pid), server.pid):
+                os.kill(pid, signal.SIGSTOP)
+                self.stopped.append(pid)
+
+    @staticmethod
+    def _children(pid: int) -> list[int]:
+        return [int(c) for c in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
     def close(self) -> None:
+        for pid in self.stopped:
+            os.kill(pid, signal.SIGCONT)
+        self.stopped.clear()
         for server in self.servers:
             if server.poll() is None:
                 server.terminate()

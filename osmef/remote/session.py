@@ -6,6 +6,7 @@ import contextlib
 import shlex
 import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -142,11 +143,12 @@ class Session:
         """Run a program to its end. Raises ReachError when it is silent for too long."""
         channel = self._channel(argv, timeout_s)
         try:
-            channel.sendall(stdin)
-            channel.shutdown_write()
-            stdout = channel.makefile("rb").read()
-            stderr = channel.makefile_stderr("rb").read()
-            return Output(channel.recv_exit_status(), stdout, stderr)
+            with self._limit(timeout_s + CONNECT_TIMEOUT_S):
+                channel.sendall(stdin)
+                channel.shutdown_write()
+                stdout = channel.makefile("rb").read()
+                stderr = channel.makefile_stderr("rb").read()
+                return Output(channel.recv_exit_status(), stdout, stderr)
         except (OSError, paramiko.SSHException) as error:
             raise ReachError(f"{argv[0]} did not end: {_reason(error)}", where=self.name) from error
         finally:
@@ -187,24 +189,47 @@ class Session:
 
     def _channel(self, argv: Sequence[str], timeout_s: float | None) -> paramiko.Channel:
         try:
-            channel = self._transport.open_session(timeout=CONNECT_TIMEOUT_S)
-            channel.settimeout(timeout_s)
-            channel.exec_command(shlex.join(argv))
+            with self._limit(CONNECT_TIMEOUT_S):
+                channel = self._transport.open_session()
+                channel.settimeout(timeout_s)
+                channel.exec_command(shlex.join(argv))
         except (OSError, EOFError, paramiko.SSHException) as error:
             raise ReachError(f"can't run {argv[0]}: {_reason(error)}", where=self.name) from error
         return channel
 
     @contextlib.contextmanager
+    def _limit(self, seconds: float) -> Iterator[None]:
+        """Give the whole connection up when this takes too long, and raise TimeoutError.
+
+        paramiko waits for some answers for ever, and a server that hangs gives none.
+        """
+        expired = threading.Event()
+
+        def give_up() -> None:
+            expired.set()
+            self._transport.close()
+
+        timer = threading.Timer(seconds, give_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except (OSError, EOFError, paramiko.SSHException) as error:
+            if expired.is_set():
+                raise TimeoutError(f"no answer in {seconds:g} s") from error
+            raise
+        finally:
+            timer.cancel()
+
+    @contextlib.contextmanager
     def _sftp(self, doing: str) -> Iterator[paramiko.SFTPClient]:
         try:
-            sftp = paramiko.SFTPClient.from_transport(self._transport)
-            if sftp is None:
-                raise ReachError(f"{doing}: no SFTP channel", where=self.name)
-            with sftp:
-                channel = sftp.get_channel()
-                if channel is not None:
-                    channel.settimeout(COMMAND_TIMEOUT_S)
-                yield sftp
+            with self._limit(COMMAND_TIMEOUT_S):
+                sftp = paramiko.SFTPClient.from_transport(self._transport)
+                if sftp is None:
+                    raise ReachError(f"{doing}: no SFTP channel", where=self.name)
+                with sftp:
+                    yield sftp
         except (OSError, EOFError, paramiko.SSHException) as error:
             cure = "does its sshd have the sftp subsystem, and its disk room?"
             raise ReachError(f"{doing}: {_reason(error)}", where=self.name, cure=cure) from error

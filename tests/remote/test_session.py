@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import socket
 import stat
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -143,3 +144,25 @@ def test_an_sshd_without_file_transfer_is_told(tmp_path: Path) -> None:
     finally:
         session.close()
         server.close()
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda session: session.run(["true"]),
+        lambda session: session.start(["cat"]),
+        lambda session: session.put(b"x", "/dev/null", 0o600),
+        lambda session: session.remove_directory("/nowhere"),
+    ],
+    ids=["run", "start", "put", "remove"],
+)
+def test_a_server_that_hangs_does_not_hang_the_controller(
+    sshd: Sshd, monkeypatch: pytest.MonkeyPatch, act: Callable[[Session], object]
+) -> None:
+    session = Session.open(sshd.login(), sshd.user)
+    monkeypatch.setattr("osmef.remote.session.CONNECT_TIMEOUT_S", 0.3)
+    monkeypatch.setattr("osmef.remote.session.COMMAND_TIMEOUT_S", 0.3)
+    sshd.stop()
+    with pytest.raises(ReachError, match="no answer"):
+        act(session)
+    session.close()
