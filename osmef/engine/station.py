@@ -35,6 +35,8 @@ class Station:
         """Connect and put the agent there; after an error no session stays open."""
         session = Session.open(self.endpoint.login, self._key)
         try:
+            if self._agents:  # one that a hanging sshd keeps alive would hold its file
+                session.remove_directory(self.deployment.directory)
             return session, deploy(session, self._run)
         except BaseException:
             session.close()

@@ -24,3 +24,22 @@ def test_an_endpoint_that_takes_no_agent_is_left_without_a_connection(tmp_path: 
             server.wait(timeout=10)  # it ends with the connection
     finally:
         sshd.close()
+
+
+def test_an_sshd_that_hangs_costs_one_trial_and_is_connected_to_anew(
+    sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = Endpoint(REQUEST, "id", sshd.login(), "192.0.2.1", None, None)
+    station = Station(endpoint, Location(host="h", tenant="t"), sshd.user, tmp_path.name)
+    held = station.agent("sender")
+    sshd.stop()
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr("osmef.remote.session.CONNECT_TIMEOUT_S", 0.3)
+            with pytest.raises(ReachError, match="no answer"):
+                station.agent("receiver")
+        # The agent of before still runs there, on the file that is to be put.
+        assert station.agent("receiver") is not held
+        assert station.agent("receiver").clock_offset().uncertainty_s < 5
+    finally:
+        station.close()
