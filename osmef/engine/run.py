@@ -21,8 +21,9 @@ from osmef.remote.keys import KeyPair
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 
-# Nobody can need a run's resources after twice the time that it should take, and a while.
-_DEADLINE_FACTOR = 2
+# A run's resources may be reaped after its deadline, so no living run may reach it: every trial may
+# use up all its timeouts (arming, draining, stalling, aborting, connecting anew).
+_LONGEST_TRIAL_OVERHEAD_S = 300.0
 _DEADLINE_EXTRA_S = 1800.0
 
 
@@ -67,7 +68,7 @@ class Run:
             requests=[request for request in self.plan.endpoints if request.name in names],
             key=KeyPair.generate(f"osmef-{self.directory.id}"),
             ledger=journal,
-            deadline=time.time() + _DEADLINE_FACTOR * self.plan.estimate_s + _DEADLINE_EXTRA_S,
+            deadline=time.time() + longest_s(missing),
             progress=self.observer.step,
         )
         try:
@@ -97,3 +98,8 @@ class Run:
         for group, trials in groupby(missing, key=lambda planned: planned.group):
             run_trials(bench, list(trials), self.plan.study.scenario.parallel)
             facts = collect_facts(bench.stations, self.directory, f"{group:05}", facts)
+
+
+def longest_s(trials: list[PlannedTrial]) -> float:
+    """Return how long a run of these trials may last at the very most, in seconds."""
+    return estimate(trials) + _LONGEST_TRIAL_OVERHEAD_S * len(trials) + _DEADLINE_EXTRA_S
