@@ -46,20 +46,6 @@ static void tell_connected(const struct bulk *bulk)
 
 const struct bulk_view bulk_event_view = {tell_connected, tell_interval};
 
-static void tell_tcp(const struct tcp_state *tcp)
-{
-    out_format(",\"tcp\":{\"congestion_control\":");
-    if (tcp->congestion_control[0])
-        out_string(tcp->congestion_control);
-    else
-        out_format("null");
-    for (int i = 0; i < TCP_VALUES; i++) {
-        out_format(",\"%s\":", tcp_names[i]);
-        tell_value("", tcp->value[i]);
-    }
-    out_format("}");
-}
-
 static void tell_flow(const struct bulk *bulk, const struct flow *flow)
 {
     const int i = flow->index;

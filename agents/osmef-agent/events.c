@@ -24,6 +24,20 @@ void tell_value(const char *separator, int64_t value)
         out_format("%s%lld", separator, (long long)value);
 }
 
+void tell_tcp(const struct tcp_state *tcp)
+{
+    out_format(",\"tcp\":{\"congestion_control\":");
+    if (tcp->congestion_control[0])
+        out_string(tcp->congestion_control);
+    else
+        out_format("null");
+    for (int i = 0; i < TCP_VALUES; i++) {
+        out_format(",\"%s\":", tcp_names[i]);
+        tell_value("", tcp->value[i]);
+    }
+    out_format("}");
+}
+
 void tell_process(const struct cpu_time *process)
 {
     out_format(",\"process\":{\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f,\"max_rss_kb\":%lld}",

@@ -15,6 +15,10 @@ void event_end(void);
 /* Appends a value, or null for UNKNOWN. */
 void tell_value(const char *separator, int64_t value);
 
+/* Appends the state of a connection as a flow's member. */
+struct tcp_state;
+void tell_tcp(const struct tcp_state *tcp);
+
 /* Appends the members that every result with a CPU account has. */
 struct cpu_time;
 struct endpoint_time;
