@@ -102,6 +102,7 @@ def perform(job: Job, parts: Sequence[Part]) -> Performance:
     """
     ensemble = _Ensemble(job, parts)
     try:
+        ensemble.compare_clocks()
         ensemble.arm()
         ensemble.start()
         ensemble.collect()
@@ -124,6 +125,7 @@ class _Task:
     agent: AgentClient
     port: int | None = None
     connected: bool = False
+    ended: bool = False
     result: JobResult | None = None
     rate_bps: float = 0.0
     intervals: list[Interval] = field(default_factory=list)
@@ -152,23 +154,23 @@ class _Ensemble:
         self._of = {task.agent: task for task in self._tasks}
         self._failures: dict[_Task, ErrorEvent | Gone] = {}
         self._busy: set[_Task] = set()
-        self._clocks = self._compare_clocks()
-        for task in self._tasks:
-            task.agent.inbox = self._inbox
+        self._clocks: dict[str, ClockOffset] = {}
 
-    def _compare_clocks(self) -> dict[str, ClockOffset]:
+    def compare_clocks(self) -> None:
         """Compare the clock of each endpoint at which something starts, if there are several."""
         starters = [task for task in self._tasks if task.starts]
         if len(starters) == 1 and not starters[0].part.delay_s:
-            return {}
-        clocks = {}
+            return
         for name, task in {task.host.name: task for task in starters}.items():
             task.agent.inbox = queue.SimpleQueue()  # the one before is of another trial
-            clocks[name] = task.agent.clock_offset()
-        return clocks
+            self._clocks[name] = task.agent.clock_offset()
 
     def arm(self) -> None:
         """Arm all steps, those of a part one after the other, and wait until all are connected."""
+        for task in self._tasks:
+            task.agent.inbox = self._inbox
+            if task.agent.gone is not None:  # it may have said so to the inbox before
+                raise task.agent.lost(task.agent.gone)
         longest = max(len(group) for pair in self._groups for group in pair)
         for number in range(longest):
             now = [g[number] for pair in self._groups for g in pair if number < len(g)]
@@ -234,7 +236,7 @@ class _Ensemble:
     def abort(self) -> None:
         """Make all agents idle, or end those that don't answer."""
         for task in self._busy:
-            with contextlib.suppress(AgentError):
+            with contextlib.suppress(AgentError):  # its end is on its way to us
                 task.agent.send({"cmd": "abort", "id": task.id})
         deadline = time.monotonic() + _ABORT_TIMEOUT_S
         while self._busy and time.monotonic() < deadline:
@@ -280,7 +282,7 @@ class _Ensemble:
             return
         task = self._of[agent]
         # A late answer to a job before this one is not ours, nor what comes after the end.
-        if task not in self._busy or not _is_of(event, task):
+        if task.ended or not _is_of(event, task):
             return
         match event:
             case Listening():
@@ -291,10 +293,14 @@ class _Ensemble:
                 self._keep(task, event)
             case ErrorEvent() | Gone():
                 self._failures[task] = event
-                self._busy.discard(task)
+                self._end(task)
             case ResultEvent():
                 task.result = event
-                self._busy.discard(task)
+                self._end(task)
+
+    def _end(self, task: _Task) -> None:
+        task.ended = True
+        self._busy.discard(task)
 
     def _keep(self, task: _Task, event: IntervalEvent) -> None:
         measured = task.part.purpose is Purpose.MEASURED
