@@ -23,7 +23,7 @@ def binary() -> Path:
 
 @pytest.fixture(scope="session", params=build.TARGETS)
 def any_binary(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """The command that runs the agent of each machine: a foreign one under qemu's user emulation."""
+    """The command that runs each agent: a foreign one under qemu's user emulation."""
     target: str = request.param
     emulator: tuple[str, ...] = ()
     if target != platform.machine():

@@ -26,7 +26,10 @@ class Agent:
 
     def __init__(self, *command: Path | str) -> None:
         self.process = subprocess.Popen(
-            [*command, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [*command, "serve"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         assert self.process.stdin is not None
         assert self.process.stdout is not None
