@@ -18,7 +18,7 @@ from osmef.providers.base import Endpoint, EndpointRequest
 from osmef.remote.session import Session
 from osmef.scenario.fields import EndpointKind
 from osmef.scenario.location import Location
-from osmef.workloads.ensemble import Pair
+from osmef.workloads.tasks import Pair
 from tests.sshd import Sshd
 
 
