@@ -1,5 +1,7 @@
 #include "byhand.h"
 
+#include "bulk.h"
+#include "bulk_events.h"
 #include "events.h"
 #include "lines.h"
 
@@ -16,7 +18,7 @@
 #define TIMEOUT_S 15
 
 struct options {
-    struct params params;
+    struct bulk_params params;
     bool json;
 };
 
@@ -58,30 +60,30 @@ static void read_cookie(const char *path, unsigned char cookie[COOKIE_SIZE])
     if (fgets(text, sizeof text, file))
         text[strcspn(text, "\r\n")] = '\0';
     fclose(file);
-    if (!params_read_cookie(text, cookie))
+    if (!cookie_read(text, cookie))
         bad_usage("the cookie file %s must begin with a line of 32 hex digits", path);
 }
 
-static void set_host(struct params *params, const char *host)
+static void set_host(struct bulk_params *params, const char *host)
 {
-    if (!*host || strlen(host) >= sizeof params->host)
+    if (!*host || strlen(host) >= HOST_SIZE)
         bad_usage("%s is not an address", host);
-    memcpy(params->host, host, strlen(host) + 1);
+    memcpy(params->link.host, host, strlen(host) + 1);
 }
 
-static void set_option(struct params *params, const char *option, const char *value)
+static void set_option(struct bulk_params *params, const char *option, const char *value)
 {
-    const bool sender = params->role == SENDER;
+    const bool sender = !params->link.listens;
     if (strcmp(option, "--port") == 0)
-        params->port = whole_of(option, value, 1, 65535);
+        params->link.port = whole_of(option, value, 1, 65535);
     else if (strcmp(option, "--interval") == 0)
         params->interval_s = number_of(option, value, 0.01, 86400);
     else if (strcmp(option, "--cookie-file") == 0)
-        read_cookie(value, params->cookie);
+        read_cookie(value, params->link.opening.cookie);
     else if (!sender && strcmp(option, "--bind") == 0)
         set_host(params, value);
     else if (sender && strcmp(option, "--flows") == 0)
-        params->flows = whole_of(option, value, 1, MAX_FLOWS);
+        params->link.opening.flows = whole_of(option, value, 1, MAX_FLOWS);
     else if (sender && strcmp(option, "--duration") == 0)
         params->duration_s = number_of(option, value, 0.1, 86400);
     else
@@ -90,7 +92,7 @@ static void set_option(struct params *params, const char *option, const char *va
 
 static void read_options(int argc, char **argv, struct options *options)
 {
-    struct params *params = &options->params;
+    struct bulk_params *params = &options->params;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--json") == 0)
             options->json = true;
@@ -98,12 +100,12 @@ static void read_options(int argc, char **argv, struct options *options)
             set_option(params, argv[i], argv[i + 1]), i++;
         else if (argv[i][0] == '-')
             bad_usage("%s is unknown or lacks its value", argv[i]);
-        else if (params->role == SENDER && !params->host[0])
+        else if (!params->link.listens && !params->link.host[0])
             set_host(params, argv[i]);
         else
             bad_usage("what is %s?", argv[i]);
     }
-    if (!params->host[0])
+    if (!params->link.host[0])
         bad_usage("send needs the receiver's HOST");
 }
 
@@ -119,27 +121,36 @@ static const char *any_address(void)
 
 int by_hand(int argc, char **argv)
 {
-    static struct job job;
     static struct control control = {.in = -1, .start = true};
     struct options options = {
-        .params = {.id = "by-hand",
-                   .by_hand = true,
-                   .port = DEFAULT_PORT,
-                   .interval_s = 1,
-                   .arm_timeout_s = TIMEOUT_S,
-                   .stall_timeout_s = TIMEOUT_S},
+        .params = {.link = {.opening = {.kind = OPENING_BULK},
+                            .port = DEFAULT_PORT,
+                            .arm_timeout_s = TIMEOUT_S,
+                            .stall_timeout_s = TIMEOUT_S},
+                   .interval_s = 1},
     };
-    struct params *params = &options.params;
+    struct bulk_params *params = &options.params;
     if (strcmp(argv[0], "send") == 0) {
-        params->role = SENDER;
-        params->flows = 1;
+        params->link.opening.flows = 1;
         params->duration_s = 10;
     } else {
-        params->role = RECEIVER;
+        params->link.listens = true;
         set_host(params, any_address());
     }
     read_options(argc, argv, &options);
-    return job_run(&job, &control, params, options.json ? &event_report : &line_report)
-               ? EXIT_SUCCESS
-               : EXIT_FAILURE;
+
+    struct job job = {.id = "by-hand",
+                      .kind = &bulk_kind,
+                      .control = &control,
+                      .report = options.json ? &event_report : &line_report,
+                      .by_hand = true};
+    const struct bulk *done =
+        bulk_run(&job, params, options.json ? &bulk_event_view : &bulk_line_view);
+    if (!done)
+        job.report->failed(&job);
+    else if (options.json)
+        event_result(&job);
+    else
+        bulk_print_result(done);
+    return done ? EXIT_SUCCESS : EXIT_FAILURE;
 }

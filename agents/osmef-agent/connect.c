@@ -1,7 +1,6 @@
 #include "connect.h"
 
 #include "clock.h"
-#include "wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,139 +12,148 @@
 
 enum stage { CONNECTING, WAITING, READY };
 
-static bool connect_failed(struct job *job, int flow, int why)
+/* The job with its parameters and what becomes of them. */
+struct attempt {
+    struct job *job;
+    const struct link_params *params;
+    struct link *link;
+    int64_t deadline_ns;
+};
+
+static bool connect_failed(const struct attempt *a, int flow, int why)
 {
-    const struct params *p = &job->params;
+    const char *host = a->params->host;
+    const int port = a->params->port;
     if (why == ECONNREFUSED)
-        return job_fail(job, "connect", flow,
-                        "connection refused: is `osmef-agent recv` running on %s, port %d?",
-                        p->host, p->port);
+        return job_fail(a->job, "connect", flow,
+                        "connection refused: is `osmef-agent recv` running on %s, port %d?", host,
+                        port);
     if (why == EMFILE || why == ENFILE || why == ENOBUFS || why == ENOMEM)
-        return job_fail(job, "resource", flow, "no socket: %s; try fewer flows or raise the limits",
-                        strerror(why));
-    return job_fail(job, "connect", flow, "can't connect to %s port %d: %s", p->host, p->port,
+        return job_fail(a->job, "resource", flow,
+                        "no socket: %s; try fewer flows or raise the limits", strerror(why));
+    return job_fail(a->job, "connect", flow, "can't connect to %s port %d: %s", host, port,
                     strerror(why));
 }
 
-static bool begin_connect(struct job *job, struct flow *flow, const struct addrinfo *address)
+static bool begin_connect(const struct attempt *a, int flow, const struct addrinfo *address)
 {
-    flow->fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (flow->fd < 0)
-        return connect_failed(job, flow->index, errno);
-    wire_linger_reset(flow->fd, true);
-    if (connect(flow->fd, address->ai_addr, address->ai_addrlen) < 0 && errno != EINPROGRESS)
-        return connect_failed(job, flow->index, errno);
+    const int fd = options_socket(a->job, &a->params->options, address->ai_family, flow);
+    if (fd < 0)
+        return false;
+    a->link->fds[flow] = fd;
+    linger_reset(fd, true);
+    if (connect(fd, address->ai_addr, address->ai_addrlen) < 0 && errno != EINPROGRESS)
+        return connect_failed(a, flow, errno);
     return true;
 }
 
 /* The connection is there, or has failed: present the cookie. */
-static bool present(struct job *job, struct flow *flow)
+static bool present(const struct attempt *a, int flow)
 {
+    const int fd = a->link->fds[flow];
     int why = 0;
     socklen_t length = sizeof why;
-    if (getsockopt(flow->fd, SOL_SOCKET, SO_ERROR, &why, &length) < 0)
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &length) < 0)
         why = errno;
     if (why)
-        return connect_failed(job, flow->index, why);
-    unsigned char header[HEADER_SIZE];
-    wire_header(&job->params, flow->index, header);
-    if (send(flow->fd, header, sizeof header, MSG_NOSIGNAL) != sizeof header)
-        return connect_failed(job, flow->index, errno);
+        return connect_failed(a, flow, why);
+    unsigned char text[OPENING_SIZE];
+    opening_write(&a->params->opening, flow, text);
+    if (send(fd, text, sizeof text, MSG_NOSIGNAL) != sizeof text)
+        return connect_failed(a, flow, errno);
     return true;
 }
 
-static bool read_answer(struct job *job, struct flow *flow)
+static bool read_answer(const struct attempt *a, int flow)
 {
+    const int fd = a->link->fds[flow];
     char answer = 0;
-    if (recv(flow->fd, &answer, 1, 0) != 1 || answer != ADMITTED)
+    if (recv(fd, &answer, 1, 0) != 1 || answer != ADMITTED)
         return job_fail(
-            job, "cookie", flow->index,
+            a->job, "cookie", flow,
             "the receiver did not admit the connection; do both sides have the same cookie?");
-    const int flags = fcntl(flow->fd, F_GETFL);
-    fcntl(flow->fd, F_SETFL, flags & ~O_NONBLOCK);
+    const int flags = fcntl(fd, F_GETFL);
+    fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
     return true;
 }
 
-static bool advance(struct job *job, struct flow *flow, enum stage *stage)
+static bool advance(const struct attempt *a, int flow, enum stage *stage)
 {
-    const bool ok = *stage == CONNECTING ? present(job, flow) : read_answer(job, flow);
+    const bool ok = *stage == CONNECTING ? present(a, flow) : read_answer(a, flow);
     *stage = *stage == CONNECTING ? WAITING : READY;
     return ok;
 }
 
-static bool wait_admitted(struct job *job, int64_t deadline_ns)
+static bool wait_admitted(const struct attempt *a)
 {
-    struct pollfd fds[1 + MAX_FLOWS];
+    static struct pollfd fds[1 + MAX_FLOWS];
     enum stage stages[MAX_FLOWS] = {CONNECTING};
-    const int flows = job->params.flows;
+    const int flows = a->params->opening.flows;
     for (int ready = 0; ready < flows;) {
         for (int i = 0; i < flows; i++)
             fds[1 + i] = (struct pollfd){
-                .fd = stages[i] == READY ? -1 : job->flows[i].fd,
+                .fd = stages[i] == READY ? -1 : a->link->fds[i],
                 .events = stages[i] == CONNECTING ? POLLOUT : POLLIN,
             };
-        control_wait(job->control, fds, (nfds_t)flows + 1, deadline_ns);
-        if (job_aborted(job))
+        control_wait(a->job->control, fds, (nfds_t)flows + 1, a->deadline_ns);
+        if (job_aborted(a->job))
             return false;
         for (int i = 0; i < flows; i++) {
             if (!fds[1 + i].revents)
                 continue;
-            if (!advance(job, &job->flows[i], &stages[i]))
+            if (!advance(a, i, &stages[i]))
                 return false;
             ready += stages[i] == READY;
         }
-        if (ready < flows && now_ns() >= deadline_ns)
-            return job_fail(job, "arm-timeout", -1,
+        if (ready < flows && now_ns() >= a->deadline_ns)
+            return job_fail(a->job, "arm-timeout", -1,
                             "%d of %d flows were admitted by %s port %d within %g s; does a "
                             "firewall drop them?",
-                            ready, flows, job->params.host, job->params.port,
-                            job->params.arm_timeout_s);
+                            ready, flows, a->params->host, a->params->port,
+                            a->params->arm_timeout_s);
     }
     return true;
 }
 
-static bool connect_to(struct job *job, const struct addrinfo *address, int64_t deadline_ns)
+static bool connect_to(const struct attempt *a, const struct addrinfo *address)
 {
-    for (int i = 0; i < job->params.flows; i++)
-        if (!begin_connect(job, &job->flows[i], address))
+    for (int i = 0; i < a->params->opening.flows; i++)
+        if (!begin_connect(a, i, address))
             return false;
-    return wait_admitted(job, deadline_ns);
+    return wait_admitted(a);
 }
 
 /* A name may have several addresses: after one that can't be reached, the next is tried. */
-static bool try_next(struct job *job, const struct addrinfo *address)
+static bool try_next(const struct attempt *a, const struct addrinfo *address)
 {
-    if (!address->ai_next || job->control->abort || strcmp(job->failure.kind, "connect") != 0)
+    struct failure *failure = &a->job->failure;
+    if (!address->ai_next || a->job->control->abort || strcmp(failure->kind, "connect") != 0)
         return false;
-    job->failure.kind = NULL;
-    for (int i = 0; i < job->params.flows; i++) {
-        if (job->flows[i].fd >= 0)
-            close(job->flows[i].fd);
-        job->flows[i].fd = -1;
-    }
+    failure->kind = NULL;
+    link_close(a->link);
     return true;
 }
 
-bool connect_flows(struct job *job)
+bool connect_flows(struct job *job, const struct link_params *params, struct link *link)
 {
+    const struct attempt attempt = {job, params, link,
+                                    now_ns() + seconds_ns(params->arm_timeout_s)};
     char port[8];
-    snprintf(port, sizeof port, "%d", job->params.port);
+    snprintf(port, sizeof port, "%d", params->port);
     const struct addrinfo hints = {
         .ai_socktype = SOCK_STREAM,
         /* Names only by hand: looking one up can't be interrupted. */
-        .ai_flags = AI_NUMERICSERV | (job->params.by_hand ? 0 : AI_NUMERICHOST),
+        .ai_flags = AI_NUMERICSERV | (job->by_hand ? 0 : AI_NUMERICHOST),
     };
     struct addrinfo *found;
-    const int problem = getaddrinfo(job->params.host, port, &hints, &found);
+    const int problem = getaddrinfo(params->host, port, &hints, &found);
     if (problem)
-        return job_fail(
-            job, "connect", -1, "%s: %s; give %s", job->params.host, gai_strerror(problem),
-            job->params.by_hand ? "an address or a name that resolves" : "a numeric address");
-    const int64_t deadline_ns = now_ns() + seconds_ns(job->params.arm_timeout_s);
+        return job_fail(job, "connect", -1, "%s: %s; give %s", params->host, gai_strerror(problem),
+                        job->by_hand ? "an address or a name that resolves" : "a numeric address");
     bool ok = false;
     for (const struct addrinfo *at = found; at; at = at->ai_next) {
-        ok = connect_to(job, at, deadline_ns);
-        if (ok || !try_next(job, at))
+        ok = connect_to(&attempt, at);
+        if (ok || !try_next(&attempt, at))
             break;
     }
     freeaddrinfo(found);

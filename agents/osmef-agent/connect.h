@@ -1,9 +1,9 @@
-/* The sender's side of the beginning: connect all flows and have them admitted. */
+/* The connecting end's beginning: connect all flows and have them admitted. */
 #ifndef OSMEF_CONNECT_H
 #define OSMEF_CONNECT_H
 
-#include "job.h"
+#include "link.h"
 
-bool connect_flows(struct job *job);
+bool connect_flows(struct job *job, const struct link_params *params, struct link *link);
 
 #endif

@@ -1,7 +1,7 @@
 #include "control.h"
 
 #include "clock.h"
-#include "json.h"
+#include "kind.h"
 #include "out.h"
 
 #include <errno.h>
@@ -25,31 +25,62 @@ static void tell_clock(void)
     out_line();
 }
 
-static void take_job(struct control *c, const struct json_object *command, enum role role)
+static const struct kind *find_kind(const char *name)
+{
+    for (const struct kind *const *kind = kinds; *kind; kind++)
+        if (strcmp((*kind)->name, name) == 0)
+            return *kind;
+    return NULL;
+}
+
+static void take_job(struct control *c, const struct json_object *command, const struct kind *kind)
 {
     char problem[PROBLEM_SIZE];
-    struct params job;
+    char id[ID_SIZE];
     if (c->busy) {
         protocol_error("a job is running; abort it or wait for its end");
-    } else if (!params_read(command, role, &job, problem)) {
+    } else if (!field_id(command, id)) {
+        protocol_error("id must be a string of 1 to 64 letters, digits and . _ : -");
+    } else if (!kind->read(command, problem)) {
         protocol_error(problem);
     } else {
-        c->job = job;
+        c->kind = kind;
+        memcpy(c->id, id, sizeof id);
         c->busy = true;
-        c->start = false;
-        c->abort = false;
+        c->start = c->stop = c->abort = false;
+        c->start_ns = 0;
     }
 }
 
-/* start and abort name a job. One that has just ended by itself is not an error: its last event
- * and the command have crossed. */
-static void steer_job(struct control *c, const struct json_object *command, bool *order)
+/* One that has just ended by itself is not an error: its last event and the command have crossed.
+ * Returns false when there is nothing to steer. */
+static bool is_steerable(const struct control *c, const struct json_object *command)
 {
     char id[ID_SIZE];
-    if (!params_read_id(command, id) || strcmp(id, c->job.id) != 0)
-        protocol_error("there is no job with this id");
-    else if (c->busy)
-        *order = true;
+    if (field_id(command, id) && strcmp(id, c->id) == 0)
+        return c->busy;
+    protocol_error("there is no job with this id");
+    return false;
+}
+
+static void start_job(struct control *c, const struct json_object *command)
+{
+    char problem[PROBLEM_SIZE];
+    uint64_t at_ns;
+    if (!field_size_or(command, "at_monotonic_ns", 0, &at_ns, problem)) {
+        protocol_error(problem);
+    } else {
+        c->start_ns = (int64_t)at_ns;
+        c->start = true;
+    }
+}
+
+static void stop_job(struct control *c)
+{
+    if (c->kind->serves)
+        c->stop = true;
+    else
+        protocol_error("this job ends by itself; abort it to end it early");
 }
 
 static void obey(struct control *c, char *line, size_t length)
@@ -62,18 +93,19 @@ static void obey(struct control *c, char *line, size_t length)
     }
     const struct json_member *cmd = json_find(&command, "cmd");
     const char *name = cmd && cmd->type == JSON_STRING ? cmd->text : "";
-    if (strcmp(name, "clock") == 0)
+    const struct kind *kind = find_kind(name);
+    if (kind)
+        take_job(c, &command, kind);
+    else if (strcmp(name, "clock") == 0)
         tell_clock();
-    else if (strcmp(name, "recv") == 0)
-        take_job(c, &command, RECEIVER);
-    else if (strcmp(name, "send") == 0)
-        take_job(c, &command, SENDER);
-    else if (strcmp(name, "start") == 0)
-        steer_job(c, &command, &c->start);
-    else if (strcmp(name, "abort") == 0)
-        steer_job(c, &command, &c->abort);
-    else
-        protocol_error("cmd must be clock, recv, send, start or abort");
+    else if (strcmp(name, "start") == 0 && is_steerable(c, &command))
+        start_job(c, &command);
+    else if (strcmp(name, "stop") == 0 && is_steerable(c, &command))
+        stop_job(c);
+    else if (strcmp(name, "abort") == 0 && is_steerable(c, &command))
+        c->abort = true;
+    else if (strcmp(name, "start") != 0 && strcmp(name, "stop") != 0 && strcmp(name, "abort") != 0)
+        protocol_error("cmd must be clock, start, stop, abort or a kind of job");
 }
 
 /* Obeys each whole line that is in hand and keeps the rest. */

@@ -3,7 +3,7 @@
 #ifndef OSMEF_CONTROL_H
 #define OSMEF_CONTROL_H
 
-#include "params.h"
+#include "fields.h"
 
 #include <poll.h>
 #include <stdbool.h>
@@ -11,12 +11,17 @@
 
 #define LINE_SIZE (16 * 1024)
 
+struct kind;
+
 struct control {
-    int in;            /* -1 by hand: nobody sends commands */
-    bool busy;         /* there is a job that has not ended */
-    bool start;        /* it was released */
-    bool abort;        /* it was aborted */
-    struct params job; /* it, or the one before */
+    int in;                  /* -1 by hand: nobody sends commands */
+    bool busy;               /* there is a job that has not ended */
+    const struct kind *kind; /* its kind, or that of the one before */
+    char id[ID_SIZE];        /* its id, or that of the one before */
+    bool start;              /* it was released */
+    int64_t start_ns;        /* when it is to start; 0: at once */
+    bool stop;               /* it is to end, and to give its result */
+    bool abort;              /* it was aborted */
     char line[LINE_SIZE + 1];
     size_t used;
     bool too_long; /* the line in hand is skipped up to its end */

@@ -1,9 +1,26 @@
-/* A job's reports as events of the protocol. */
+/* What happens as events of the protocol. */
 #ifndef OSMEF_EVENTS_H
 #define OSMEF_EVENTS_H
 
 #include "job.h"
 
+#include <stdint.h>
+
 extern const struct report event_report;
+
+/* An event of a job's own kind: begin, append the members with out_format(), end. */
+void event_begin(const struct job *job, const char *event);
+void event_end(void);
+
+/* Appends a value, or null for UNKNOWN. */
+void tell_value(const char *separator, int64_t value);
+
+/* Appends the members that every result with a CPU account has. */
+struct cpu_time;
+struct endpoint_time;
+void tell_process(const struct cpu_time *process);
+void tell_endpoint(const struct endpoint_time *endpoint);
+
+void event_result(const struct job *job);
 
 #endif

@@ -1,7 +1,6 @@
 #include "flow.h"
 
 #include "clock.h"
-#include "wire.h"
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -9,6 +8,7 @@
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -28,49 +28,54 @@ enum { GATE_SHUT, GATE_OPEN };
 /* A sender that is blocked looks at its deadline this often: it can't overshoot a slow link's. */
 #define SEND_TIMEOUT_US 20000
 
+/* The buffers of all receivers together; each has at least SMALLEST_BUFFER. */
+#define BUFFERS_SIZE (16 * 1024 * 1024)
+#define SMALLEST_BUFFER (64 * 1024)
+
 /* All senders read the same payload; each receiver writes to a buffer of its own. */
 static _Alignas(4096) unsigned char payload[BUFFER_SIZE];
-static _Alignas(4096) unsigned char received[MAX_FLOWS][BUFFER_SIZE];
+static unsigned char *received;
+static size_t received_size; /* of each */
 
-static void take_snapshot(struct job *job, struct snapshot *snapshot)
+static void take_snapshot(struct bulk *bulk, struct snapshot *snapshot)
 {
     snapshot->at_ns = now_ns();
-    for (int i = 0; i < job->params.flows; i++)
-        snapshot->bytes[i] = atomic_load_explicit(&job->flows[i].bytes, memory_order_relaxed);
+    for (int i = 0; i < bulk->count; i++)
+        snapshot->bytes[i] = atomic_load_explicit(&bulk->flows[i].bytes, memory_order_relaxed);
     atomic_store(&snapshot->taken, true);
 }
 
-static void wake_main(const struct job *job)
+static void wake_main(const struct bulk *bulk)
 {
-    eventfd_write(job->wake, 1);
+    eventfd_write(bulk->wake, 1);
 }
 
 /* The first flow of a receiver starts its clock; the flow that is the last to begin marks the
  * common interval's start. No locks: 128 threads that queue for one begin late. */
 static void mark_begun(struct flow *flow)
 {
-    struct job *job = flow->job;
+    struct bulk *bulk = flow->bulk;
     int64_t start_ns = 0;
     flow->start_ns = now_ns();
-    if (atomic_compare_exchange_strong(&job->start_ns, &start_ns, flow->start_ns))
-        wake_main(job);
+    if (atomic_compare_exchange_strong(&bulk->start_ns, &start_ns, flow->start_ns))
+        wake_main(bulk);
     else if (flow->start_ns < start_ns)
         flow->start_ns = start_ns;
-    if (atomic_fetch_add(&job->begun, 1) + 1 == job->params.flows)
-        take_snapshot(job, &job->all_begun);
+    if (atomic_fetch_add(&bulk->begun, 1) + 1 == bulk->count)
+        take_snapshot(bulk, &bulk->all_begun);
 }
 
 /* The flow that is the first to end marks the common interval's end, if it has begun. */
 static void mark_ended(struct flow *flow, struct cpu_time begun)
 {
-    struct job *job = flow->job;
+    struct bulk *bulk = flow->bulk;
     flow->end_ns = now_ns();
-    if (atomic_fetch_add(&job->ended, 1) == 0 && atomic_load(&job->all_begun.taken))
-        take_snapshot(job, &job->first_ended);
+    if (atomic_fetch_add(&bulk->ended, 1) == 0 && atomic_load(&bulk->all_begun.taken))
+        take_snapshot(bulk, &bulk->first_ended);
     flow->cpu = cpu_since(begun, RUSAGE_THREAD);
     tcp_state_read(flow->fd, &flow->tcp);
     atomic_store(&flow->has_ended, true);
-    wake_main(job);
+    wake_main(bulk);
 }
 
 /* The first bytes of all flows leave from one thread. With many flows on few CPUs the last thread
@@ -87,7 +92,7 @@ static int send_payload(struct flow *flow, int64_t deadline_ns)
 {
     uint64_t total = flow->bytes;
     while (now_ns() < deadline_ns &&
-           !atomic_load_explicit(&flow->job->cancelled, memory_order_relaxed)) {
+           !atomic_load_explicit(&flow->bulk->cancelled, memory_order_relaxed)) {
         const ssize_t n = send(flow->fd, payload, BUFFER_SIZE, MSG_NOSIGNAL);
         if (n > 0)
             atomic_store_explicit(&flow->bytes, total += (uint64_t)n, memory_order_relaxed);
@@ -101,7 +106,7 @@ static int send_payload(struct flow *flow, int64_t deadline_ns)
 static int wait_drained(struct flow *flow)
 {
     char unexpected;
-    if (atomic_load(&flow->job->cancelled))
+    if (atomic_load(&flow->bulk->cancelled))
         return ECANCELED;
     if (shutdown(flow->fd, SHUT_WR) < 0)
         return errno;
@@ -112,30 +117,30 @@ static int wait_drained(struct flow *flow)
         return EPROTO;
     if (tcp_unacknowledged(flow->fd) > 0)
         return ECONNRESET;
-    wire_linger_reset(flow->fd, false);
+    linger_reset(flow->fd, false);
     return 0;
 }
 
 /* Waits until the gate opens. A futex(2) wakes all at once; behind a condition variable they would
  * queue for its mutex, each a time slice after the other. */
-static void pass_gate(struct job *job)
+static void pass_gate(struct bulk *bulk)
 {
-    while (atomic_load(&job->gate) == GATE_SHUT)
-        syscall(SYS_futex, &job->gate, FUTEX_WAIT_PRIVATE, GATE_SHUT, NULL, NULL, 0);
+    while (atomic_load(&bulk->gate) == GATE_SHUT)
+        syscall(SYS_futex, &bulk->gate, FUTEX_WAIT_PRIVATE, GATE_SHUT, NULL, NULL, 0);
 }
 
-static void open_gate(struct job *job)
+static void open_gate(struct bulk *bulk)
 {
-    atomic_store(&job->gate, GATE_OPEN);
-    syscall(SYS_futex, &job->gate, FUTEX_WAKE_PRIVATE, MAX_FLOWS, NULL, NULL, 0);
+    atomic_store(&bulk->gate, GATE_OPEN);
+    syscall(SYS_futex, &bulk->gate, FUTEX_WAKE_PRIVATE, MAX_FLOWS, NULL, NULL, 0);
 }
 
 static void *send_flow(void *argument)
 {
     struct flow *flow = argument;
     const struct cpu_time begun = cpu_time(RUSAGE_THREAD);
-    pass_gate(flow->job);
-    flow->problem = send_payload(flow, flow->job->deadline_ns);
+    pass_gate(flow->bulk);
+    flow->problem = send_payload(flow, flow->bulk->deadline_ns);
     if (!flow->problem)
         flow->problem = wait_drained(flow);
     mark_ended(flow, begun);
@@ -147,7 +152,7 @@ static ssize_t read_some(struct flow *flow)
 {
     ssize_t n;
     do
-        n = recv(flow->fd, received[flow->index], BUFFER_SIZE, 0);
+        n = recv(flow->fd, received + (size_t)flow->index * received_size, received_size, 0);
     while (n < 0 && errno == EINTR);
     return n;
 }
@@ -155,7 +160,7 @@ static ssize_t read_some(struct flow *flow)
 /* Tells the sender that everything has been read. */
 static void close_properly(const struct flow *flow)
 {
-    wire_linger_reset(flow->fd, false);
+    linger_reset(flow->fd, false);
     shutdown(flow->fd, SHUT_WR);
 }
 
@@ -179,15 +184,29 @@ static void *receive_flow(void *argument)
 }
 
 /* Pages that are touched now cost no time in the transfer. The payload does not compress. */
-static void prepare_buffers(const struct job *job)
+static void prepare_payload(void)
 {
     uint64_t random = 0x9e3779b97f4a7c15u;
-    for (size_t i = 0; job->params.role == SENDER && i < BUFFER_SIZE; i++) {
+    for (size_t i = 0; i < BUFFER_SIZE; i++) {
         random = random * 6364136223846793005u + 1442695040888963407u;
         payload[i] = (unsigned char)(random >> 56);
     }
-    for (int i = 0; job->params.role == RECEIVER && i < job->params.flows; i++)
-        memset(received[i], 0, BUFFER_SIZE);
+}
+
+static bool map_buffers(struct bulk *bulk)
+{
+    received_size = BUFFERS_SIZE / (size_t)bulk->count;
+    if (received_size > BUFFER_SIZE)
+        received_size = BUFFER_SIZE;
+    if (received_size < SMALLEST_BUFFER)
+        received_size = SMALLEST_BUFFER;
+    void *const memory = mmap(NULL, received_size * (size_t)bulk->count, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (memory == MAP_FAILED)
+        return job_fail(bulk->job, "resource", -1, "no memory for %d flows: %s", bulk->count,
+                        strerror(errno));
+    received = memory;
+    return true;
 }
 
 static void set_send_options(int fd)
@@ -198,52 +217,58 @@ static void set_send_options(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
 }
 
-static bool start_thread(struct job *job, struct flow *flow, const pthread_attr_t *attributes)
+static bool start_thread(struct bulk *bulk, struct flow *flow, const pthread_attr_t *attributes)
 {
-    const bool sender = job->params.role == SENDER;
+    const bool sender = bulk->role == SENDER;
     if (sender)
         set_send_options(flow->fd);
     const int problem =
         pthread_create(&flow->thread, attributes, sender ? send_flow : receive_flow, flow);
     flow->threaded = problem == 0;
     return flow->threaded ||
-           job_fail(job, "resource", flow->index,
+           job_fail(bulk->job, "resource", flow->index,
                     "no thread: %s; try fewer flows or raise the limits", strerror(problem));
 }
 
-bool flows_start(struct job *job)
+bool flows_start(struct bulk *bulk)
 {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, STACK_SIZE);
-    prepare_buffers(job);
     bool ok = true;
-    for (int i = 0; ok && i < job->params.flows; i++)
-        ok = start_thread(job, &job->flows[i], &attributes);
+    if (bulk->role == SENDER)
+        prepare_payload();
+    else
+        ok = map_buffers(bulk);
+    for (int i = 0; ok && i < bulk->count; i++)
+        ok = start_thread(bulk, &bulk->flows[i], &attributes);
     pthread_attr_destroy(&attributes);
     return ok;
 }
 
-void flows_release(struct job *job, int64_t deadline_ns)
+void flows_release(struct bulk *bulk, int64_t deadline_ns)
 {
-    job->deadline_ns = deadline_ns;
-    for (int i = 0; i < job->params.flows; i++)
-        send_first(&job->flows[i]);
-    open_gate(job);
+    bulk->deadline_ns = deadline_ns;
+    for (int i = 0; i < bulk->count; i++)
+        send_first(&bulk->flows[i]);
+    open_gate(bulk);
 }
 
-void flows_cancel(struct job *job)
+void flows_cancel(struct bulk *bulk)
 {
-    atomic_store(&job->cancelled, true);
-    open_gate(job);
+    atomic_store(&bulk->cancelled, true);
+    open_gate(bulk);
     /* Ends a blocked recv() and sends nothing, so that the close behind it can be a reset. */
-    for (int i = 0; i < job->params.flows; i++)
-        shutdown(job->flows[i].fd, SHUT_RD);
+    for (int i = 0; i < bulk->count; i++)
+        shutdown(bulk->flows[i].fd, SHUT_RD);
 }
 
-void flows_join(struct job *job)
+void flows_join(struct bulk *bulk)
 {
-    for (int i = 0; i < job->params.flows; i++)
-        if (job->flows[i].threaded)
-            pthread_join(job->flows[i].thread, NULL);
+    for (int i = 0; i < bulk->count; i++)
+        if (bulk->flows[i].threaded)
+            pthread_join(bulk->flows[i].thread, NULL);
+    if (received)
+        munmap(received, received_size * (size_t)bulk->count);
+    received = NULL;
 }

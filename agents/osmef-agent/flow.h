@@ -2,17 +2,17 @@
 #ifndef OSMEF_FLOW_H
 #define OSMEF_FLOW_H
 
-#include "job.h"
+#include "bulk.h"
 
 /* Starts a thread for every flow: senders wait at the gate, receivers in their first read. */
-bool flows_start(struct job *job);
+bool flows_start(struct bulk *bulk);
 
 /* Lets all senders go at once, until `deadline_ns`. */
-void flows_release(struct job *job, int64_t deadline_ns);
+void flows_release(struct bulk *bulk, int64_t deadline_ns);
 
 /* Makes every thread leave its call soon. */
-void flows_cancel(struct job *job);
+void flows_cancel(struct bulk *bulk);
 
-void flows_join(struct job *job);
+void flows_join(struct bulk *bulk);
 
 #endif

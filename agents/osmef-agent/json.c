@@ -1,6 +1,7 @@
 #include "json.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,6 +121,7 @@ static const char *parse_value(struct cursor *c, struct json_member *member)
     for (size_t i = 0; i < sizeof literals / sizeof *literals; i++) {
         if (strncmp(c->at, literals[i], strlen(literals[i])) == 0) {
             member->type = JSON_LITERAL;
+            member->literal = (enum json_literal)i;
             c->at += strlen(literals[i]);
             return NULL;
         }
@@ -169,10 +171,15 @@ const char *json_parse(char *text, size_t length, struct json_object *object)
     return c.at == c.end ? NULL : "something follows the object";
 }
 
+static bool is_null(const struct json_member *member)
+{
+    return member->type == JSON_LITERAL && member->literal == JSON_NULL;
+}
+
 const struct json_member *json_find(const struct json_object *object, const char *key)
 {
     for (int i = 0; i < object->count; i++)
         if (strcmp(object->members[i].key, key) == 0)
-            return &object->members[i];
+            return is_null(&object->members[i]) ? NULL : &object->members[i];
     return NULL;
 }

@@ -1,9 +1,12 @@
-/* A job's reports as lines for people. */
+/* What happens as lines for people. */
 #ifndef OSMEF_LINES_H
 #define OSMEF_LINES_H
 
-#include "job.h"
+#include "bulk.h"
 
 extern const struct report line_report;
+
+extern const struct bulk_view bulk_line_view;
+void bulk_print_result(const struct bulk *bulk);
 
 #endif

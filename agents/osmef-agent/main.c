@@ -22,7 +22,7 @@ static const char help[] =
     "  --bind ADDRESS       address to listen on (all)\n"
     "\n"
     "Options of send:\n"
-    "  --flows N            parallel TCP connections, 1 to 128 (1)\n"
+    "  --flows N            parallel TCP connections, 1 to 1000 (1)\n"
     "  --duration SECONDS   how long to send (10)\n"
     "\n"
     "Exit status: 0 measured, 1 the measurement failed, 2 wrong usage.\n"
@@ -31,7 +31,7 @@ static const char help[] =
     "  one$ osmef-agent recv\n"
     "  two$ osmef-agent send one --flows 4 --duration 10\n";
 
-/* 128 flows and a room full of strangers need more descriptors than some systems give at first. */
+/* 1000 flows and a room full of strangers need more descriptors than some systems give at first. */
 static void raise_limits(void)
 {
     struct rlimit limit;

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The largest event is the result of 128 flows, about 100 KB. */
-#define CAPACITY (512 * 1024)
+/* The largest event is the result of 1000 flows, about 800 KB. */
+#define CAPACITY (2 * 1024 * 1024)
 #define STUCK_MS 10000
 /* A pipe that poll() calls writable takes this much without blocking (POSIX: PIPE_BUF). */
 #define CHUNK 4096

@@ -2,19 +2,19 @@
 #ifndef OSMEF_SAMPLER_H
 #define OSMEF_SAMPLER_H
 
-#include "job.h"
+#include "bulk.h"
 
 struct sampler {
     int64_t next_ns; /* FOREVER: the last interval runs to the end of the transfer */
 };
 
 /* There is one sampler, as there is one job at a time. */
-const struct sampler *sampler_start(const struct job *job);
+const struct sampler *sampler_start(const struct bulk *bulk);
 
 /* Reports the interval that ends now and sets the next deadline. */
-void sampler_tick(const struct job *job);
+void sampler_tick(const struct bulk *bulk);
 
 /* Reports the last interval. */
-void sampler_finish(const struct job *job, int64_t end_ns);
+void sampler_finish(const struct bulk *bulk, int64_t end_ns);
 
 #endif

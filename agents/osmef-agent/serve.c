@@ -3,12 +3,14 @@
 #include "clock.h"
 #include "control.h"
 #include "events.h"
+#include "kind.h"
 #include "out.h"
 
+#include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
-#define PROTOCOL 1
+#define PROTOCOL 2
 
 static void say_hello(void)
 {
@@ -21,17 +23,25 @@ static void say_hello(void)
     out_line();
 }
 
+static void do_job(struct control *control)
+{
+    struct job job = {.kind = control->kind, .control = control, .report = &event_report};
+    memcpy(job.id, control->id, sizeof job.id);
+    if (job.kind->run(&job))
+        event_result(&job);
+    else
+        job.report->failed(&job);
+    control->busy = false;
+}
+
 _Noreturn void serve(void)
 {
     static struct control control = {.in = STDIN_FILENO};
-    static struct job job;
     say_hello();
     for (;;) {
         struct pollfd fds[1];
         control_wait(&control, fds, 1, FOREVER);
-        if (control.busy) {
-            job_run(&job, &control, &control.job, &event_report);
-            control.busy = false;
-        }
+        if (control.busy)
+            do_job(&control);
     }
 }

@@ -2,9 +2,9 @@
 #ifndef OSMEF_TRANSFER_H
 #define OSMEF_TRANSFER_H
 
-#include "job.h"
+#include "bulk.h"
 
 /* Runs the connected flows to their end and fills in the outcome, or fails. */
-bool transfer(struct job *job);
+bool transfer(struct bulk *bulk);
 
 #endif

@@ -2,16 +2,16 @@
 #ifndef OSMEF_WATCHDOG_H
 #define OSMEF_WATCHDOG_H
 
-#include "job.h"
+#include "bulk.h"
 
 struct watchdog {
     int64_t next_ns;
 };
 
 /* There is one watchdog, as there is one job at a time. */
-const struct watchdog *watchdog_start(const struct job *job);
+const struct watchdog *watchdog_start(const struct bulk *bulk);
 
 /* Fails the job when a flow has stalled, and sets the time of the next look. */
-void watchdog_look(struct job *job);
+void watchdog_look(struct bulk *bulk);
 
 #endif

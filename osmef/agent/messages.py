@@ -1,4 +1,4 @@
-"""The events of the agent protocol, version 1 (docs/agent-protocol.md)."""
+"""The events of the agent protocol, version 2 (docs/agent-protocol.md)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from osmef.results.trial import EndpointUse, FlowEnd, ProcessUse
 
-PROTOCOL = 1
+PROTOCOL = 2
 
 
 class _Message(BaseModel):
@@ -67,6 +67,7 @@ class ResultEvent(_Message):
 
     event: Literal["result"]
     id: str
+    job: Literal["bulk"]
     role: Literal["sender", "receiver"]
     start_realtime_ns: int
     elapsed_s: float

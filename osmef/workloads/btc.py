@@ -85,10 +85,22 @@ class BulkTransfer(Workload):
                 "arm_timeout_s": ARM_TIMEOUT_S,
                 "stall_timeout_s": STALL_TIMEOUT_S,
             }
-            talk.begin(job.receiver, {"cmd": "recv", "bind": job.address, "port": 0, **common})
+            listen: dict[str, str | int | float] = {
+                "cmd": "bulk",
+                "side": "listen",
+                "bind": job.address,
+                "port": 0,
+            }
+            talk.begin(job.receiver, {**listen, **common})
             listening = talk.wait(Listening, {job.receiver}, ARM_TIMEOUT_S)
             port = listening[job.receiver].port
-            talk.begin(job.sender, {"cmd": "send", "host": job.address, "port": port, **common})
+            dial: dict[str, str | int | float] = {
+                "cmd": "bulk",
+                "side": "connect",
+                "host": job.address,
+                "port": port,
+            }
+            talk.begin(job.sender, {**dial, **common})
             talk.wait(Connected, {job.sender, job.receiver}, ARM_TIMEOUT_S)
             job.sender.send({"cmd": "start", "id": str(job.trial)})
             results = talk.wait(

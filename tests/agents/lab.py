@@ -99,7 +99,7 @@ class Agent:
 
 
 def job(**changes: object) -> dict[str, object]:
-    """Return the keys that recv and send share, with some changed."""
+    """Return the keys that both sides of a job share, with some changed."""
     usual: dict[str, object] = {
         "id": "job-1",
         "cookie": COOKIE,
@@ -114,7 +114,7 @@ def job(**changes: object) -> dict[str, object]:
 
 def arm(receiver: Agent, **changes: object) -> int:
     """Have the agent listen on loopback; return the port."""
-    receiver.command("recv", bind="127.0.0.1", port=0, **job(**changes))
+    receiver.command("bulk", side="listen", bind="127.0.0.1", port=0, **job(**changes))
     port = receiver.expect("listening")["port"]
     assert isinstance(port, int)
     return port
@@ -123,15 +123,17 @@ def arm(receiver: Agent, **changes: object) -> int:
 def connect(sender: Agent, receiver: Agent, **changes: object) -> None:
     """Bring both agents to the point where only ``start`` is missing."""
     port = arm(receiver, **changes)
-    sender.command("send", host="127.0.0.1", port=port, **job(**changes))
+    sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(**changes))
     assert sender.expect("connected")["id"] == "job-1"
     assert receiver.expect("connected")["id"] == "job-1"
 
 
 def header(flow: int, flows: int, cookie: str = COOKIE, duration_ms: int = 300) -> bytes:
-    """Return the 32 bytes that open a data connection."""
-    numbers = flow.to_bytes(2) + flows.to_bytes(2) + duration_ms.to_bytes(4)
-    return b"OSMEF1" + numbers + bytes(2) + bytes.fromhex(cookie)
+    """Return the 48 bytes that open a data connection of a bulk transfer."""
+    bulk, forward = 1, 0
+    what = flow.to_bytes(2) + flows.to_bytes(2) + bytes([bulk, forward])
+    how_much = duration_ms.to_bytes(4) + bytes(4) + bytes(8)
+    return b"OSMEF2" + what + how_much + bytes(4) + bytes.fromhex(cookie)
 
 
 def dial(port: int) -> socket.socket:

@@ -102,7 +102,7 @@ def test_the_port_is_taken(binary: Path) -> None:
     [
         (["send"], "HOST"),
         (["send", "one", "two"], "two"),
-        (["send", "one", "--flows", "129"], "--flows"),
+        (["send", "one", "--flows", "1001"], "--flows"),
         (["send", "one", "--flows", "1.5"], "--flows"),
         (["send", "one", "--duration", "soon"], "--duration"),
         (["send", "one", "--duration", "nan"], "--duration"),

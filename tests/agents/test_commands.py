@@ -27,8 +27,9 @@ def complaint(agent: Agent) -> str:
     return message
 
 
-def recv_with(**changes: object) -> dict[str, object]:
-    keys: dict[str, object] = {"cmd": "recv", "bind": "127.0.0.1", "port": 0, **job()} | changes
+def listen_with(**changes: object) -> dict[str, object]:
+    keys: dict[str, object] = {"cmd": "bulk", "side": "listen", "bind": "127.0.0.1", "port": 0}
+    keys |= job() | changes
     return {key: value for key, value in keys.items() if value is not ...}
 
 
@@ -59,7 +60,7 @@ def recv_with(**changes: object) -> dict[str, object]:
         b'{"cmd":"clock\0"}',
         b'{"cmd":"start"}',
         b'{"cmd":"abort","id":"nobody"}',
-        b"{" + b",".join(b'"k%d":1' % i for i in range(40)) + b"}",
+        b"{" + b",".join(b'"k%d":1' % i for i in range(60)) + b"}",
     ],
 )
 def test_a_line_that_is_no_command(lasting: Agent, line: bytes) -> None:
@@ -91,6 +92,15 @@ def test_any_spelling_of_json_is_read(lasting: Agent, line: bytes) -> None:
         ({"id": 'a"b'}, "id"),
         ({"id": "x" * 65}, "id"),
         ({"id": 17}, "id"),
+        ({"side": ...}, "side"),
+        ({"side": "recv"}, "side"),
+        ({"side": "connect"}, "host"),
+        ({"window": 1}, "window"),
+        ({"mss": "1400"}, "mss"),
+        ({"dscp": 64}, "dscp"),
+        ({"congestion_control": "x" * 16}, "congestion_control"),
+        ({"pacing_bps": 0}, "pacing_bps"),
+        ({"mptcp": 1}, "mptcp"),
         ({"cookie": ...}, "cookie"),
         ({"cookie": "00" * 15}, "cookie"),
         ({"cookie": "zz" * 16}, "cookie"),
@@ -102,7 +112,7 @@ def test_any_spelling_of_json_is_read(lasting: Agent, line: bytes) -> None:
         ({"port": 80.5}, "port"),
         ({"port": "80"}, "port"),
         ({"flows": 0}, "flows"),
-        ({"flows": 129}, "flows"),
+        ({"flows": 1001}, "flows"),
         ({"flows": 1.5}, "flows"),
         ({"flows": None}, "flows"),
         ({"duration_s": 0}, "duration_s"),
@@ -115,7 +125,7 @@ def test_any_spelling_of_json_is_read(lasting: Agent, line: bytes) -> None:
 def test_a_job_with_a_wrong_value_names_it(
     lasting: Agent, changes: dict[str, object], named: str
 ) -> None:
-    lasting.write(json.dumps(recv_with(**changes)).encode() + b"\n")
+    lasting.write(json.dumps(listen_with(**changes)).encode() + b"\n")
     assert complaint(lasting).startswith(named)
     lasting.idle()
 
@@ -123,7 +133,7 @@ def test_a_job_with_a_wrong_value_names_it(
 def test_a_second_job_has_to_wait(start: StartAgent) -> None:
     agent = start()
     arm(agent)
-    agent.command("recv", bind="127.0.0.1", port=0, **job(id="other"))
+    agent.command("bulk", side="listen", bind="127.0.0.1", port=0, **job(id="other"))
     assert "running" in complaint(agent)
     agent.command("abort", id="other")
     assert complaint(agent)
@@ -151,6 +161,38 @@ def test_a_line_that_is_too_long_is_skipped(lasting: Agent, length: int) -> None
     lasting.idle()
 
 
+def test_a_start_may_name_its_moment(start: StartAgent) -> None:
+    sender, receiver = start(), start()
+    connect(sender, receiver, duration_s=0.1)
+    sender.command("clock")
+    now_ns = sender.expect("clock")["monotonic_ns"]
+    sender.command("start", id="job-1", at_monotonic_ns=now_ns + 300_000_000)
+    succeed(receiver)
+    sender.command("clock")
+    # It can't have begun before that moment, and it lasted 0.1 s.
+    while (event := sender.event())["event"] != "clock":
+        assert event["event"] in {"interval", "result"}, event
+    assert event["monotonic_ns"] >= now_ns + 400_000_000
+
+
+def test_a_start_at_no_time(start: StartAgent) -> None:
+    sender, receiver = start(), start()
+    connect(sender, receiver, duration_s=0.1)
+    sender.command("start", id="job-1", at_monotonic_ns="soon")
+    assert "at_monotonic_ns" in complaint(sender)
+    sender.command("start", id="job-1")
+    succeed(sender)
+
+
+def test_only_servers_can_be_stopped(start: StartAgent) -> None:
+    sender, receiver = start(), start()
+    connect(sender, receiver, duration_s=0.1)
+    sender.command("stop", id="job-1")
+    assert "ends by itself" in complaint(sender)
+    sender.command("start", id="job-1")
+    succeed(sender)
+
+
 def test_start_comes_once_connected(start: StartAgent) -> None:
     sender, receiver = start(), start()
     connect(sender, receiver, duration_s=0.1)
@@ -176,7 +218,7 @@ objects = st.dictionaries(
     | json_values.map(lambda v: json.dumps(v).encode())
     | objects.map(lambda v: json.dumps(v).encode())
 )
-@example(line=b'{"cmd":"recv"')
+@example(line=b'{"cmd":"bulk"')
 @settings(
     max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

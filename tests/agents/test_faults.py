@@ -56,7 +56,7 @@ def running(sender: Agent, receiver: Agent, **changes: object) -> None:
 
 def test_refused_connection_names_the_cure(start: StartAgent) -> None:
     sender = start()
-    sender.command("send", host="127.0.0.1", port=closed_port(), **job())
+    sender.command("bulk", side="connect", host="127.0.0.1", port=closed_port(), **job())
     event = error_of(sender)
     assert event["kind"] == "connect"
     assert "osmef-agent recv" in event["message"]
@@ -66,7 +66,7 @@ def test_refused_connection_names_the_cure(start: StartAgent) -> None:
 def test_busy_port_is_a_bind_error(start: StartAgent) -> None:
     one, two = start(), start()
     port = arm(one)
-    two.command("recv", bind="127.0.0.1", port=port, **job())
+    two.command("bulk", side="listen", bind="127.0.0.1", port=port, **job())
     assert error_of(two)["kind"] == "bind"
     assert_works(two, start())
 
@@ -74,7 +74,7 @@ def test_busy_port_is_a_bind_error(start: StartAgent) -> None:
 @pytest.mark.parametrize("address", ["198.51.100.7", "nowhere.invalid", "no address"])
 def test_foreign_address_is_a_bind_error(start: StartAgent, address: str) -> None:
     agent = start()
-    agent.command("recv", bind=address, port=0, **job())
+    agent.command("bulk", side="listen", bind=address, port=0, **job())
     event = error_of(agent)
     assert event["kind"] == "bind"
     assert address in event["message"]
@@ -82,7 +82,7 @@ def test_foreign_address_is_a_bind_error(start: StartAgent, address: str) -> Non
 
 def test_names_are_not_resolved_for_a_controller(start: StartAgent) -> None:
     agent = start()
-    agent.command("send", host="localhost", port=5210, **job())
+    agent.command("bulk", side="connect", host="localhost", port=5210, **job())
     event = error_of(agent)
     assert event["kind"] == "connect"
     assert "numeric" in event["message"]
@@ -91,9 +91,9 @@ def test_names_are_not_resolved_for_a_controller(start: StartAgent) -> None:
 def test_wrong_cookie_is_not_admitted(start: StartAgent) -> None:
     receiver, sender = start(), start()
     port = arm(receiver)
-    sender.command("send", host="127.0.0.1", port=port, **job(cookie="ff" * 16))
+    sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(cookie="ff" * 16))
     assert error_of(sender)["kind"] == "cookie"
-    sender.command("send", host="127.0.0.1", port=port, **job())
+    sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job())
     sender.expect("connected")
     receiver.expect("connected")
     sender.command("start", id="job-1")
@@ -103,11 +103,13 @@ def test_wrong_cookie_is_not_admitted(start: StartAgent) -> None:
 STRANGERS: list[tuple[str, bytes]] = [
     ("silent", b""),
     ("web browser", b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"),
-    ("half a header", header(0, 2)[:31]),
+    ("half a header", header(0, 2)[:-1]),
     ("garbage", bytes(range(256))),
     ("no such flow", header(2, 2)),
+    ("another kind", header(0, 2)[:10] + b"\2" + header(0, 2)[11:]),
+    ("another direction", header(0, 2)[:11] + b"\1" + header(0, 2)[12:]),
     ("other number of flows", header(0, 3)),
-    ("wrong magic", b"OSMEF2" + header(0, 2)[6:]),
+    ("wrong magic", b"OSMEF1" + header(0, 2)[6:]),
     ("wrong cookie", header(0, 2, "00" * 16)),
     ("almost the cookie", header(0, 2)[:-1] + b"\xee"),
 ]
@@ -120,7 +122,7 @@ def test_strangers_do_not_disturb(start: StartAgent, said: bytes) -> None:
     with ExitStack() as stack:
         for _ in range(5):
             stack.enter_context(dial(port)).sendall(said)
-        sender.command("send", host="127.0.0.1", port=port, **job(flows=2))
+        sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(flows=2))
         sender.expect("connected")
         receiver.expect("connected")
         sender.command("start", id="job-1")
@@ -136,7 +138,7 @@ def test_a_crowd_of_half_open_connections_does_not_keep_a_flow_out(start: StartA
         for _ in range(400):
             stack.enter_context(dial(port))
         began = time.monotonic()
-        sender.command("send", host="127.0.0.1", port=port, **job(flows=8))
+        sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(flows=8))
         sender.expect("connected")
         assert time.monotonic() - began < 1.5, "admission waited for the strangers' two seconds"
         sender.command("start", id="job-1")
@@ -165,7 +167,7 @@ def test_one_flow_number_is_admitted_once(start: StartAgent) -> None:
 def test_the_port_is_closed_once_all_flows_are_there(start: StartAgent) -> None:
     receiver, sender = start(), start()
     port = arm(receiver)
-    sender.command("send", host="127.0.0.1", port=port, **job())
+    sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job())
     receiver.expect("connected")
     with pytest.raises(ConnectionRefusedError):
         dial(port)
@@ -182,7 +184,9 @@ def test_a_sender_waits_to_be_admitted_until_the_deadline(start: StartAgent) -> 
     sender = start()
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        sender.command("send", host="127.0.0.1", port=port, **job(arm_timeout_s=0.2))
+        sender.command(
+            "bulk", side="connect", host="127.0.0.1", port=port, **job(arm_timeout_s=0.2)
+        )
         assert error_of(sender)["kind"] == "arm-timeout"
     assert_works(start(), sender)
 
@@ -247,7 +251,9 @@ def test_abort_while_listening(start: StartAgent) -> None:
 def test_abort_while_connecting(start: StartAgent) -> None:
     sender = start()
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        sender.command("send", host="127.0.0.1", port=silent.getsockname()[1], **job())
+        sender.command(
+            "bulk", side="connect", host="127.0.0.1", port=silent.getsockname()[1], **job()
+        )
         sender.command("abort", id="job-1")
         assert error_of(sender)["kind"] == "aborted"
     assert_works(start(), sender)
@@ -264,7 +270,7 @@ def test_abort_before_the_start(start: StartAgent) -> None:
 
 def test_abort_of_a_job_that_has_ended_is_no_error(start: StartAgent) -> None:
     sender = start()
-    sender.command("send", host="127.0.0.1", port=closed_port(), **job())
+    sender.command("bulk", side="connect", host="127.0.0.1", port=closed_port(), **job())
     assert error_of(sender)["kind"] == "connect"
     sender.command("abort", id="job-1")
     sender.command("start", id="job-1")
@@ -288,10 +294,10 @@ def admitted_reader(start: StartAgent, **changes: object) -> tuple[Agent, socket
     sender = start()
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        sender.command("send", host="127.0.0.1", port=port, **job(**changes))
+        sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(**changes))
         peer, _ = server.accept()
     peer.settimeout(PATIENCE_S)
-    assert peer.recv(32, socket.MSG_WAITALL) == header(0, 1, duration_ms=LONG_S * 1000)
+    assert peer.recv(48, socket.MSG_WAITALL) == header(0, 1, duration_ms=LONG_S * 1000)
     peer.sendall(b"+")
     sender.expect("connected")
     return sender, peer
@@ -368,7 +374,7 @@ def test_too_few_descriptors_are_a_resource_error(start: StartAgent) -> None:
     receiver, sender = start(), start()
     resource.prlimit(sender.process.pid, resource.RLIMIT_NOFILE, (20, 20))
     port = arm(receiver, flows=64)
-    sender.command("send", host="127.0.0.1", port=port, **job(flows=64))
+    sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(flows=64))
     assert error_of(sender)["kind"] == "resource"
     sender.idle()
 
@@ -378,12 +384,16 @@ def test_a_slow_receiver_bounds_the_duration(start: StartAgent) -> None:
     sender = start()
     with socket.create_server(("127.0.0.1", 0)) as server:
         sender.command(
-            "send", host="127.0.0.1", port=server.getsockname()[1], **job(duration_s=0.3)
+            "bulk",
+            side="connect",
+            host="127.0.0.1",
+            port=server.getsockname()[1],
+            **job(duration_s=0.3),
         )
         peer, _ = server.accept()
     with peer:
         peer.settimeout(PATIENCE_S)
-        assert peer.recv(32, socket.MSG_WAITALL)
+        assert peer.recv(48, socket.MSG_WAITALL)
         peer.sendall(b"+")
         sender.expect("connected")
         sender.command("start", id="job-1")

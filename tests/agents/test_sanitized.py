@@ -48,7 +48,7 @@ def test_transfers(start: StartAgent) -> None:
 
 def test_strangers_and_nonsense(start: StartAgent) -> None:
     receiver = start()
-    receiver.write(b'{"cmd":"recv","id":"\\u0041\n\n{}\n' + b"x" * 40000 + b"\n")
+    receiver.write(b'{"cmd":"bulk","id":"\\u0041\n\n{}\n' + b"x" * 40000 + b"\n")
     for _ in range(4):
         receiver.expect("error")
     port = arm(receiver, arm_timeout_s=1)
@@ -70,7 +70,7 @@ def test_abort_and_loss_in_a_transfer(start: StartAgent, victim: str) -> None:
         one.command("abort", id="job-1")
         assert one.ending()[1]["kind"] == "aborted"
         assert other.ending()[1]["kind"] == "reset"
-    one.command("recv", bind="127.0.0.1", port=0, **job())
+    one.command("bulk", side="listen", bind="127.0.0.1", port=0, **job())
     one.expect("listening")
     assert one.close_input() == 0
     assert other.close_input() == 0

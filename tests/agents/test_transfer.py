@@ -24,7 +24,7 @@ def transfer(sender: Agent, receiver: Agent, **changes: object) -> tuple[list[Ev
 def test_hello_names_protocol_and_process(start: StartAgent) -> None:
     agent = start()
     assert agent.hello["event"] == "hello"
-    assert agent.hello["protocol"] == 1
+    assert agent.hello["protocol"] == 2
     assert agent.hello["machine"] == os.uname().machine
     assert agent.hello["pid"] == agent.process.pid
 
@@ -125,11 +125,11 @@ def test_ipv6_carries_data_too(start: StartAgent) -> None:
     receiver, sender = start(), start()
     keys = {"id": "six", "cookie": "ab" * 16, "flows": 2, "duration_s": 0.2, "interval_s": 1}
     keys |= {"arm_timeout_s": 5, "stall_timeout_s": 5}
-    receiver.command("recv", bind="::1", port=0, **keys)
+    receiver.command("bulk", side="listen", bind="::1", port=0, **keys)
     answer = receiver.event()
     if answer["event"] == "error":
         pytest.skip(f"no IPv6 here: {answer['message']}")
-    sender.command("send", host="::1", port=answer["port"], **keys)
+    sender.command("bulk", side="connect", host="::1", port=answer["port"], **keys)
     sender.expect("connected")
     sender.command("start", id="six")
     receiver.expect("connected")

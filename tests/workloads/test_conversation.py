@@ -23,7 +23,7 @@ from osmef.scenario.workload import BtcSettings
 from osmef.workloads.base import Job
 from osmef.workloads.btc import BulkTransfer
 
-HELLO = '{"event":"hello","protocol":1,"version":"9","machine":"x","pid":1}'
+HELLO = '{"event":"hello","protocol":2,"version":"9","machine":"x","pid":1}'
 REFUSAL = '{"event":"error","id":null,"kind":"protocol","message":"flows are not my thing"}'
 
 

@@ -1,7 +1,6 @@
-#include "handshake.h"
+#include "admit.h"
 
 #include "clock.h"
-#include "wire.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -15,19 +14,22 @@
 #define MAX_PENDING 256
 #define HELLO_NS (2 * NS_PER_S)
 
-/* A connection that has not said all of its header yet. */
+/* A connection that has not said all of its opening yet. */
 struct pending {
     int fd;
     int64_t until_ns;
     size_t used;
-    unsigned char header[HEADER_SIZE];
+    unsigned char text[OPENING_SIZE];
 };
 
-/* The oldest comes first. */
+/* Connections that are not admitted yet, the oldest first, with the job that they are for. */
 struct waiting_room {
+    struct job *job;
+    struct link_params *params;
+    struct link *link;
+    int admitted;
     int count;
     struct pending pending[MAX_PENDING];
-    int admitted;
 };
 
 enum { CONTROL_SLOT, LISTEN_SLOT, FIRST_SLOT, SLOTS = FIRST_SLOT + MAX_PENDING + MAX_FLOWS };
@@ -42,60 +44,60 @@ static int leave(struct waiting_room *room, int index)
     return fd;
 }
 
-static void refuse(struct job *job, struct waiting_room *room, int index)
+static void refuse(struct waiting_room *room, int index)
 {
     close(leave(room, index));
-    job->refused++;
+    room->link->refused++;
 }
 
-static bool admit(struct job *job, struct waiting_room *room, int index)
+static bool admit(struct waiting_room *room, int index)
 {
     const struct pending *pending = &room->pending[index];
-    const int number = wire_check(&job->params, pending->header);
+    const int number = opening_check(&room->params->opening, pending->text);
     const char answer = ADMITTED;
-    if (number < 0 || job->flows[number].fd >= 0)
+    if (number < 0 || room->link->fds[number] >= 0)
         return false;
-    wire_linger_reset(pending->fd, true);
+    linger_reset(pending->fd, true);
     if (send(pending->fd, &answer, 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1)
         return false;
-    job->flows[number].fd = leave(room, index);
+    room->link->fds[number] = leave(room, index);
     room->admitted++;
     return true;
 }
 
 /* Reads what a pending connection says, and admits or refuses it once that is clear. */
-static void hear(struct job *job, struct waiting_room *room, int index)
+static void hear(struct waiting_room *room, int index)
 {
     struct pending *pending = &room->pending[index];
-    const ssize_t n = recv(pending->fd, pending->header + pending->used,
-                           HEADER_SIZE - pending->used, MSG_DONTWAIT);
+    const ssize_t n = recv(pending->fd, pending->text + pending->used, OPENING_SIZE - pending->used,
+                           MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n > 0) {
         pending->used += (size_t)n;
-        if (pending->used < HEADER_SIZE)
+        if (pending->used < OPENING_SIZE)
             return;
-        if (admit(job, room, index))
+        if (admit(room, index))
             return;
     }
-    refuse(job, room, index);
+    refuse(room, index);
 }
 
 /* Takes one connection from the queue. When the room is full the oldest has to go: a flow of ours
  * speaks at once and so never becomes the oldest. */
-static bool take_in(struct job *job, struct waiting_room *room, int listener)
+static bool take_in(struct waiting_room *room, int listener)
 {
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE) && room->count > 0) {
-        refuse(job, room, 0);
+        refuse(room, 0);
         fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     }
     if (fd < 0)
         return false;
     if (room->count == MAX_PENDING)
-        refuse(job, room, 0);
+        refuse(room, 0);
     room->pending[room->count++] = (struct pending){.fd = fd, .until_ns = now_ns() + HELLO_NS};
-    hear(job, room, room->count - 1);
+    hear(room, room->count - 1);
     return true;
 }
 
@@ -106,7 +108,7 @@ static int64_t first_deadline(const struct waiting_room *room, int64_t deadline_
 }
 
 /* Waits for whatever comes first; returns the flow that its sender has left, or -1. */
-static int watch(struct job *job, struct waiting_room *room, int listener, int64_t deadline_ns)
+static int watch(struct waiting_room *room, int listener, int64_t deadline_ns)
 {
     static struct pollfd fds[SLOTS];
     const int pending = room->count;
@@ -115,8 +117,8 @@ static int watch(struct job *job, struct waiting_room *room, int listener, int64
     for (int i = 0; i < pending; i++)
         fds[used++] = (struct pollfd){.fd = room->pending[i].fd, .events = POLLIN};
     for (int i = 0; i < MAX_FLOWS; i++)
-        fds[used++] = (struct pollfd){.fd = job->flows[i].fd, .events = POLLRDHUP};
-    control_wait(job->control, fds, used, first_deadline(room, deadline_ns));
+        fds[used++] = (struct pollfd){.fd = room->link->fds[i], .events = POLLRDHUP};
+    control_wait(room->job->control, fds, used, first_deadline(room, deadline_ns));
 
     for (int i = 0; i < MAX_FLOWS; i++)
         if (fds[FIRST_SLOT + pending + i].revents)
@@ -124,23 +126,24 @@ static int watch(struct job *job, struct waiting_room *room, int listener, int64
     /* Backwards, since whoever goes lets those behind move up. */
     for (int i = pending - 1; i >= 0; i--)
         if (fds[FIRST_SLOT + i].revents)
-            hear(job, room, i);
+            hear(room, i);
     while (room->count > 0 && room->pending[0].until_ns <= now_ns())
-        refuse(job, room, 0);
+        refuse(room, 0);
     return -1;
 }
 
-static bool all_admitted(const struct job *job, const struct waiting_room *room)
+static bool all_admitted(const struct waiting_room *room)
 {
-    return job->params.flows > 0 && room->admitted == job->params.flows;
+    return room->params->opening.flows > 0 && room->admitted == room->params->opening.flows;
 }
 
-static bool admit_all(struct job *job, struct waiting_room *room, int listener)
+static bool admit_all(struct waiting_room *room, int listener)
 {
-    const int64_t deadline_ns =
-        job->params.by_hand ? FOREVER : now_ns() + seconds_ns(job->params.arm_timeout_s);
-    while (!all_admitted(job, room)) {
-        const int left = watch(job, room, listener, deadline_ns);
+    struct job *job = room->job;
+    const double timeout_s = room->params->arm_timeout_s;
+    const int64_t deadline_ns = job->by_hand ? FOREVER : now_ns() + seconds_ns(timeout_s);
+    while (!all_admitted(room)) {
+        const int left = watch(room, listener, deadline_ns);
         if (job_aborted(job))
             return false;
         if (left >= 0)
@@ -149,19 +152,20 @@ static bool admit_all(struct job *job, struct waiting_room *room, int listener)
             return job_fail(
                 job, "arm-timeout", -1,
                 "%d of %d flows came within %g s; can the sender reach this address and port?",
-                room->admitted, job->params.flows, job->params.arm_timeout_s);
+                room->admitted, room->params->opening.flows, timeout_s);
         /* No more than a room full at a time, so that a flood can't keep us from the deadlines. */
-        for (int i = 0; i < MAX_PENDING && !all_admitted(job, room) && take_in(job, room, listener);
-             i++)
+        for (int i = 0; i < MAX_PENDING && !all_admitted(room) && take_in(room, listener); i++)
             ;
     }
     return true;
 }
 
-static int listen_at(const struct addrinfo *address)
+/* Returns the listening socket, or -1 with the job failed. */
+static int listen_at(struct job *job, const struct link_params *params,
+                     const struct addrinfo *address)
 {
     const int on = 1, off = 0;
-    const int fd = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    const int fd = options_socket(job, &params->options, address->ai_family, -1);
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
@@ -169,29 +173,26 @@ static int listen_at(const struct addrinfo *address)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
     if (bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
         return fd;
-    const int why = errno;
+    job_fail(job, "bind", -1, "can't listen on %s port %d: %s", params->host, params->port,
+             strerror(errno));
     close(fd);
-    errno = why;
     return -1;
 }
 
-static int open_listener(struct job *job)
+static int open_listener(struct job *job, const struct link_params *params)
 {
     char port[8];
-    snprintf(port, sizeof port, "%d", job->params.port);
+    snprintf(port, sizeof port, "%d", params->port);
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                                    .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};
     struct addrinfo *found;
-    const int problem = getaddrinfo(job->params.host, port, &hints, &found);
+    const int problem = getaddrinfo(params->host, port, &hints, &found);
     if (problem) {
-        job_fail(job, "bind", -1, "%s: %s; give a numeric address", job->params.host,
+        job_fail(job, "bind", -1, "%s: %s; give a numeric address", params->host,
                  gai_strerror(problem));
         return -1;
     }
-    const int fd = listen_at(found);
-    if (fd < 0)
-        job_fail(job, "bind", -1, "can't listen on %s port %s: %s", job->params.host, port,
-                 strerror(errno));
+    const int fd = listen_at(job, params, found);
     freeaddrinfo(found);
     return fd;
 }
@@ -206,19 +207,21 @@ static int port_of(int listener)
     return ntohs(((const struct sockaddr_in *)&address)->sin_port);
 }
 
-bool admit_flows(struct job *job)
+bool admit_flows(struct job *job, struct link_params *params, struct link *link)
 {
     static struct waiting_room room;
-    const int listener = open_listener(job);
+    const int listener = open_listener(job, params);
     if (listener < 0)
         return false;
+    room.job = job;
+    room.params = params;
+    room.link = link;
     room.count = 0;
     room.admitted = 0;
-    job->listening_port = port_of(listener);
-    job->report->listening(job);
-    const bool ok = admit_all(job, &room, listener);
+    job->report->listening(job, params->host, port_of(listener));
+    const bool ok = admit_all(&room, listener);
     close(listener);
     while (room.count > 0)
-        refuse(job, &room, 0);
+        refuse(&room, 0);
     return ok;
 }

@@ -1,0 +1,37 @@
+/* The connections between both ends of a job. */
+#ifndef OSMEF_LINK_H
+#define OSMEF_LINK_H
+
+#include "job.h"
+#include "opening.h"
+#include "options.h"
+
+#define HOST_SIZE 256
+
+struct link_params {
+    bool listens;
+    char host[HOST_SIZE]; /* the listening end's address, at either end */
+    int port;
+    struct opening opening;
+    struct socket_options options;
+    double arm_timeout_s;
+    double stall_timeout_s;
+};
+
+struct link {
+    int flows;
+    int fds[MAX_FLOWS]; /* blocking; they linger for 0 s */
+    int refused;        /* strangers */
+};
+
+/* Reads what all jobs with two ends have in common; the kind stands in the opening already. */
+bool link_read(const struct json_object *command, struct link_params *params, char *problem);
+
+/* Connects all flows, or waits for all of them and admits them among strangers. After a failure
+ * nothing stays open. */
+bool link_open(struct job *job, struct link_params *params, struct link *link);
+
+/* Until a flow has ended properly its socket lingers for 0 s: closing it resets the peer. */
+void link_close(struct link *link);
+
+#endif

@@ -1,0 +1,115 @@
+#include "options.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#ifndef IPPROTO_MPTCP
+#define IPPROTO_MPTCP 262
+#endif
+#ifndef SO_MAX_PACING_RATE
+#define SO_MAX_PACING_RATE 47
+#endif
+
+/* The six upper bits of the old TOS octet (RFC 2474, section 3). */
+#define DSCP_SHIFT 2
+
+bool options_read(const struct json_object *command, struct socket_options *options, char *problem)
+{
+    return field_whole_or(command, "window", 1024, 1 << 30, 0, &options->window, problem) &&
+           field_whole_or(command, "mss", 88, 65495, 0, &options->mss, problem) &&
+           field_whole_or(command, "dscp", 0, 63, 0, &options->dscp, problem) &&
+           field_text_or(command, "congestion_control", "", options->congestion_control,
+                         sizeof options->congestion_control, problem) &&
+           field_number_or(command, "pacing_bps", 1000, 1e13, 0, &options->pacing_bps, problem) &&
+           field_flag_or(command, "mptcp", false, &options->mptcp, problem);
+}
+
+static bool refused(struct job *job, int flow, const char *what, const char *cure)
+{
+    return job_fail(job, "option", flow, "the kernel refuses %s: %s; %s", what, strerror(errno),
+                    cure);
+}
+
+static bool set(int fd, int level, int option, int value)
+{
+    return setsockopt(fd, level, option, &value, sizeof value) == 0;
+}
+
+/* The kernel silently caps a buffer at its limit; a result under a wrong window would mislead. */
+static bool set_window(struct job *job, int fd, int flow, int window)
+{
+    static const int buffers[] = {SO_SNDBUF, SO_RCVBUF};
+    for (int i = 0; i < 2; i++) {
+        int got = 0;
+        socklen_t length = sizeof got;
+        if (!set(fd, SOL_SOCKET, buffers[i], window) ||
+            getsockopt(fd, SOL_SOCKET, buffers[i], &got, &length) < 0)
+            return refused(job, flow, "the window", "use another one");
+        /* It doubles what was asked for, for its own bookkeeping (socket(7)). */
+        if (got < 2 * window && got / 2 < window)
+            return job_fail(job, "option", flow,
+                            "the kernel gives a window of %d bytes, not %d; raise net.core.%s",
+                            got / 2, window, i ? "rmem_max" : "wmem_max");
+    }
+    return true;
+}
+
+/* Rates above 4 GB/s need the 64-bit form, which kernels have had since 4.20. */
+static bool set_pacing(int fd, double bps)
+{
+    const uint64_t wide = (uint64_t)(bps / 8);
+    if (wide < UINT32_MAX && setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE,
+                                        &(uint32_t){(uint32_t)wide}, sizeof(uint32_t)) == 0)
+        return true;
+    return setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &wide, sizeof wide) == 0;
+}
+
+static bool set_dscp(int fd, int family, int dscp)
+{
+    /* An IPv6 socket may carry IPv4. */
+    return (family != AF_INET6 || set(fd, IPPROTO_IPV6, IPV6_TCLASS, dscp << DSCP_SHIFT)) &&
+           (set(fd, IPPROTO_IP, IP_TOS, dscp << DSCP_SHIFT) || family == AF_INET6);
+}
+
+static bool apply(struct job *job, const struct socket_options *o, int fd, int family, int flow)
+{
+    const size_t length = strlen(o->congestion_control);
+    if (o->window && !set_window(job, fd, flow, o->window))
+        return false;
+    if (o->mss && !set(fd, IPPROTO_TCP, TCP_MAXSEG, o->mss))
+        return refused(job, flow, "the segment size", "use one within the MTU");
+    if (length &&
+        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, o->congestion_control, (socklen_t)length) < 0)
+        return refused(job, flow, o->congestion_control,
+                       "sysctl net.ipv4.tcp_allowed_congestion_control lists what it allows");
+    if (o->dscp && !set_dscp(fd, family, o->dscp))
+        return refused(job, flow, "the DSCP", "leave it out");
+    if (o->pacing_bps > 0 && !set_pacing(fd, o->pacing_bps))
+        return refused(job, flow, "pacing", "it needs Linux 3.13");
+    return true;
+}
+
+int options_socket(struct job *job, const struct socket_options *options, int family, int flow)
+{
+    const int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
+                          options->mptcp ? IPPROTO_MPTCP : 0);
+    if (fd < 0 && options->mptcp) {
+        refused(job, flow, "MPTCP", "it needs Linux 5.6 and sysctl net.mptcp.enabled=1");
+        return -1;
+    }
+    if (fd < 0) {
+        /* Of a name's addresses the next may be of a family that this kernel has. */
+        job_fail(job, errno == EAFNOSUPPORT ? "connect" : "resource", flow,
+                 "no socket: %s; try fewer flows or raise the limits", strerror(errno));
+        return -1;
+    }
+    if (!apply(job, options, fd, family, flow)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}

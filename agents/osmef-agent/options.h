@@ -1,0 +1,25 @@
+/* Options of a data connection's socket that a job may ask for. */
+#ifndef OSMEF_OPTIONS_H
+#define OSMEF_OPTIONS_H
+
+#include "fields.h"
+#include "job.h"
+
+#define CONGESTION_SIZE 16
+
+struct socket_options {
+    int window; /* bytes; 0: the kernel tunes the buffers */
+    int mss;    /* bytes; 0: the kernel's */
+    int dscp;
+    char congestion_control[CONGESTION_SIZE]; /* empty: the kernel's */
+    double pacing_bps;                        /* each flow; 0: none */
+    bool mptcp;
+};
+
+bool options_read(const struct json_object *command, struct socket_options *options, char *problem);
+
+/* Opens a TCP socket with the options, before it connects or listens: an accepted connection
+ * inherits them. Returns -1 and fails the job when the kernel refuses one. */
+int options_socket(struct job *job, const struct socket_options *options, int family, int flow);
+
+#endif
