@@ -56,29 +56,57 @@ static const char *date_field(void)
     return field;
 }
 
-void client_answer(struct client *client, const char *status, const char *type, const char *text,
-                   int64_t pattern_size)
+/* Everything of a head but its framing. */
+static struct text begin_head(struct client *client, const char *status)
 {
     struct text out = {client->text};
     append(&out, "HTTP/1.1 ");
     append(&out, status);
     append(&out, date_field());
-    append(&out, "\r\nContent-Type: ");
-    append(&out, type);
-    append(&out, "\r\nContent-Length: ");
-    append_number(&out, text ? (int64_t)strlen(text) : pattern_size);
     if (client->closing)
         append(&out, "\r\nConnection: close");
     else if (client->minor == 0)
         append(&out, "\r\nConnection: keep-alive");
-    if (status[0] == '4' && strncmp(status, "405", 3) == 0)
+    return out;
+}
+
+static void end_answer(struct client *client, const struct text *out, int64_t pattern_size)
+{
+    client->text_size = (int)(out->at - client->text);
+    client->pattern = pattern_size;
+    client->sent = 0;
+}
+
+void client_answer(struct client *client, const char *status, const char *type, const char *text,
+                   int64_t pattern_size)
+{
+    struct text out = begin_head(client, status);
+    if (strncmp(status, "405", 3) == 0)
         append(&out, "\r\nAllow: GET, HEAD");
+    append(&out, "\r\nContent-Type: ");
+    append(&out, type);
+    append(&out, "\r\nContent-Length: ");
+    append_number(&out, text ? (int64_t)strlen(text) : pattern_size);
     append(&out, "\r\n\r\n");
     if (text && !client->to_head)
         append(&out, text);
-    client->text_size = (int)(out.at - client->text);
-    client->pattern = client->to_head || text ? 0 : pattern_size;
-    client->sent = 0;
+    end_answer(client, &out, client->to_head || text ? 0 : pattern_size);
+}
+
+void client_relay_head(struct client *client, int status, const struct http_framing *framing)
+{
+    char line[16];
+    snprintf(line, sizeof line, "%d %s", status, status == 200 ? "OK" : "");
+    struct text out = begin_head(client, line);
+    append(&out, "\r\nContent-Type: text/plain");
+    if (framing->chunked)
+        append(&out, "\r\nTransfer-Encoding: chunked");
+    if (framing->length >= 0) {
+        append(&out, "\r\nContent-Length: ");
+        append_number(&out, framing->length);
+    }
+    append(&out, "\r\n\r\n");
+    end_answer(client, &out, 0);
 }
 
 /* Adds the pattern's bytes from `offset` on: its beginning, its middle or its end. */

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -18,7 +19,8 @@ static void woken(struct loop *loop, struct source *source, uint32_t events)
 
 bool loop_open(struct loop *loop, int index, void (*tick)(struct loop *loop))
 {
-    memset(loop, 0, sizeof *loop);
+    memset(loop, 0, offsetof(struct loop, doomed));
+    loop->doomed_count = 0;
     loop->index = index;
     loop->tick = tick;
     loop->due_ns = FOREVER;
@@ -137,7 +139,7 @@ void loop_drop(struct loop *loop, struct source *source)
 {
     if (source->fd < 0)
         return;
-    if (loop->doomed_count == sizeof loop->doomed / sizeof *loop->doomed)
+    if (loop->doomed_count == LOOP_DOOMED)
         close(loop_unwatch(loop, source));
     else
         loop->doomed[loop->doomed_count++] = source->fd;

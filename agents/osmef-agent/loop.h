@@ -10,6 +10,7 @@
 
 #define MAX_LOOPS 64
 #define LOOP_EVENTS 64
+#define LOOP_DOOMED 8192
 
 struct loop;
 
@@ -31,7 +32,7 @@ struct loop {
     bool threaded;
     /* Closed only behind the events in hand: no other thread gets the number of a descriptor while
      * one of its events may still be told. */
-    int doomed[4 * LOOP_EVENTS];
+    int doomed[LOOP_DOOMED];
     int doomed_count;
 };
 

@@ -42,11 +42,6 @@ struct server_counts *server_counts_of(const struct loop *loop)
     return &server.counts[loop->index];
 }
 
-struct client *server_client(int fd)
-{
-    return &server.clients[fd];
-}
-
 bool client_alive(const struct client *client)
 {
     return client->source.fd >= 0;
@@ -64,7 +59,7 @@ void client_drop(struct loop *loop, struct client *client, bool reset)
     const int fd = client->source.fd;
     if (reset)
         setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
-    if (client->waiting && server.service->gone)
+    if (server.service->gone)
         server.service->gone(loop, client);
     atomic_store_explicit(&server.owners[fd], NOBODY, memory_order_release);
     loop_drop(loop, &client->source);
@@ -228,23 +223,23 @@ static bool finish_answer(struct loop *loop, struct client *client)
 /* Does whatever can be done for a client without waiting. */
 static void go_on(struct loop *loop, struct client *client, bool ends)
 {
-    while (client_alive(client) && !client->waiting) {
-        if (client->text_size) {
-            if (!finish_answer(loop, client))
-                return;
-        } else if (!client->lingers && find_request(loop, client)) {
-            continue;
-        } else if (!client->readable || !receive(loop, client, ends)) {
-            return;
-        }
+    bool more = true;
+    client->going = true;
+    while (more && client_alive(client) && !client->waiting) {
+        if (client->text_size)
+            more = finish_answer(loop, client);
+        else if (client->lingers || !find_request(loop, client))
+            more = client->readable && receive(loop, client, ends);
     }
+    client->going = false;
 }
 
 void client_resume(struct loop *loop, struct client *client)
 {
     client->waiting = false;
     client->due_ns = loop->now_ns + SERVER_SEND_S * NS_PER_S;
-    go_on(loop, client, false);
+    if (!client->going) /* else who called the service goes on: no recursion */
+        go_on(loop, client, false);
 }
 
 static void client_ready(struct loop *loop, struct source *source, uint32_t events)
@@ -329,44 +324,47 @@ static void sweep(struct loop *loop)
     }
 }
 
-int server_listen(const struct sockaddr *address, socklen_t size)
-{
-    const int yes = 1;
-    struct sockaddr_storage bound;
-    socklen_t bound_size = sizeof bound;
-    const int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return -1;
-    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (bind(fd, address, size) != 0 || listen(fd, BACKLOG) != 0 ||
-        getsockname(fd, (struct sockaddr *)&bound, &bound_size) != 0) {
-        const int problem = errno;
-        close(fd);
-        errno = problem;
-        return -1;
-    }
-    server.listener = fd;
-    /* The port is at the same place in both kinds of address. */
-    return ntohs(((struct sockaddr_in *)&bound)->sin_port);
-}
-
-bool server_start(const struct service *service, int threads)
+bool server_open(const struct service *service, int threads)
 {
     memset(server.counts, 0, sizeof server.counts);
     server.service = service;
-    server.loop_count = threads;
     server.clients = mmap(NULL, SERVER_CLIENTS * sizeof *server.clients, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (server.clients == MAP_FAILED)
-        return false;
-    for (int i = 0; i < threads; i++) {
-        if (!loop_open(&server.loops[i], i, sweep) || !watch_listener(&server.loops[i]))
-            return false;
-        server.loops[i].due_ns = now_ns() + SWEEP_NS;
+        server.clients = NULL;
+    bool ok = server.clients;
+    while (ok && server.loop_count < threads) {
+        ok = loop_open(&server.loops[server.loop_count], server.loop_count, sweep);
+        server.loop_count += ok;
     }
-    for (int i = 0; i < threads; i++)
-        if (!loop_start(&server.loops[i]))
+    return ok;
+}
+
+int server_listen(const struct sockaddr *address, socklen_t size)
+{
+    const int on = 1, off = 0;
+    struct sockaddr_storage bound;
+    socklen_t bound_size = sizeof bound;
+    server.listener = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (server.listener < 0)
+        return -1;
+    setsockopt(server.listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (address->sa_family == AF_INET6)
+        setsockopt(server.listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (bind(server.listener, address, size) != 0 || listen(server.listener, BACKLOG) != 0 ||
+        getsockname(server.listener, (struct sockaddr *)&bound, &bound_size) != 0)
+        return -1;
+    /* The port stands at the same place in both families. */
+    return ntohs(((const struct sockaddr_in *)&bound)->sin_port);
+}
+
+bool server_start(void)
+{
+    for (int i = 0; i < server.loop_count; i++) {
+        loop_due(&server.loops[i], now_ns() + SWEEP_NS);
+        if (!watch_listener(&server.loops[i]) || !loop_start(&server.loops[i]))
             return false;
+    }
     return true;
 }
 
@@ -377,7 +375,7 @@ void server_stop(void)
     for (int fd = 0; fd < SERVER_CLIENTS; fd++)
         if (atomic_exchange_explicit(&server.owners[fd], NOBODY, memory_order_acquire) != NOBODY)
             close(fd);
-    if (server.clients && server.clients != MAP_FAILED)
+    if (server.clients)
         munmap(server.clients, SERVER_CLIENTS * sizeof *server.clients);
     if (server.listener >= 0)
         close(server.listener);
@@ -389,7 +387,7 @@ void server_stop(void)
 struct server_counts server_total(void)
 {
     struct server_counts sum = {0};
-    for (int i = 0; i < server.loop_count; i++) {
+    for (int i = 0; i < MAX_LOOPS; i++) {
         sum.requests += server.counts[i].requests;
         sum.bad += server.counts[i].bad;
         sum.connections += server.counts[i].connections;

@@ -9,7 +9,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#define SERVER_CLIENTS 8192 /* connections at a time; each is one descriptor below this number */
+#define SERVER_CLIENTS 4096 /* connections at a time; each is one descriptor below this number */
 #define SERVER_HEAD_S 10    /* for a request's head, from its first byte on */
 #define SERVER_IDLE_S 75    /* for the next request */
 #define SERVER_SEND_S 30    /* without progress in sending an answer */
@@ -19,6 +19,7 @@ struct client {
     int64_t due_ns;
     bool readable; /* as far as is known */
     bool waiting;  /* the service has its request in hand */
+    bool going;    /* its requests are being answered one after the other */
     bool closing;  /* no more requests: the answer in hand is the last one */
     bool lingers;  /* everything is said; what still comes in is thrown away */
     bool to_head;  /* the request was a HEAD */
@@ -44,10 +45,11 @@ struct route {
 
 struct service {
     struct route routes[3]; /* up to one without a prefix */
-    /* Optional: a client that was `waiting` can be written to, or is gone, or its time is up. */
+    /* For services that let clients wait: such a one can be written to, or its time is up. */
     void (*writable)(struct loop *loop, struct client *client);
-    void (*gone)(struct loop *loop, struct client *client);
     void (*late)(struct loop *loop, struct client *client);
+    /* Optional: a client, waiting or not, is gone. */
+    void (*gone)(struct loop *loop, struct client *client);
 };
 
 /* What one thread has counted. */
@@ -63,15 +65,20 @@ struct server_counts {
 /* The longest answer of /pong/n. */
 #define PONG_LONGEST ((int64_t)1 << 30)
 
+/* Prepares everything but the address. Returns false with errno set; in any case server_stop() is
+ * needed. */
+bool server_open(const struct service *service, int threads);
+
 /* Binds and listens. Returns the port, or -1 with errno set. */
 int server_listen(const struct sockaddr *address, socklen_t size);
 
-/* Starts the threads. Returns false with errno set; server_stop() is needed in any case. */
-bool server_start(const struct service *service, int threads);
+/* Begins to serve. Returns false with errno set. */
+bool server_start(void);
 
 /* Ends the threads and closes all connections. */
 void server_stop(void);
 
+/* What was counted since server_open(). */
 struct server_counts server_total(void);
 
 /* Adds to a counter of the loop's own. */
@@ -79,12 +86,14 @@ void server_count(_Atomic uint64_t *counter, uint64_t more);
 struct server_counts *server_counts_of(const struct loop *loop);
 
 /* For services. */
-struct client *server_client(int fd);
 bool client_alive(const struct client *client);
 
 /* Sets the answer: a head with Content-Length, and either text (may be NULL) or the pattern. */
 void client_answer(struct client *client, const char *status, const char *type, const char *text,
                    int64_t pattern);
+
+/* Begins an answer whose body the service itself sends behind the text, framed as told. */
+void client_relay_head(struct client *client, int status, const struct http_framing *framing);
 
 /* Sends the answer, or what is left of it. 1: all is sent, 0: later, -1: the client was dropped. */
 int client_send(struct loop *loop, struct client *client);
