@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -17,7 +16,7 @@ bool gun_connect(struct gun *gun)
         socket(siege.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (gun->source.fd < 0)
         return false;
-    gun->established = gun->readable = gun->ends = false;
+    gun->established = gun->reused = gun->readable = gun->ends = false;
     setsockopt(gun->source.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return connect(gun->source.fd, (const struct sockaddr *)&siege.address, siege.address_size) ==
                0 ||
@@ -81,6 +80,7 @@ static void complete(struct barrage *b, struct gun *gun, bool excess)
     if (excess || gun->ends || !siege.params.keep_alive || !http_persists(&gun->response.framing) ||
         gun->body.state == HTTP_BODY_TO_THE_END)
         loop_drop(&b->loop, &gun->source);
+    gun->reused = true;
     record(b, gun, error);
 }
 
@@ -133,25 +133,28 @@ static void take(struct barrage *b, struct gun *gun, int size)
         complete(b, gun, at < size);
 }
 
-static void receive(struct barrage *b, struct gun *gun)
+static void push(struct barrage *b, struct gun *gun);
+
+/* Sends the request in hand on a new connection. */
+static void open_fire(struct barrage *b, struct gun *gun)
 {
-    while (gun->shot >= 0 && gun->readable) {
-        memcpy(b->buffer, gun->carry, (size_t)gun->carried);
-        const size_t space = BARRAGE_BUFFER - (size_t)gun->carried;
-        const ssize_t n = recv(gun->source.fd, b->buffer + gun->carried, space, 0);
-        if (n > 0) {
-            const int size = gun->carried + (int)n;
-            gun->carried = 0;
-            gun->readable = gun->ends || (size_t)n == space;
-            b->counts.bytes += (uint64_t)n;
-            take(b, gun, size);
-        } else if (n < 0 && errno == EAGAIN) {
-            gun->readable = false;
-        } else if (n == 0 && gun->has_head && gun->body.state == HTTP_BODY_TO_THE_END) {
-            complete(b, gun, false);
-        } else if (n == 0 || errno != EINTR) {
-            record(b, gun, gun->established ? SHOT_CLOSED : SHOT_CONNECT);
-        }
+    b->counts.connections++;
+    gun->request_sent = 0;
+    if (gun_connect(gun) && loop_watch(&b->loop, &gun->source))
+        push(b, gun);
+    else
+        record(b, gun, SHOT_CONNECT);
+}
+
+/* The connection has ended. A server may close one that was kept before it has read the next
+ * request, which then is sent again (RFC 9112, section 9.3.1); its time goes on. */
+static void broken(struct barrage *b, struct gun *gun)
+{
+    if (gun->reused && !gun->heard) {
+        loop_drop(&b->loop, &gun->source);
+        open_fire(b, gun);
+    } else {
+        record(b, gun, gun->established ? SHOT_CLOSED : SHOT_CONNECT);
     }
 }
 
@@ -164,24 +167,46 @@ static void push(struct barrage *b, struct gun *gun)
         gun->established = true;
         gun->request_sent += (int)n;
     } else if (errno != EAGAIN && errno != EINTR) {
-        record(b, gun, gun->established ? SHOT_CLOSED : SHOT_CONNECT);
+        broken(b, gun);
     }
 }
 
-/* The path with its size, and the fields that never change. */
+static void receive(struct barrage *b, struct gun *gun)
+{
+    while (gun->shot >= 0 && gun->readable) {
+        memcpy(b->buffer, gun->carry, (size_t)gun->carried);
+        const size_t space = BARRAGE_BUFFER - (size_t)gun->carried;
+        const ssize_t n = recv(gun->source.fd, b->buffer + gun->carried, space, 0);
+        if (n > 0) {
+            const int size = gun->carried + (int)n;
+            gun->carried = 0;
+            gun->heard = true;
+            gun->readable = gun->ends || (size_t)n == space;
+            b->counts.bytes += (uint64_t)n;
+            take(b, gun, size);
+        } else if (n < 0 && errno == EAGAIN) {
+            gun->readable = false;
+        } else if (n == 0 && gun->has_head && gun->body.state == HTTP_BODY_TO_THE_END) {
+            complete(b, gun, false);
+        } else if (n == 0 || errno != EINTR) {
+            broken(b, gun);
+        }
+    }
+}
+
 static void write_request(struct gun *gun, int32_t size)
 {
-    static const char mark[] = "{size}";
-    const char *path = siege.params.path;
-    const char *found = strstr(path, mark);
-    const int before = found ? (int)(found - path) : (int)strlen(path);
-    char number[12] = "";
-    if (found)
-        snprintf(number, sizeof number, "%d", (int)size);
-    gun->request_size = snprintf(gun->request, sizeof gun->request,
-                                 "GET %.*s%s%s HTTP/1.1\r\nHost: %s\r\n%s\r\n", before, path,
-                                 number, found ? found + sizeof mark - 1 : "", siege.authority,
-                                 siege.params.keep_alive ? "" : "Connection: close\r\n");
+    char digits[12];
+    int count = 0;
+    memcpy(gun->request, siege.before, (size_t)siege.before_size);
+    char *at = gun->request + siege.before_size;
+    do
+        digits[count++] = (char)('0' + size % 10);
+    while (siege.sized && (size /= 10));
+    while (siege.sized && count)
+        *at++ = digits[--count];
+    memcpy(at, siege.behind, (size_t)siege.behind_size);
+    gun->request_size = (int)(at - gun->request) + siege.behind_size;
 }
 
 void gun_fire(struct barrage *b, struct gun *gun, int64_t number)
@@ -191,20 +216,16 @@ void gun_fire(struct barrage *b, struct gun *gun, int64_t number)
     gun->due_ns = now_ns() + seconds_ns(siege.params.timeout_s);
     if (gun->due_ns < b->check_ns)
         b->check_ns = gun->due_ns;
-    gun->has_head = false;
+    gun->has_head = gun->heard = false;
     gun->length = 0;
     gun->answer_size = gun->carried = gun->request_sent = 0;
     shot->relay_ns = shot->length = UNKNOWN;
     shot->retries = shot->code = UNKNOWN;
     write_request(gun, shot->size);
-    if (gun->source.fd < 0) {
-        b->counts.connections++;
-        if (!gun_connect(gun) || !loop_watch(&b->loop, &gun->source)) {
-            record(b, gun, SHOT_CONNECT);
-            return;
-        }
-    }
-    push(b, gun);
+    if (gun->source.fd < 0)
+        open_fire(b, gun);
+    else
+        push(b, gun);
 }
 
 void gun_late(struct barrage *b, struct gun *gun)

@@ -12,6 +12,8 @@ struct gun {
     int64_t shot;    /* the record of the request in hand; -1: none */
     int64_t due_ns;  /* its deadline */
     bool established;
+    bool reused; /* the connection has brought an answer before */
+    bool heard;  /* it has brought something for this request */
     bool has_head;
     bool readable;
     bool ends; /* behind what can be read, the server has closed */
@@ -23,7 +25,7 @@ struct gun {
     int answer_size;
     int carried; /* bytes of a head whose end has not come */
     char answer[GUN_ANSWER + 1];
-    char request[SIEGE_PATH + AUTHORITY_SIZE + 64];
+    char request[SIEGE_TEXT + 16];
     char carry[HTTP_HEAD_SIZE];
 };
 

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 #define SERVER_CLIENTS 4096 /* connections at a time; each is one descriptor below this number */
-#define SERVER_HEAD_S 10    /* for a request's head, from its first byte on */
+#define SERVER_HEAD_S 5     /* for a request's head, from its first byte on */
 #define SERVER_IDLE_S 75    /* for the next request */
 #define SERVER_SEND_S 30    /* without progress in sending an answer */
 

@@ -12,6 +12,7 @@
 #define SIEGE_REQUESTS 10000000
 #define SIEGE_CONNECTIONS 1000
 #define SIEGE_PATH 512
+#define SIEGE_TEXT (2 * SIEGE_PATH)
 #define SIEGE_SIZES (12 * 1024)
 
 struct siege_params {
@@ -68,7 +69,12 @@ struct siege {
     bool asks_ping; /* answers are ping's JSON */
     struct sockaddr_storage address;
     socklen_t address_size;
-    char authority[AUTHORITY_SIZE];
+    /* A request: the text before its size, and that behind it. */
+    bool sized;
+    int before_size;
+    int behind_size;
+    char before[SIEGE_TEXT];
+    char behind[SIEGE_TEXT];
     struct shot *shots;
     int64_t count;
     _Atomic int64_t next; /* the first that nobody has taken */

@@ -4,6 +4,7 @@
 #include "clock.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -175,12 +176,29 @@ static void close_guns(void)
     }
 }
 
+/* What all requests have in common: made once. */
+static void write_texts(const char *authority)
+{
+    static const char mark[] = "{size}";
+    const char *path = siege.params.path;
+    const char *found = strstr(path, mark);
+    const int size = found ? (int)(found - path) : (int)strlen(path);
+    siege.sized = found != NULL;
+    siege.before_size = snprintf(siege.before, sizeof siege.before, "GET %.*s", size, path);
+    siege.behind_size = snprintf(siege.behind, sizeof siege.behind,
+                                 "%s HTTP/1.1\r\nHost: %s\r\n%s\r\n",
+                                 found ? found + sizeof mark - 1 : "", authority,
+                                 siege.params.keep_alive ? "" : "Connection: close\r\n");
+}
+
 bool siege_connect(void)
 {
+    char authority[AUTHORITY_SIZE];
     struct addrinfo *found;
     if (!prepare() || !address_find(siege.job, siege.params.host, siege.params.port, &found,
-                                    siege.authority))
+                                    authority))
         return false;
+    write_texts(authority);
     bool ok = false;
     for (const struct addrinfo *at = found; at && !ok; at = at->ai_next) {
         /* A name may have several addresses: after one that can't be reached, the next. */
