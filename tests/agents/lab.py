@@ -24,9 +24,13 @@ StartAgent = Callable[[], "Agent"]
 class Agent:
     """A real ``osmef-agent serve`` behind pipes, started by the command that runs the program."""
 
-    def __init__(self, *command: Path | str) -> None:
+    def __init__(self, *command: Path | str, env: dict[str, str] | None = None) -> None:
         self.process = subprocess.Popen(
-            [*command, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [*command, "serve"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
         )
         assert self.process.stdin is not None
         assert self.process.stdout is not None
