@@ -26,7 +26,7 @@ def binary() -> Path:
 
 @pytest.fixture(scope="session", params=build.TARGETS)
 def any_binary(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """The command that runs the agent of each machine: a foreign one under qemu's user emulation."""
+    """The command that runs the agent of each machine: a foreign one under user emulation."""
     target: str = request.param
     emulator: tuple[str, ...] = ()
     if target != platform.machine():

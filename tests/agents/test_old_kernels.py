@@ -1,4 +1,4 @@
-"""An agent on a kernel that lacks what came after Linux 3.10: it measures, and says what is missing."""
+"""An agent on a kernel that lacks what came after Linux 3.10: it measures with what is there."""
 
 from __future__ import annotations
 
@@ -56,7 +56,12 @@ def test_the_filter_takes_new_things_away(old_kernel: list[str]) -> None:
     )
     argv = [old_kernel[0], "/usr/bin/env", "python3", "-c", probe]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
-    assert done.stdout.split()[:4] == ["92", "92", "93", "38"]  # ENOPROTOOPT, EPROTONOSUPPORT, ENOSYS
+    assert done.stdout.split()[:4] == [
+        "92",
+        "92",
+        "93",
+        "38",
+    ]  # ENOPROTOOPT, EPROTONOSUPPORT, ENOSYS
     assert len(done.stdout.split()) == 5
 
 
@@ -77,9 +82,7 @@ def test_an_option_that_the_kernel_lacks_is_an_error_that_names_it(
 ) -> None:
     sender, receiver = start_old(), start_old()
     port = arm(receiver)
-    sender.command(
-        "bulk", side="connect", host="127.0.0.1", port=port, **job(), **{key: value}
-    )
+    sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(), **{key: value})
     error = sender.ending()[1]
     assert error["kind"] == "option"
     assert "Linux" in error["message"]
