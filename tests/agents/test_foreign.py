@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from osmef.agent.messages import IntervalEvent, ResultEvent
+from osmef.agent.messages import BulkResult, IntervalEvent
 from tests.agents.lab import Agent, Event, StartAgent, arm, connect, dial, header, job, succeed
 
 
@@ -25,7 +25,7 @@ def test_a_transfer(start: StartAgent, start_any: StartAgent, *, foreign_sends: 
     sent, received = ([flow["bytes"] for flow in result["flows"]] for _, result in ends)
     assert sent == received
     for intervals, raw in ends:
-        result = ResultEvent.model_validate(raw)
+        result = BulkResult.model_validate(raw)
         parsed = [IntervalEvent.model_validate(event) for event in intervals]
         sums = [sum(counts) for counts in zip(*(i.bytes for i in parsed), strict=True)]
         assert sums == [flow.bytes for flow in result.flows]
@@ -40,7 +40,7 @@ def test_what_the_kernel_says_of_a_flow(
     """The emulator hands on four bytes of TCP_INFO: what lies beyond them is unknown, never 0."""
     (_, result), _ = transfer(start_any(), start())
     emulated = len(any_binary) > 1
-    for flow in ResultEvent.model_validate(result).flows:
+    for flow in BulkResult.model_validate(result).flows:
         figures = flow.tcp.model_dump(exclude={"congestion_control"})
         if emulated and flow.tcp.mss is None:
             assert set(figures.values()) == {None}
