@@ -42,11 +42,6 @@ bool udp_peer_lives(struct udp_flow *flow)
                     n < 0 ? strerror(errno) : "no count");
 }
 
-bool udp_bursts(const struct udp_params *wanted)
-{
-    return wanted->burst > 1 || wanted->rate_bps == 0;
-}
-
 /* What only TCP knows would silently do nothing. */
 static bool check_options(const struct socket_options *options, char *problem)
 {

@@ -81,6 +81,7 @@ struct udp_flow {
     int64_t first_ns;        /* measured arrivals; 0: none */
     int64_t last_ns;
     int receive_buffer;
+    bool glued; /* the kernel glues datagrams together (UDP_GRO), and drops them as one */
     atomic_bool has_ended;
 };
 
@@ -136,8 +137,5 @@ __attribute__((format(printf, 3, 4))) bool udp_fail(struct udp_flow *flow, const
 
 /* Returns false, and fails the flow, when its peer has reset or ended the connection. */
 bool udp_peer_lives(struct udp_flow *flow);
-
-/* Whether bursts go through the system in one piece. */
-bool udp_bursts(const struct udp_params *params);
 
 #endif

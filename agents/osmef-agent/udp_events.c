@@ -2,6 +2,7 @@
 #include "clock.h"
 #include "events.h"
 #include "out.h"
+#include "tcpinfo.h"
 #include "udp.h"
 
 static unsigned long long ull(uint64_t value)
@@ -76,10 +77,10 @@ static void tell_receiver(const struct udp_flow *flow)
     tell_counts(measured, flow->sent[UDP_MEASURED]);
     tell_rate("goodput_bps", measured->bytes, received_s(flow));
     out_format(",\"length_s\":%.9f,\"reordering_extent_max\":%llu,\"loss_episodes\":%llu,"
-               "\"loss_longest\":%llu,\"dropped\":%llu,\"foreign\":%llu,\"receive_buffer\":%d",
+               "\"loss_longest\":%llu,\"foreign\":%llu,\"receive_buffer\":%d,\"dropped\":",
                received_s(flow), ull(measured->extent_max), ull(measured->episodes),
-               ull(measured->longest_episode), ull(flow->dropped - flow->dropped_before),
-               ull(flow->foreign), flow->receive_buffer);
+               ull(measured->longest_episode), ull(flow->foreign), flow->receive_buffer);
+    tell_value("", flow->glued ? UNKNOWN : (int64_t)(flow->dropped - flow->dropped_before));
     tell_delays(measured);
     out_format(",\"warmup\":{");
     tell_counts(&flow->streams[UDP_WARMUP], flow->sent[UDP_WARMUP]);

@@ -1,6 +1,7 @@
 /* The thread of a flow that receives: until the sender's count and the last stragglers. */
 #include "clock.h"
 #include "opening.h"
+#include "tcpinfo.h"
 #include "udp.h"
 #include "udp_wire.h"
 
@@ -89,21 +90,21 @@ static void set_timeout(int fd, int64_t ns)
 }
 
 /* What a kernel lacks of these is not known then; nothing depends on it. Datagrams that it glues
- * together share one time of arrival, so that is only wanted where they left together. */
+ * together share one time of arrival and count as one when they are dropped, so that is only wanted
+ * where all that counts is speed. */
 static void prepare(struct receiver *r)
 {
     struct udp_flow *flow = r->flow;
     const struct udp_params *p = &flow->udp->params;
-    const bool glue = udp_bursts(p);
+    const int glue = p->rate_bps == 0;
     socklen_t length = sizeof flow->receive_buffer;
     set(flow->fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
     set(flow->fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
-    if (glue)
-        set(flow->fd, SOL_UDP, UDP_GRO, 1);
+    flow->glued = glue && setsockopt(flow->fd, SOL_UDP, UDP_GRO, &glue, sizeof glue) == 0;
     set_timeout(flow->fd, UDP_LOOK_NS);
     getsockopt(flow->fd, SOL_SOCKET, SO_RCVBUF, &flow->receive_buffer, &length);
     /* One byte more than a datagram shows one that is longer. */
-    r->slot_size = glue ? GLUED_SIZE : ((size_t)p->size + 64) / 64 * 64;
+    r->slot_size = flow->glued ? GLUED_SIZE : ((size_t)p->size + 64) / 64 * 64;
     const size_t fit = ROOM_SIZE / r->slot_size;
     r->batch = (unsigned)(fit < MAX_BATCH ? fit : MAX_BATCH);
     unsigned char *const room = rooms + (size_t)flow->index * ROOM_SIZE;
@@ -198,7 +199,7 @@ static void show(struct udp_flow *flow)
         [UDP_LOST] = (int64_t)(stream_missing(w) + stream_missing(m)),
         [UDP_REORDERED] = (int64_t)(w->reordered + m->reordered),
         [UDP_DUPLICATES] = (int64_t)(w->duplicates + m->duplicates),
-        [UDP_DROPPED] = (int64_t)flow->dropped,
+        [UDP_DROPPED] = flow->glued ? UNKNOWN : (int64_t)flow->dropped,
         [UDP_JITTER_NS] = lround(m->received ? m->jitter_ns : w->jitter_ns),
     };
     for (int i = 0; i < UDP_SHOWN; i++)

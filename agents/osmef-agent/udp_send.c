@@ -276,12 +276,13 @@ static bool tell_count(struct udp_flow *flow)
 static bool send_flow(struct udp_flow *flow)
 {
     struct sender sender = {.flow = flow};
+    const struct udp_params *p = &flow->udp->params;
     const struct timeval timeout = {.tv_usec = SEND_TIMEOUT_US};
     setsockopt(flow->fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
     /* The usual slack of 50 us is a good part of the gaps. */
     prctl(PR_SET_TIMERSLACK, 1);
     lay_out(&sender);
-    set_cut(&sender, udp_bursts(&flow->udp->params));
+    set_cut(&sender, p->burst > 1 || p->rate_bps == 0);
     while (sem_wait(&flow->udp->gate) < 0)
         ;
     if (!flow->udp->start_ns)

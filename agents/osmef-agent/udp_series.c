@@ -2,6 +2,7 @@
 #include "clock.h"
 #include "events.h"
 #include "out.h"
+#include "tcpinfo.h"
 #include "udp.h"
 
 #include <string.h>
@@ -65,7 +66,9 @@ static void tell_values(const struct udp *udp, int which)
     for (int i = 0; i < udp->count; i++) {
         const int64_t total =
             atomic_load_explicit(&udp->flows[i].shown[which], memory_order_relaxed);
-        if (is_gauge(which))
+        if (total == UNKNOWN)
+            out_format("%snull", i ? "," : "[");
+        else if (is_gauge(which))
             out_format("%s%.3f", i ? "," : "[", (double)total / 1e3);
         else
             out_format("%s%lld", i ? "," : "[", (long long)(total - series.shown[i][which]));
