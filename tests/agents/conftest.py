@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import platform
+import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,6 +19,26 @@ def binary() -> Path:
     if machine not in build.TARGETS:
         pytest.skip(f"no agent is built for {machine}")
     return build.build(build.OUT, [machine])[0]
+
+
+@pytest.fixture(scope="session", params=build.TARGETS)
+def any_binary(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    """The command that runs each agent: a foreign one under qemu's user emulation."""
+    target: str = request.param
+    emulator: tuple[str, ...] = ()
+    if target != platform.machine():
+        qemu = shutil.which(f"qemu-{target}-static") or shutil.which(f"qemu-{target}")
+        if qemu is None:
+            pytest.skip(f"nothing runs programs of {target}: install qemu-user-static")
+        emulator = (qemu,)
+    return (*emulator, str(build.build(build.OUT, [target])[0]))
+
+
+@pytest.fixture
+def start_any(any_binary: tuple[str, ...]) -> Iterator[StartAgent]:
+    """Start agents of each machine that end with the test."""
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(Agent(*any_binary))
 
 
 @pytest.fixture

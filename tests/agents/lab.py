@@ -22,11 +22,14 @@ StartAgent = Callable[[], "Agent"]
 
 
 class Agent:
-    """A real ``osmef-agent serve`` behind pipes."""
+    """A real ``osmef-agent serve`` behind pipes, started by the command that runs the program."""
 
-    def __init__(self, binary: Path) -> None:
+    def __init__(self, *command: Path | str) -> None:
         self.process = subprocess.Popen(
-            [binary, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [*command, "serve"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         assert self.process.stdin is not None
         assert self.process.stdout is not None

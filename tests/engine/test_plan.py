@@ -64,7 +64,7 @@ def test_cells_that_differ_only_in_the_workload_share_their_endpoints() -> None:
 )
 def test_endpoints_of_every_kind(endpoints: str, names: tuple[str, str], distance: int) -> None:
     (cell,) = plan_of(f"endpoints: {endpoints}").cells
-    assert (cell.sender.name, cell.receiver.name) == names
+    assert (cell.senders[0].name, cell.receivers[0].name) == names
     assert cell.distance == distance
 
 
