@@ -5,25 +5,14 @@ from __future__ import annotations
 import select
 import socket
 
-from tests.agents.lab import PATIENCE_S, Agent, Event, dial, header, job
+from tests.agents.lab import PATIENCE_S, Agent, Event, arm, connect, dial, header, job
 
 KINDS = {"exchange": 3, "sizes": 4}
 
 
-def listen(agent: Agent, kind: str, **changes: object) -> int:
-    """Have the agent listen on loopback; return the port."""
-    agent.command(kind, side="listen", bind="127.0.0.1", port=0, **job(**changes))
-    port = agent.expect("listening")["port"]
-    assert isinstance(port, int)
-    return port
-
-
 def join(kind: str, leader: Agent, follower: Agent, **changes: object) -> None:
     """Connect two agents and start the job."""
-    port = listen(follower, kind, **changes)
-    leader.command(kind, side="connect", host="127.0.0.1", port=port, **job(**changes))
-    leader.expect("connected")
-    follower.expect("connected")
+    connect(leader, follower, kind, **changes)
     leader.command("start", id="job-1")
 
 
@@ -35,7 +24,7 @@ def opening(kind: str, flow: int = 0, flows: int = 1) -> bytes:
 
 def lead(agent: Agent, kind: str, **changes: object) -> socket.socket:
     """Connect to a listening agent as its peer."""
-    peer = dial(listen(agent, kind, **changes))
+    peer = dial(arm(agent, kind, **changes))
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     peer.sendall(opening(kind))
     assert peer.recv(1) == b"+"

@@ -11,8 +11,8 @@ from contextlib import suppress
 
 import pytest
 
-from tests.agents.duet import failure, follow, join, keep_quiet, lead, listen, result, take
-from tests.agents.lab import Event, StartAgent, job
+from tests.agents.duet import failure, follow, join, keep_quiet, lead, result, take
+from tests.agents.lab import Event, StartAgent, arm, job
 
 MS = 1_000_000
 LONG_S = 60.0
@@ -311,4 +311,4 @@ def test_a_wrong_value_is_named(start: StartAgent, changes: dict[str, object], n
     agent.command("exchange", side="listen", bind="127.0.0.1", port=0, **job(**changes))
     event = agent.expect("error")
     assert named in event["message"]
-    assert listen(agent, "exchange") > 0
+    assert arm(agent, "exchange") > 0

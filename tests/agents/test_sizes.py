@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.agents.duet import failure, follow, join, keep_quiet, lead, listen, result, take
-from tests.agents.lab import Event, StartAgent, job
+from tests.agents.duet import failure, follow, join, keep_quiet, lead, result, take
+from tests.agents.lab import Event, StartAgent, arm, job
 
 QUICK = {"duration_s": 60, "point_s": 0.002, "min_repetitions": 1, "min_size": 1, "max_size": 96}
 LONG = {"duration_s": 1000, "point_s": 0.5, "max_size": 1_000_000}
@@ -345,4 +345,4 @@ def test_a_wrong_value_is_named(start: StartAgent, changes: dict[str, object], n
     agent = start()
     agent.command("sizes", side="listen", bind="127.0.0.1", port=0, **job(**changes))
     assert named in agent.expect("error")["message"]
-    assert listen(agent, "sizes") > 0
+    assert arm(agent, "sizes") > 0
