@@ -34,7 +34,7 @@ static bool read_params(const struct json_object *command, char problem[PROBLEM_
     params = (struct exchange_params){.link.opening.kind = OPENING_EXCHANGE};
     if (!link_read(command, &params.link, problem) || !read_sizes(command, problem) ||
         !field_number(command, "duration_s", SHORTEST_S, LONGEST_S, &params.duration_s, problem) ||
-        !field_number(command, "interval_s", SHORTEST_S, LONGEST_S, &params.interval_s, problem) ||
+        !field_number_or(command, "interval_s", SHORTEST_S, LONGEST_S, 0, &params.interval_s, problem) ||
         !field_number_or(command, "warmup_s", 0, LONGEST_S, 0, &params.warmup_s, problem) ||
         !field_number_or(command, "rate_per_s", 1e-3, 1e6, 0, &params.rate_per_s, problem) ||
         !field_number_or(command, "gap_s", 0, 1000, 0, &params.gap_s, problem))

@@ -13,7 +13,7 @@ struct exchange_params {
     uint64_t response_size; /* bytes */
     double duration_s;      /* measured, after the warm-up */
     double warmup_s;
-    double interval_s;
+    double interval_s; /* 0: none are told */
     double rate_per_s; /* of each flow; 0: the next request follows the response */
     double gap_s;      /* ... after this time */
 };

@@ -23,9 +23,13 @@ void exchange_intervals_begin(void)
 static void set_deadline(const struct exchange *exchange)
 {
     const struct exchange_params *params = &exchange->params;
+    series.next_ns = FOREVER;
+    if (params->interval_s == 0)
+        return;
     const double at_s = (double)++series.count * params->interval_s;
     const double end_s = params->warmup_s + params->duration_s - params->interval_s / 2;
-    series.next_ns = at_s > end_s ? FOREVER : exchange->crew.start_ns + seconds_ns(at_s);
+    if (at_s <= end_s)
+        series.next_ns = exchange->crew.start_ns + seconds_ns(at_s);
 }
 
 /* Takes what the flow has noted since the last time. */
@@ -110,7 +114,7 @@ int64_t exchange_intervals_tick(struct exchange *exchange)
 void exchange_intervals_end(struct exchange *exchange)
 {
     const int64_t end_ns = exchange->crew.start_ns + seconds_ns(exchange->crew.elapsed_s);
-    if (end_ns > series.last_ns)
+    if (exchange->params.interval_s > 0 && end_ns > series.last_ns)
         tell_interval(exchange, end_ns);
 }
 

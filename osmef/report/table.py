@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from rich import box
 from rich.console import Console
 from rich.measure import Measurement
@@ -11,7 +14,7 @@ from rich.text import Text
 from osmef.report.series import short_names
 from osmef.results.summary import CellInfo, Metric, Summary
 from osmef.scenario.fields import Placement, Tenancy
-from osmef.units import format_rate, rate_unit
+from osmef.units import format_rate, format_size, rate_unit
 
 _NOTHING = "-"
 _SHORT: dict[object, str] = {
@@ -23,11 +26,44 @@ _SHORT: dict[object, str] = {
 _HEADS = {"placement": "host", "tenancy": "tenant", "connections": "conn."}
 
 
+@dataclass(frozen=True)
+class _Column:
+    """The median of a metric under its head."""
+
+    head: str
+    metric: str
+    show: Callable[[float], str]
+
+
+_COLUMNS = (
+    _Column("aggregate\nBTC", "aggregate_btc_bps", format_rate),
+    _Column("BTC per\nconnection", "connection_btc_bps", format_rate),
+    _Column("J", "jain_fairness", "{:.3f}".format),
+    _Column("CPU\nsend\n%", "cpu_sender_percent", "{:.0f}".format),
+    _Column("CPU\nrecv\n%", "cpu_receiver_percent", "{:.0f}".format),
+    _Column("retr.", "retransmits", "{:.0f}".format),
+    _Column("RTT\nµs", "rtt_mean_us", "{:.0f}".format),
+    _Column("RTT\np50\nµs", "rtt_p50_us", "{:.0f}".format),
+    _Column("RTT\np99\nµs", "rtt_p99_us", "{:.0f}".format),
+    _Column("idle\np50\nµs", "idle_rtt_p50_us", "{:.0f}".format),
+    _Column("idle\np99\nµs", "idle_rtt_p99_us", "{:.0f}".format),
+    _Column("loaded\np50\nµs", "loaded_rtt_p50_us", "{:.0f}".format),
+    _Column("loaded\np99\nµs", "loaded_rtt_p99_us", "{:.0f}".format),
+    _Column("ratio of\nmedians", "latency_increase_ratio", "{:.1f}".format),
+    _Column("background\nBTC", "background_aggregate_btc_bps", format_rate),
+    _Column("smallest\nmessage\nµs", "latency_min_us", "{:.1f}".format),
+    _Column("highest\nthroughput", "throughput_max_bps", format_rate),
+    _Column("half of it\nfrom", "n_half_bytes", lambda value: format_size(round(value))),
+    _Column("sizes", "sizes_measured", "{:.0f}".format),
+)
+"""What a table may show, in its order; a run has those of its workload."""
+
+
 def summary_table(summary: Summary) -> Table:
     """Return the cells of a run, one row each; fits 100 columns with the paper's sweep.
 
     Numbers are medians over the trials, with the exact 95 % interval of aggregate BTC where there
-    is one. CPU is the agent's, in percent of one CPU; retransmits are segments, RTT microseconds.
+    is one. CPU is the agent's, in percent of one CPU; retransmits are segments.
     """
     swept = list(dict.fromkeys(key for cell in summary.cells for key in cell.values))
     interval = any(_interval(cell) for cell in summary.cells)
@@ -41,15 +77,15 @@ def summary_table(summary: Summary) -> Table:
     )
     for key, name in short_names(swept).items():
         table.add_column(_HEADS.get(key, name))
-    heads = ["dist.", "ok", "aggregate\nBTC", "BTC per\nconnection", "J"]
-    heads += ["CPU\nsend\n%", "CPU\nrecv\n%", "retr.", "RTT\nµs"]
+    columns = _columns(summary)
+    heads = ["dist.", "ok", *(column.head for column in columns)]
     if interval:
         heads.insert(3, "95 %\ninterval")
     for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
     for cell in summary.cells:
         values = [Text(_value(cell.values.get(key))) for key in swept]
-        table.add_row(*values, *_numbers(cell, interval=interval))
+        table.add_row(*values, *_numbers(cell, columns, interval=interval))
     return keep_whole(table)
 
 
@@ -60,17 +96,17 @@ def keep_whole(table: Table) -> Table:
     return table
 
 
-def _numbers(cell: CellInfo, *, interval: bool) -> list[Text]:
+def _columns(summary: Summary) -> list[_Column]:
+    """Return the columns of what the run measured."""
+    measured = {name for cell in summary.cells for name in cell.metrics}
+    return [column for column in _COLUMNS if column.metric in measured]
+
+
+def _numbers(cell: CellInfo, columns: list[_Column], *, interval: bool) -> list[Text]:
     texts = [
         _distance(cell),
         Text(f"{cell.n_ok}/{cell.n_ok + cell.n_failed}", style="red" if cell.n_failed else ""),
-        Text(_rate(cell, "aggregate_btc_bps")),
-        Text(_rate(cell, "connection_btc_bps")),
-        Text(_number(cell, "jain_fairness", ".3f")),
-        Text(_number(cell, "cpu_sender_percent", ".0f")),
-        Text(_number(cell, "cpu_receiver_percent", ".0f")),
-        Text(_number(cell, "retransmits", ".0f")),
-        Text(_number(cell, "rtt_mean_us", ".0f")),
+        *(Text(_number(cell, column)) for column in columns),
     ]
     if interval:
         texts.insert(3, Text(_interval(cell) or _NOTHING))
@@ -96,14 +132,9 @@ def _median(cell: CellInfo, name: str) -> float | None:
     return metric.median if metric else None
 
 
-def _rate(cell: CellInfo, name: str) -> str:
-    median = _median(cell, name)
-    return _NOTHING if median is None else format_rate(median)
-
-
-def _number(cell: CellInfo, name: str, form: str) -> str:
-    median = _median(cell, name)
-    return _NOTHING if median is None else format(median, form)
+def _number(cell: CellInfo, column: _Column) -> str:
+    median = _median(cell, column.metric)
+    return _NOTHING if median is None else column.show(median)
 
 
 def _interval(cell: CellInfo) -> str | None:

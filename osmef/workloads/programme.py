@@ -8,11 +8,17 @@ from typing import assert_never
 
 from osmef.results.exchange import Purpose
 from osmef.scenario.model import Scenario
-from osmef.scenario.workload import BtcSettings, LatencySettings, WorkloadSettings
+from osmef.scenario.workload import (
+    BtcSettings,
+    LatencySettings,
+    SizeSweepSettings,
+    WorkloadSettings,
+)
 from osmef.workloads.base import Outcome, Part, Ran, Workload
 from osmef.workloads.btc import BulkTransfer
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.latency import Latency
+from osmef.workloads.sizes import SizeSweep
 
 BACKGROUND = "background_"
 """What the names of a background's metrics begin with."""
@@ -25,6 +31,8 @@ def workload_for(settings: WorkloadSettings, *, background: bool) -> Workload:
             return BulkTransfer(settings)
         case LatencySettings():
             return Latency(settings, background=background)
+        case SizeSweepSettings():
+            return SizeSweep(settings)
         case _:
             assert_never(settings)
 
