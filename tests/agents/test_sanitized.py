@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.agents import udp_peer
 from tests.agents.compiling import compile_agent
 from tests.agents.lab import Agent, StartAgent, arm, connect, dial, header, job, succeed
 
@@ -76,3 +77,28 @@ def test_abort_and_loss_in_a_transfer(start: StartAgent, victim: str) -> None:
     one.command("bulk", side="listen", bind="127.0.0.1", port=0, **job())
     one.expect("listening")
     leave(one, other)
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse"])
+def test_udp(start: StartAgent, direction: str) -> None:
+    one, other = start(), start()
+    for changes in ({"flows": 8}, {"rate_bps": 0, "warmup_s": 0.1}, {"burst": 8, "flows": 2}):
+        udp_peer.run(one, other, direction=direction, **changes)
+        succeed(one, other)
+    udp_peer.run(one, other, direction=direction, flows=8, duration_s=60)
+    one.expect("interval")
+    other.command("abort", id="job-1")
+    assert other.ending()[1]["kind"] == "aborted"
+    assert one.ending()[1]["kind"] == "reset"
+    leave(one, other)
+
+
+def test_udp_that_arrives_in_any_way(start: StartAgent) -> None:
+    receiver = start()
+    for sequences, sent in (([5, 5, 2, 200000, 1, 70000], 300000), ([], 0), ([2**60], 9)):
+        with udp_peer.playing_sender(receiver) as peer:
+            peer.send(sequences)
+            peer.data.send(b"not ours")
+            peer.end(sent)
+            assert receiver.ending()[1]["event"] == "result"
+    leave(receiver)
