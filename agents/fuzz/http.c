@@ -1,6 +1,6 @@
 /* libFuzzer target: the parsers of HTTP heads and bodies. The first byte says what the rest is, and
  * in pieces of which size a body comes. */
-#include "http.h"
+#include "../osmef-agent/http.h"
 
 #include <stdlib.h>
 #include <string.h>
