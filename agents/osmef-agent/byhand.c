@@ -88,7 +88,7 @@ static void read_options(int argc, char **argv, struct options *options)
 
 int by_hand(int argc, char **argv)
 {
-    static struct control control = {.in = -1, .start = true};
+    static struct control control; /* set below, else 16 KiB of zeros would be in the program */
     struct options options = {
         .params = {.link = {.opening = {.kind = OPENING_BULK},
                             .port = DEFAULT_PORT,
@@ -105,6 +105,8 @@ int by_hand(int argc, char **argv)
         set_host(params, usage_any_address());
     }
     read_options(argc, argv, &options);
+    control.in = -1;
+    control.start = true;
 
     struct job job = {.id = "by-hand",
                       .kind = &bulk_kind,

@@ -27,9 +27,9 @@ static struct {
     struct loop loops[MAX_LOOPS];
     struct server_counts counts[MAX_LOOPS];
     int loop_count;
+    int listener;
     atomic_uint next; /* the loop of the next connection */
 } server;
-static int listener = -1; /* apart, as the large rest is all zero and so not in the program file */
 
 void server_count(_Atomic uint64_t *counter, uint64_t more)
 {
@@ -268,7 +268,7 @@ static void listener_ready(struct loop *loop, struct source *source, uint32_t ev
 static bool watch_listener(struct loop *loop)
 {
     struct source *source = &server.listeners[loop->index];
-    *source = (struct source){listener_ready, listener};
+    *source = (struct source){listener_ready, server.listener};
     struct epoll_event event = {.events = EPOLLIN | EPOLLEXCLUSIVE, .data.ptr = source};
     if (epoll_ctl(loop->epoll, EPOLL_CTL_ADD, source->fd, &event) == 0)
         return true;
@@ -301,6 +301,7 @@ bool server_open(const struct service *service, int threads)
 {
     memset(server.counts, 0, sizeof server.counts);
     server.service = service;
+    server.listener = -1;
     server.clients = mmap(NULL, SERVER_CLIENTS * sizeof *server.clients, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (server.clients == MAP_FAILED)
@@ -318,14 +319,14 @@ int server_listen(const struct sockaddr *address, socklen_t size)
     const int on = 1, off = 0;
     struct sockaddr_storage bound;
     socklen_t bound_size = sizeof bound;
-    listener = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (listener < 0)
+    server.listener = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (server.listener < 0)
         return -1;
-    setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    setsockopt(server.listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (address->sa_family == AF_INET6)
-        setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    if (bind(listener, address, size) != 0 || listen(listener, BACKLOG) != 0 ||
-        getsockname(listener, (struct sockaddr *)&bound, &bound_size) != 0)
+        setsockopt(server.listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    if (bind(server.listener, address, size) != 0 || listen(server.listener, BACKLOG) != 0 ||
+        getsockname(server.listener, (struct sockaddr *)&bound, &bound_size) != 0)
         return -1;
     /* The port stands at the same place in both families. */
     return ntohs(((const struct sockaddr_in *)&bound)->sin_port);
@@ -350,10 +351,10 @@ void server_stop(void)
             close(fd);
     if (server.clients)
         munmap(server.clients, SERVER_CLIENTS * sizeof *server.clients);
-    if (listener >= 0)
-        close(listener);
+    if (server.listener >= 0)
+        close(server.listener);
     server.clients = NULL;
-    listener = -1;
+    server.listener = -1;
     server.loop_count = 0;
 }
 
