@@ -160,40 +160,35 @@ static void begin(struct crew *crew)
     if (!crew->params->listens)
         crew->start_ns = now;
     crew->start_realtime_ns = clock_ns(CLOCK_REALTIME) - (now_ns() - crew->start_ns);
-    for (int i = 0; i < crew->count; i++) {
+    crew->moved_ns = now;
+    for (int i = 0; i < crew->count; i++)
         crew->seen[i] = 0;
-        crew->moved_ns[i] = now;
-    }
     if (!crew->params->listens)
         turn_gate(crew, GATE_OPEN);
 }
 
-static void look_at(struct crew *crew, int index, int64_t now)
+static bool has_moved(struct crew *crew, int index)
 {
-    const struct hand *hand = &crew->hands[index];
-    const uint64_t moves = atomic_load_explicit(&hand->moves, memory_order_relaxed);
-    if (moves == crew->seen[index] && !atomic_load(&hand->has_ended))
-        return;
-    crew->seen[index] = moves;
-    crew->moved_ns[index] = now;
+    const uint64_t before = crew->seen[index];
+    crew->seen[index] = atomic_load_explicit(&crew->hands[index].moves, memory_order_relaxed);
+    return crew->seen[index] != before;
 }
 
-/* Fails the job for a flow that no longer moves. */
+/* Fails the job when no flow moves. That one waits for long beside others is a result, or it waits
+ * for the others. */
 static void look_for_stalls(struct crew *crew)
 {
     const int64_t now = now_ns();
-    int64_t latest_ns = 0;
+    int waiting = -1;
     for (int i = 0; i < crew->count; i++) {
-        look_at(crew, i, now);
-        if (crew->moved_ns[i] > latest_ns)
-            latest_ns = crew->moved_ns[i];
+        if (has_moved(crew, i))
+            crew->moved_ns = now;
+        else if (waiting < 0 && !atomic_load(&crew->hands[i].has_ended))
+            waiting = i;
     }
-    for (int i = 0; i < crew->count; i++) {
-        const int64_t moved_ns = crew->together ? latest_ns : crew->moved_ns[i];
-        if (ns_seconds(now - moved_ns) >= crew->patience_s)
-            job_fail(crew->job, "stalled", crew->together ? -1 : i,
-                     "no byte for %g s; is the link up and the peer alive?", crew->patience_s);
-    }
+    if (ns_seconds(now - crew->moved_ns) >= crew->patience_s)
+        job_fail(crew->job, "stalled", waiting,
+                 "no byte for %g s; is the link up and the peer alive?", crew->patience_s);
     if (ns_seconds(now - crew->start_ns) > crew->longest_s)
         job_fail(crew->job, "stalled", -1, "not over after %g s; the link is very slow",
                  crew->longest_s);

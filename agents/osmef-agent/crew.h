@@ -58,7 +58,6 @@ struct crew {
     int count; /* of hands */
     struct hand hands[MAX_FLOWS];
     double patience_s; /* how long nothing may move */
-    bool together;     /* a flow may wait for the others: it has stalled when none moves */
     double longest_s;  /* the job has stalled when it is not over by then */
 
     int wake;              /* eventfd: a hand has begun or ended, or has something to tell */
@@ -69,7 +68,7 @@ struct crew {
 
     int64_t look_ns; /* when to look for stalled flows next */
     uint64_t seen[MAX_FLOWS];
-    int64_t moved_ns[MAX_FLOWS];
+    int64_t moved_ns; /* when some flow was last seen to have moved */
 
     /* Once it has run well. */
     int64_t start_realtime_ns;
@@ -79,7 +78,7 @@ struct crew {
 };
 
 /* Connects, starts the threads and waits for their end; gives everything back but what `prepare`
- * got. The caller has set trade, patience_s, together and longest_s. */
+ * got. The caller has set trade, patience_s and longest_s. */
 bool crew_run(struct crew *crew, struct job *job, struct link_params *params);
 
 /* Appends the members that every result of a crew has, before and after those of its flows. */

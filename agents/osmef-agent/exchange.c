@@ -34,7 +34,8 @@ static bool read_params(const struct json_object *command, char problem[PROBLEM_
     params = (struct exchange_params){.link.opening.kind = OPENING_EXCHANGE};
     if (!link_read(command, &params.link, problem) || !read_sizes(command, problem) ||
         !field_number(command, "duration_s", SHORTEST_S, LONGEST_S, &params.duration_s, problem) ||
-        !field_number_or(command, "interval_s", SHORTEST_S, LONGEST_S, 0, &params.interval_s, problem) ||
+        !field_number_or(command, "interval_s", SHORTEST_S, LONGEST_S, 0, &params.interval_s,
+                         problem) ||
         !field_number_or(command, "warmup_s", 0, LONGEST_S, 0, &params.warmup_s, problem) ||
         !field_number_or(command, "rate_per_s", 1e-3, 1e6, 0, &params.rate_per_s, problem) ||
         !field_number_or(command, "gap_s", 0, 1000, 0, &params.gap_s, problem))
@@ -88,7 +89,6 @@ static bool run(struct job *job)
     for (int i = 0; i < MAX_FLOWS; i++)
         exchange.answers[i] = 0;
     crew->trade = &trade;
-    crew->together = false;
     crew->patience_s = params.link.stall_timeout_s + pause_s;
     crew->longest_s = params.warmup_s + params.duration_s + DRAIN_S + pause_s;
     const bool ok = crew_run(crew, job, &exchange.params.link);

@@ -130,7 +130,6 @@ static bool run(struct job *job)
     sizes_schedule_begin();
     told = 0;
     crew->trade = &trade;
-    crew->together = true;
     crew->patience_s = params.link.stall_timeout_s;
     crew->longest_s = params.duration_s + DRAIN_S;
     const bool ok = crew_run(crew, job, &sizes.params.link);
