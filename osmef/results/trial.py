@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from osmef.results.limits import FlowLimit, Limit
 from osmef.scenario.base import Model
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.study import Scalar
@@ -73,6 +74,21 @@ class TcpState(Model):
     receive_space: int | None = Field(
         default=None, description="receive buffer that the kernel aims at, bytes"
     )
+    sent_bytes: int | None = Field(
+        default=None, description="payload bytes sent, retransmitted ones included"
+    )
+    send_window: int | None = Field(
+        default=None, description="window that the other end advertised last, bytes"
+    )
+    max_pacing_rate_bps: float | None = Field(
+        default=None, description="upper limit of the pacing rate, bits per second; null: none"
+    )
+    send_buffer: int | None = Field(
+        default=None, description="`SO_SNDBUF` in force, bytes with the kernel's bookkeeping"
+    )
+    receive_buffer: int | None = Field(
+        default=None, description="`SO_RCVBUF` in force, bytes with the kernel's bookkeeping"
+    )
 
 
 class FlowEnd(Model):
@@ -94,6 +110,12 @@ class FlowEnd(Model):
     cpu_system_s: float = Field(
         description="CPU time of the connection's thread in the kernel, seconds"
     )
+    cpu_wait_s: float | None = Field(
+        default=None,
+        description="time in which that thread was ready and waited for a CPU, seconds;"
+        " null where the kernel does not count it",
+    )
+    last_cpu: int | None = Field(default=None, description="CPU on which that thread ended")
     tcp: TcpState = Field(description="TCP_INFO at the end of the connection")
 
 
@@ -103,6 +125,15 @@ class ProcessUse(Model):
     cpu_user_s: float = Field(description="CPU time in user mode, seconds")
     cpu_system_s: float = Field(description="CPU time in the kernel, seconds")
     max_rss_kb: int | None = Field(default=None, description="largest resident memory, KiB")
+
+
+class EachCpu(Model):
+    """Difference of /proc/stat over the transfer for each CPU; lists hold one value a CPU."""
+
+    cpu: list[int] = Field(description="number of the CPU; at most 512 of them are told")
+    idle_s: list[float] = Field(description="idle, also while waiting for a disk")
+    interrupts_s: list[float] = Field(description="interrupts and soft interrupts")
+    steal_s: list[float] = Field(description="taken by the hypervisor for others")
 
 
 class EndpointUse(Model):
@@ -121,6 +152,7 @@ class EndpointUse(Model):
     )
     steal_s: float | None = Field(description="taken by the hypervisor for others")
     guest_s: float | None = Field(description="running guests; within `user_s` already")
+    each: EachCpu | None = Field(default=None, description="the same for each CPU")
 
 
 class TransferEnd(Model):
@@ -149,6 +181,12 @@ class Transfer(Model):
 
     sender: TransferEnd = Field(description="the sending end")
     receiver: TransferEnd = Field(description="the receiving end")
+    limits: list[FlowLimit] = Field(
+        default_factory=list, description="what limited each connection, and the evidence"
+    )
+    limited_by: Limit | None = Field(
+        default=None, description="what limited more than half of the bytes"
+    )
 
 
 class Trial(Model):

@@ -8,7 +8,7 @@ import select
 import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -22,11 +22,14 @@ StartAgent = Callable[[], "Agent"]
 
 
 class Agent:
-    """A real ``osmef-agent serve`` behind pipes."""
+    """A real ``osmef-agent serve`` behind pipes; ``prefix`` is the command that starts it."""
 
-    def __init__(self, binary: Path) -> None:
+    def __init__(self, binary: Path, prefix: Sequence[str] = ()) -> None:
         self.process = subprocess.Popen(
-            [binary, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [*prefix, binary, "serve"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         assert self.process.stdin is not None
         assert self.process.stdout is not None
