@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from osmef.results.exchange import Histogram
 from osmef.results.trial import EndpointUse, FlowEnd, ProcessUse
 
 PROTOCOL = 2
@@ -34,7 +35,7 @@ class Clock(_Message):
 
 
 class Listening(_Message):
-    """A receiving job waits for its flows at this port."""
+    """A listening job waits for its peer at this port."""
 
     event: Literal["listening"]
     id: str
@@ -63,10 +64,15 @@ class IntervalEvent(_Message):
 
 
 class ResultEvent(_Message):
-    """The end of a job that went well."""
+    """The end of a job that went well; each kind of job has a result of its own."""
 
     event: Literal["result"]
     id: str
+
+
+class BulkResult(ResultEvent):
+    """One end of a bulk transfer. ``role`` is what that end did with the data."""
+
     job: Literal["bulk"]
     role: Literal["sender", "receiver"]
     start_realtime_ns: int
@@ -75,6 +81,24 @@ class ResultEvent(_Message):
     common_length_s: float | None = None
     refused: int = 0
     flows: list[FlowEnd]
+    process: ProcessUse
+    endpoint: EndpointUse
+
+
+class ExchangeResult(ResultEvent):
+    """One end of a request-response flow.
+
+    The end that asks is the sender; only that one has times, the other one counts its answers.
+    """
+
+    job: Literal["exchange"]
+    role: Literal["sender", "receiver"]
+    elapsed_s: float
+    count: int
+    min_ns: int | None = None
+    mean_ns: float | None = None
+    max_ns: int | None = None
+    histogram: Histogram | None = None
     process: ProcessUse
     endpoint: EndpointUse
 
@@ -96,7 +120,16 @@ class Gone(BaseModel):
     reason: str
 
 
-JobEvent = Listening | Connected | IntervalEvent | ResultEvent | ErrorEvent
+JobResult = BulkResult | ExchangeResult
+"""Any job's result; ``job`` tells them apart."""
+
+JobEvent = (
+    Listening
+    | Connected
+    | IntervalEvent
+    | Annotated[JobResult, Field(discriminator="job")]
+    | ErrorEvent
+)
 Event = Hello | Clock | JobEvent | Gone
 
 _ADAPTER: TypeAdapter[Hello | Clock | JobEvent] = TypeAdapter(

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from osmef.analysis.knee import Knee, find_knee
+from osmef.results.exchange import Purpose
 from osmef.results.limits import FlowLimit, Limit
-from osmef.results.trial import EndpointUse, FlowEnd, Interval, TransferEnd
+from osmef.results.trial import EndpointUse, FlowEnd, Interval, Transfer, TransferEnd
 
-_ALWAYS = 0.9
+_DROWNED = 0.9
+_ALWAYS = 0.8
 _MAJORITY = 0.5
 _NOTICEABLE = 0.1
 # A pacing sender spreads a window over the round trip, and so is held up for part of it only.
@@ -47,7 +49,7 @@ class _End:
 
     @property
     def drowns_in_interrupts(self) -> bool:
-        return self.interrupts is not None and self.interrupts >= _ALWAYS
+        return self.interrupts is not None and self.interrupts >= _DROWNED
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,15 @@ def transfer_limits(
             )
         )
     return limits
+
+
+def trial_limit(transfers: Sequence[Transfer]) -> Limit | None:
+    """Return what limited the measured transfers of a trial together; None if none was judged."""
+    measured = [one for one in transfers if one.purpose is Purpose.MEASURED and one.limits]
+    if not measured:
+        return None
+    limits = [limit for transfer in measured for limit in transfer.limits]
+    return prevailing(limits, [f.bytes for transfer in measured for f in transfer.receiver.flows])
 
 
 def prevailing(limits: Sequence[FlowLimit], weights: Sequence[int]) -> Limit:

@@ -1,4 +1,4 @@
-"""The two figures of every run: BTC against the number of connections, and against distance."""
+"""The figures of every run: BTC against connections and against distance, and what limited it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from osmef.report.chart import Chart, Line, render
+from osmef.report.limits import draw_limits
 from osmef.report.series import Place, Point, Variant, by_variant, place, point
 from osmef.report.style import MARKERS, PLACE_COLOURS, ordered_colours, save
 from osmef.results.summary import CellInfo, Summary
@@ -28,12 +29,13 @@ class _Shown:
 
 
 def draw_figures(summary: Summary, directory: Path) -> list[Path]:
-    """Draw both figures into ``directory``, as PNG and SVG, and return the paths of the files.
+    """Draw the figures into ``directory``, as PNG and SVG, and return the paths of the files.
 
     - btc-connections: aggregate BTC against the number of connections, a line each place.
     - btc-distance: BTC per connection against distance, a line each number of connections, on a
       logarithmic axis of BTC as in figure 3 of Venzano and Michiardi, "A Measurement Study of
       Data-intensive Network Traffic Patterns in a Private Cloud".
+    - limits: what limited the connections of each cell, as shares.
 
     Swept values that have no axis, such as flavors, get a panel each. A figure that would show no
     point is not drawn. Raises StorageError.
@@ -51,6 +53,8 @@ def draw_figures(summary: Summary, directory: Path) -> list[Path]:
     ):
         if any(line.points for line in chart.lines):
             paths += save(partial(render, chart), directory, name)
+    if any(cell.limited_by for cell in summary.cells):
+        paths += save(partial(draw_limits, summary), directory, "limits")
     return paths
 
 

@@ -60,10 +60,10 @@ class Point:
 
 def place(cell: CellInfo, summary: Summary) -> Place:
     """Return where the ends of a cell stand to each other."""
-    if cell.sender == cell.receiver:
+    if cell.senders == cell.receivers:
         return Place(cell.distance, "loopback", None)
     placement = _PLACEMENTS[cell.achieved_placement or cell.placement]
-    kinds = {e.kind for e in summary.endpoints if e.name in (cell.sender, cell.receiver)}
+    kinds = {e.kind for e in summary.endpoints if e.name in (*cell.senders, *cell.receivers)}
     if EndpointKind.HOST in kinds:  # which belongs to no tenant
         return Place(cell.distance, placement, None)
     return Place(cell.distance, placement, _TENANCIES[cell.achieved_tenancy or cell.tenancy])

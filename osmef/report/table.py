@@ -45,11 +45,15 @@ def summary_table(summary: Summary) -> Table:
     heads += ["CPU\nsend\n%", "CPU\nrecv\n%", "retr.", "RTT\nµs"]
     if interval:
         heads.insert(3, "95 %\ninterval")
+    limits = any(cell.limited_by for cell in summary.cells)
+    if limits:
+        heads.append("limited\nby")
     for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
     for cell in summary.cells:
         values = [Text(_value(cell.values.get(key))) for key in swept]
-        table.add_row(*values, *_numbers(cell, interval=interval))
+        last = [Text(_limit(cell))] if limits else []
+        table.add_row(*values, *_numbers(cell, interval=interval), *last)
     return keep_whole(table)
 
 
@@ -82,6 +86,15 @@ def _distance(cell: CellInfo) -> Text:
         return Text(str(cell.distance))
     achieved = "?" if cell.distance is None else cell.distance
     return Text(f"{achieved} not {cell.requested_distance}", style="yellow")
+
+
+def _limit(cell: CellInfo) -> str:
+    """Return what limited most connections of the cell, with its share if there were others."""
+    if not cell.limited_by:
+        return _NOTHING
+    limit = max(cell.limited_by, key=lambda one: cell.limited_by[one])
+    share = cell.limited_by[limit] / sum(cell.limited_by.values())
+    return limit if share == 1 else f"{limit} {share:.0%}"
 
 
 def _value(value: object) -> str:

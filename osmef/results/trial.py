@@ -7,12 +7,13 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from osmef.results.exchange import Exchange, Purpose, SizePoint
 from osmef.results.limits import FlowLimit, Limit
 from osmef.scenario.base import Model
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.study import Scalar
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class Status(StrEnum):
@@ -176,16 +177,31 @@ class TransferEnd(Model):
     host: EndpointUse = Field(description="what the whole endpoint used")
 
 
-class Transfer(Model):
-    """A bulk transfer as both ends saw it."""
+class Direction(StrEnum):
+    """Which way the data of a transfer goes."""
 
-    sender: TransferEnd = Field(description="the sending end")
-    receiver: TransferEnd = Field(description="the receiving end")
+    FORWARD = "forward"
+    REVERSE = "reverse"
+
+
+class Transfer(Model):
+    """A bulk transfer between one pair as both ends saw it."""
+
+    purpose: Purpose = Field(
+        default=Purpose.MEASURED,
+        description="`measured`, or `background` beside what was measured",
+    )
+    direction: Direction = Field(
+        default=Direction.FORWARD,
+        description="`forward`: from a sender of the scenario to a receiver; `reverse`: back",
+    )
+    sender: TransferEnd = Field(description="the end that sent the data")
+    receiver: TransferEnd = Field(description="the end that got the data")
     limits: list[FlowLimit] = Field(
-        default_factory=list, description="what limited each connection, and the evidence"
+        default_factory=list, description="what held each connection back; empty if not judged"
     )
     limited_by: Limit | None = Field(
-        default=None, description="what limited more than half of the bytes"
+        default=None, description="what held the transfer back; null if not judged"
     )
 
 
@@ -202,15 +218,23 @@ class Trial(Model):
     repetition: int = Field(description="which repetition of the cell, from 1")
     group: int = Field(description="trials between two collections of facts share it")
     values: dict[str, Scalar] = Field(description="the swept values by name")
-    sender: str = Field(description="name of the sending endpoint")
-    receiver: str = Field(description="name of the receiving endpoint")
+    senders: list[str] = Field(description="names of the sending endpoints")
+    receivers: list[str] = Field(
+        description="names of the receiving endpoints; every sender sends to each"
+    )
     placement: Placement = Field(description="as requested")
     tenancy: Tenancy = Field(description="as requested")
     distance: int | None = Field(
-        description="from the achieved locations; null if they are not known"
+        description="from the achieved locations; null if they are not known, or not all pairs"
+        " are equally far apart"
     )
-    connections: int | None = Field(default=None, description="parallel connections")
+    connections: int | None = Field(
+        default=None, description="parallel connections of each pair; null without any"
+    )
     workload: str = Field(description="kind of the workload")
+    background: str | None = Field(
+        default=None, description="kind of the workload beside it; null if there was none"
+    )
     started_at: datetime = Field(description="when it began")
     wall_s: float = Field(description="how long it took, with arming and connecting, in seconds")
     status: Status = Field(description="how it ended")
@@ -218,8 +242,24 @@ class Trial(Model):
     metrics: dict[str, float | None] = Field(
         default_factory=dict, description="numbers of this trial by name; empty if it failed"
     )
-    transfer: Transfer | None = Field(
-        default=None, description="what both ends saw; null if it failed"
+    start_spread_s: float | None = Field(
+        default=None,
+        description="how far apart the starts may have been at most, from how well the clocks are"
+        " known, in seconds; null where only one thing started",
+    )
+    transfers: list[Transfer] = Field(
+        default_factory=list, description="each bulk transfer as both ends saw it"
+    )
+    limited_by: Limit | None = Field(
+        default=None,
+        description="what limited more than half of the measured bytes of all transfers;"
+        " `inconclusive` without such a majority, null if nothing was judged",
+    )
+    exchanges: list[Exchange] = Field(
+        default_factory=list, description="each request-response flow"
+    )
+    sizes: list[SizePoint] = Field(
+        default_factory=list, description="each size of a sweep over message sizes"
     )
 
 
@@ -227,7 +267,14 @@ class Interval(Model):
     """One interval of one connection at one end of a trial: a row of ``intervals.parquet``."""
 
     trial: int = Field(description="index of the trial")
+    purpose: str | None = Field(
+        default=Purpose.MEASURED.value,
+        description="`measured` or `background`; null in runs of version 1",
+    )
     endpoint: str = Field(description="name of the endpoint")
+    peer: str | None = Field(
+        default=None, description="name of the other end; null in runs of version 1"
+    )
     role: str = Field(description="`sender` or `receiver`")
     flow: int = Field(description="number of the connection, from 0")
     start_s: float = Field(

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from osmef.agent.messages import ResultEvent
+from osmef.agent.messages import BulkResult
 from osmef.results.trial import Interval, TransferEnd
 from tests.agents.lab import Agent, Event, job, succeed
 from tests.bench.room import ADDRESSES, Room
@@ -67,7 +67,7 @@ class Paths:
         """Measure; ``how`` is the prefix of each end's command, sender and receiver their keys."""
         with ExitStack() as stack:
             one, two = (
-                stack.enter_context(Agent(self._binary, [*self._room.enter(number), *prefix]))
+                stack.enter_context(Agent(*self._room.enter(number), *prefix, self._binary))
                 for number, prefix in enumerate(how)
             )
             both = job(**keys)
@@ -104,7 +104,7 @@ def _kill(process: subprocess.Popen[Any]) -> None:
 
 
 def _end(event: Event) -> TransferEnd:
-    result = ResultEvent.model_validate(event)
+    result = BulkResult.model_validate(event)
     return TransferEnd(
         endpoint=result.role,
         start_realtime_ns=result.start_realtime_ns,

@@ -86,7 +86,7 @@ def slow_link_of_four(paths: Paths) -> Measured:
 def bucket_with_a_burst(paths: Paths) -> Measured:
     bucket = "tbf rate 20mbit burst 16mb latency 50ms peakrate 400mbit mtu 70000"
     with paths.shaped(bucket):
-        return paths.transfer(duration_s=2)
+        return paths.transfer(duration_s=4, interval_s=0.25)
 
 
 def paced(paths: Paths) -> Measured:

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from osmef.agent.messages import IntervalEvent, ResultEvent
+from osmef.agent.messages import BulkResult, IntervalEvent
 from tests.agents.lab import Agent, Event, StartAgent, connect, succeed
 
 
@@ -78,7 +78,7 @@ def test_events_are_what_the_controller_reads(start: StartAgent) -> None:
     ends = transfer(start(), start(), flows=3)
     for *intervals, result in ends:
         assert all(IntervalEvent.model_validate(event) for event in intervals)
-        parsed = ResultEvent.model_validate(result)
+        parsed = BulkResult.model_validate(result)
         assert parsed.start_realtime_ns <= time.time_ns()
         assert parsed.process.cpu_system_s >= 0
         assert parsed.endpoint.cpus == len(os.sched_getaffinity(0))

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
-import random
+import itertools
 from collections.abc import Callable
+from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +21,7 @@ def bucket(
         (fast_bps * min(t, empty_s) + slow_bps * max(0.0, t - empty_s)) / 8
         for t in (i * length_s for i in range(count + 1))
     ]
-    return [round(after - before) for before, after in zip(passed, passed[1:], strict=False)]
+    return [round(after - before) for before, after in itertools.pairwise(passed)]
 
 
 @given(
@@ -28,14 +30,19 @@ def bucket(
     empty_at=st.floats(2.0, 12.0),
     length_s=st.floats(0.1, 10),
     noise=st.floats(0, 0.03),
-    seed=st.integers(0, 1000),
+    chance=st.randoms(),
 )
 def test_it_finds_time_burst_and_both_rates(
-    slow_bps: float, ratio: float, empty_at: float, length_s: float, noise: float, seed: int
+    *,
+    slow_bps: float,
+    ratio: float,
+    empty_at: float,
+    length_s: float,
+    noise: float,
+    chance: Random,
 ) -> None:
     fast_bps, empty_s = slow_bps * ratio, empty_at * length_s
     burst = (fast_bps - slow_bps) * empty_s / 8
-    chance = random.Random(seed)
     sizes = [
         round(size * chance.uniform(1 - noise, 1 + noise))
         for size in bucket(burst, fast_bps, slow_bps, 30, length_s)
@@ -79,14 +86,14 @@ def test_no_knee(sizes: list[int]) -> None:
     assert find_knee([1.0] * len(sizes), sizes) is None
 
 
-NOISES: list[Callable[[random.Random, float], float]] = [
-    lambda chance, spread: max(0.0, chance.gauss(1, spread)),
-    lambda chance, spread: chance.lognormvariate(0, spread),
+NOISES: list[Callable[[np.random.Generator, float], float]] = [
+    lambda chance, spread: max(0.0, chance.normal(1, spread)),
+    lambda chance, spread: chance.lognormal(0, spread),
 ]
 
 
 def test_flat_noise_of_any_spread_has_a_knee_in_less_than_1_of_100_cases() -> None:
-    chance, found, cases = random.Random(1), 0, 0
+    chance, found, cases = np.random.default_rng(1), 0, 0
     for noise in NOISES:
         for spread in (0.01, 0.05, 0.1, 0.2, 0.3):
             for count in (8, 10, 20, 60):

@@ -41,10 +41,10 @@ def end(
     wait: float | None = 0.0,
     idle: float = 0.8,
     interrupts: float = 0.05,
-    size: int = BYTES,
     **tcp: float | None,
 ) -> TransferEnd:
     """Make an end with one flow; shares are of the transfer's time."""
+    size = BYTES
     flow = FlowEnd(
         flow=0,
         bytes=size,
