@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from osmef.report.series import short_names
+from osmef.results.limits import Limit
 from osmef.results.summary import CellInfo, Metric, Summary
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.units import format_rate, rate_unit
@@ -19,6 +20,15 @@ _SHORT: dict[object, str] = {
     Placement.DIFFERENT_HOST: "other",
     Tenancy.SAME_TENANT: "same",
     Tenancy.DIFFERENT_TENANT: "other",
+}
+_LIMITS = {
+    Limit.SENDER_CPU: "CPU tx",
+    Limit.RECEIVER_CPU: "CPU rx",
+    Limit.RECEIVE_WINDOW: "window",
+    Limit.SEND_BUFFER: "buffer",
+    Limit.NETWORK: "net",
+    Limit.SENDER_IDLE: "idle",
+    Limit.INCONCLUSIVE: "?",
 }
 _HEADS = {"placement": "host", "tenancy": "tenant", "connections": "conn."}
 
@@ -47,7 +57,7 @@ def summary_table(summary: Summary) -> Table:
         heads.insert(3, "95 %\ninterval")
     limits = any(cell.limited_by for cell in summary.cells)
     if limits:
-        heads.append("limited\nby")
+        heads.append("limit")
     for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
     for cell in summary.cells:
@@ -89,12 +99,12 @@ def _distance(cell: CellInfo) -> Text:
 
 
 def _limit(cell: CellInfo) -> str:
-    """Return what limited most connections of the cell, with its share if there were others."""
+    """Return in short what limited more than half of the connections of the cell."""
     if not cell.limited_by:
         return _NOTHING
     limit = max(cell.limited_by, key=lambda one: cell.limited_by[one])
-    share = cell.limited_by[limit] / sum(cell.limited_by.values())
-    return limit if share == 1 else f"{limit} {share:.0%}"
+    most = 2 * cell.limited_by[limit] > sum(cell.limited_by.values())
+    return _LIMITS.get(limit, limit.value) if most else "mixed"
 
 
 def _value(value: object) -> str:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.analysis.limits import prevailing, transfer_limits
+from osmef.analysis.limits import prevailing, transfer_limits, trial_limit
+from osmef.results.exchange import Purpose
 from osmef.results.limits import FlowLimit, Limit
 from osmef.results.trial import (
     EachCpu,
@@ -17,6 +18,7 @@ from osmef.results.trial import (
     Interval,
     ProcessUse,
     TcpState,
+    Transfer,
     TransferEnd,
 )
 
@@ -255,3 +257,15 @@ def test_a_trial_has_the_verdict_of_most_of_its_bytes(
         for flow, verdict in enumerate(verdicts)
     ]
     assert prevailing(limits, weights) == expected
+
+
+def test_a_trial_is_judged_by_what_was_measured_and_not_by_its_background() -> None:
+    def judged(verdict: Limit, purpose: Purpose) -> Transfer:
+        limits = [FlowLimit(flow=0, limited_by=verdict, evidence={})]
+        return Transfer(purpose=purpose, sender=end(), receiver=end(), limits=limits)
+
+    measured = judged(Limit.NETWORK, Purpose.MEASURED)
+    background = [judged(Limit.SENDER_CPU, Purpose.BACKGROUND) for _ in range(3)]
+    assert trial_limit([measured, *background]) == Limit.NETWORK
+    assert trial_limit(background) is None
+    assert trial_limit([]) is None

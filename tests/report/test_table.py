@@ -38,15 +38,16 @@ def test_a_row_says_what_was_measured(make_cell: MakeCell, make_summary: MakeSum
     assert expected.split() in [line.split() for line in text]
 
 
-def test_what_limited_most_connections_is_named_with_its_share(
+def test_what_limited_most_connections_is_named(
     make_cell: MakeCell, make_summary: MakeSummary
 ) -> None:
     alone = make_cell(connections=1, limited_by={Limit.NETWORK: 6})
     mixed = make_cell(connections=10, limited_by={Limit.NETWORK: 15, Limit.SENDER_CPU: 45})
-    unknown = make_cell(connections=20)
-    rows = lines(make_summary(alone, mixed, unknown))
+    half = make_cell(connections=20, limited_by={Limit.NETWORK: 60, Limit.SHAPER: 60})
+    unknown = make_cell(connections=30)
+    rows = lines(make_summary(alone, mixed, half, unknown))
     last = [row.partition("31250")[2].strip() for row in rows if "31250" in row]
-    assert last == ["network", "sender-cpu 75%", "-"]
+    assert last == ["net", "CPU tx", "mixed", "-"]
     assert max(len(row) for row in rows) <= 100
 
 
