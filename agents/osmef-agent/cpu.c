@@ -3,7 +3,6 @@
 #include "clock.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +21,6 @@ const char *const stat_names[STAT_COLUMNS] = {"user", "nice",    "system", "idle
 static double run_queue_wait_s(void)
 {
     char path[64], text[96];
-    uint64_t waited_ns;
     snprintf(path, sizeof path, "/proc/self/task/%ld/schedstat", syscall(SYS_gettid));
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -30,7 +28,8 @@ static double run_queue_wait_s(void)
     const ssize_t length = read(fd, text, sizeof text - 1);
     close(fd);
     text[length > 0 ? length : 0] = '\0';
-    return sscanf(text, "%*u %" SCNu64, &waited_ns) == 1 ? (double)waited_ns / 1e9 : -1;
+    const char *second = strchr(text, ' ');
+    return second ? (double)strtoull(second, NULL, 10) / 1e9 : -1;
 }
 
 struct cpu_time cpu_time(int who)
