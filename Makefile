@@ -9,7 +9,7 @@ AGENT_SOURCES := $(wildcard agents/osmef-agent/*.c agents/osmef-agent/*.h)
 MACHINE := $(shell uname -m)
 AGENT := osmef/agent/bin/osmef-agent-$(MACHINE)
 
-.PHONY: run agents test lint types docs bench coverage clean
+.PHONY: run agents test fuzz lint types docs bench coverage clean
 
 run: $(READY) $(AGENT)  ## set everything up and make a first measurement
 	$(BIN)/osmef run scenarios/quickstart.yaml
@@ -18,7 +18,13 @@ agents: $(READY)  ## build the agents for all machines
 	$(BIN)/python agents/build.py
 
 test: $(READY) $(AGENT)  ## run the tests, with coverage
+	-tools/bootstrap gcc libc6-dev qemu-user-static clang libclang-rt-dev  # tests skip what has to be missing
 	$(BIN)/python -m pytest --cov --cov-report=term $(ARGS)
+
+FUZZ_SECONDS ?= 300
+fuzz: $(READY)  ## fuzz the agent, FUZZ_SECONDS for each target
+	tools/bootstrap clang libclang-rt-dev
+	$(BIN)/python agents/fuzzing.py --seconds $(FUZZ_SECONDS)
 
 lint: $(READY)  ## check style and who imports whom
 	$(BIN)/ruff check .

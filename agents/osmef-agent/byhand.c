@@ -4,16 +4,13 @@
 #include "bulk_events.h"
 #include "events.h"
 #include "lines.h"
+#include "usage.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#define BAD_USAGE 2
 #define DEFAULT_PORT 5210
 #define TIMEOUT_S 15
 
@@ -22,29 +19,9 @@ struct options {
     bool json;
 };
 
-__attribute__((format(printf, 1, 2))) static _Noreturn void bad_usage(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    fputs("osmef-agent: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputs("\n  cure: osmef-agent --help lists the options\n", stderr);
-    va_end(arguments);
-    exit(BAD_USAGE);
-}
-
-static double number_of(const char *option, const char *text, double low, double high)
-{
-    char *end;
-    const double value = strtod(text, &end);
-    if (end == text || *end || !(value >= low && value <= high))
-        bad_usage("%s is %s, but must be a number from %g to %g", option, text, low, high);
-    return value;
-}
-
 static int whole_of(const char *option, const char *text, int low, int high)
 {
-    const double value = number_of(option, text, low, high);
+    const double value = usage_number(option, text, low, high);
     if (value != (int)value)
         bad_usage("%s is %s, but must be a whole number", option, text);
     return (int)value;
@@ -77,7 +54,7 @@ static void set_option(struct bulk_params *params, const char *option, const cha
     if (strcmp(option, "--port") == 0)
         params->link.port = whole_of(option, value, 1, 65535);
     else if (strcmp(option, "--interval") == 0)
-        params->interval_s = number_of(option, value, 0.01, 86400);
+        params->interval_s = usage_number(option, value, 0.01, 86400);
     else if (strcmp(option, "--cookie-file") == 0)
         read_cookie(value, params->link.opening.cookie);
     else if (!sender && strcmp(option, "--bind") == 0)
@@ -85,7 +62,7 @@ static void set_option(struct bulk_params *params, const char *option, const cha
     else if (sender && strcmp(option, "--flows") == 0)
         params->link.opening.flows = whole_of(option, value, 1, MAX_FLOWS);
     else if (sender && strcmp(option, "--duration") == 0)
-        params->duration_s = number_of(option, value, 0.1, 86400);
+        params->duration_s = usage_number(option, value, 0.1, 86400);
     else
         bad_usage("%s has no option %s", sender ? "send" : "recv", option);
 }
@@ -109,16 +86,6 @@ static void read_options(int argc, char **argv, struct options *options)
         bad_usage("send needs the receiver's HOST");
 }
 
-/* An IPv6 socket takes IPv4 as well, but some kernels have no IPv6. */
-static const char *any_address(void)
-{
-    const int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return "0.0.0.0";
-    close(fd);
-    return "::";
-}
-
 int by_hand(int argc, char **argv)
 {
     static struct control control = {.in = -1, .start = true};
@@ -135,7 +102,7 @@ int by_hand(int argc, char **argv)
         params->duration_s = 10;
     } else {
         params->link.listens = true;
-        set_host(params, any_address());
+        set_host(params, usage_any_address());
     }
     read_options(argc, argv, &options);
 

@@ -37,9 +37,7 @@ static void sample_tcp(const struct flow *flow, struct tcp_state *tcp)
     const int i = flow->index;
     tcp_state_read(flow->fd, tcp);
     const int64_t total = tcp->value[TCP_RETRANSMITS];
-    if (total == UNKNOWN)
-        return;
-    tcp->value[TCP_RETRANSMITS] = total - sampler.retransmits[i];
+    tcp->value[TCP_RETRANSMITS] = tcp_growth(TCP_RETRANSMITS, sampler.retransmits[i], total);
     sampler.retransmits[i] = total;
 }
 

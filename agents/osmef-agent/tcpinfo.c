@@ -96,6 +96,15 @@ void tcp_state_read(int fd, struct tcp_state *state)
     state->congestion_control[sizeof state->congestion_control - 1] = '\0';
 }
 
+int64_t tcp_growth(enum tcp_value which, int64_t earlier, int64_t later)
+{
+    if (earlier == UNKNOWN || later == UNKNOWN)
+        return UNKNOWN;
+    if (fields[which].size == sizeof(uint32_t))
+        return (uint32_t)later - (uint32_t)earlier;
+    return later - earlier;
+}
+
 int64_t tcp_unacknowledged(int fd)
 {
     int queued = 0;

@@ -35,6 +35,10 @@ struct tcp_state {
 
 void tcp_state_read(int fd, struct tcp_state *state);
 
+/* How much a counter has grown between two states, or UNKNOWN. Some are 32 bits wide in the kernel
+ * and begin anew at 0. */
+int64_t tcp_growth(enum tcp_value which, int64_t earlier, int64_t later);
+
 /* Returns the bytes that the peer has not acknowledged yet, its end (FIN) counted as one. */
 int64_t tcp_unacknowledged(int fd);
 

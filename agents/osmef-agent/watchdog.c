@@ -9,7 +9,7 @@
 static struct {
     struct watchdog public;
     int64_t progress[MAX_FLOWS];
-    int64_t moved_ns[MAX_FLOWS];
+    int64_t moved_ns; /* when any of them did */
 } watchdog;
 
 static void set_next(const struct bulk *bulk)
@@ -20,10 +20,9 @@ static void set_next(const struct bulk *bulk)
 
 const struct watchdog *watchdog_start(const struct bulk *bulk)
 {
-    for (int i = 0; i < bulk->count; i++) {
+    for (int i = 0; i < bulk->count; i++)
         watchdog.progress[i] = 0;
-        watchdog.moved_ns[i] = bulk->start_ns;
-    }
+    watchdog.moved_ns = bulk->start_ns;
     set_next(bulk);
     return &watchdog.public;
 }
@@ -36,24 +35,31 @@ static int64_t progress_of(const struct bulk *bulk, const struct flow *flow)
     return bulk->role == SENDER ? bytes - tcp_unacknowledged(flow->fd) : bytes;
 }
 
-static void look_at(struct bulk *bulk, const struct flow *flow, int64_t now)
+static bool has_moved(const struct bulk *bulk, const struct flow *flow)
 {
-    const int i = flow->index;
-    const int64_t progress = progress_of(bulk, flow);
-    if (progress != watchdog.progress[i] || atomic_load(&flow->has_ended)) {
-        watchdog.progress[i] = progress;
-        watchdog.moved_ns[i] = now;
-    }
-    if (ns_seconds(now - watchdog.moved_ns[i]) >= bulk->params.link.stall_timeout_s)
-        job_fail(bulk->job, "stalled", i, "no byte for %g s; is the link up and the peer alive?",
-                 bulk->params.link.stall_timeout_s);
+    if (atomic_load(&flow->has_ended))
+        return false;
+    const int64_t before = watchdog.progress[flow->index];
+    watchdog.progress[flow->index] = progress_of(bulk, flow);
+    return watchdog.progress[flow->index] != before;
 }
 
+/* Many flows on a slow link starve each other for a while, and a share of nothing is a result. What
+ * fails is a transfer in which none moves. */
 void watchdog_look(struct bulk *bulk)
 {
     const int64_t now = now_ns();
-    for (int i = 0; i < bulk->count; i++)
-        look_at(bulk, &bulk->flows[i], now);
+    int waiting = -1;
+    for (int i = 0; i < bulk->count; i++) {
+        if (has_moved(bulk, &bulk->flows[i]))
+            watchdog.moved_ns = now;
+        else if (waiting < 0 && !atomic_load(&bulk->flows[i].has_ended))
+            waiting = i;
+    }
+    if (ns_seconds(now - watchdog.moved_ns) >= bulk->params.link.stall_timeout_s)
+        job_fail(bulk->job, "stalled", waiting,
+                 "no byte for %g s; is the link up and the peer alive?",
+                 bulk->params.link.stall_timeout_s);
     if (ns_seconds(now - bulk->start_ns) > bulk->params.duration_s + DRAIN_S)
         job_fail(bulk->job, "stalled", -1,
                  "the flows have not drained %g s after their end; the link is very slow", DRAIN_S);

@@ -74,12 +74,16 @@ class AgentClient:
             raise self.lost(self.gone or error.message) from error
 
     def expect(self, wanted: type[T], timeout_s: float) -> T:
-        """Wait for one kind of event while no job runs. Raises AgentError."""
+        """Wait for one kind of event while no job runs. Raises AgentError.
+
+        An agent that stays silent is ended.
+        """
         deadline = time.monotonic() + timeout_s
         while True:
             try:
                 _, event = self.inbox.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
+                self.close()
                 raise self.lost(f"no {wanted.__name__.lower()} within {timeout_s:g} s") from None
             if isinstance(event, Gone):
                 raise self.lost(event.reason)

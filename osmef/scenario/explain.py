@@ -142,7 +142,7 @@ def _unknown_key(_error: ErrorDetails, path: Path, _node: Node, tree: Node) -> P
     where = f" in {_label(path[:-1])}" if len(path) > 1 else ""
     cure = did_you_mean(key, known, known)
     if others:
-        cure = f"it belongs to kind: {' or '.join(others)}; {cure}"
+        cure = f"it belongs to kind: {' or '.join(others)}; known here are: {', '.join(known)}"
     elif elsewhere := [
         ".".join(p) for p in all_paths(tuple(Scenario.model_fields)) if p[-1] == key
     ]:

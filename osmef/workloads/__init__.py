@@ -1,7 +1,8 @@
 """HOW: what is run between endpoints."""
 
 from osmef.workloads.base import Outcome
-from osmef.workloads.ensemble import Host, Job, Pair
+from osmef.workloads.ensemble import Job
 from osmef.workloads.programme import Programme
+from osmef.workloads.tasks import Host, Pair
 
 __all__ = ["Host", "Job", "Outcome", "Pair", "Programme"]

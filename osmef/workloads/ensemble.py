@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import queue
-import secrets
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from osmef.agent.client import AgentClient, ClockOffset, Inbox
+from osmef.agent.client import ClockOffset, Inbox
 from osmef.agent.messages import (
     Connected,
     ErrorEvent,
     Event,
     Gone,
     IntervalEvent,
-    JobResult,
     Listening,
     ResultEvent,
 )
 from osmef.errors import AgentError
 from osmef.results.exchange import Purpose
 from osmef.results.trial import Interval
-from osmef.workloads.base import End, Part, Ran, Step, Value
+from osmef.workloads.base import Part, Ran, Value
+from osmef.workloads.tasks import ARM_TIMEOUT_S, STALL_TIMEOUT_S, Pair, Task, command_of, make_tasks
 
-ARM_TIMEOUT_S = 15.0
-STALL_TIMEOUT_S = 10.0
 # How long the agents let the flows drain after their end, as docs/agent-protocol.md says.
 DRAIN_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 5.0
@@ -49,27 +44,6 @@ _CURES = {
     "arm-timeout": "is the data port open between both ends (firewall, security group, route)?",
     "resource": "the endpoint is short of memory, threads or file descriptors",
 }
-
-
-class Host(Protocol):
-    """An endpoint on which agents can be started."""
-
-    @property
-    def name(self) -> str:
-        """The endpoint's name."""
-
-    def agent(self, role: str) -> AgentClient:
-        """Return a living, idle agent for a role. Raises ReachError or AgentError."""
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A sender and a receiver, and the address at which each is measured from the other one."""
-
-    sender: Host
-    receiver: Host
-    sender_address: str
-    receiver_address: str
 
 
 @dataclass(frozen=True)
@@ -102,6 +76,7 @@ def perform(job: Job, parts: Sequence[Part]) -> Performance:
     """
     ensemble = _Ensemble(job, parts)
     try:
+        ensemble.compare_clocks()
         ensemble.arm()
         ensemble.start()
         ensemble.collect()
@@ -112,63 +87,34 @@ def perform(job: Job, parts: Sequence[Part]) -> Performance:
     return ensemble.performance()
 
 
-@dataclass(eq=False)
-class _Task:
-    """One step of one part of one pair, at work in an agent of its own."""
-
-    id: str
-    pair: Pair
-    part: Part
-    step: Step
-    cookie: str
-    agent: AgentClient
-    port: int | None = None
-    connected: bool = False
-    result: JobResult | None = None
-    rate_bps: float = 0.0
-    intervals: list[Interval] = field(default_factory=list)
-
-    @property
-    def host(self) -> Host:
-        return self.pair.sender if self.step.end == "sender" else self.pair.receiver
-
-    @property
-    def peer(self) -> Host:
-        return self.pair.receiver if self.step.end == "sender" else self.pair.sender
-
-    @property
-    def starts(self) -> bool:
-        return self.step is self.part.steps[-1]
-
-
 class _Ensemble:
     """All agents of one trial: keeps what they say, and finds the cause of a failure."""
 
     def __init__(self, job: Job, parts: Sequence[Part]) -> None:
         self._job = job
         self._inbox: Inbox = queue.SimpleQueue()
-        self._groups = _tasks(job, parts)
+        self._groups = make_tasks(job.trial, job.pairs, parts)
         self._tasks = [task for pair in self._groups for group in pair for task in group]
         self._of = {task.agent: task for task in self._tasks}
-        self._failures: dict[_Task, ErrorEvent | Gone] = {}
-        self._busy: set[_Task] = set()
-        self._clocks = self._compare_clocks()
-        for task in self._tasks:
-            task.agent.inbox = self._inbox
+        self._failures: dict[Task, ErrorEvent | Gone] = {}
+        self._busy: set[Task] = set()
+        self._clocks: dict[str, ClockOffset] = {}
 
-    def _compare_clocks(self) -> dict[str, ClockOffset]:
+    def compare_clocks(self) -> None:
         """Compare the clock of each endpoint at which something starts, if there are several."""
         starters = [task for task in self._tasks if task.starts]
         if len(starters) == 1 and not starters[0].part.delay_s:
-            return {}
-        clocks = {}
+            return
         for name, task in {task.host.name: task for task in starters}.items():
             task.agent.inbox = queue.SimpleQueue()  # the one before is of another trial
-            clocks[name] = task.agent.clock_offset()
-        return clocks
+            self._clocks[name] = task.agent.clock_offset()
 
     def arm(self) -> None:
         """Arm all steps, those of a part one after the other, and wait until all are connected."""
+        for task in self._tasks:
+            task.agent.inbox = self._inbox
+            if task.agent.gone is not None:  # it may have said so to the inbox before
+                raise task.agent.lost(task.agent.gone)
         longest = max(len(group) for pair in self._groups for group in pair)
         for number in range(longest):
             now = [g[number] for pair in self._groups for g in pair if number < len(g)]
@@ -182,15 +128,15 @@ class _Ensemble:
         two_ended = [task for task in self._tasks if not task.step.serves]
         self._wait_for(two_ended, lambda task: task.connected, ARM_TIMEOUT_S + _GRACE_S)
 
-    def _listener(self, task: _Task) -> _Task | None:
+    def _listener(self, task: Task) -> Task | None:
         """Return the nearest earlier step of its part that a step connects to."""
         group = next(g for pair in self._groups for g in pair if task in g)
         earlier = [t for t in group[: group.index(task)] if t.step.listens]
         return earlier[-1] if earlier else None
 
-    def _begin(self, task: _Task, upstream: _Task | None) -> None:
+    def _begin(self, task: Task, upstream: Task | None) -> None:
         self._busy.add(task)
-        task.agent.send(_command(task, upstream))
+        task.agent.send(command_of(task, upstream))
 
     def start(self) -> None:
         """Start the last step of every part: at one moment by each agent's own clock."""
@@ -234,7 +180,7 @@ class _Ensemble:
     def abort(self) -> None:
         """Make all agents idle, or end those that don't answer."""
         for task in self._busy:
-            with contextlib.suppress(AgentError):
+            with contextlib.suppress(AgentError):  # its end is on its way to us
                 task.agent.send({"cmd": "abort", "id": task.id})
         deadline = time.monotonic() + _ABORT_TIMEOUT_S
         while self._busy and time.monotonic() < deadline:
@@ -244,7 +190,7 @@ class _Ensemble:
         self._busy.clear()
 
     def _wait_for(
-        self, tasks: Sequence[_Task], done: Callable[[_Task], bool], timeout_s: float
+        self, tasks: Sequence[Task], done: Callable[[Task], bool], timeout_s: float
     ) -> None:
         """Wait until something holds for each of the tasks. Raises AgentError."""
         deadline = time.monotonic() + timeout_s
@@ -280,7 +226,7 @@ class _Ensemble:
             return
         task = self._of[agent]
         # A late answer to a job before this one is not ours, nor what comes after the end.
-        if task not in self._busy or not _is_of(event, task):
+        if task.ended or not _is_of(event, task):
             return
         match event:
             case Listening():
@@ -291,12 +237,16 @@ class _Ensemble:
                 self._keep(task, event)
             case ErrorEvent() | Gone():
                 self._failures[task] = event
-                self._busy.discard(task)
+                self._end(task)
             case ResultEvent():
                 task.result = event
-                self._busy.discard(task)
+                self._end(task)
 
-    def _keep(self, task: _Task, event: IntervalEvent) -> None:
+    def _end(self, task: Task) -> None:
+        task.ended = True
+        self._busy.discard(task)
+
+    def _keep(self, task: Task, event: IntervalEvent) -> None:
         measured = task.part.purpose is Purpose.MEASURED
         if measured and event.role == "receiver" and event.length_s > 0:
             task.rate_bps = 8 * sum(event.bytes) / event.length_s
@@ -320,54 +270,7 @@ class _Ensemble:
         ]
 
 
-def _tasks(job: Job, parts: Sequence[Part]) -> list[list[list[_Task]]]:
-    """Give every step of every part of every pair an agent: lists of pairs, parts and steps."""
-    used: Counter[str] = Counter()
-
-    def task(pair: Pair, part: Part, step: Step, cookie: str, name: str) -> _Task:
-        host = pair.sender if step.end == "sender" else pair.receiver
-        agent = host.agent(f"job-{used[host.name]}")
-        used[host.name] += 1
-        return _Task(f"{job.trial}.{name}", pair, part, step, cookie, agent)
-
-    def group(number: int, pair: Pair, place: int, part: Part) -> list[_Task]:
-        cookie = secrets.token_hex(16)
-        return [
-            task(pair, part, step, cookie, f"{number}.{place}.{at}")
-            for at, step in enumerate(part.steps)
-        ]
-
-    return [
-        [group(number, pair, place, part) for place, part in enumerate(parts)]
-        for number, pair in enumerate(job.pairs)
-    ]
-
-
-def _address(pair: Pair, end: End) -> str:
-    return pair.sender_address if end == "sender" else pair.receiver_address
-
-
-def _command(task: _Task, upstream: _Task | None) -> dict[str, Value]:
-    """Return the command that arms a step; a listener with a step before it has both addresses."""
-    command: dict[str, Value] = {
-        "cmd": task.step.command,
-        "id": task.id,
-        "side": "listen" if task.step.listens else "connect",
-        "cookie": task.cookie,
-        # It waits for its start through the delay.
-        "arm_timeout_s": ARM_TIMEOUT_S + task.part.delay_s,
-        "stall_timeout_s": STALL_TIMEOUT_S,
-        **task.step.parameters,
-    }
-    if task.step.listens:
-        command |= {"bind": _address(task.pair, task.step.end), "port": 0}
-    if upstream is not None and upstream.port is not None:
-        name = "upstream_port" if task.step.listens else "port"
-        command |= {"host": _address(task.pair, upstream.step.end), name: upstream.port}
-    return command
-
-
-def _is_of(event: Event, task: _Task) -> bool:
+def _is_of(event: Event, task: Task) -> bool:
     match event:
         case Gone() | ErrorEvent(id=None):  # it did not understand our command
             return True
@@ -381,7 +284,7 @@ def _rank(event: ErrorEvent | Gone) -> int:
     return 2 if event.kind in _EFFECTS else 1
 
 
-def _ran(group: list[_Task]) -> Ran:
+def _ran(group: list[Task]) -> Ran:
     results = [task.result for task in group if task.result is not None]
     intervals = [interval for task in group for interval in task.intervals]
     pair = group[0].pair

@@ -63,7 +63,7 @@ def test_the_machine_names_itself(start_any: StartAgent, any_binary: tuple[str, 
 def test_a_wrong_cookie(start: StartAgent, start_any: StartAgent, *, foreign_sends: bool) -> None:
     sender, receiver = (start_any(), start()) if foreign_sends else (start(), start_any())
     port = arm(receiver)
-    sender.command("send", host="127.0.0.1", port=port, **job(cookie="ff" * 16))
+    sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(cookie="ff" * 16))
     assert sender.ending()[1]["kind"] == "cookie"
     receiver.command("abort", id="job-1")
     assert receiver.ending()[1]["kind"] == "aborted"

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from osmef.agent.messages import BulkResult
+from osmef.errors import AgentError
+from osmef.results.exchange import Purpose
+from osmef.results.trial import Direction
+from osmef.scenario.workload import BtcSettings
+from osmef.workloads.base import Ran
+from osmef.workloads.btc import BulkTransfer
+
+
+def workload(**settings: Any) -> BulkTransfer:
+    return BulkTransfer(BtcSettings.model_validate(settings))
+
+
+def test_what_is_not_asked_for_is_left_to_the_kernel() -> None:
+    (part,) = workload(duration="3s", connections=7).parts()
+    listen, connect = part.steps
+    assert (listen.end, listen.listens, connect.end, connect.listens) == (
+        *("receiver", True),
+        *("sender", False),
+    )
+    assert dict(listen.parameters) == dict(connect.parameters)
+    assert dict(connect.parameters) == {
+        "flows": 7, "duration_s": 3.0, "interval_s": 1.0, "direction": "forward", "mode": "copy",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("settings", "parameters"),
+    [
+        ({"bytes": "1MB"}, {"bytes": 1_000_000}),
+        ({"warmup": "2s"}, {"warmup_s": 2.0}),
+        ({"window": "64KiB", "mss": 1000}, {"window": 65536, "mss": 1000}),
+        ({"congestion_control": "reno", "pacing": "1Mbit/s"},
+         {"congestion_control": "reno", "pacing_bps": 1e6}),
+        ({"dscp": 46, "mptcp": True}, {"dscp": 46, "mptcp": True}),
+        ({"connections": 4, "threads": 2}, {"threads": 2}),
+        ({"mode": "zerocopy-discard"}, {"mode": "zerocopy-discard"}),
+        ({"active": "1s", "idle": "500ms"}, {"active_s": 1.0, "idle_s": 0.5}),
+        ({"direction": "reverse"}, {"direction": "reverse"}),
+    ],
+)  # fmt: skip
+def test_every_setting_reaches_both_ends(
+    settings: dict[str, Any], parameters: dict[str, Any]
+) -> None:
+    (part,) = workload(**settings).parts()
+    for step in part.steps:
+        assert parameters.items() <= step.parameters.items()
+
+
+def test_each_end_runs_on_its_own_cpus() -> None:
+    (part,) = workload(cpus_sender=[0, 2], cpus_receiver=[1]).parts()
+    assert {step.end: step.parameters["cpus"] for step in part.steps} == {
+        "sender": "0,2",
+        "receiver": "1",
+    }
+
+
+def test_the_warm_up_takes_its_time_too() -> None:
+    (part,) = workload(duration="3s", warmup="2s").parts()
+    assert part.duration_s == 5.0
+
+
+USE = {"cpu_user_s": 0.1, "cpu_system_s": 0.1}
+STAT = dict.fromkeys(
+    ("user_s", "nice_s", "system_s", "idle_s", "iowait_s", "irq_s", "softirq_s", "steal_s",
+     "guest_s"), 0.1,
+)  # fmt: skip
+
+
+def result(role: str, count: int) -> BulkResult:
+    """Return the end of one connection that moved so many bytes in one second."""
+    received = role == "receiver"
+    flow: dict[str, Any] = {
+        "flow": 0, "bytes": count, "common_bytes": count if received else None,
+        "start_s": 0, "end_s": 1, "tcp": {}, **USE,
+    }  # fmt: skip
+    return BulkResult.model_validate(
+        {
+            "event": "result", "id": "1", "job": "bulk", "role": role, "start_realtime_ns": 1,
+            "elapsed_s": 1, "common_start_s": 0, "common_length_s": 1 if received else None,
+            "flows": [flow], "process": USE, "endpoint": {"cpus": 1, "elapsed_s": 1, **STAT},
+        }
+    )  # fmt: skip
+
+
+def forth(count: int) -> Ran:
+    return Ran("a", "b", (result("receiver", count), result("sender", count)), [])
+
+
+def back(count: int) -> Ran:
+    return Ran("a", "b", (result("sender", count), result("receiver", count)), [])
+
+
+def test_both_directions_are_two_transfers_with_numbers_of_their_own() -> None:
+    both = workload(direction="both")
+    assert [part.steps[0].parameters["direction"] for part in both.parts()] == [
+        "forward",
+        "reverse",
+    ]
+    outcome = both.outcome(1, Purpose.MEASURED, [(forth(100), back(30))])
+    assert outcome.metrics["aggregate_btc_bps"] == 800
+    assert outcome.metrics["reverse_aggregate_btc_bps"] == 240
+    assert tuple(outcome.metrics) == both.metrics
+    assert [(t.direction, t.sender.endpoint, t.receiver.endpoint) for t in outcome.transfers] == [
+        (Direction.FORWARD, "a", "b"),
+        (Direction.REVERSE, "b", "a"),
+    ]
+
+
+def test_data_that_goes_the_wrong_way_is_no_result() -> None:
+    with pytest.raises(AgentError, match="did not transfer reverse"):
+        workload(direction="reverse").outcome(1, Purpose.MEASURED, [(forth(100),)])
+
+
+def test_the_metrics_are_those_that_the_workload_names() -> None:
+    one_way = workload()
+    outcome = one_way.outcome(1, Purpose.BACKGROUND, [(forth(100),), (forth(50),)])
+    assert tuple(outcome.metrics) == one_way.metrics
+    assert outcome.metrics["aggregate_btc_bps"] == 1200
+    assert {transfer.purpose for transfer in outcome.transfers} == {Purpose.BACKGROUND}
