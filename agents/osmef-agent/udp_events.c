@@ -1,5 +1,4 @@
 /* A UDP job's result as an event of the protocol. */
-#include "clock.h"
 #include "events.h"
 #include "out.h"
 #include "tcpinfo.h"

@@ -198,7 +198,7 @@ class UdpSettings(Model):
     loss_threshold: Duration = Field(
         default=1.0,
         ge=0.01,
-        le=60.0,
+        le=5.0,
         description="a datagram that has not come so long after the end is lost",
     )
     window: Size | None = Field(

@@ -107,9 +107,10 @@ class UdpFlows(Workload):
                     sender = _sender(name, result)
                 case UdpReceiverResult():
                     receiver = _receiver(name, result)
-        if sender is None or receiver is None:
+        wanted = "sender" if direction is Direction.FORWARD else "receiver"
+        if sender is None or receiver is None or ran.results[-1].role != wanted:
             raise AgentError(
-                "the agents did not send and receive datagrams",
+                f"the agents did not send datagrams {direction.value}",
                 where=f"{ran.sender} and {ran.receiver}",
                 cure="use the agent that belongs to this version of osmef",
             )
