@@ -29,7 +29,7 @@ static struct {
     int loop_count;
     int listener;
     atomic_uint next; /* the loop of the next connection */
-} server = {.listener = -1};
+} server;
 
 void server_count(_Atomic uint64_t *counter, uint64_t more)
 {
@@ -326,6 +326,7 @@ static void sweep(struct loop *loop)
 
 bool server_open(const struct service *service, int threads)
 {
+    server.listener = -1;
     memset(server.counts, 0, sizeof server.counts);
     server.service = service;
     server.clients = mmap(NULL, SERVER_CLIENTS * sizeof *server.clients, PROT_READ | PROT_WRITE,

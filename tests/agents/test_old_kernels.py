@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.agent.messages import IntervalEvent, ResultEvent
+from osmef.agent.messages import BulkResult, IntervalEvent
 from tests.agents.compiling import WARNINGS, compile_with
 from tests.agents.faulty import FaultyAgent
 from tests.agents.lab import Agent, StartAgent, arm, connect, job, succeed
@@ -105,7 +105,7 @@ def test_what_the_kernel_does_not_tell_is_null(
     connect(sender, receiver)
     sender.command("start", id="job-1")
     (intervals, raw), _ = succeed(sender, receiver)
-    for flow in ResultEvent.model_validate(raw).flows:
+    for flow in BulkResult.model_validate(raw).flows:
         figures = flow.tcp.model_dump(exclude={"congestion_control", "lost"})
         null = {key for key, value in figures.items() if value is None}
         usual = {"receive_rtt_us", "pacing_rate_bps", "delivery_rate_bps", "rtt_min_us"}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.agent.messages import IntervalEvent, ResultEvent
+from osmef.agent.messages import BulkResult, IntervalEvent
 from tests.agents.faulty import FaultyAgent
 from tests.agents.lab import (
     PATIENCE_S,
@@ -205,10 +205,10 @@ def test_too_little_memory_for_threads_and_buffers(start: StartAgent, short: str
 # --- time and counters ------------------------------------------------------------------------
 
 
-def measured(sender: Agent, receiver: Agent) -> list[tuple[list[IntervalEvent], ResultEvent]]:
+def measured(sender: Agent, receiver: Agent) -> list[tuple[list[IntervalEvent], BulkResult]]:
     sender.command("start", id="job-1")
     return [
-        ([IntervalEvent.model_validate(i) for i in intervals], ResultEvent.model_validate(result))
+        ([IntervalEvent.model_validate(i) for i in intervals], BulkResult.model_validate(result))
         for intervals, result in succeed(sender, receiver)
     ]
 
@@ -248,7 +248,7 @@ def test_a_transfer_of_24_hours(start: StartAgent, start_faulty: FaultyAgent) ->
 
 def measured_after_connected(
     sender: Agent, receiver: Agent
-) -> list[tuple[list[IntervalEvent], ResultEvent]]:
+) -> list[tuple[list[IntervalEvent], BulkResult]]:
     receiver.expect("connected")
     return measured(sender, receiver)
 
