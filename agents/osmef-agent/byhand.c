@@ -88,7 +88,7 @@ static void read_options(int argc, char **argv, struct options *options)
 
 int by_hand(int argc, char **argv)
 {
-    static struct control control = {.in = -1, .start = true};
+    static struct control control; /* initialised, its buffer would be in the binary */
     struct options options = {
         .params = {.link = {.opening = {.kind = OPENING_BULK},
                             .port = DEFAULT_PORT,
@@ -106,6 +106,8 @@ int by_hand(int argc, char **argv)
     }
     read_options(argc, argv, &options);
 
+    control.in = -1;
+    control.start = true;
     struct job job = {.id = "by-hand",
                       .kind = &bulk_kind,
                       .control = &control,
