@@ -44,6 +44,15 @@ def test_both_ends_count_the_same(start: StartAgent, direction: str, flows: int)
         assert all(interval[key] is None for interval in sent)
 
 
+def test_a_thousand_flows(start: StartAgent) -> None:
+    sender, receiver = start(), start()
+    run(sender, receiver, flows=1000, rate_bps=2e4, duration_s=1)
+    (_, sent), (_, received) = succeed(sender, receiver)
+    assert [flow["sent"] for flow in sent["flows"]] == [flow["sent"] for flow in received["flows"]]
+    assert sum(flow["datagrams"] for flow in received["flows"]) > 1000
+    assert received["refused"] == 0
+
+
 @pytest.mark.parametrize("burst", [1, 4])
 def test_the_rate_is_kept(start: StartAgent, burst: int) -> None:
     sender, receiver = start(), start()
