@@ -88,7 +88,9 @@ static void read_options(int argc, char **argv, struct options *options)
 
 int by_hand(int argc, char **argv)
 {
-    static struct control control; /* initialised, its buffer would be in the binary */
+    static struct control control;
+    control.in = -1;
+    control.start = true;
     struct options options = {
         .params = {.link = {.opening = {.kind = OPENING_BULK},
                             .port = DEFAULT_PORT,
@@ -106,8 +108,6 @@ int by_hand(int argc, char **argv)
     }
     read_options(argc, argv, &options);
 
-    control.in = -1;
-    control.start = true;
     struct job job = {.id = "by-hand",
                       .kind = &bulk_kind,
                       .control = &control,
