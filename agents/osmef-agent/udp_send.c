@@ -1,5 +1,4 @@
 /* The thread of a flow that sends: at its schedule, then its count. */
-#include "clock.h"
 #include "opening.h"
 #include "udp.h"
 #include "udp_wire.h"
@@ -67,7 +66,7 @@ static void set_cut(struct sender *s, bool wanted)
                       setsockopt(s->flow->fd, SOL_UDP, UDP_SEGMENT, &size, sizeof size) == 0 &&
                       wanted;
     s->cut = cuts ? (size_t)(most < BATCH ? most : BATCH) : 1;
-    s->flow->segmented = s->flow->segmented || cuts;
+    s->flow->segmented = cuts;
 }
 
 static void lay_out(struct sender *s)

@@ -132,6 +132,7 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
         start_spread_s=outcome.start_spread_s,
         transfers=outcome.transfers,
         exchanges=outcome.exchanges,
+        datagrams=outcome.datagrams,
         sizes=outcome.sizes,
     )
     return trial, outcome
