@@ -57,7 +57,20 @@ static void tell_tcp(const struct tcp_state *tcp)
         out_format(",\"%s\":", tcp_names[i]);
         tell_value("", tcp->value[i]);
     }
+    tell_value(",\"send_buffer\":", tcp->send_buffer);
+    tell_value(",\"receive_buffer\":", tcp->receive_buffer);
     out_format("}");
+}
+
+static void tell_cpu(const struct cpu_time *cpu)
+{
+    out_format(",\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f,\"cpu_wait_s\":", cpu->user_s,
+               cpu->system_s);
+    if (cpu->wait_s < 0)
+        out_format("null");
+    else
+        out_format("%.6f", cpu->wait_s);
+    tell_value(",\"last_cpu\":", cpu->last_cpu);
 }
 
 static void tell_flow(const struct bulk *bulk, const struct flow *flow)
@@ -77,7 +90,7 @@ static void tell_flow(const struct bulk *bulk, const struct flow *flow)
         out_format(",\"goodput_bps\":%.0f", 8 * (double)flow->bytes / length_s);
     else
         out_format(",\"goodput_bps\":null");
-    out_format(",\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f", flow->cpu.user_s, flow->cpu.system_s);
+    tell_cpu(&flow->cpu);
     tell_tcp(&flow->tcp);
     out_format("}");
 }

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from osmef.report.series import short_names
+from osmef.results.limits import Limit
 from osmef.results.summary import CellInfo, Metric, Summary
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.units import format_rate, rate_unit
@@ -22,6 +23,15 @@ _SHORT: dict[object, str] = {
     Placement.DIFFERENT_HOST: "other",
     Tenancy.SAME_TENANT: "same",
     Tenancy.DIFFERENT_TENANT: "other",
+}
+_LIMITS = {
+    Limit.SENDER_CPU: "CPU tx",
+    Limit.RECEIVER_CPU: "CPU rx",
+    Limit.RECEIVE_WINDOW: "window",
+    Limit.SEND_BUFFER: "buffer",
+    Limit.NETWORK: "net",
+    Limit.SENDER_IDLE: "idle",
+    Limit.INCONCLUSIVE: "?",
 }
 
 
@@ -85,11 +95,15 @@ def summary_table(summary: Summary) -> Table:
     heads = ["dist.", "ok", *(column.head for column in columns)]
     if interval:
         heads.insert(3, "95 %\ninterval")
+    limits = any(cell.limited_by for cell in summary.cells)
+    if limits:
+        heads.append("limit")
     for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
     for cell in summary.cells:
         values = [Text(_value(cell.values.get(key))) for key in swept]
-        table.add_row(*values, *_numbers(cell, columns, interval=interval))
+        last = [Text(_limit(cell))] if limits else []
+        table.add_row(*values, *_numbers(cell, columns, interval=interval), *last)
     return keep_whole(table)
 
 
@@ -116,6 +130,15 @@ def _distance(cell: CellInfo) -> Text:
         return Text(str(cell.distance))
     achieved = "?" if cell.distance is None else cell.distance
     return Text(f"{achieved} not {cell.requested_distance}", style="yellow")
+
+
+def _limit(cell: CellInfo) -> str:
+    """Return in short what limited more than half of the connections of the cell."""
+    if not cell.limited_by:
+        return _NOTHING
+    limit = max(cell.limited_by, key=lambda one: cell.limited_by[one])
+    most = 2 * cell.limited_by[limit] > sum(cell.limited_by.values())
+    return _LIMITS.get(limit, limit.value) if most else "mixed"
 
 
 def _value(value: object) -> str:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from osmef.results.exchange import Direction, Exchange, Purpose, SizePoint
+from osmef.results.limits import FlowLimit, Limit
 from osmef.results.udp import Datagrams
 from osmef.results.use import EndpointUse, ProcessUse
 from osmef.scenario.base import Model
@@ -76,6 +77,21 @@ class TcpState(Model):
     receive_space: int | None = Field(
         default=None, description="receive buffer that the kernel aims at, bytes"
     )
+    sent_bytes: int | None = Field(
+        default=None, description="payload bytes sent, retransmitted ones included"
+    )
+    send_window: int | None = Field(
+        default=None, description="window that the other end advertised last, bytes"
+    )
+    max_pacing_rate_bps: float | None = Field(
+        default=None, description="upper limit of the pacing rate, bits per second; null: none"
+    )
+    send_buffer: int | None = Field(
+        default=None, description="`SO_SNDBUF` in force, bytes with the kernel's bookkeeping"
+    )
+    receive_buffer: int | None = Field(
+        default=None, description="`SO_RCVBUF` in force, bytes with the kernel's bookkeeping"
+    )
 
 
 class FlowEnd(Model):
@@ -97,6 +113,12 @@ class FlowEnd(Model):
     cpu_system_s: float = Field(
         description="CPU time of the connection's thread in the kernel, seconds"
     )
+    cpu_wait_s: float | None = Field(
+        default=None,
+        description="time in which that thread was ready and waited for a CPU, seconds;"
+        " null where the kernel does not count it",
+    )
+    last_cpu: int | None = Field(default=None, description="CPU on which that thread ended")
     tcp: TcpState = Field(description="TCP_INFO at the end of the connection")
 
 
@@ -119,29 +141,6 @@ class TransferEnd(Model):
     flows: list[FlowEnd] = Field(description="one entry for each connection")
     process: ProcessUse = Field(description="what the agent's process used")
     host: EndpointUse = Field(description="what the whole endpoint used")
-
-
-class Limit(StrEnum):
-    """What held a flow back."""
-
-    SENDER_CPU = "sender-cpu"
-    RECEIVER_CPU = "receiver-cpu"
-    RECEIVE_WINDOW = "receive-window"
-    SEND_BUFFER = "send-buffer"
-    NETWORK = "network"
-    SENDER_IDLE = "sender-idle"
-    SHAPER = "shaper"
-    INCONCLUSIVE = "inconclusive"
-
-
-class FlowLimit(Model):
-    """What held one connection back, and how that is known."""
-
-    flow: int = Field(description="number of the connection, from 0")
-    limited_by: Limit = Field(description="what held it back")
-    evidence: dict[str, float | None] = Field(
-        description="the numbers that say so by name, unit in the name"
-    )
 
 
 class Transfer(Model):
@@ -209,6 +208,11 @@ class Trial(Model):
     )
     transfers: list[Transfer] = Field(
         default_factory=list, description="each bulk transfer as both ends saw it"
+    )
+    limited_by: Limit | None = Field(
+        default=None,
+        description="what limited more than half of the measured bytes of all transfers;"
+        " `inconclusive` without such a majority, null if nothing was judged",
     )
     exchanges: list[Exchange] = Field(
         default_factory=list, description="each request-response flow"

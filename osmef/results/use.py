@@ -15,6 +15,15 @@ class ProcessUse(Model):
     max_rss_kb: int | None = Field(default=None, description="largest resident memory, KiB")
 
 
+class EachCpu(Model):
+    """Difference of /proc/stat over the transfer for each CPU; lists hold one value a CPU."""
+
+    cpu: list[int] = Field(description="number of the CPU; at most 512 of them are told")
+    idle_s: list[float] = Field(description="idle, also while waiting for a disk")
+    interrupts_s: list[float] = Field(description="interrupts and soft interrupts")
+    steal_s: list[float] = Field(description="taken by the hypervisor for others")
+
+
 class EndpointUse(Model):
     """Difference of /proc/stat over the transfer, summed over the CPUs the agent may run on."""
 
@@ -31,3 +40,4 @@ class EndpointUse(Model):
     )
     steal_s: float | None = Field(description="taken by the hypervisor for others")
     guest_s: float | None = Field(description="running guests; within `user_s` already")
+    each: EachCpu | None = Field(default=None, description="the same for each CPU")

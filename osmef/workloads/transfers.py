@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from osmef.analysis import rfc6349
 from osmef.analysis.fairness import jain_fairness
 from osmef.errors import AgentError
 from osmef.results.trial import Interval, Transfer, TransferEnd
@@ -25,11 +26,12 @@ METRICS = (
     "retransmits",
     "rtt_mean_us",
     "rtt_min_us",
+    *rfc6349.METRICS,
 )
 
 
 def transfer_metrics(
-    transfers: Sequence[Transfer], intervals: Iterable[Interval]
+    transfers: Sequence[Transfer], intervals: Sequence[Interval]
 ) -> dict[str, float | None]:
     """Return the metrics of transfers that had one start, one for each pair of endpoints.
 
@@ -74,6 +76,7 @@ def transfer_metrics(
         "retransmits": _sum([tcp.retransmits for tcp in tcps]),
         "rtt_mean_us": sum(rtts) / len(rtts) if rtts else None,
         "rtt_min_us": min(lowest) if lowest else None,
+        **rfc6349.rfc6349_metrics(transfers, intervals),
     }
 
 
