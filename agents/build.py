@@ -27,20 +27,26 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = ROOT / "agents" / "osmef-agent"
 OUT = ROOT / "osmef" / "agent" / "bin"
-# What `uname -m` says, what the compiler calls it, and how to optimise: nearly all of a transfer's
-# time is the kernel's, and where instructions are long a small agent is worth more than the rest.
-_COMPILE = {
-    "x86_64": ("x86_64-linux-musl", "-O2"),
-    "aarch64": ("aarch64-linux-musl", "-O2"),
-    "ppc64le": ("powerpc64le-linux-musl", "-Os"),
-    "riscv64": ("riscv64-linux-musl", "-Os"),
-    "s390x": ("s390x-linux-musl", "-Os"),
+# What `uname -m` says, and what the compiler calls it.
+_TRIPLES = {
+    "x86_64": "x86_64-linux-musl",
+    "aarch64": "aarch64-linux-musl",
+    "ppc64le": "powerpc64le-linux-musl",
+    "riscv64": "riscv64-linux-musl",
+    "s390x": "s390x-linux-musl",
 }
-TARGETS = tuple(_COMPILE)
+TARGETS = tuple(_TRIPLES)
 
 _FLAGS = ("-std=c11", "-D_GNU_SOURCE", "-static", "-s", "-pthread")
+# Nearly all of a transfer's time is the kernel's; a small agent is sooner pushed to its endpoint.
 # Nothing unwinds the stack of a stripped C program: the tables would only make it bigger.
-_SMALL = ("-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-Wl,--gc-sections")
+_SMALL = (
+    "-Os",
+    "-flto",
+    "-fno-unwind-tables",
+    "-fno-asynchronous-unwind-tables",
+    "-Wl,--gc-sections",
+)
 _REPRODUCIBLE = (f"-ffile-prefix-map={SOURCES}=.", "-Wl,--build-id=none")
 _WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Wstrict-prototypes", "-Werror")
 
@@ -84,7 +90,7 @@ def _compile(target: str, path: Path) -> None:
     # Another process may be building or running the same file: it never sees half of one.
     handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=".osmef-agent-")
     os.close(handle)
-    argv = [sys.executable, "-m", "ziglang", "cc", "-target", *_COMPILE[target]]
+    argv = [sys.executable, "-m", "ziglang", "cc", "-target", _TRIPLES[target]]
     argv += [*_FLAGS, *_SMALL, *_REPRODUCIBLE, *_WARNINGS, f'-DOSMEF_VERSION="{version()}"']
     argv += [*(source.name for source in sources()), "-o", scratch]
     try:

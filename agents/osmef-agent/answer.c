@@ -45,12 +45,15 @@ static void append_number(struct text *text, int64_t value)
 static const char *date_field(void)
 {
     static _Thread_local time_t made;
-    static _Thread_local char field[48];
+    static _Thread_local char field[64];
+    static const char days[] = "SunMonTueWedThuFriSat";
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
     const time_t now = time(NULL);
-    if (now != made) {
-        struct tm utc;
-        gmtime_r(&now, &utc);
-        strftime(field, sizeof field, "\r\nDate: %a, %d %b %Y %H:%M:%S GMT", &utc);
+    struct tm utc;
+    if (now != made && gmtime_r(&now, &utc)) {
+        snprintf(field, sizeof field, "\r\nDate: %.3s, %02d %.3s %d %02d:%02d:%02d GMT",
+                 days + 3 * utc.tm_wday, utc.tm_mday, months + 3 * utc.tm_mon, utc.tm_year + 1900,
+                 utc.tm_hour, utc.tm_min, utc.tm_sec);
         made = now;
     }
     return field;

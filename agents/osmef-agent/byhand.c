@@ -88,7 +88,9 @@ static void read_options(int argc, char **argv, struct options *options)
 
 int by_hand(int argc, char **argv)
 {
-    static struct control control = {.in = -1, .start = true};
+    static struct control control;
+    control.in = -1;
+    control.start = true;
     struct options options = {
         .params = {.link = {.opening = {.kind = OPENING_BULK},
                             .port = DEFAULT_PORT,

@@ -209,3 +209,30 @@ bool http_persists(const struct http_framing *framing)
 {
     return !framing->close && (framing->minor > 0 || framing->keep_alive);
 }
+
+struct http_text http_path(struct http_text target)
+{
+    if (target.size > 7 && memcmp(target.at, "http://", 7) == 0) {
+        const char *slash = memchr(target.at + 7, '/', target.size - 7);
+        target.size = slash ? target.size - (size_t)(slash - target.at) : 0;
+        target.at = slash;
+    }
+    const char *query = target.size ? memchr(target.at, '?', target.size) : NULL;
+    if (query)
+        target.size = (size_t)(query - target.at);
+    return target;
+}
+
+int64_t http_number(struct http_text path, size_t prefix, int64_t largest)
+{
+    int64_t number = 0;
+    if (path.size <= prefix)
+        return HTTP_BAD;
+    for (size_t i = prefix; i < path.size; i++) {
+        if (!is_digit(path.at[i]))
+            return HTTP_BAD;
+        if (number <= largest)
+            number = number * 10 + (path.at[i] - '0');
+    }
+    return number > largest ? HTTP_MORE : number;
+}

@@ -47,6 +47,13 @@ int http_read_response(const char *data, size_t size, struct http_response *resp
 /* Whether the connection stays open after this message (RFC 9112, section 9.3). */
 bool http_persists(const struct http_framing *framing);
 
+/* The path of an origin-form or absolute-form target (RFC 9112, section 3.2), without its query. */
+struct http_text http_path(struct http_text target);
+
+/* The number that is all of a path from `prefix` on; HTTP_BAD: it is none, HTTP_MORE: it is larger
+ * than `largest`. */
+int64_t http_number(struct http_text path, size_t prefix, int64_t largest);
+
 /* A body in the reading: how it is framed, and what of it is still to come. */
 enum http_body_state {
     HTTP_BODY_DONE,

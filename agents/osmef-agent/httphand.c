@@ -98,7 +98,7 @@ static const struct program {
     {&siege_kind, siege_help, siege_options, siege_print_result},
 };
 
-static struct control control = {.in = -1, .start = true};
+static struct control control;
 
 static const struct program *find_program(const char *name)
 {
@@ -250,6 +250,8 @@ int http_by_hand(int argc, char **argv)
     add_defaults(program, &command);
     if (!program->kind->read(&command, problem))
         bad_usage("%s", problem);
+    control.in = -1;
+    control.start = true;
     control.kind = program->kind;
     const struct sigaction action = {.sa_handler = interrupted};
     sigaction(SIGINT, &action, NULL);

@@ -39,8 +39,19 @@ bool loop_open(struct loop *loop, int index, void (*tick)(struct loop *loop))
     return ok;
 }
 
+/* Grows as descriptors are closed. */
+static atomic_uint closed;
+
+void loop_sync(void)
+{
+    atomic_fetch_add_explicit(&closed, 0, memory_order_acquire);
+}
+
 static void close_doomed(struct loop *loop)
 {
+    if (loop->doomed_count == 0)
+        return;
+    atomic_fetch_add_explicit(&closed, 1, memory_order_release);
     for (int i = 0; i < loop->doomed_count; i++)
         close(loop->doomed[i]);
     loop->doomed_count = 0;

@@ -61,6 +61,10 @@ void loop_due(struct loop *loop, int64_t at_ns);
 /* Closes the source's descriptor. */
 void loop_drop(struct loop *loop, struct source *source);
 
+/* Who has got a descriptor from the kernel sees from now on what the loop that had closed one of
+ * the same number wrote before. */
+void loop_sync(void);
+
 /* The number of CPUs that the program may run on, at most MAX_LOOPS. */
 int loop_default_count(void);
 

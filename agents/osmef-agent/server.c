@@ -61,7 +61,7 @@ void client_drop(struct loop *loop, struct client *client, bool reset)
         setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
     if (server.service->gone)
         server.service->gone(loop, client);
-    atomic_store_explicit(&server.owners[fd], NOBODY, memory_order_release);
+    atomic_store_explicit(&server.owners[fd], NOBODY, memory_order_relaxed);
     loop_drop(loop, &client->source);
 }
 
@@ -108,50 +108,22 @@ static void refuse(struct loop *loop, struct client *client, const char *status,
     client_answer(client, status, "text/plain", why, 0);
 }
 
-/* The path of an origin-form or absolute-form target (RFC 9112, section 3.2), without its query. */
-static struct http_text path_of(struct http_text target)
-{
-    if (target.size > 7 && memcmp(target.at, "http://", 7) == 0) {
-        const char *slash = memchr(target.at + 7, '/', target.size - 7);
-        target.size = slash ? target.size - (size_t)(slash - target.at) : 0;
-        target.at = slash;
-    }
-    const char *query = target.size ? memchr(target.at, '?', target.size) : NULL;
-    if (query)
-        target.size = (size_t)(query - target.at);
-    return target;
-}
-
-/* Returns the number behind the prefix; -1: it is none, -2: it is larger than PONG_LONGEST. */
-static int64_t length_of(struct http_text path, size_t prefix)
-{
-    int64_t length = 0;
-    if (path.size <= prefix)
-        return -1;
-    for (size_t i = prefix; i < path.size; i++) {
-        if (path.at[i] < '0' || path.at[i] > '9')
-            return -1;
-        length = length > PONG_LONGEST ? length : length * 10 + (path.at[i] - '0');
-    }
-    return length > PONG_LONGEST ? -2 : length;
-}
-
 static void route_request(struct loop *loop, struct client *client, struct http_text path)
 {
     for (const struct route *route = server.service->routes; route->prefix; route++) {
         const size_t prefix = strlen(route->prefix);
         if (path.size < prefix || memcmp(path.at, route->prefix, prefix) != 0)
             continue;
-        const int64_t length = length_of(path, prefix);
+        const int64_t length = http_number(path, prefix, PONG_LONGEST);
         if (length >= 0)
             route->answer(loop, client, length);
-        else if (length == -2)
+        else if (length == HTTP_MORE)
             refuse(loop, client, "400 Bad Request", "the longest answer has 1073741824 bytes\n");
         else
             break;
         return;
     }
-    refuse(loop, client, "404 Not Found", "there are only paths like /pong/5\n");
+    refuse(loop, client, "404 Not Found", "pong has /pong/N, ping has /ping/N and /mping/N\n");
 }
 
 static bool is(struct http_text text, const char *word)
@@ -176,7 +148,7 @@ static void take_request(struct loop *loop, struct client *client,
     if (!client->to_head && !is(request->method, "GET"))
         refuse(loop, client, "405 Method Not Allowed", "only GET and HEAD are answered\n");
     else
-        route_request(loop, client, path_of(request->target));
+        route_request(loop, client, http_path(request->target));
 }
 
 /* Looks for a request in what has come. Returns whether there is something to answer. */
@@ -258,6 +230,7 @@ static void client_ready(struct loop *loop, struct source *source, uint32_t even
 static void admit(struct loop *acceptor, int fd)
 {
     const int yes = 1;
+    loop_sync();
     const unsigned turn = atomic_fetch_add_explicit(&server.next, 1, memory_order_relaxed);
     struct loop *loop = &server.loops[turn % (unsigned)server.loop_count];
     struct client *client = fd < SERVER_CLIENTS ? &server.clients[fd] : NULL;
@@ -326,9 +299,9 @@ static void sweep(struct loop *loop)
 
 bool server_open(const struct service *service, int threads)
 {
-    server.listener = -1;
     memset(server.counts, 0, sizeof server.counts);
     server.service = service;
+    server.listener = -1;
     server.clients = mmap(NULL, SERVER_CLIENTS * sizeof *server.clients, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (server.clients == MAP_FAILED)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from osmef.analysis.knee import Knee, find_knee
 from osmef.results.exchange import Purpose
 from osmef.results.limits import FlowLimit, Limit
-from osmef.results.trial import EndpointUse, FlowEnd, Interval, Transfer, TransferEnd
+from osmef.results.trial import FlowEnd, Interval, Transfer, TransferEnd
+from osmef.results.use import EndpointUse
 
 _DROWNED = 0.9
 _ALWAYS = 0.8

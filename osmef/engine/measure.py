@@ -134,6 +134,7 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
         transfers=outcome.transfers,
         limited_by=trial_limit(outcome.transfers),
         exchanges=outcome.exchanges,
+        datagrams=outcome.datagrams,
         sizes=outcome.sizes,
     )
     return trial, outcome

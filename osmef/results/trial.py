@@ -7,8 +7,10 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from osmef.results.exchange import Exchange, Purpose, SizePoint
+from osmef.results.exchange import Direction, Exchange, Purpose, SizePoint
 from osmef.results.limits import FlowLimit, Limit
+from osmef.results.udp import Datagrams
+from osmef.results.use import EndpointUse, ProcessUse
 from osmef.scenario.base import Model
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.study import Scalar
@@ -120,42 +122,6 @@ class FlowEnd(Model):
     tcp: TcpState = Field(description="TCP_INFO at the end of the connection")
 
 
-class ProcessUse(Model):
-    """What the agent's process used during the transfer."""
-
-    cpu_user_s: float = Field(description="CPU time in user mode, seconds")
-    cpu_system_s: float = Field(description="CPU time in the kernel, seconds")
-    max_rss_kb: int | None = Field(default=None, description="largest resident memory, KiB")
-
-
-class EachCpu(Model):
-    """Difference of /proc/stat over the transfer for each CPU; lists hold one value a CPU."""
-
-    cpu: list[int] = Field(description="number of the CPU; at most 512 of them are told")
-    idle_s: list[float] = Field(description="idle, also while waiting for a disk")
-    interrupts_s: list[float] = Field(description="interrupts and soft interrupts")
-    steal_s: list[float] = Field(description="taken by the hypervisor for others")
-
-
-class EndpointUse(Model):
-    """Difference of /proc/stat over the transfer, summed over the CPUs the agent may run on."""
-
-    cpus: int = Field(description="CPUs that the agent may run on; the rest is summed over them")
-    elapsed_s: float = Field(description="seconds between both readings of /proc/stat")
-    user_s: float = Field(description="user mode, guests included")
-    nice_s: float = Field(description="user mode at low priority")
-    system_s: float = Field(description="kernel")
-    idle_s: float = Field(description="idle")
-    iowait_s: float = Field(description="idle while waiting for a disk")
-    irq_s: float = Field(description="interrupts")
-    softirq_s: float = Field(
-        description="soft interrupts, where the kernel does most of its network work"
-    )
-    steal_s: float | None = Field(description="taken by the hypervisor for others")
-    guest_s: float | None = Field(description="running guests; within `user_s` already")
-    each: EachCpu | None = Field(default=None, description="the same for each CPU")
-
-
 class TransferEnd(Model):
     """One end of a bulk transfer."""
 
@@ -175,13 +141,6 @@ class TransferEnd(Model):
     flows: list[FlowEnd] = Field(description="one entry for each connection")
     process: ProcessUse = Field(description="what the agent's process used")
     host: EndpointUse = Field(description="what the whole endpoint used")
-
-
-class Direction(StrEnum):
-    """Which way the data of a transfer goes."""
-
-    FORWARD = "forward"
-    REVERSE = "reverse"
 
 
 class Transfer(Model):
@@ -261,6 +220,9 @@ class Trial(Model):
     sizes: list[SizePoint] = Field(
         default_factory=list, description="each size of a sweep over message sizes"
     )
+    datagrams: list[Datagrams] = Field(
+        default_factory=list, description="the UDP flows of each pair, as both ends saw them"
+    )
 
 
 class Interval(Model):
@@ -291,4 +253,25 @@ class Interval(Model):
     )
     cwnd: int | None = Field(
         description="congestion window at the end of the interval, segments; null at the receiver"
+    )
+    datagrams: int | None = Field(
+        default=None, description="datagrams in the interval, duplicates aside; null but for UDP"
+    )
+    send_refused: int | None = Field(
+        default=None, description="datagrams that the sender's system had no buffer for"
+    )
+    behind_us: float | None = Field(
+        default=None, description="how far the sender was behind its schedule at its last datagram"
+    )
+    lost: int | None = Field(
+        default=None,
+        description="datagrams found missing, less those found missing before that came after all",
+    )
+    reordered: int | None = Field(default=None, description="datagrams that had been overtaken")
+    duplicates: int | None = Field(default=None, description="datagrams that came once more")
+    dropped: int | None = Field(
+        default=None, description="datagrams that the receiver's socket had no room for"
+    )
+    jitter_us: float | None = Field(
+        default=None, description="interarrival jitter at the end of the interval, microseconds"
     )

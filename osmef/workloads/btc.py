@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from osmef.agent.messages import BulkResult
 from osmef.analysis.limits import prevailing, transfer_limits
 from osmef.errors import AgentError
-from osmef.results.exchange import Purpose
-from osmef.results.trial import Direction, Transfer, TransferEnd
+from osmef.results.exchange import Direction, Purpose
+from osmef.results.trial import Transfer, TransferEnd
 from osmef.scenario.workload import BtcSettings, TransferDirection
 from osmef.workloads.base import End, Outcome, Part, Ran, Step, Value, Workload
 from osmef.workloads.transfers import METRICS, transfer_metrics

@@ -8,11 +8,12 @@ from typing import assert_never
 
 from osmef.results.exchange import Purpose
 from osmef.scenario.model import Scenario
-from osmef.scenario.workload import BtcSettings, LatencySettings, WorkloadSettings
+from osmef.scenario.workload import BtcSettings, LatencySettings, UdpSettings, WorkloadSettings
 from osmef.workloads.base import Outcome, Part, Ran, Workload
 from osmef.workloads.btc import BulkTransfer
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.latency import Latency
+from osmef.workloads.udp import UdpFlows
 
 BACKGROUND = "background_"
 """What the names of a background's metrics begin with."""
@@ -25,6 +26,8 @@ def workload_for(settings: WorkloadSettings, *, background: bool) -> Workload:
             return BulkTransfer(settings)
         case LatencySettings():
             return Latency(settings, background=background)
+        case UdpSettings():
+            return UdpFlows(settings)
         case _:
             assert_never(settings)
 
@@ -84,6 +87,7 @@ class Programme:
             exchanges=outcome.exchanges + beside.exchanges,
             sizes=outcome.sizes + beside.sizes,
             requests=outcome.requests + beside.requests,
+            datagrams=outcome.datagrams + beside.datagrams,
         )
 
     def _outcome(

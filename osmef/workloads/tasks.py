@@ -99,7 +99,10 @@ def _address(pair: Pair, end: End) -> str:
 
 
 def command_of(task: Task, upstream: Task | None) -> dict[str, Value]:
-    """Return the command that arms a step; a listener with a step before it has both addresses."""
+    """Return the command that arms a step; a listener may have one before it that it connects to.
+
+    Its own port is the ``listen_port`` then.
+    """
     command: dict[str, Value] = {
         "cmd": task.step.command,
         "id": task.id,
@@ -111,8 +114,8 @@ def command_of(task: Task, upstream: Task | None) -> dict[str, Value]:
         **task.step.parameters,
     }
     if task.step.listens:
-        command |= {"bind": _address(task.pair, task.step.end), "port": 0}
+        own_port = "port" if upstream is None else "listen_port"
+        command |= {"bind": _address(task.pair, task.step.end), own_port: 0}
     if upstream is not None and upstream.port is not None:
-        name = "upstream_port" if task.step.listens else "port"
-        command |= {"host": _address(task.pair, upstream.step.end), name: upstream.port}
+        command |= {"host": _address(task.pair, upstream.step.end), "port": upstream.port}
     return command

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from osmef.agent.messages import BulkResult, IntervalEvent
+from tests.agents import udp_peer
 from tests.agents.lab import Agent, Event, StartAgent, arm, connect, dial, header, job, succeed
 
 
@@ -76,3 +77,15 @@ def test_the_header_is_big_endian_everywhere(start_any: StartAgent) -> None:
         assert good.recv(1) == b"+"
         swapped.sendall(header(0, 2)[:6] + b"\0\0\2\0" + header(0, 2)[10:])
         assert swapped.recv(1) == b""
+
+
+@pytest.mark.parametrize("foreign_sends", [True, False], ids=["it-sends", "it-receives"])
+def test_datagrams(start: StartAgent, start_any: StartAgent, *, foreign_sends: bool) -> None:
+    sender, receiver = (start_any(), start()) if foreign_sends else (start(), start_any())
+    udp_peer.run(sender, receiver, rate_bps=4e5, burst=4, flows=2)
+    (_, sent), (_, received) = succeed(sender, receiver)
+    for one, other in zip(sent["flows"], received["flows"], strict=True):
+        assert one["sent"] == other["sent"] > 0
+        assert other["datagrams"] + other["lost"] == other["sent"]
+        assert other["datagrams"] > 0
+        assert other["foreign"] == other["reordered"] == other["duplicates"] == 0

@@ -119,8 +119,9 @@ def admitted_pair(
 
 def read_all(peer: socket.socket) -> None:
     """Read what has arrived."""
+    peer.setblocking(False)
     with suppress(BlockingIOError):
-        while peer.recv(1 << 20, socket.MSG_DONTWAIT):
+        while peer.recv(1 << 20):
             pass
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents import udp_peer
+from tests.agents import udp_peer, web
 from tests.agents.compiling import compile_agent
 from tests.agents.lab import Agent, StartAgent, arm, connect, dial, header, job, succeed
 
@@ -102,3 +102,31 @@ def test_udp_that_arrives_in_any_way(start: StartAgent) -> None:
             peer.end(sent)
             assert receiver.ending()[1]["event"] == "result"
     leave(receiver)
+
+
+def test_pong_ping_and_siege(start: StartAgent) -> None:
+    pong, ping, siege = start(), start(), start()
+    port = web.serve_ping(ping, web.serve_pong(pong, threads=2))
+    for keep_alive in (True, False):
+        siege.command(
+            "siege",
+            id="siege-1",
+            host="127.0.0.1",
+            port=port,
+            sizes="5,5000,500000",
+            repetitions=100,
+            connections=9,
+            threads=3,
+            keep_alive=keep_alive,
+        )
+        siege.expect("connected")
+        siege.command("start", id="siege-1")
+        siege.expect("requests")
+        assert siege.expect("result")["failed"] == 0
+    assert web.get(port, "/ping/700000") == (200, web.pong_body(700000))
+    pong.command("abort", id="pong-1")
+    assert pong.expect("error")["kind"] == "aborted"
+    assert web.metered(port, 5)["code"] == 503
+    ping.command("stop", id="ping-1")
+    assert ping.expect("result")["requests"] == 602
+    leave(siege, ping, pong)

@@ -293,7 +293,7 @@ def test_abort(start: StartAgent) -> None:
     siege, pong = start(), start()
     port = serve_pong(pong)
     for _ in range(2):
-        arm(siege, port, sizes="5", repetitions=10**7, connections=10)
+        arm(siege, port, sizes="5", repetitions=10**6, connections=10)
         siege.expect("connected")
         siege.command("start", id="siege-1")
         siege.command("stop", id="siege-1")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,9 @@ def test_an_sshd_that_hangs_costs_one_trial_and_is_connected_to_anew(
 def test_an_endpoint_takes_more_agents_than_one_connection_of_its_sshd(tmp_path: Path) -> None:
     sshd = Sshd(tmp_path, options="Subsystem sftp internal-sftp\nMaxSessions 10")
     endpoint = Endpoint(REQUEST, "id", sshd.login(), "192.0.2.1", None, None)
-    station = Station(endpoint, Location(host="h", tenant="t"), sshd.user, f"x-{tmp_path.name}")
+    station = Station(
+        endpoint, Location(host="h", tenant="t"), sshd.user, f"{os.getpid()}-{tmp_path.name}"
+    )
     try:
         agents = [station.agent(f"job-{number}") for number in range(16)]
         assert len({id(agent) for agent in agents}) == 16

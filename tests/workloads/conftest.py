@@ -119,7 +119,9 @@ def scripted(session: Session, tmp_path: Path) -> Iterator[MakeScript]:
     made: list[Script] = []
 
     def make(scripts: dict[str, str]) -> Script:
-        made.append(Script(session.name, session, f".osmef-fake-{tmp_path.name}", scripts))
+        made.append(
+            Script(session.name, session, f".osmef-fake-{os.getpid()}-{tmp_path.name}", scripts)
+        )
         return made[-1]
 
     yield make

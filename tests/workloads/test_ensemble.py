@@ -244,6 +244,31 @@ def test_a_server_is_stopped_when_the_others_have_their_results(scripted: MakeSc
     assert [one.id for one in ran.results] == ["3.0.0.0", "3.0.0.1"]
 
 
+def test_a_relay_listens_and_connects(scripted: MakeScript) -> None:
+    def checked(step: int, wanted: str, rest: str) -> str:
+        refusal = said(step, "error", kind="protocol", message="not what was wanted")
+        return f"read command\ncase $command in {wanted}) ;; *) {refusal};; esac\n{rest}"
+
+    wants_both = r"*\"bind\":\ \"192.0.2.1\"*\"listen_port\":\ 0*\"port\":\ 4711*"
+    relay = f"{said(1, 'listening', port=4712)}\nread stop\n{result(1)}\ncat >/dev/null"
+    client = f"{said(2, 'connected')}\nread start\n{result(2)}\ncat >/dev/null"
+    host = scripted(
+        {
+            "job-0": f"{SERVER}\n{result(0)}\ncat >/dev/null",
+            "job-1": checked(1, wants_both, relay),
+            "job-2": checked(2, r"*\"host\":\ \"192.0.2.1\"*\"port\":\ 4712*", client),
+        }
+    )
+    steps = (
+        Step("receiver", "pong", {}, listens=True, serves=True),
+        Step("sender", "ping", {}, listens=True, serves=True),
+        Step("sender", "siege", {}),
+    )
+    pair = Pair(host, host, sender_address="192.0.2.1", receiver_address="192.0.2.2")
+    ((ran,),) = perform(Job(3, [pair]), [Part(steps, duration_s=0.1)]).ran
+    assert len(ran.results) == 3
+
+
 def test_a_server_that_does_not_stop_fails_the_trial_and_is_ended(
     scripted: MakeScript, monkeypatch: pytest.MonkeyPatch
 ) -> None:
