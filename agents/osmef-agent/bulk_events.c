@@ -63,7 +63,7 @@ static void tell_flow(const struct bulk *bulk, const struct flow *flow)
         out_format(",\"goodput_bps\":%.0f", 8 * (double)flow->bytes / length_s);
     else
         out_format(",\"goodput_bps\":null");
-    out_format(",\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f", flow->cpu.user_s, flow->cpu.system_s);
+    tell_cpu(&flow->cpu);
     tell_tcp(&flow->tcp);
     out_format("}");
 }

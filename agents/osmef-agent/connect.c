@@ -10,6 +10,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* So many connections are on their way at a time: fewer than the listening end has room for, so
+ * that it never takes ours for those of a flood. */
+#define CROWD 128
+
 enum stage { CONNECTING, WAITING, READY };
 
 /* The job with its parameters and what becomes of them. */
@@ -84,12 +88,16 @@ static bool advance(const struct attempt *a, int flow, enum stage *stage)
     return ok;
 }
 
-static bool wait_admitted(const struct attempt *a)
+static bool connect_to(const struct attempt *a, const struct addrinfo *address)
 {
     static struct pollfd fds[1 + MAX_FLOWS];
     enum stage stages[MAX_FLOWS] = {CONNECTING};
     const int flows = a->params->opening.flows;
+    int begun = 0;
     for (int ready = 0; ready < flows;) {
+        for (; begun < flows && begun - ready < CROWD; begun++)
+            if (!begin_connect(a, begun, address))
+                return false;
         for (int i = 0; i < flows; i++)
             fds[1 + i] = (struct pollfd){
                 .fd = stages[i] == READY ? -1 : a->link->fds[i],
@@ -113,14 +121,6 @@ static bool wait_admitted(const struct attempt *a)
                             a->params->arm_timeout_s);
     }
     return true;
-}
-
-static bool connect_to(const struct attempt *a, const struct addrinfo *address)
-{
-    for (int i = 0; i < a->params->opening.flows; i++)
-        if (!begin_connect(a, i, address))
-            return false;
-    return wait_admitted(a);
 }
 
 /* A name may have several addresses: after one that can't be reached, the next is tried. */

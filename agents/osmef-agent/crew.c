@@ -273,7 +273,7 @@ void crew_tell_begin(const struct crew *crew)
 
 void crew_tell_hand(const struct hand *hand)
 {
-    out_format(",\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f", hand->cpu.user_s, hand->cpu.system_s);
+    tell_cpu(&hand->cpu);
     tell_tcp(&hand->tcp);
 }
 

@@ -35,13 +35,51 @@ void tell_tcp(const struct tcp_state *tcp)
         out_format(",\"%s\":", tcp_names[i]);
         tell_value("", tcp->value[i]);
     }
+    tell_value(",\"send_buffer\":", tcp->send_buffer);
+    tell_value(",\"receive_buffer\":", tcp->receive_buffer);
     out_format("}");
+}
+
+void tell_cpu(const struct cpu_time *cpu)
+{
+    out_format(",\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f,\"cpu_wait_s\":", cpu->user_s,
+               cpu->system_s);
+    if (cpu->wait_s < 0)
+        out_format("null");
+    else
+        out_format("%.6f", cpu->wait_s);
+    tell_value(",\"last_cpu\":", cpu->last_cpu);
 }
 
 void tell_process(const struct cpu_time *process)
 {
     out_format(",\"process\":{\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f,\"max_rss_kb\":%lld}",
                process->user_s, process->system_s, (long long)cpu_max_rss_kb());
+}
+
+/* Tells for each CPU the sum of the columns `first` to `last` of /proc/stat. */
+static void tell_cpus(const struct endpoint_time *endpoint, const char *name, int first, int last)
+{
+    out_format(",\"%s\":[", name);
+    for (int i = 0; i < endpoint->cpus && i < MAX_TOLD_CPUS; i++) {
+        double sum_s = 0;
+        for (int column = first; column <= last; column++)
+            sum_s += endpoint->each[i][column];
+        out_format("%s%.2f", i ? "," : "", sum_s);
+    }
+    out_format("]");
+}
+
+static void tell_each_cpu(const struct endpoint_time *endpoint)
+{
+    out_format(",\"each\":{\"cpu\":[");
+    for (int i = 0; i < endpoint->cpus && i < MAX_TOLD_CPUS; i++)
+        out_format("%s%d", i ? "," : "", endpoint->number[i]);
+    out_format("]");
+    tell_cpus(endpoint, "idle_s", STAT_IDLE, STAT_IOWAIT);
+    tell_cpus(endpoint, "interrupts_s", STAT_IRQ, STAT_SOFTIRQ);
+    tell_cpus(endpoint, "steal_s", STAT_STEAL, STAT_STEAL);
+    out_format("}");
 }
 
 void tell_endpoint(const struct endpoint_time *endpoint)
@@ -54,6 +92,7 @@ void tell_endpoint(const struct endpoint_time *endpoint)
         else
             out_format(",\"%s_s\":null", stat_names[i]);
     }
+    tell_each_cpu(endpoint);
     out_format("}");
 }
 

@@ -19,8 +19,11 @@ void tell_value(const char *separator, int64_t value);
 struct tcp_state;
 void tell_tcp(const struct tcp_state *tcp);
 
-/* Appends the members that every result with a CPU account has. */
+/* Appends the members of a thread's CPU time. */
 struct cpu_time;
+void tell_cpu(const struct cpu_time *cpu);
+
+/* Appends the members that every result with a CPU account has. */
 struct endpoint_time;
 void tell_process(const struct cpu_time *process);
 void tell_endpoint(const struct endpoint_time *endpoint);

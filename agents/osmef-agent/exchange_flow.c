@@ -109,6 +109,8 @@ static bool ask(struct hand *hand, struct exchange *exchange, struct asker *aske
         const bool late = schedule.period_ns > 0 && now > due;
         if (due > now && !hand_wait_until(hand, due))
             return false;
+        if (schedule.period_ns == 0)
+            due = now_ns(); /* what the agent does between two requests is not the network's */
         if (!send_message(hand, params->request_size) ||
             !receive_message(hand, params->response_size))
             return false;

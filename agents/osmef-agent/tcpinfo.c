@@ -25,6 +25,9 @@ const char *const tcp_names[TCP_VALUES] = {
     "send_buffer_limited_us",
     "receive_rtt_us",
     "receive_space",
+    "sent_bytes",
+    "send_window",
+    "max_pacing_rate_bps",
 };
 
 /* What stands in a field while there is no value: a receiver has no delivery rate, for example. */
@@ -58,6 +61,9 @@ static const struct field fields[TCP_VALUES] = {
     [TCP_SEND_BUFFER_LIMITED_US] = FIELD(sndbuf_limited, NEVER, 1),
     [TCP_RECEIVE_RTT_US] = FIELD(rcv_rtt, ZERO, 1),
     [TCP_RECEIVE_SPACE] = FIELD(rcv_space, ZERO, 1),
+    [TCP_SENT_BYTES] = FIELD(bytes_sent, NEVER, 1),
+    [TCP_SEND_WINDOW] = FIELD(snd_wnd, NEVER, 1),
+    [TCP_MAX_PACING_RATE_BPS] = FIELD(max_pacing_rate, ALL_ONES, 8),
 };
 
 /* Returns the field's value if it lies within the `length` bytes that the kernel filled in. */
@@ -81,6 +87,13 @@ static int64_t field_value(const struct field *field, const struct tcp_info *inf
     return (int64_t)value * field->factor;
 }
 
+static int64_t buffer_size(int fd, int option)
+{
+    int size;
+    socklen_t length = sizeof size;
+    return getsockopt(fd, SOL_SOCKET, option, &size, &length) < 0 ? UNKNOWN : size;
+}
+
 void tcp_state_read(int fd, struct tcp_state *state)
 {
     struct tcp_info info;
@@ -94,6 +107,8 @@ void tcp_state_read(int fd, struct tcp_state *state)
     if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, state->congestion_control, &length) < 0)
         state->congestion_control[0] = '\0';
     state->congestion_control[sizeof state->congestion_control - 1] = '\0';
+    state->send_buffer = buffer_size(fd, SO_SNDBUF);
+    state->receive_buffer = buffer_size(fd, SO_RCVBUF);
 }
 
 int64_t tcp_growth(enum tcp_value which, int64_t earlier, int64_t later)

@@ -24,6 +24,9 @@ enum tcp_value {
     TCP_SEND_BUFFER_LIMITED_US,
     TCP_RECEIVE_RTT_US,
     TCP_RECEIVE_SPACE,
+    TCP_SENT_BYTES,
+    TCP_SEND_WINDOW,
+    TCP_MAX_PACING_RATE_BPS,
     TCP_VALUES
 };
 extern const char *const tcp_names[TCP_VALUES];
@@ -31,6 +34,8 @@ extern const char *const tcp_names[TCP_VALUES];
 struct tcp_state {
     char congestion_control[16]; /* empty: unknown */
     int64_t value[TCP_VALUES];
+    int64_t send_buffer; /* bytes in force, bookkeeping included (SO_SNDBUF, socket(7)) */
+    int64_t receive_buffer;
 };
 
 void tcp_state_read(int fd, struct tcp_state *state);

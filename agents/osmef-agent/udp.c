@@ -1,6 +1,5 @@
 #include "udp.h"
 
-#include "clock.h"
 #include "udp_wire.h"
 
 #include <errno.h>

@@ -3,6 +3,7 @@
 #ifndef OSMEF_UDP_H
 #define OSMEF_UDP_H
 
+#include "clock.h"
 #include "cpu.h"
 #include "kind.h"
 #include "link.h"

@@ -1,9 +1,10 @@
 /* A UDP job's result as an event of the protocol. */
-#include "clock.h"
 #include "events.h"
 #include "out.h"
 #include "tcpinfo.h"
 #include "udp.h"
+
+#include <string.h>
 
 static unsigned long long ull(uint64_t value)
 {
@@ -112,6 +113,17 @@ static void tell_flow(const struct udp_flow *flow)
                flow->cpu.system_s);
 }
 
+/* The delay variation of all flows together; each flow's own would be long. */
+static void tell_histogram(const struct udp *udp)
+{
+    static struct histogram all;
+    memset(&all, 0, sizeof all);
+    for (int i = 0; i < udp->count; i++)
+        histogram_merge(&all, &udp->flows[i].streams[UDP_MEASURED].variation);
+    out_format(",");
+    histogram_tell(&all);
+}
+
 void udp_tell_result(const struct udp *udp)
 {
     out_format(",\"role\":\"%s\",\"start_realtime_ns\":%lld,\"elapsed_s\":%.9f,\"refused\":%d,"
@@ -121,6 +133,8 @@ void udp_tell_result(const struct udp *udp)
     for (int i = 0; i < udp->count; i++)
         tell_flow(&udp->flows[i]);
     out_format("]");
+    if (udp->role == UDP_RECEIVER)
+        tell_histogram(udp);
     tell_process(&udp->process);
     tell_endpoint(&udp->endpoint);
 }

@@ -1,5 +1,4 @@
 /* The UDP sockets beside the connections of the link. */
-#include "clock.h"
 #include "udp.h"
 #include "udp_wire.h"
 

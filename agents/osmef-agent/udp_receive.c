@@ -1,5 +1,4 @@
 /* The thread of a flow that receives: until the sender's count and the last stragglers. */
-#include "clock.h"
 #include "opening.h"
 #include "tcpinfo.h"
 #include "udp.h"
@@ -29,7 +28,7 @@
 
 /* Each flow's room: a few messages that hold whatever a kernel glued together (UDP_GRO), or more
  * of one datagram each. Pages that nothing is written to cost nothing. */
-#define ROOM_SIZE (1024 * 1024)
+#define ROOM_SIZE (256 * 1024)
 #define GLUED_SIZE 65536
 #define MAX_BATCH 64
 #define CONTROL_SIZE 128

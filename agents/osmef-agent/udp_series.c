@@ -1,5 +1,4 @@
 /* The series of intervals. */
-#include "clock.h"
 #include "events.h"
 #include "out.h"
 #include "tcpinfo.h"

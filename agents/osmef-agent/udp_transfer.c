@@ -1,5 +1,4 @@
 /* From the threads to the account of all flows. */
-#include "clock.h"
 #include "udp.h"
 #include "udp_wire.h"
 

@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from osmef.results.exchange import Histogram
-from osmef.results.trial import EndpointUse, FlowEnd, ProcessUse
+from osmef.results.trial import FlowEnd
+from osmef.results.udp import ReceivingFlow, SendingFlow
+from osmef.results.use import EndpointUse, ProcessUse
 
 PROTOCOL = 2
 
@@ -61,6 +63,14 @@ class IntervalEvent(_Message):
     retransmits: list[int | None] | None = None
     rtt_us: list[float | None] | None = None
     cwnd: list[int | None] | None = None
+    datagrams: list[int] | None = None
+    send_refused: list[int] | None = None
+    behind_us: list[float] | None = None
+    lost: list[int] | None = None
+    reordered: list[int] | None = None
+    duplicates: list[int] | None = None
+    dropped: list[int | None] | None = None
+    jitter_us: list[float] | None = None
 
 
 class PointEvent(_Message):
@@ -131,6 +141,37 @@ class SizesResult(ResultEvent):
     endpoint: EndpointUse
 
 
+class UdpSenderResult(ResultEvent):
+    """The sending end of UDP flows."""
+
+    job: Literal["udp"]
+    role: Literal["sender"]
+    start_realtime_ns: int
+    elapsed_s: float
+    refused: int = 0
+    flows: list[SendingFlow]
+    process: ProcessUse
+    endpoint: EndpointUse
+
+
+class UdpReceiverResult(ResultEvent):
+    """The receiving end of UDP flows; the histogram is of all flows' delay variation."""
+
+    job: Literal["udp"]
+    role: Literal["receiver"]
+    start_realtime_ns: int
+    elapsed_s: float
+    refused: int = 0
+    flows: list[ReceivingFlow]
+    histogram: Histogram
+    process: ProcessUse
+    endpoint: EndpointUse
+
+
+UdpResult = Annotated[UdpSenderResult | UdpReceiverResult, Field(discriminator="role")]
+"""One end of a UDP job."""
+
+
 class ErrorEvent(_Message):
     """The end of a job that did not go well, or a command that made no sense."""
 
@@ -148,7 +189,7 @@ class Gone(BaseModel):
     reason: str
 
 
-JobResult = BulkResult | ExchangeResult | SizesResult
+JobResult = BulkResult | ExchangeResult | SizesResult | UdpResult
 """Any job's result; ``job`` tells them apart."""
 
 JobEvent = (

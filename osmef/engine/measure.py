@@ -9,6 +9,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from osmef.analysis.limits import trial_limit
 from osmef.engine.observer import Observer
 from osmef.engine.plan import Distances, PlannedTrial, the_same
 from osmef.engine.station import Station
@@ -131,7 +132,9 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
         metrics=dict(outcome.metrics),
         start_spread_s=outcome.start_spread_s,
         transfers=outcome.transfers,
+        limited_by=trial_limit(outcome.transfers),
         exchanges=outcome.exchanges,
+        datagrams=outcome.datagrams,
         sizes=outcome.sizes,
     )
     return trial, outcome

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections import defaultdict
+from collections import Counter, defaultdict
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,8 @@ from osmef.engine.station import Station
 from osmef.errors import StorageError
 from osmef.facts.change import change
 from osmef.providers import provider_for
+from osmef.results.exchange import Purpose
+from osmef.results.limits import Limit
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import CellInfo, EndpointInfo, Metric, RunInfo, Summary
 from osmef.results.trial import Status, Trial
@@ -132,6 +134,7 @@ def _cell_info(
         connections=connections_of(scenario.workload),
         n_ok=sum(trial.status is Status.OK for trial in trials),
         n_failed=sum(trial.status is Status.FAILED for trial in trials),
+        limited_by=_limits(trials),
         metrics=_metrics(planned, trials),
     )
 
@@ -146,6 +149,18 @@ def _tenancy(here: Location, there: Location) -> Tenancy | None:
     if here.tenant is None or there.tenant is None:
         return None
     return Tenancy.SAME_TENANT if here.tenant == there.tenant else Tenancy.DIFFERENT_TENANT
+
+
+def _limits(trials: list[Trial]) -> dict[Limit, int]:
+    """Count the verdicts on the measured connections, in the order of the verdicts."""
+    found = Counter(
+        limit.limited_by
+        for trial in trials
+        for transfer in trial.transfers
+        if transfer.purpose is Purpose.MEASURED
+        for limit in transfer.limits
+    )
+    return {limit: found[limit] for limit in Limit if found[limit]}
 
 
 def _metrics(planned: PlannedCell, trials: list[Trial]) -> dict[str, Metric]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich import box
@@ -12,9 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from osmef.report.series import short_names
+from osmef.results.limits import Limit
 from osmef.results.summary import CellInfo, Metric, Summary
 from osmef.scenario.fields import Placement, Tenancy
-from osmef.units import format_rate, format_size, rate_unit
+from osmef.units import format_rate, rate_unit
 
 _NOTHING = "-"
 _SHORT: dict[object, str] = {
@@ -23,47 +24,75 @@ _SHORT: dict[object, str] = {
     Tenancy.SAME_TENANT: "same",
     Tenancy.DIFFERENT_TENANT: "other",
 }
-_HEADS = {"placement": "host", "tenancy": "tenant", "connections": "conn."}
+_LIMITS = {
+    Limit.SENDER_CPU: "CPU tx",
+    Limit.RECEIVER_CPU: "CPU rx",
+    Limit.RECEIVE_WINDOW: "window",
+    Limit.SEND_BUFFER: "buffer",
+    Limit.NETWORK: "net",
+    Limit.SENDER_IDLE: "idle",
+    Limit.INCONCLUSIVE: "?",
+}
 
 
 @dataclass(frozen=True)
 class _Column:
-    """The median of a metric under its head."""
+    """A column of one metric; ``form`` is its format, a rate's with a prefix if empty."""
 
     head: str
     metric: str
-    show: Callable[[float], str]
+    form: str = ""
 
 
-_COLUMNS = (
-    _Column("aggregate\nBTC", "aggregate_btc_bps", format_rate),
-    _Column("BTC per\nconnection", "connection_btc_bps", format_rate),
-    _Column("J", "jain_fairness", "{:.3f}".format),
-    _Column("CPU\nsend\n%", "cpu_sender_percent", "{:.0f}".format),
-    _Column("CPU\nrecv\n%", "cpu_receiver_percent", "{:.0f}".format),
-    _Column("retr.", "retransmits", "{:.0f}".format),
-    _Column("RTT\nµs", "rtt_mean_us", "{:.0f}".format),
-    _Column("RTT\np50\nµs", "rtt_p50_us", "{:.0f}".format),
-    _Column("RTT\np99\nµs", "rtt_p99_us", "{:.0f}".format),
-    _Column("idle\np50\nµs", "idle_rtt_p50_us", "{:.0f}".format),
-    _Column("idle\np99\nµs", "idle_rtt_p99_us", "{:.0f}".format),
-    _Column("loaded\np50\nµs", "loaded_rtt_p50_us", "{:.0f}".format),
-    _Column("loaded\np99\nµs", "loaded_rtt_p99_us", "{:.0f}".format),
-    _Column("ratio of\nmedians", "latency_increase_ratio", "{:.1f}".format),
-    _Column("background\nBTC", "background_aggregate_btc_bps", format_rate),
-    _Column("smallest\nmessage\nµs", "latency_min_us", "{:.1f}".format),
-    _Column("highest\nthroughput", "throughput_max_bps", format_rate),
-    _Column("half of it\nfrom", "n_half_bytes", lambda value: format_size(round(value))),
-    _Column("sizes", "sizes_measured", "{:.0f}".format),
+_CPU = (
+    _Column("CPU\nsend\n%", "cpu_sender_percent", ".0f"),
+    _Column("CPU\nrecv\n%", "cpu_receiver_percent", ".0f"),
 )
-"""What a table may show, in its order; a run has those of its workload."""
+# The first of each kind is the one whose interval is shown.
+_COLUMNS = {
+    "btc": (
+        _Column("aggregate\nBTC", "aggregate_btc_bps"),
+        _Column("BTC per\nconnection", "connection_btc_bps"),
+        _Column("J", "jain_fairness", ".3f"),
+        *_CPU,
+        _Column("retr.", "retransmits", ".0f"),
+        _Column("RTT\nµs", "rtt_mean_us", ".0f"),
+    ),
+    "latency": (
+        _Column("RTT\np50\nµs", "rtt_p50_us", ".0f"),
+        _Column("RTT\np99\nµs", "rtt_p99_us", ".0f"),
+        _Column("idle\np50\nµs", "idle_rtt_p50_us", ".0f"),
+        _Column("idle\np99\nµs", "idle_rtt_p99_us", ".0f"),
+        _Column("loaded\np50\nµs", "loaded_rtt_p50_us", ".0f"),
+        _Column("loaded\np99\nµs", "loaded_rtt_p99_us", ".0f"),
+        _Column("ratio of\nmedians", "latency_increase_ratio", ".1f"),
+        _Column("background\nBTC", "background_aggregate_btc_bps"),
+    ),
+    "size-sweep": (
+        _Column("smallest\nmessage\nµs", "latency_min_us", ".1f"),
+        _Column("highest\nthroughput", "throughput_max_bps"),
+        _Column("half of it\nfrom B", "n_half_bytes", ".0f"),
+        _Column("sizes", "sizes_measured", ".0f"),
+    ),
+    "udp": (
+        _Column("goodput", "goodput_bps"),
+        _Column("sent", "sent_bps"),
+        _Column("loss\n%", "loss_percent", ".2f"),
+        _Column("recv.\ndrops", "receiver_drops", ".0f"),
+        _Column("reord.\n%", "reordered_percent", ".2f"),
+        _Column("dup.\n%", "duplicate_percent", ".2f"),
+        _Column("jitter\nµs", "jitter_us", ".1f"),
+        *_CPU,
+    ),
+}
+_HEADS = {"placement": "host", "tenancy": "tenant", "connections": "conn."}
 
 
 def summary_table(summary: Summary) -> Table:
     """Return the cells of a run, one row each; fits 100 columns with the paper's sweep.
 
-    Numbers are medians over the trials, with the exact 95 % interval of aggregate BTC where there
-    is one. CPU is the agent's, in percent of one CPU; retransmits are segments.
+    Numbers are medians over the trials, with the exact 95 % interval of the first rate where there
+    is one. CPU is the agent's, in percent of one CPU; retransmits are segments, RTT microseconds.
     """
     swept = list(dict.fromkeys(key for cell in summary.cells for key in cell.values))
     interval = any(_interval(cell) for cell in summary.cells)
@@ -81,11 +110,15 @@ def summary_table(summary: Summary) -> Table:
     heads = ["dist.", "ok", *(column.head for column in columns)]
     if interval:
         heads.insert(3, "95 %\ninterval")
+    limits = any(cell.limited_by for cell in summary.cells)
+    if limits:
+        heads.append("limit")
     for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
     for cell in summary.cells:
         values = [Text(_value(cell.values.get(key))) for key in swept]
-        table.add_row(*values, *_numbers(cell, columns, interval=interval))
+        last = [Text(_limit(cell))] if limits else []
+        table.add_row(*values, *_numbers(cell, columns, interval=interval), *last)
     return keep_whole(table)
 
 
@@ -97,16 +130,18 @@ def keep_whole(table: Table) -> Table:
 
 
 def _columns(summary: Summary) -> list[_Column]:
-    """Return the columns of what the run measured."""
-    measured = {name for cell in summary.cells for name in cell.metrics}
-    return [column for column in _COLUMNS if column.metric in measured]
+    """Return the columns of the run's workloads, as far as they have such a metric."""
+    kinds = {cell.workload for cell in summary.cells}
+    metrics = {name for cell in summary.cells for name in cell.metrics}
+    of_kinds = [c for kind, columns in _COLUMNS.items() if kind in kinds for c in columns]
+    return [column for column in dict.fromkeys(of_kinds) if column.metric in metrics]
 
 
-def _numbers(cell: CellInfo, columns: list[_Column], *, interval: bool) -> list[Text]:
+def _numbers(cell: CellInfo, columns: Sequence[_Column], *, interval: bool) -> list[Text]:
     texts = [
         _distance(cell),
         Text(f"{cell.n_ok}/{cell.n_ok + cell.n_failed}", style="red" if cell.n_failed else ""),
-        *(Text(_number(cell, column)) for column in columns),
+        *(Text(_shown(cell, column)) for column in columns),
     ]
     if interval:
         texts.insert(3, Text(_interval(cell) or _NOTHING))
@@ -118,6 +153,15 @@ def _distance(cell: CellInfo) -> Text:
         return Text(str(cell.distance))
     achieved = "?" if cell.distance is None else cell.distance
     return Text(f"{achieved} not {cell.requested_distance}", style="yellow")
+
+
+def _limit(cell: CellInfo) -> str:
+    """Return in short what limited more than half of the connections of the cell."""
+    if not cell.limited_by:
+        return _NOTHING
+    limit = max(cell.limited_by, key=lambda one: cell.limited_by[one])
+    most = 2 * cell.limited_by[limit] > sum(cell.limited_by.values())
+    return _LIMITS.get(limit, limit.value) if most else "mixed"
 
 
 def _value(value: object) -> str:
@@ -132,14 +176,17 @@ def _median(cell: CellInfo, name: str) -> float | None:
     return metric.median if metric else None
 
 
-def _number(cell: CellInfo, column: _Column) -> str:
+def _shown(cell: CellInfo, column: _Column) -> str:
     median = _median(cell, column.metric)
-    return _NOTHING if median is None else column.show(median)
+    if median is None:
+        return _NOTHING
+    return format(median, column.form) if column.form else format_rate(median)
 
 
 def _interval(cell: CellInfo) -> str | None:
-    """Return the interval of aggregate BTC in the unit that its median is shown in."""
-    metric: Metric | None = cell.metrics.get("aggregate_btc_bps")
+    """Return the interval of the leading rate in the unit that its median is shown in."""
+    columns = _COLUMNS.get(cell.workload)
+    metric: Metric | None = cell.metrics.get(columns[0].metric) if columns else None
     if metric is None or metric.median is None:
         return None
     if metric.ci95_low is None or metric.ci95_high is None:
@@ -151,5 +198,5 @@ def _interval(cell: CellInfo) -> str | None:
 
 def _caption(*, interval: bool) -> str:
     if interval:
-        return "Medians of the trials; the interval is that of the median of aggregate BTC."
+        return "Medians of the trials; the interval is that of the first rate's median."
     return "Medians of the trials; too few (n < 6) for an interval of 95 %."

@@ -17,6 +17,13 @@ class Purpose(StrEnum):
     BACKGROUND = "background"
 
 
+class Direction(StrEnum):
+    """Which way the data of a transfer goes."""
+
+    FORWARD = "forward"
+    REVERSE = "reverse"
+
+
 class Phase(StrEnum):
     """Whether other traffic of the trial ran on the path at the same time."""
 

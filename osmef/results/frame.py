@@ -54,7 +54,7 @@ _PLACE = (
     "connections",
 )
 _COURSE = ("status", "failure_kind", "failure_message", "started_at", "wall_s")
-_WORK = ("workload", "background", "start_spread_s")
+_WORK = ("workload", "background", "limited_by", "start_spread_s")
 
 
 def _row(trial: Trial) -> dict[str, object]:
@@ -70,6 +70,7 @@ def _row(trial: Trial) -> dict[str, object]:
         "started_at": trial.started_at,
         "wall_s": trial.wall_s,
         **{name: getattr(trial, name) for name in _WORK},
+        "limited_by": trial.limited_by.value if trial.limited_by else None,
         **trial.values,  # a sweep over whole workloads tells more than their kind
         **trial.metrics,
     }

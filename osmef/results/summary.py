@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
+from osmef.results.limits import Limit
 from osmef.results.trial import SCHEMA_VERSION
 from osmef.scenario.base import Model
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy
@@ -98,6 +99,10 @@ class CellInfo(Model):
     n_ok: int = Field(description="trials that went well")
     n_failed: int = Field(
         description="trials that failed; they are in trials.jsonl with the reason"
+    )
+    limited_by: dict[Limit, int] = Field(
+        default_factory=dict,
+        description="what limited the measured connections of these trials: how many of them each",
     )
     metrics: dict[str, Metric] = Field(
         description="one entry for each metric, over the trials that went well"

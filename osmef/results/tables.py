@@ -26,6 +26,14 @@ TABLES: dict[str, pa.Schema] = {
             pa.field("retransmits", pa.int64()),
             pa.field("rtt_us", pa.float64()),
             pa.field("cwnd", pa.int64()),
+            pa.field("datagrams", pa.int64()),
+            pa.field("send_refused", pa.int64()),
+            pa.field("behind_us", pa.float64()),
+            pa.field("lost", pa.int64()),
+            pa.field("reordered", pa.int64()),
+            pa.field("duplicates", pa.int64()),
+            pa.field("dropped", pa.int64()),
+            pa.field("jitter_us", pa.float64()),
         ]
     ),
     "requests": pa.schema(

@@ -7,7 +7,10 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from osmef.results.exchange import Exchange, Purpose, SizePoint
+from osmef.results.exchange import Direction, Exchange, Purpose, SizePoint
+from osmef.results.limits import FlowLimit, Limit
+from osmef.results.udp import Datagrams
+from osmef.results.use import EndpointUse, ProcessUse
 from osmef.scenario.base import Model
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.study import Scalar
@@ -74,6 +77,21 @@ class TcpState(Model):
     receive_space: int | None = Field(
         default=None, description="receive buffer that the kernel aims at, bytes"
     )
+    sent_bytes: int | None = Field(
+        default=None, description="payload bytes sent, retransmitted ones included"
+    )
+    send_window: int | None = Field(
+        default=None, description="window that the other end advertised last, bytes"
+    )
+    max_pacing_rate_bps: float | None = Field(
+        default=None, description="upper limit of the pacing rate, bits per second; null: none"
+    )
+    send_buffer: int | None = Field(
+        default=None, description="`SO_SNDBUF` in force, bytes with the kernel's bookkeeping"
+    )
+    receive_buffer: int | None = Field(
+        default=None, description="`SO_RCVBUF` in force, bytes with the kernel's bookkeeping"
+    )
 
 
 class FlowEnd(Model):
@@ -95,33 +113,13 @@ class FlowEnd(Model):
     cpu_system_s: float = Field(
         description="CPU time of the connection's thread in the kernel, seconds"
     )
-    tcp: TcpState = Field(description="TCP_INFO at the end of the connection")
-
-
-class ProcessUse(Model):
-    """What the agent's process used during the transfer."""
-
-    cpu_user_s: float = Field(description="CPU time in user mode, seconds")
-    cpu_system_s: float = Field(description="CPU time in the kernel, seconds")
-    max_rss_kb: int | None = Field(default=None, description="largest resident memory, KiB")
-
-
-class EndpointUse(Model):
-    """Difference of /proc/stat over the transfer, summed over the CPUs the agent may run on."""
-
-    cpus: int = Field(description="CPUs that the agent may run on; the rest is summed over them")
-    elapsed_s: float = Field(description="seconds between both readings of /proc/stat")
-    user_s: float = Field(description="user mode, guests included")
-    nice_s: float = Field(description="user mode at low priority")
-    system_s: float = Field(description="kernel")
-    idle_s: float = Field(description="idle")
-    iowait_s: float = Field(description="idle while waiting for a disk")
-    irq_s: float = Field(description="interrupts")
-    softirq_s: float = Field(
-        description="soft interrupts, where the kernel does most of its network work"
+    cpu_wait_s: float | None = Field(
+        default=None,
+        description="time in which that thread was ready and waited for a CPU, seconds;"
+        " null where the kernel does not count it",
     )
-    steal_s: float | None = Field(description="taken by the hypervisor for others")
-    guest_s: float | None = Field(description="running guests; within `user_s` already")
+    last_cpu: int | None = Field(default=None, description="CPU on which that thread ended")
+    tcp: TcpState = Field(description="TCP_INFO at the end of the connection")
 
 
 class TransferEnd(Model):
@@ -143,36 +141,6 @@ class TransferEnd(Model):
     flows: list[FlowEnd] = Field(description="one entry for each connection")
     process: ProcessUse = Field(description="what the agent's process used")
     host: EndpointUse = Field(description="what the whole endpoint used")
-
-
-class Direction(StrEnum):
-    """Which way the data of a transfer goes."""
-
-    FORWARD = "forward"
-    REVERSE = "reverse"
-
-
-class Limit(StrEnum):
-    """What held a flow back."""
-
-    SENDER_CPU = "sender-cpu"
-    RECEIVER_CPU = "receiver-cpu"
-    RECEIVE_WINDOW = "receive-window"
-    SEND_BUFFER = "send-buffer"
-    NETWORK = "network"
-    SENDER_IDLE = "sender-idle"
-    SHAPER = "shaper"
-    INCONCLUSIVE = "inconclusive"
-
-
-class FlowLimit(Model):
-    """What held one connection back, and how that is known."""
-
-    flow: int = Field(description="number of the connection, from 0")
-    limited_by: Limit = Field(description="what held it back")
-    evidence: dict[str, float | None] = Field(
-        description="the numbers that say so by name, unit in the name"
-    )
 
 
 class Transfer(Model):
@@ -241,11 +209,19 @@ class Trial(Model):
     transfers: list[Transfer] = Field(
         default_factory=list, description="each bulk transfer as both ends saw it"
     )
+    limited_by: Limit | None = Field(
+        default=None,
+        description="what limited more than half of the measured bytes of all transfers;"
+        " `inconclusive` without such a majority, null if nothing was judged",
+    )
     exchanges: list[Exchange] = Field(
         default_factory=list, description="each request-response flow"
     )
     sizes: list[SizePoint] = Field(
         default_factory=list, description="each size of a sweep over message sizes"
+    )
+    datagrams: list[Datagrams] = Field(
+        default_factory=list, description="the UDP flows of each pair, as both ends saw them"
     )
 
 
@@ -277,4 +253,25 @@ class Interval(Model):
     )
     cwnd: int | None = Field(
         description="congestion window at the end of the interval, segments; null at the receiver"
+    )
+    datagrams: int | None = Field(
+        default=None, description="datagrams in the interval, duplicates aside; null but for UDP"
+    )
+    send_refused: int | None = Field(
+        default=None, description="datagrams that the sender's system had no buffer for"
+    )
+    behind_us: float | None = Field(
+        default=None, description="how far the sender was behind its schedule at its last datagram"
+    )
+    lost: int | None = Field(
+        default=None,
+        description="datagrams found missing, less those found missing before that came after all",
+    )
+    reordered: int | None = Field(default=None, description="datagrams that had been overtaken")
+    duplicates: int | None = Field(default=None, description="datagrams that came once more")
+    dropped: int | None = Field(
+        default=None, description="datagrams that the receiver's socket had no room for"
+    )
+    jitter_us: float | None = Field(
+        default=None, description="interarrival jitter at the end of the interval, microseconds"
     )

@@ -112,13 +112,7 @@ class BtcSettings(Model):
 
     @model_validator(mode="after")
     def _interval_fits(self) -> BtcSettings:
-        if self.interval > self.duration:
-            raise conflict(
-                "the interval is longer than the duration",
-                f"give an interval of at most {format_duration(self.duration)}",
-                "interval",
-                "duration",
-            )
+        _check_interval(self.interval, self.duration)
         return self
 
     @model_validator(mode="after")
@@ -215,8 +209,73 @@ class SizeSweepSettings(Model):
         return self
 
 
+class UdpSettings(Model):
+    """UDP at a rate: parallel flows of datagrams, timed, with one start."""
+
+    kind: Literal["udp"] = Field(default="udp", description="the kind of workload")
+    rate: Rate = Field(
+        default=10e6,
+        ge=0,
+        le=1e13,
+        description="payload rate of each connection; 0: as fast as it goes",
+    )
+    size: Size = Field(
+        default=1200,
+        ge=32,
+        le=65507,
+        description="payload of a datagram; the default stays in one packet on most paths",
+    )
+    burst: int = Field(
+        default=1, ge=1, le=64, description="datagrams that are sent together, at the same rate"
+    )
+    duration: Duration = Field(default=10.0, ge=0.1, le=86400.0, description="how long is measured")
+    interval: Duration = Field(
+        default=1.0, ge=0.01, le=3600.0, description="length of the intervals of the time series"
+    )
+    warmup: Duration = Field(
+        default=0.0,
+        ge=0,
+        le=3600.0,
+        description="how long they send before it is measured; it is in the time series",
+    )
+    connections: int = Field(default=1, ge=1, le=1000, description="parallel flows of each pair")
+    direction: TransferDirection = Field(
+        default=TransferDirection.FORWARD,
+        strict=False,
+        description="from sender to receiver, back, or both at once, each with its own flows",
+    )
+    loss_threshold: Duration = Field(
+        default=1.0,
+        ge=0.01,
+        le=5.0,
+        description="a datagram that has not come so long after the end is lost",
+    )
+    window: Size | None = Field(
+        default=None, ge=1, description="socket buffers; by default the kernel's"
+    )
+    dscp: int | None = Field(
+        default=None, ge=0, le=63, description="code point that marks the packets (RFC 2474)"
+    )
+
+    @model_validator(mode="after")
+    def _interval_fits(self) -> UdpSettings:
+        _check_interval(self.interval, self.duration)
+        return self
+
+
+def _check_interval(interval: float, duration: float) -> None:
+    if interval > duration:
+        raise conflict(
+            "the interval is longer than the duration",
+            f"give an interval of at most {format_duration(duration)}",
+            "interval",
+            "duration",
+        )
+
+
 WorkloadSettings = Annotated[
-    BtcSettings | LatencySettings | SizeSweepSettings, Field(discriminator="kind")
+    BtcSettings | LatencySettings | SizeSweepSettings | UdpSettings,
+    Field(discriminator="kind"),
 ]
 """Any workload's settings, told apart by ``kind``; ``btc`` where that is not written."""
 

@@ -14,6 +14,7 @@ from typing import Literal
 from osmef.agent.messages import JobResult, PointEvent
 from osmef.results.exchange import Exchange, Purpose, Request, SizePoint
 from osmef.results.trial import Interval, Transfer
+from osmef.results.udp import Datagrams
 
 Value = str | int | float | bool
 """What a member of an agent's command may be."""
@@ -77,6 +78,7 @@ class Outcome:
     exchanges: list[Exchange] = field(default_factory=list)
     sizes: list[SizePoint] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
+    datagrams: list[Datagrams] = field(default_factory=list)
     intervals: list[Interval] = field(default_factory=list)
     start_spread_s: float | None = None
 

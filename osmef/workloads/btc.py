@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from osmef.agent.messages import BulkResult
+from osmef.analysis.limits import prevailing, transfer_limits
 from osmef.errors import AgentError
-from osmef.results.exchange import Purpose
-from osmef.results.trial import Direction, Transfer, TransferEnd
+from osmef.results.exchange import Direction, Purpose
+from osmef.results.trial import Transfer, TransferEnd
 from osmef.scenario.workload import BtcSettings, TransferDirection
 from osmef.workloads.base import End, Outcome, Part, Ran, Step, Value, Workload
 from osmef.workloads.transfers import METRICS, transfer_metrics
@@ -99,8 +100,15 @@ def _transfer(ran: Ran, purpose: Purpose, direction: Direction) -> Transfer:
             where=f"{ran.sender} and {ran.receiver}",
             cure="use the agent that belongs to this version of osmef",
         )
+    sender, receiver = ends["sender"], ends["receiver"]
+    limits = transfer_limits(sender, receiver, ran.intervals)
     return Transfer(
-        purpose=purpose, direction=direction, sender=ends["sender"], receiver=ends["receiver"]
+        purpose=purpose,
+        direction=direction,
+        sender=sender,
+        receiver=receiver,
+        limits=limits,
+        limited_by=prevailing(limits, [flow.bytes for flow in receiver.flows]),
     )
 
 

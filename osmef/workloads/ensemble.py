@@ -7,6 +7,7 @@ import queue
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from osmef.agent.client import ClockOffset, Inbox
 from osmef.agent.messages import (
@@ -268,9 +269,22 @@ class _Ensemble:
                 retransmits=event.retransmits[flow] if event.retransmits else None,
                 rtt_us=event.rtt_us[flow] if event.rtt_us else None,
                 cwnd=event.cwnd[flow] if event.cwnd else None,
+                **_of_datagrams(event, flow),
             )
             for flow in range(len(event.bytes))
         ]
+
+
+_DATAGRAM_SERIES = (
+    *("datagrams", "send_refused", "behind_us"),
+    *("lost", "reordered", "duplicates", "dropped", "jitter_us"),
+)
+
+
+def _of_datagrams(event: IntervalEvent, flow: int) -> dict[str, Any]:
+    """Return what an interval says of the datagrams of one flow; nothing where there are none."""
+    series = {name: getattr(event, name) for name in _DATAGRAM_SERIES}
+    return {name: values[flow] for name, values in series.items() if values is not None}
 
 
 def _is_of(event: Event, task: Task) -> bool:

@@ -145,7 +145,7 @@ def exchange_metrics(exchanges: Sequence[Exchange]) -> dict[str, float | None]:
     means = [(one.rtt.mean_us, one.count) for one in exchanges]
     weighted = [mean * count for mean, count in means if mean is not None]
     times = round_trips(
-        _merged([one.rtt.histogram for one in exchanges]),
+        merged([one.rtt.histogram for one in exchanges]),
         min((one.rtt.min_us for one in exchanges if one.rtt.min_us is not None), default=None),
         sum(weighted) / total if total else None,
         max((one.rtt.max_us for one in exchanges if one.rtt.max_us is not None), default=None),
@@ -155,7 +155,8 @@ def exchange_metrics(exchanges: Sequence[Exchange]) -> dict[str, float | None]:
     return {**{name: found[name] for name in _TIMES}, "exchanges_per_s": rate}
 
 
-def _merged(histograms: Sequence[Histogram]) -> Histogram:
+def merged(histograms: Sequence[Histogram]) -> Histogram:
+    """Return the sum of histograms whose buckets are alike."""
     buckets: Counter[tuple[int, int]] = Counter()
     for one in histograms:
         for lower, upper, count in zip(one.lower_ns, one.upper_ns, one.count, strict=True):

@@ -12,6 +12,7 @@ from osmef.scenario.workload import (
     BtcSettings,
     LatencySettings,
     SizeSweepSettings,
+    UdpSettings,
     WorkloadSettings,
 )
 from osmef.workloads.base import Outcome, Part, Ran, Workload
@@ -19,6 +20,7 @@ from osmef.workloads.btc import BulkTransfer
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.latency import Latency
 from osmef.workloads.sizes import SizeSweep
+from osmef.workloads.udp import UdpFlows
 
 BACKGROUND = "background_"
 """What the names of a background's metrics begin with."""
@@ -33,6 +35,8 @@ def workload_for(settings: WorkloadSettings, *, background: bool) -> Workload:
             return Latency(settings, background=background)
         case SizeSweepSettings():
             return SizeSweep(settings)
+        case UdpSettings():
+            return UdpFlows(settings)
         case _:
             assert_never(settings)
 
@@ -92,6 +96,7 @@ class Programme:
             exchanges=outcome.exchanges + beside.exchanges,
             sizes=outcome.sizes + beside.sizes,
             requests=outcome.requests + beside.requests,
+            datagrams=outcome.datagrams + beside.datagrams,
         )
 
     def _outcome(

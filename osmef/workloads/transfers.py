@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from osmef.analysis import rfc6349
 from osmef.analysis.fairness import jain_fairness
 from osmef.errors import AgentError
-from osmef.results.trial import EndpointUse, Interval, Transfer, TransferEnd
+from osmef.results.trial import Interval, Transfer, TransferEnd
+from osmef.results.use import EndpointUse
 
 METRICS = (
     "aggregate_btc_bps",
@@ -24,11 +26,12 @@ METRICS = (
     "retransmits",
     "rtt_mean_us",
     "rtt_min_us",
+    *rfc6349.METRICS,
 )
 
 
 def transfer_metrics(
-    transfers: Sequence[Transfer], intervals: Iterable[Interval]
+    transfers: Sequence[Transfer], intervals: Sequence[Interval]
 ) -> dict[str, float | None]:
     """Return the metrics of transfers that had one start, one for each pair of endpoints.
 
@@ -62,13 +65,18 @@ def transfer_metrics(
         "overlap_percent": overlap_percent(receivers),
         "cpu_sender_percent": _process_cpu(senders),
         "cpu_receiver_percent": _process_cpu(receivers),
-        "endpoint_cpu_sender_percent": _endpoint_cpu(senders),
-        "endpoint_cpu_receiver_percent": _endpoint_cpu(receivers),
+        "endpoint_cpu_sender_percent": endpoint_cpu_percent(
+            (end.endpoint, end.host) for end in senders
+        ),
+        "endpoint_cpu_receiver_percent": endpoint_cpu_percent(
+            (end.endpoint, end.host) for end in receivers
+        ),
         "cpu_sender_us_per_kb": _cpu_us_per_kb(senders),
         "cpu_receiver_us_per_kb": _cpu_us_per_kb(receivers),
         "retransmits": _sum([tcp.retransmits for tcp in tcps]),
         "rtt_mean_us": sum(rtts) / len(rtts) if rtts else None,
         "rtt_min_us": min(lowest) if lowest else None,
+        **rfc6349.rfc6349_metrics(transfers, intervals),
     }
 
 
@@ -123,13 +131,16 @@ def _process_cpu(ends: Sequence[TransferEnd]) -> float | None:
     return sum(100 * _cpu_s(end) / end.elapsed_s for end in ends)
 
 
-def _endpoint_cpu(ends: Sequence[TransferEnd]) -> float | None:
-    """Sum the endpoints, each as the agent saw it that watched it longest."""
+def endpoint_cpu_percent(uses: Iterable[tuple[str, EndpointUse]]) -> float | None:
+    """Sum what is not idle over endpoints by name, in percent of one CPU.
+
+    Each counts once, as the agent saw it that watched it longest. None without any time.
+    """
     seen: dict[str, EndpointUse] = {}
-    for end in ends:
-        before = seen.setdefault(end.endpoint, end.host)
-        if end.host.elapsed_s > before.elapsed_s:
-            seen[end.endpoint] = end.host
+    for name, use in uses:
+        before = seen.setdefault(name, use)
+        if use.elapsed_s > before.elapsed_s:
+            seen[name] = use
     if any(use.elapsed_s <= 0 for use in seen.values()):
         return None
     return sum(100 * _busy_s(use) / use.elapsed_s for use in seen.values())

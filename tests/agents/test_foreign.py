@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from osmef.agent.messages import BulkResult, IntervalEvent
-from tests.agents import duet
+from tests.agents import duet, udp_peer
 from tests.agents.lab import Agent, Event, StartAgent, arm, connect, dial, header, job, succeed
 
 
@@ -98,3 +98,15 @@ def test_exchanges(start: StartAgent, start_any: StartAgent) -> None:
     _, asked = duet.result(asking)
     assert asked["count"] + asked["unsent"] == 30
     assert asked["count"] == duet.result(answering)[1]["count"]
+
+
+@pytest.mark.parametrize("foreign_sends", [True, False], ids=["it-sends", "it-receives"])
+def test_datagrams(start: StartAgent, start_any: StartAgent, *, foreign_sends: bool) -> None:
+    sender, receiver = (start_any(), start()) if foreign_sends else (start(), start_any())
+    udp_peer.run(sender, receiver, rate_bps=4e5, burst=4, flows=2)
+    (_, sent), (_, received) = succeed(sender, receiver)
+    for one, other in zip(sent["flows"], received["flows"], strict=True):
+        assert one["sent"] == other["sent"] > 0
+        assert other["datagrams"] + other["lost"] == other["sent"]
+        assert other["datagrams"] > 0
+        assert other["foreign"] == other["reordered"] == other["duplicates"] == 0

@@ -18,10 +18,12 @@ HERE = Path(__file__).parent
 MACHINES = ("x86_64", "aarch64")
 # The size of struct tcp_info in linux/tcp.h of those releases.
 LINUX_3_10, LINUX_3_15, LINUX_4_10 = 104, 120, 192
-SINCE_3_15 = {"pacing_rate_bps"}
+SINCE_3_15 = {"pacing_rate_bps", "max_pacing_rate_bps"}
 SINCE_4_10 = {"rtt_min_us", "delivery_rate_bps", "busy_us", "receive_window_limited_us"}
 SINCE_4_10 |= {"send_buffer_limited_us"}
-SINCE_4_19 = {"retransmitted_bytes"}
+SINCE_4_19 = {"retransmitted_bytes", "sent_bytes"}
+SINCE_5_4 = {"send_window"}
+OF_THE_SOCKET = {"congestion_control", "send_buffer", "receive_buffer"}
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +94,9 @@ def test_an_option_that_the_kernel_lacks_is_an_error_that_names_it(
 @pytest.mark.parametrize(
     ("length", "missing"),
     [
-        (LINUX_3_10, SINCE_3_15 | SINCE_4_10 | SINCE_4_19),
-        (LINUX_3_15, SINCE_4_10 | SINCE_4_19),
-        (LINUX_4_10, SINCE_4_19),
+        (LINUX_3_10, SINCE_3_15 | SINCE_4_10 | SINCE_4_19 | SINCE_5_4),
+        (LINUX_3_15, SINCE_4_10 | SINCE_4_19 | SINCE_5_4),
+        (LINUX_4_10, SINCE_4_19 | SINCE_5_4),
         (4, None),
     ],
 )
@@ -106,9 +108,10 @@ def test_what_the_kernel_does_not_tell_is_null(
     sender.command("start", id="job-1")
     (intervals, raw), _ = succeed(sender, receiver)
     for flow in BulkResult.model_validate(raw).flows:
-        figures = flow.tcp.model_dump(exclude={"congestion_control", "lost"})
+        figures = flow.tcp.model_dump(exclude=OF_THE_SOCKET | {"lost"})
         null = {key for key, value in figures.items() if value is None}
         usual = {"receive_rtt_us", "pacing_rate_bps", "delivery_rate_bps", "rtt_min_us"}
+        usual |= {"max_pacing_rate_bps"}
         expected = set(figures) if missing is None else missing
         assert expected <= null, f"read beyond what the kernel knows: {expected - null}"
         assert null <= expected | usual

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -41,6 +42,15 @@ def test_both_ends_count_the_same(start: StartAgent, direction: str, flows: int)
     for key in COUNTERS:
         assert total(received, key) == sum(flow[key] for flow in receiver["flows"])
         assert all(interval[key] is None for interval in sent)
+
+
+def test_a_thousand_flows(start: StartAgent) -> None:
+    sender, receiver = start(), start()
+    run(sender, receiver, flows=1000, rate_bps=2e4, duration_s=1)
+    (_, sent), (_, received) = succeed(sender, receiver)
+    assert [flow["sent"] for flow in sent["flows"]] == [flow["sent"] for flow in received["flows"]]
+    assert sum(flow["datagrams"] for flow in received["flows"]) > 1000
+    assert received["refused"] == 0
 
 
 @pytest.mark.parametrize("burst", [1, 4])
@@ -96,10 +106,24 @@ def test_delays_are_told(start: StartAgent) -> None:
     assert 0 < flow["jitter_us"] <= flow["jitter_max_us"]
 
 
+def free_ports(count: int) -> int:
+    """Return the first of some UDP ports that follow each other and are free."""
+    for first in range(20000, 32000, count):
+        with ExitStack() as stack:
+            try:
+                for port in range(first, first + count):
+                    sock = stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+                    sock.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return first
+    raise AssertionError("no free ports")
+
+
 def test_ports_can_be_given(start: StartAgent) -> None:
     """A firewall can be opened for them: the first flow's port, and those that follow."""
     sender, receiver = start(), start()
-    run(sender, receiver, udp_port=45210, flows=3)
+    run(sender, receiver, udp_port=free_ports(3), flows=3)
     for _, result in succeed(sender, receiver):
         assert all(flow["sent"] > 0 for flow in result["flows"])
 

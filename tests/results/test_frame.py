@@ -46,6 +46,7 @@ def test_one_row_a_trial_in_tidy_columns(run: RunDirectory, make_trial: MakeTria
         "wall_s",
         "workload",
         "background",
+        "limited_by",
         "start_spread_s",
         "aggregate_btc_bps",
         "retransmits",

@@ -8,12 +8,12 @@ from osmef.scenario.fields import EndpointKind, Layer, Placement, Tenancy
 from osmef.scenario.load import load
 from osmef.scenario.location import Location, distance
 from osmef.scenario.model import Scenario
-from osmef.scenario.workload import BtcSettings
+from osmef.scenario.workload import UdpSettings, connections_of
 from tests.btc import btc_of
 
 ROOT = Path(__file__).parents[2] / "scenarios"
 EXAMPLES = sorted(ROOT.rglob("*.*"))
-BTC = [path for path in EXAMPLES if isinstance(load(path).scenario.workload, BtcSettings)]
+PARALLEL = [p for p in EXAMPLES if connections_of(load(p).scenario.workload) is not None]
 PAPER = sorted((ROOT / "osmef-paper").iterdir())
 
 
@@ -34,12 +34,12 @@ def test_examples_load_and_are_named_like_their_file(path: Path) -> None:
     assert study.scenario.provider.kind == "local"
 
 
-@pytest.mark.parametrize("path", BTC, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PARALLEL, ids=lambda path: path.name)
 def test_examples_can_be_shortened(path: Path) -> None:
     short = load(path, {"workload.duration": "1s", "repeat": "1", "connections": "2"})
     assert short.scenario.repeat == 1
     assert {c.scenario.workload.duration for c in short.cells} == {1}
-    assert {btc_of(c.scenario).connections for c in short.cells} == {2}
+    assert {connections_of(c.scenario.workload) for c in short.cells} == {2}
 
 
 def test_quickstart_measures_three_distances_in_about_twenty_seconds() -> None:
@@ -84,3 +84,11 @@ def test_the_paper_s_programme_is_whole() -> None:
     assert studies["host-to-host-overlay"].scenario.layer is Layer.OVERLAY
     assert len(studies["vm-to-vm"].cells) == 4 * 6
     assert len(studies["loopback-vm"].cells) == 5 * 6
+
+
+def test_the_udp_example_sends_below_and_above_what_its_link_takes() -> None:
+    study = load(ROOT / "udp-loss.yaml")
+    workloads = [cell.scenario.workload for cell in study.cells]
+    rates = [w.rate for w in workloads if isinstance(w, UdpSettings)]
+    assert len(rates) == len(workloads)
+    assert min(rates) < study.scenario.provider.link_rate < max(rates)

@@ -6,8 +6,7 @@ import pytest
 
 from osmef.agent.messages import BulkResult
 from osmef.errors import AgentError
-from osmef.results.exchange import Purpose
-from osmef.results.trial import Direction
+from osmef.results.exchange import Direction, Purpose
 from osmef.scenario.workload import BtcSettings
 from osmef.workloads.base import Ran
 from osmef.workloads.btc import BulkTransfer
