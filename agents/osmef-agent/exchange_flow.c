@@ -10,6 +10,8 @@
 #define EARLY_SLACK_S 1.0
 
 static unsigned char payload[PIECE_SIZE];
+/* What comes is not kept: a round trip is timed, not checked. */
+static _Thread_local unsigned char scratch[PIECE_SIZE];
 
 static bool send_message(struct hand *hand, uint64_t size)
 {
@@ -21,10 +23,8 @@ static bool send_message(struct hand *hand, uint64_t size)
     return hand_send(hand, payload, size);
 }
 
-/* What was sent is not kept: a round trip is timed, not checked. */
 static bool receive_message(struct hand *hand, uint64_t size)
 {
-    static _Thread_local unsigned char scratch[PIECE_SIZE];
     while (size > PIECE_SIZE) {
         if (!hand_receive(hand, scratch, PIECE_SIZE))
             return false;
@@ -130,10 +130,12 @@ static bool answer(struct hand *hand, struct exchange *exchange)
     _Atomic uint64_t *const count = &exchange->answers[hand->index];
     const double least_s = params->warmup_s + params->duration_s - EARLY_SLACK_S;
     uint64_t answered = 0;
-    unsigned char first;
+    const size_t piece =
+        params->request_size < PIECE_SIZE ? (size_t)params->request_size : PIECE_SIZE;
     ssize_t n;
-    while ((n = hand_receive_some(hand, &first, 1)) > 0) {
-        if ((params->request_size > 1 && !receive_message(hand, params->request_size - 1)) ||
+    /* The peer may end the flow here, and only here. */
+    while ((n = hand_receive_some(hand, scratch, piece)) > 0) {
+        if (!receive_message(hand, params->request_size - (uint64_t)n) ||
             !send_message(hand, params->response_size))
             return false;
         atomic_store_explicit(count, ++answered, memory_order_relaxed);
