@@ -1,9 +1,9 @@
 #include "admit.h"
 
 #include "clock.h"
+#include "resolve.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -188,17 +188,16 @@ static bool admit_all(struct waiting_room *room, int listener)
 }
 
 /* Returns the listening socket, or -1 with the job failed. */
-static int listen_at(struct job *job, const struct link_params *params,
-                     const struct addrinfo *address)
+static int listen_at(struct job *job, const struct link_params *params, const struct place *place)
 {
     const int on = 1, off = 0;
-    const int fd = options_socket(job, &params->options, address->ai_family, -1);
+    const int fd = options_socket(job, &params->options, place->address.any.sa_family, -1);
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (address->ai_family == AF_INET6)
+    if (place->address.any.sa_family == AF_INET6)
         setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    if (bind(fd, address->ai_addr, address->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0)
+    if (bind(fd, &place->address.any, place->size) == 0 && listen(fd, BACKLOG) == 0)
         return fd;
     job_fail(job, "bind", -1, "can't listen on %s port %d: %s", params->host, params->port,
              strerror(errno));
@@ -208,20 +207,12 @@ static int listen_at(struct job *job, const struct link_params *params,
 
 static int open_listener(struct job *job, const struct link_params *params)
 {
-    char port[8];
-    snprintf(port, sizeof port, "%d", params->port);
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-                                   .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};
-    struct addrinfo *found;
-    const int problem = getaddrinfo(params->host, port, &hints, &found);
-    if (problem) {
-        job_fail(job, "bind", -1, "%s: %s; give a numeric address", params->host,
-                 gai_strerror(problem));
+    struct places found;
+    if (!resolve(params->host, params->port, false, &found)) {
+        job_fail(job, "bind", -1, "%s is no address; %s", params->host, resolve_cure(false));
         return -1;
     }
-    const int fd = listen_at(job, params, found);
-    freeaddrinfo(found);
-    return fd;
+    return listen_at(job, params, &found.at[0]);
 }
 
 static int port_of(int listener)

@@ -47,7 +47,8 @@ struct cpu_time cpu_time(int who)
 struct cpu_time cpu_since(struct cpu_time earlier, int who)
 {
     const struct cpu_time now = cpu_time(who);
-    /* A kernel that does not count says 0; a thread that has run has waited, if only for its start. */
+    /* A kernel that does not count says 0; a thread that has run has waited, if only for its start.
+     */
     const bool known = now.wait_s > 0 && earlier.wait_s >= 0;
     return (struct cpu_time){
         now.user_s - earlier.user_s,

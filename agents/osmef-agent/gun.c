@@ -12,8 +12,7 @@
 bool gun_connect(struct gun *gun)
 {
     const int on = 1;
-    gun->source.fd =
-        socket(siege.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    gun->source.fd = socket(siege.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (gun->source.fd < 0)
         return false;
     gun->established = gun->reused = gun->readable = gun->ends = false;
@@ -161,8 +160,7 @@ static void broken(struct barrage *b, struct gun *gun)
 static void push(struct barrage *b, struct gun *gun)
 {
     const size_t left = (size_t)(gun->request_size - gun->request_sent);
-    const ssize_t n =
-        send(gun->source.fd, gun->request + gun->request_sent, left, MSG_NOSIGNAL);
+    const ssize_t n = send(gun->source.fd, gun->request + gun->request_sent, left, MSG_NOSIGNAL);
     if (n > 0) {
         gun->established = true;
         gun->request_sent += (int)n;

@@ -4,13 +4,13 @@
 
 #include "siege.h"
 
-#define GUN_ANSWER 1024       /* ping's JSON is shorter */
+#define GUN_ANSWER 1024 /* ping's JSON is shorter */
 #define BARRAGE_BUFFER (128 * 1024)
 
 struct gun {
     struct source source;
-    int64_t shot;    /* the record of the request in hand; -1: none */
-    int64_t due_ns;  /* its deadline */
+    int64_t shot;   /* the record of the request in hand; -1: none */
+    int64_t due_ns; /* its deadline */
     bool established;
     bool reused; /* the connection has brought an answer before */
     bool heard;  /* it has brought something for this request */

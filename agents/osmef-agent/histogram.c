@@ -81,8 +81,8 @@ static void tell_column(const struct histogram *h, const char *name, enum column
     for (int i = 0; i < HISTOGRAM_BUCKETS; i++) {
         if (h->buckets[i] == 0)
             continue;
-        const uint64_t value = column == COUNT ? h->buckets[i]
-                                               : (uint64_t)lower_of(i + (column == UPPER));
+        const uint64_t value =
+            column == COUNT ? h->buckets[i] : (uint64_t)lower_of(i + (column == UPPER));
         out_format("%s%llu", separator, (unsigned long long)value);
         separator = ",";
     }

@@ -24,8 +24,7 @@ struct http_body http_response_body(const struct http_response *response, bool t
         return (struct http_body){HTTP_CHUNK_SIZE, 0};
     if (framing->length < 0)
         return (struct http_body){HTTP_BODY_TO_THE_END, 0};
-    return (struct http_body){framing->length ? HTTP_BODY_LENGTH : HTTP_BODY_DONE,
-                              framing->length};
+    return (struct http_body){framing->length ? HTTP_BODY_LENGTH : HTTP_BODY_DONE, framing->length};
 }
 
 static int hex_digit(char c)
@@ -73,9 +72,7 @@ static bool take_byte(struct http_body *body, char c)
         body->state = HTTP_CHUNK_SIZE;
         return c == '\n';
     case HTTP_TRAILER_START:
-        body->state = c == '\n'   ? HTTP_BODY_DONE
-                      : c == '\r' ? HTTP_TRAILER_END
-                                  : HTTP_TRAILER_LINE;
+        body->state = c == '\n' ? HTTP_BODY_DONE : c == '\r' ? HTTP_TRAILER_END : HTTP_TRAILER_LINE;
         return true;
     case HTTP_TRAILER_LINE:
         if (c == '\n')

@@ -37,7 +37,8 @@ static const char ping_help[] =
 static const char siege_help[] =
     "Usage: osmef-agent siege URL [OPTIONS]   send requests and measure how long they take\n"
     "\n"
-    "URL is http://HOST:PORT/PATH, where {size} in the path stands for the size; without a path it\n"
+    "URL is http://HOST:PORT/PATH, where {size} in the path stands for the size; without a path "
+    "it\n"
     "is /mping/{size}. Answers of /mping/ are read as ping's JSON; of others the body is counted.\n"
     "\n"
     "Which sizes:\n"
@@ -49,7 +50,8 @@ static const char siege_help[] =
     "  --seed N          another draw and another order (0)\n"
     "How:\n"
     "  --connections N   at a time (1)\n"
-    "  --rate R          requests/s, each timed from when it was due; else as fast as answers come\n"
+    "  --rate R          requests/s, each timed from when it was due; else as fast as answers "
+    "come\n"
     "  --close           a new connection for each request\n"
     "  --timeout S       how long a request may take (60)\n"
     "  --threads N       threads (one a CPU)\n"
@@ -69,23 +71,22 @@ struct option {
 static const struct option pong_options[] = {
     {"--port", "port", NUMBER}, {"--bind", "bind", TEXT}, {"--threads", "threads", NUMBER}, {0}};
 static const struct option ping_options[] = {
-    {"--port", "listen_port", NUMBER},  {"--bind", "bind", TEXT},
-    {"--retries", "retries", NUMBER},   {"--timeout", "timeout_s", NUMBER},
-    {"--threads", "threads", NUMBER},   {0}};
-static const struct option siege_options[] = {
-    {"--min", "size_min", NUMBER},
-    {"--max", "size_max", NUMBER},
-    {"--coverage", "coverage", NUMBER},
-    {"--no-replacement", "replacement", CLEAR},
-    {"--sizes", "sizes", TEXT},
-    {"--repetitions", "repetitions", NUMBER},
-    {"--seed", "seed", NUMBER},
-    {"--connections", "connections", NUMBER},
-    {"--rate", "rate_per_s", NUMBER},
-    {"--close", "keep_alive", CLEAR},
-    {"--timeout", "timeout_s", NUMBER},
-    {"--threads", "threads", NUMBER},
-    {0}};
+    {"--port", "listen_port", NUMBER}, {"--bind", "bind", TEXT},
+    {"--retries", "retries", NUMBER},  {"--timeout", "timeout_s", NUMBER},
+    {"--threads", "threads", NUMBER},  {0}};
+static const struct option siege_options[] = {{"--min", "size_min", NUMBER},
+                                              {"--max", "size_max", NUMBER},
+                                              {"--coverage", "coverage", NUMBER},
+                                              {"--no-replacement", "replacement", CLEAR},
+                                              {"--sizes", "sizes", TEXT},
+                                              {"--repetitions", "repetitions", NUMBER},
+                                              {"--seed", "seed", NUMBER},
+                                              {"--connections", "connections", NUMBER},
+                                              {"--rate", "rate_per_s", NUMBER},
+                                              {"--close", "keep_alive", CLEAR},
+                                              {"--timeout", "timeout_s", NUMBER},
+                                              {"--threads", "threads", NUMBER},
+                                              {0}};
 
 static const struct program {
     const struct kind *kind;
@@ -140,8 +141,8 @@ static void add_address(struct json_object *command, char *text, int default_por
         bad_usage("--pong is there twice");
     if (!colon && !default_port)
         bad_usage("%s must be HOST:PORT", text);
-    add_number(command, "port", colon ? usage_number("the port", colon + 1, 1, 65535)
-                                      : default_port);
+    add_number(command, "port",
+               colon ? usage_number("the port", colon + 1, 1, 65535) : default_port);
     if (colon)
         *colon = '\0';
     if (end) {

@@ -66,7 +66,7 @@ static int wait_events(struct loop *loop, struct epoll_event *events)
         const struct timespec timeout = {0, left};
         ppoll(&epoll, 1, &timeout, NULL);
     }
-    const int timeout_ms = left < NS_PER_S     ? 0
+    const int timeout_ms = left < NS_PER_S         ? 0
                            : left >= 60 * NS_PER_S ? 60000
                                                    : (int)(left / 1000000);
     return epoll_wait(loop->epoll, events, LOOP_EVENTS, timeout_ms);

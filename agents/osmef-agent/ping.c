@@ -7,7 +7,6 @@
 #include "serving.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -36,17 +35,12 @@ static bool read_params(const struct json_object *command, char problem[PROBLEM_
 
 static bool find_pong(struct job *job)
 {
-    struct addrinfo *found = NULL;
+    struct places found;
     char authority[sizeof relaying.authority];
     if (!address_find(job, params.host, params.port, &found, authority))
         return false;
     memset(&relaying, 0, sizeof relaying);
-    for (const struct addrinfo *at = found; at && relaying.addresses < RELAY_ADDRESSES;
-         at = at->ai_next) {
-        memcpy(&relaying.pong[relaying.addresses], at->ai_addr, at->ai_addrlen);
-        relaying.pong_sizes[relaying.addresses++] = at->ai_addrlen;
-    }
-    freeaddrinfo(found);
+    relaying.pong = found;
     memcpy(relaying.authority, authority, sizeof authority);
     relaying.retries = params.retries;
     relaying.timeout_ns = seconds_ns(params.timeout_s);

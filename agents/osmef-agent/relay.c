@@ -32,8 +32,8 @@ static void answer_metered(struct client *client, int code, const struct relay *
 static void complete(struct loop *loop, struct relay *r)
 {
     r->busy = false;
-    if (!http_persists(&r->response.framing) || r->body.state == HTTP_BODY_TO_THE_END || r->excess ||
-        r->ends)
+    if (!http_persists(&r->response.framing) || r->body.state == HTTP_BODY_TO_THE_END ||
+        r->excess || r->ends)
         loop_drop(loop, &r->source);
     if (r->metered)
         answer_metered(r->client, r->response.status, r);
@@ -52,8 +52,8 @@ static void give_up(struct loop *loop, struct relay *r)
     if (r->metered)
         answer_metered(r->client, 503, r);
     else
-        client_answer(r->client, "503 Service Unavailable", "text/plain",
-                      "pong can't be reached\n", 0);
+        client_answer(r->client, "503 Service Unavailable", "text/plain", "pong can't be reached\n",
+                      0);
     client_resume(loop, r->client);
 }
 
@@ -115,11 +115,11 @@ static void begin(struct loop *loop, struct client *client, int64_t length, bool
     r->answered = false;
     r->retries = 0;
     client->waiting = true;
-    r->request_size = snprintf(r->request, sizeof r->request,
-                               "%s /pong/%lld HTTP/1.%d\r\nHost: %s\r\n%s\r\n",
-                               client->to_head && !metered ? "HEAD" : "GET", (long long)length,
-                               metered || client->minor ? 1 : 0, relaying.authority,
-                               metered || client->minor ? "" : "Connection: keep-alive\r\n");
+    r->request_size =
+        snprintf(r->request, sizeof r->request, "%s /pong/%lld HTTP/1.%d\r\nHost: %s\r\n%s\r\n",
+                 client->to_head && !metered ? "HEAD" : "GET", (long long)length,
+                 metered || client->minor ? 1 : 0, relaying.authority,
+                 metered || client->minor ? "" : "Connection: keep-alive\r\n");
     attempt(loop, r);
 }
 

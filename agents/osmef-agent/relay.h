@@ -6,7 +6,6 @@
 #include "server.h"
 
 #define RELAY_BUFFER (32 * 1024)
-#define RELAY_ADDRESSES 8
 #define RELAY_IDLE 256 /* connections that a thread keeps for clients to come */
 
 /* One for each client, found by the client's descriptor. */
@@ -39,10 +38,8 @@ struct relay {
 /* What all relays share. */
 struct relaying {
     struct relay *relays;
-    struct sockaddr_storage pong[RELAY_ADDRESSES]; /* a name may have several */
-    socklen_t pong_sizes[RELAY_ADDRESSES];
-    int addresses;
-    atomic_uint address; /* the one in use, modulo their number */
+    struct places pong;             /* a name may have several */
+    atomic_uint address;            /* the one in use, modulo their number */
     char authority[AUTHORITY_SIZE]; /* pong's host and port */
     int retries;
     int64_t timeout_ns;

@@ -156,8 +156,8 @@ static bool find_request(struct loop *loop, struct client *client)
 {
     struct http_request request;
     const size_t size = client->used - client->start;
-    const int got = size ? http_read_request(client->in + client->start, size, &request)
-                         : HTTP_MORE;
+    const int got =
+        size ? http_read_request(client->in + client->start, size, &request) : HTTP_MORE;
     if (got == HTTP_MORE && size < sizeof client->in)
         return false;
     if (got > 0) {

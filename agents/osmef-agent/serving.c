@@ -1,12 +1,13 @@
 #include "serving.h"
 
+#include "resolve.h"
+
 #include "clock.h"
 #include "cpu.h"
 #include "events.h"
 #include "out.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -27,23 +28,17 @@ bool serving_read(const struct json_object *command, const char *port_key, struc
 {
     return field_text(command, "bind", serving->bind, sizeof serving->bind, problem) &&
            field_whole(command, port_key, 0, 65535, &serving->port, problem) &&
-           field_whole_or(command, "threads", 1, MAX_LOOPS, loop_default_count(),
-                          &serving->threads, problem);
+           field_whole_or(command, "threads", 1, MAX_LOOPS, loop_default_count(), &serving->threads,
+                          problem);
 }
 
 static bool listen_at(struct job *job, const struct serving *serving)
 {
-    char port[8];
-    snprintf(port, sizeof port, "%d", serving->port);
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-                                   .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};
-    struct addrinfo *found;
-    const int problem = getaddrinfo(serving->bind, port, &hints, &found);
-    if (problem)
-        return job_fail(job, "bind", -1, "%s: %s; give a numeric address", serving->bind,
-                        gai_strerror(problem));
-    const int got = server_listen(found->ai_addr, found->ai_addrlen);
-    freeaddrinfo(found);
+    struct places found;
+    if (!resolve(serving->bind, serving->port, false, &found))
+        return job_fail(job, "bind", -1, "%s is no address; %s", serving->bind,
+                        resolve_cure(false));
+    const int got = server_listen(&found.at[0].address.any, found.at[0].size);
     if (got < 0)
         return job_fail(job, "bind", -1, "can't listen on %s port %d: %s", serving->bind,
                         serving->port, strerror(errno));
@@ -68,12 +63,12 @@ static bool wait_for_end(struct job *job)
 
 bool serving_run(struct job *job, const struct serving *serving, const struct service *service)
 {
-    bool ok = server_open(service, serving->threads) ||
-              job_fail(job, "resource", -1, "no threads or memory for the server: %s",
-                       strerror(errno));
+    bool ok =
+        server_open(service, serving->threads) ||
+        job_fail(job, "resource", -1, "no threads or memory for the server: %s", strerror(errno));
     ok = ok && listen_at(job, serving);
-    ok = ok && (server_start() || job_fail(job, "resource", -1, "no threads for the server: %s",
-                                           strerror(errno)));
+    ok = ok && (server_start() ||
+                job_fail(job, "resource", -1, "no threads for the server: %s", strerror(errno)));
     ok = ok && wait_for_end(job);
     server_stop();
     outcome.counts = server_total();

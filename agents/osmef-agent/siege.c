@@ -30,8 +30,7 @@ static bool read_params(const struct json_object *command, char problem[PROBLEM_
 {
     return field_text(command, "host", params.host, sizeof params.host, problem) &&
            field_whole(command, "port", 1, 65535, &params.port, problem) &&
-           field_text_or(command, "path", DEFAULT_PATH, params.path, sizeof params.path,
-                         problem) &&
+           field_text_or(command, "path", DEFAULT_PATH, params.path, sizeof params.path, problem) &&
            field_whole_or(command, "connections", 1, SIEGE_CONNECTIONS, 1, &params.connections,
                           problem) &&
            field_whole_or(command, "threads", 1, MAX_LOOPS, loop_default_count(), &params.threads,
@@ -86,9 +85,8 @@ static const char *const names[COLUMNS] = {"size", "start_us", "duration_us", "r
 
 static int64_t value_of(const struct shot *shot, enum column column)
 {
-    const int64_t values[COLUMNS] = {shot->size,     shot->start_ns, shot->duration_ns,
-                                     shot->relay_ns, shot->code,     shot->length,
-                                     shot->retries,  shot->error};
+    const int64_t values[COLUMNS] = {shot->size, shot->start_ns, shot->duration_ns, shot->relay_ns,
+                                     shot->code, shot->length,   shot->retries,     shot->error};
     return values[column];
 }
 

@@ -114,8 +114,10 @@ static bool prepare(void)
         field.guns[i].source = (struct source){ready, -1};
         field.guns[i].shot = -1;
     }
-    return ok || job_fail(siege.job, "resource", -1, "no memory or descriptors: %s; try fewer "
-                          "threads or raise the limits", strerror(errno));
+    return ok || job_fail(siege.job, "resource", -1,
+                          "no memory or descriptors: %s; try fewer "
+                          "threads or raise the limits",
+                          strerror(errno));
 }
 
 static bool connect_failed(int why)
@@ -151,12 +153,12 @@ static bool await_connection(struct gun *gun, int64_t deadline_ns)
 
 /* With keep-alive all connections are there before the first request. Without, a single one shows
  * that the server can be reached. */
-static bool connect_guns(const struct addrinfo *address)
+static bool connect_guns(const struct place *place)
 {
     const int64_t deadline_ns = now_ns() + seconds_ns(siege.params.arm_timeout_s);
     const int wanted = siege.params.keep_alive ? siege.params.connections : 1;
-    memcpy(&siege.address, address->ai_addr, address->ai_addrlen);
-    siege.address_size = address->ai_addrlen;
+    memcpy(&siege.address, &place->address, place->size);
+    siege.address_size = place->size;
     for (int i = 0; i < wanted; i++)
         if (!gun_connect(&field.guns[i]))
             return connect_failed(errno);
@@ -185,31 +187,30 @@ static void write_texts(const char *authority)
     const int size = found ? (int)(found - path) : (int)strlen(path);
     siege.sized = found != NULL;
     siege.before_size = snprintf(siege.before, sizeof siege.before, "GET %.*s", size, path);
-    siege.behind_size = snprintf(siege.behind, sizeof siege.behind,
-                                 "%s HTTP/1.1\r\nHost: %s\r\n%s\r\n",
-                                 found ? found + sizeof mark - 1 : "", authority,
-                                 siege.params.keep_alive ? "" : "Connection: close\r\n");
+    siege.behind_size =
+        snprintf(siege.behind, sizeof siege.behind, "%s HTTP/1.1\r\nHost: %s\r\n%s\r\n",
+                 found ? found + sizeof mark - 1 : "", authority,
+                 siege.params.keep_alive ? "" : "Connection: close\r\n");
 }
 
 bool siege_connect(void)
 {
     char authority[AUTHORITY_SIZE];
-    struct addrinfo *found;
-    if (!prepare() || !address_find(siege.job, siege.params.host, siege.params.port, &found,
-                                    authority))
+    struct places found;
+    if (!prepare() ||
+        !address_find(siege.job, siege.params.host, siege.params.port, &found, authority))
         return false;
     write_texts(authority);
     bool ok = false;
-    for (const struct addrinfo *at = found; at && !ok; at = at->ai_next) {
+    for (int i = 0; i < found.count && !ok; i++) {
         /* A name may have several addresses: after one that can't be reached, the next. */
         siege.job->failure.kind = NULL;
-        ok = connect_guns(at);
+        ok = connect_guns(&found.at[i]);
         if (!ok || !siege.params.keep_alive)
             close_guns();
         if (!ok && strcmp(siege.job->failure.kind, "connect") != 0)
             break;
     }
-    freeaddrinfo(found);
     return ok;
 }
 

@@ -12,14 +12,14 @@
 static bool connect_anew(struct loop *loop, struct relay *r)
 {
     const int on = 1;
-    const unsigned address = relaying.address % (unsigned)relaying.addresses;
-    const struct sockaddr *pong = (const struct sockaddr *)&relaying.pong[address];
-    r->source.fd = socket(pong->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    const struct place *pong = &relaying.pong.at[relaying.address % (unsigned)relaying.pong.count];
+    r->source.fd =
+        socket(pong->address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (r->source.fd < 0)
         return false;
     r->readable = r->ends = false;
     setsockopt(r->source.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (connect(r->source.fd, pong, relaying.pong_sizes[address]) != 0 && errno != EINPROGRESS)
+    if (connect(r->source.fd, &pong->address.any, pong->size) != 0 && errno != EINPROGRESS)
         return false;
     return loop_watch(loop, &r->source);
 }
@@ -61,8 +61,7 @@ static int take_body(struct relay *r, int at)
     const int begin = at;
     struct http_text piece;
     while (at < r->used && r->body.state != HTTP_BODY_DONE) {
-        const int got =
-            http_take_body(&r->body, r->buffer + at, (size_t)(r->used - at), &piece);
+        const int got = http_take_body(&r->body, r->buffer + at, (size_t)(r->used - at), &piece);
         if (got < 0)
             return HTTP_BAD;
         at += got;

@@ -1,0 +1,83 @@
+#include "resolve.h"
+
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define HOSTS "/etc/hosts"
+#define BLANKS " \t\r\n"
+
+static bool read_scope(const char *text, uint32_t *scope)
+{
+    char *end;
+    *scope = if_nametoindex(text);
+    if (*scope == 0)
+        *scope = (uint32_t)strtol(text, &end, 10);
+    return *scope != 0;
+}
+
+static bool read_v6(const char *text, int port, struct place *place)
+{
+    char address[INET6_ADDRSTRLEN + 1];
+    const size_t length = strcspn(text, "%");
+    place->size = sizeof place->address.v6;
+    place->address.v6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    if (length >= sizeof address)
+        return false;
+    memcpy(address, text, length);
+    address[length] = '\0';
+    return inet_pton(AF_INET6, address, &place->address.v6.sin6_addr) == 1 &&
+           (!text[length] || read_scope(text + length + 1, &place->address.v6.sin6_scope_id));
+}
+
+static bool read_address(const char *text, int port, struct place *place)
+{
+    memset(place, 0, sizeof *place);
+    place->size = sizeof place->address.v4;
+    place->address.v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(port)};
+    return inet_pton(AF_INET, text, &place->address.v4.sin_addr) == 1 || read_v6(text, port, place);
+}
+
+/* A line of hosts(5): an address and its names. */
+static void read_line(char *line, const char *host, int port, struct places *places)
+{
+    char *rest;
+    line[strcspn(line, "#")] = '\0';
+    const char *const address = strtok_r(line, BLANKS, &rest);
+    for (const char *name; address && (name = strtok_r(NULL, BLANKS, &rest));) {
+        if (strcasecmp(name, host) != 0 || places->count == MOST_PLACES)
+            continue;
+        places->count += read_address(address, port, &places->at[places->count]);
+        return;
+    }
+}
+
+static void read_hosts(const char *host, int port, struct places *places)
+{
+    char line[1024];
+    FILE *const file = fopen(HOSTS, "re");
+    while (file && fgets(line, sizeof line, file))
+        read_line(line, host, port, places);
+    if (file)
+        fclose(file);
+    /* This one needs no entry (RFC 6761, section 6.3). */
+    if (places->count == 0 && strcasecmp(host, "localhost") == 0)
+        places->count = read_address("127.0.0.1", port, &places->at[0]);
+}
+
+const char *resolve_cure(bool names)
+{
+    return names ? "give a numeric address or a name of /etc/hosts; `getent hosts NAME` finds one"
+                 : "give a numeric address";
+}
+
+bool resolve(const char *host, int port, bool names, struct places *places)
+{
+    places->count = read_address(host, port, &places->at[0]);
+    if (places->count == 0 && names)
+        read_hosts(host, port, places);
+    return places->count > 0;
+}
