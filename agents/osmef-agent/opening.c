@@ -1,5 +1,7 @@
 #include "opening.h"
 
+#include "bytes.h"
+
 #include <string.h>
 #include <sys/socket.h>
 
@@ -16,20 +18,6 @@ enum {
     BYTES_AT = 20,
     COOKIE_AT = 32
 };
-
-static void put(unsigned char *at, int size, uint64_t value)
-{
-    for (int i = size - 1; i >= 0; i--, value >>= 8)
-        at[i] = (unsigned char)value;
-}
-
-static uint64_t get(const unsigned char *at, int size)
-{
-    uint64_t value = 0;
-    for (int i = 0; i < size; i++)
-        value = value << 8 | at[i];
-    return value;
-}
 
 void opening_write(const struct opening *opening, int flow, unsigned char text[OPENING_SIZE])
 {

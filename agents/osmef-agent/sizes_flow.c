@@ -1,4 +1,5 @@
 /* The threads of a size sweep: what one end says before each batch, and when it is timed. */
+#include "bytes.h"
 #include "clock.h"
 #include "sizes.h"
 
@@ -7,20 +8,6 @@
 #define HEADER_SIZE 24
 #define READY '+'
 enum { SIZE_AT = 0, REPETITIONS_AT = 8, NUMBER_AT = 16, MODE_AT = 20, CHECK_AT = 21 };
-
-static void put(unsigned char *at, int size, uint64_t value)
-{
-    for (int i = size - 1; i >= 0; i--, value >>= 8)
-        at[i] = (unsigned char)value;
-}
-
-static uint64_t get(const unsigned char *at, int size)
-{
-    uint64_t value = 0;
-    for (int i = 0; i < size; i++)
-        value = value << 8 | at[i];
-    return value;
-}
 
 static bool announce(struct hand *hand, const struct sizes_params *params,
                      const struct batch *batch)

@@ -1,5 +1,7 @@
 #include "udp_wire.h"
 
+#include "bytes.h"
+
 #include <string.h>
 
 static const unsigned char magic[4] = {'O', 'S', 'M', 'U'};
@@ -12,20 +14,6 @@ enum {
     SEQUENCE_AT = 16,
     TIME_AT = 24
 };
-
-static void put(unsigned char *at, uint64_t value)
-{
-    for (int i = 7; i >= 0; i--, value >>= 8)
-        at[i] = (unsigned char)value;
-}
-
-static uint64_t get(const unsigned char *at)
-{
-    uint64_t value = 0;
-    for (int i = 0; i < 8; i++)
-        value = value << 8 | at[i];
-    return value;
-}
 
 void udp_header_begin(const struct udp_flow *flow, unsigned char text[UDP_HEADER_SIZE])
 {
@@ -40,8 +28,8 @@ void udp_header_begin(const struct udp_flow *flow, unsigned char text[UDP_HEADER
 void udp_header_write(const struct udp_header *header, unsigned char text[UDP_HEADER_SIZE])
 {
     text[PHASE_AT] = (unsigned char)header->phase;
-    put(text + SEQUENCE_AT, header->sequence);
-    put(text + TIME_AT, (uint64_t)header->sent_ns);
+    put(text + SEQUENCE_AT, 8, header->sequence);
+    put(text + TIME_AT, 8, (uint64_t)header->sent_ns);
 }
 
 bool udp_header_read(const struct udp_flow *flow, const unsigned char *text, size_t size,
@@ -54,8 +42,8 @@ bool udp_header_read(const struct udp_flow *flow, const unsigned char *text, siz
     if (memcmp(text, expected, PHASE_AT) != 0 || text[DIRECTION_AT] != expected[DIRECTION_AT])
         return false;
     header->phase = (enum udp_phase)text[PHASE_AT];
-    header->sequence = get(text + SEQUENCE_AT);
-    header->sent_ns = (int64_t)get(text + TIME_AT);
+    header->sequence = get(text + SEQUENCE_AT, 8);
+    header->sent_ns = (int64_t)get(text + TIME_AT, 8);
     /* Far beyond what can be sent in the longest job; sums with it can't wrap. */
     return header->sequence < (uint64_t)1 << 60;
 }
@@ -63,13 +51,13 @@ bool udp_header_read(const struct udp_flow *flow, const unsigned char *text, siz
 void udp_count_write(const struct udp_flow *flow, unsigned char text[UDP_COUNT_SIZE])
 {
     for (int i = 0; i < UDP_PHASES; i++)
-        put(text + 8 * i, flow->sent[i]);
-    put(text + 8 * UDP_PHASES, (uint64_t)flow->length_ns);
+        put(text + 8 * i, 8, flow->sent[i]);
+    put(text + 8 * UDP_PHASES, 8, (uint64_t)flow->length_ns);
 }
 
 void udp_count_read(struct udp_flow *flow, const unsigned char text[UDP_COUNT_SIZE])
 {
     for (int i = 0; i < UDP_PHASES; i++)
-        flow->sent[i] = get(text + 8 * i);
-    flow->length_ns = (int64_t)get(text + 8 * UDP_PHASES);
+        flow->sent[i] = get(text + 8 * i, 8);
+    flow->length_ns = (int64_t)get(text + 8 * UDP_PHASES, 8);
 }
