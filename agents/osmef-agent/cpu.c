@@ -21,13 +21,18 @@ struct cpu_time cpu_time(int who)
     return (struct cpu_time){
         (double)usage.ru_utime.tv_sec + (double)usage.ru_utime.tv_usec / 1e6,
         (double)usage.ru_stime.tv_sec + (double)usage.ru_stime.tv_usec / 1e6,
+        who == RUSAGE_THREAD ? sched_getcpu() : -1,
     };
 }
 
 struct cpu_time cpu_since(struct cpu_time earlier, int who)
 {
     const struct cpu_time now = cpu_time(who);
-    return (struct cpu_time){now.user_s - earlier.user_s, now.system_s - earlier.system_s};
+    return (struct cpu_time){
+        now.user_s - earlier.user_s,
+        now.system_s - earlier.system_s,
+        now.last_cpu,
+    };
 }
 
 int64_t cpu_max_rss_kb(void)

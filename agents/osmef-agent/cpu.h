@@ -8,6 +8,7 @@
 struct cpu_time {
     double user_s;
     double system_s;
+    int last_cpu; /* where the thread runs now; negative: unknown */
 };
 
 /* `who` is RUSAGE_THREAD or RUSAGE_SELF of getrusage(2). */

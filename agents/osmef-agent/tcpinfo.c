@@ -81,6 +81,13 @@ static int64_t field_value(const struct field *field, const struct tcp_info *inf
     return (int64_t)value * field->factor;
 }
 
+static int64_t buffer_size(int fd, int option)
+{
+    int size;
+    socklen_t length = sizeof size;
+    return getsockopt(fd, SOL_SOCKET, option, &size, &length) < 0 ? UNKNOWN : size;
+}
+
 void tcp_state_read(int fd, struct tcp_state *state)
 {
     struct tcp_info info;
@@ -94,6 +101,17 @@ void tcp_state_read(int fd, struct tcp_state *state)
     if (getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, state->congestion_control, &length) < 0)
         state->congestion_control[0] = '\0';
     state->congestion_control[sizeof state->congestion_control - 1] = '\0';
+    state->send_buffer = buffer_size(fd, SO_SNDBUF);
+    state->receive_buffer = buffer_size(fd, SO_RCVBUF);
+}
+
+int64_t tcp_growth(enum tcp_value which, int64_t earlier, int64_t later)
+{
+    if (earlier == UNKNOWN || later == UNKNOWN)
+        return UNKNOWN;
+    if (fields[which].size == sizeof(uint32_t))
+        return (uint32_t)later - (uint32_t)earlier;
+    return later - earlier;
 }
 
 int64_t tcp_unacknowledged(int fd)

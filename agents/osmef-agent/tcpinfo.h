@@ -31,9 +31,15 @@ extern const char *const tcp_names[TCP_VALUES];
 struct tcp_state {
     char congestion_control[16]; /* empty: unknown */
     int64_t value[TCP_VALUES];
+    int64_t send_buffer; /* bytes in force, bookkeeping included (SO_SNDBUF, socket(7)) */
+    int64_t receive_buffer;
 };
 
 void tcp_state_read(int fd, struct tcp_state *state);
+
+/* How much a counter has grown between two states, or UNKNOWN. Some are 32 bits wide in the kernel
+ * and begin anew at 0. */
+int64_t tcp_growth(enum tcp_value which, int64_t earlier, int64_t later);
 
 /* Returns the bytes that the peer has not acknowledged yet, its end (FIN) counted as one. */
 int64_t tcp_unacknowledged(int fd);

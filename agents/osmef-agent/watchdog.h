@@ -1,4 +1,4 @@
-/* Finds flows that no longer move. */
+/* Finds a transfer that no longer moves. */
 #ifndef OSMEF_WATCHDOG_H
 #define OSMEF_WATCHDOG_H
 
@@ -11,7 +11,7 @@ struct watchdog {
 /* There is one watchdog, as there is one job at a time. */
 const struct watchdog *watchdog_start(const struct bulk *bulk);
 
-/* Fails the job when a flow has stalled, and sets the time of the next look. */
+/* Fails the job when no flow moves any more, and sets the time of the next look. */
 void watchdog_look(struct bulk *bulk);
 
 #endif

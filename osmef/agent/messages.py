@@ -56,27 +56,56 @@ class IntervalEvent(_Message):
     role: Literal["sender", "receiver"]
     start_s: float
     length_s: float
+    warmup: bool = False
     bytes: list[int]
     retransmits: list[int | None] | None = None
     rtt_us: list[float | None] | None = None
     cwnd: list[int | None] | None = None
 
 
+class ThreadUse(_Message):
+    """CPU time of a thread that served several connections."""
+
+    cpu_user_s: float
+    cpu_system_s: float
+    last_cpu: int | None = None
+
+
+class BulkWay(_Message):
+    """What one end of a bulk transfer sent, or what it received."""
+
+    mode: Literal["copy", "zerocopy", "discard"]
+    common_start_s: float | None = None
+    common_length_s: float | None = None
+    threads: list[ThreadUse] | None = None
+    flows: list[FlowEnd]
+
+
+class Measured(_Message):
+    """What an end used after the warm-up."""
+
+    start_s: float
+    length_s: float
+    process: ProcessUse
+    endpoint: EndpointUse
+
+
 class ResultEvent(_Message):
-    """The end of a job that went well."""
+    """The end of a job that went well: what went either way at this end, or None."""
 
     event: Literal["result"]
     id: str
     job: Literal["bulk"]
-    role: Literal["sender", "receiver"]
+    direction: Literal["forward", "reverse", "both"]
     start_realtime_ns: int
     elapsed_s: float
-    common_start_s: float | None = None
-    common_length_s: float | None = None
     refused: int = 0
-    flows: list[FlowEnd]
+    cpus: list[int] | None = None
+    sending: BulkWay | None = None
+    receiving: BulkWay | None = None
     process: ProcessUse
     endpoint: EndpointUse
+    measured: Measured
 
 
 class ErrorEvent(_Message):

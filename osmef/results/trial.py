@@ -73,6 +73,35 @@ class TcpState(Model):
     receive_space: int | None = Field(
         default=None, description="receive buffer that the kernel aims at, bytes"
     )
+    send_buffer: int | None = Field(
+        default=None, description="send buffer in force (SO_SNDBUF), bytes, bookkeeping included"
+    )
+    receive_buffer: int | None = Field(
+        default=None, description="receive buffer in force (SO_RCVBUF), likewise"
+    )
+
+
+class FlowMeasured(Model):
+    """What one end of a connection counted after the warm-up; TCP counters at the sender only."""
+
+    bytes: int = Field(description="payload bytes sent or received")
+    cpu_user_s: float | None = Field(
+        default=None, description="CPU time of its thread in user mode, seconds"
+    )
+    cpu_system_s: float | None = Field(
+        default=None, description="CPU time of its thread in the kernel, seconds"
+    )
+    retransmits: int | None = Field(default=None, description="segments retransmitted")
+    retransmitted_bytes: int | None = Field(default=None, description="bytes retransmitted")
+    busy_us: float | None = Field(
+        default=None, description="time with data in flight, microseconds"
+    )
+    receive_window_limited_us: float | None = Field(
+        default=None, description="time held up by the receiver's window, microseconds"
+    )
+    send_buffer_limited_us: float | None = Field(
+        default=None, description="time held up by the send buffer, microseconds"
+    )
 
 
 class FlowEnd(Model):
@@ -88,13 +117,24 @@ class FlowEnd(Model):
     goodput_bps: float | None = Field(
         default=None, description="its bytes over its own time, not over the common interval"
     )
-    cpu_user_s: float = Field(
-        description="CPU time of the connection's thread in user mode, seconds"
+    bursts: int | None = Field(
+        default=None, description="times of sending between pauses; null at the receiver"
     )
-    cpu_system_s: float = Field(
-        description="CPU time of the connection's thread in the kernel, seconds"
+    mptcp: bool | None = Field(
+        default=None, description="whether it really was MPTCP; null if the kernel does not tell"
     )
+    cpu_user_s: float | None = Field(
+        description="CPU time of the connection's thread in user mode, seconds; null where"
+        " threads serve several connections"
+    )
+    cpu_system_s: float | None = Field(
+        description="CPU time of the connection's thread in the kernel, seconds; null likewise"
+    )
+    last_cpu: int | None = Field(default=None, description="CPU that its thread was on at the end")
     tcp: TcpState = Field(description="TCP_INFO at the end of the connection")
+    measured: FlowMeasured | None = Field(
+        default=None, description="the same without the warm-up, as differences"
+    )
 
 
 class ProcessUse(Model):

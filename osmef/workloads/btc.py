@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from osmef.agent.client import AgentClient, Inbox
 from osmef.agent.messages import (
+    BulkWay,
     Connected,
     ErrorEvent,
     Event,
@@ -112,8 +113,8 @@ class BulkTransfer(Workload):
             talk.abort()
             raise
         transfer = Transfer(
-            sender=_end(job.sender, results[job.sender]),
-            receiver=_end(job.receiver, results[job.receiver]),
+            sender=_end(job.sender, results[job.sender], results[job.sender].sending),
+            receiver=_end(job.receiver, results[job.receiver], results[job.receiver].receiving),
         )
         return Outcome(transfer_metrics(transfer, talk.intervals), transfer, talk.intervals)
 
@@ -220,15 +221,17 @@ class _Conversation:
         ]
 
 
-def _end(agent: AgentClient, result: ResultEvent) -> TransferEnd:
+def _end(agent: AgentClient, result: ResultEvent, way: BulkWay | None) -> TransferEnd:
+    if way is None:
+        raise AgentError("the agent sent nothing, or received nothing", where=agent.name)
     return TransferEnd(
         endpoint=agent.name,
         start_realtime_ns=result.start_realtime_ns,
         elapsed_s=result.elapsed_s,
-        common_start_s=result.common_start_s,
-        common_length_s=result.common_length_s,
+        common_start_s=way.common_start_s,
+        common_length_s=way.common_length_s,
         refused=result.refused,
-        flows=result.flows,
+        flows=way.flows,
         process=result.process,
         host=result.endpoint,
     )
@@ -278,7 +281,7 @@ def _sum(values: list[int | None]) -> float | None:
 
 
 def _cpu_s(end: TransferEnd) -> float:
-    return sum(flow.cpu_user_s + flow.cpu_system_s for flow in end.flows)
+    return sum((flow.cpu_user_s or 0) + (flow.cpu_system_s or 0) for flow in end.flows)
 
 
 def _process_cpu(end: TransferEnd) -> float | None:
