@@ -93,7 +93,6 @@ static void prepare(struct job *job, const struct bulk_params *wanted)
     bulk.params.link.opening.duration_ms = (uint32_t)lround(wanted->duration_s * 1000);
     bulk.params.link.opening.warmup_ms = (uint32_t)lround(wanted->warmup_s * 1000);
     bulk.start_ns = 0;
-    bulk.gate = 0;
     bulk.cancelled = false;
     bulk.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (bulk.wake < 0)
@@ -109,6 +108,7 @@ static void set_way(enum role role, int first, int count)
     way->count = count;
     way->flows = &bulk.flows[first];
     way->threads = bulk.params.threads && bulk.params.threads < count ? bulk.params.threads : count;
+    way->gate = 0;
     way->begun = way->ended = 0;
     way->warm.taken = way->all_begun.taken = way->first_ended.taken = false;
     way->common_from = NULL;

@@ -91,7 +91,8 @@ struct way {
     enum role role;
     int count; /* of flows; 0: nothing goes this way */
     struct flow *flows;
-    int threads; /* as many as flows: each has its own */
+    _Atomic uint32_t gate; /* a futex(2) at which the threads wait for the start */
+    int threads;           /* as many as flows: each has its own */
     struct worker workers[MAX_FLOWS];
     atomic_int begun;
     atomic_int ended;
@@ -131,9 +132,8 @@ struct bulk {
     struct flow flows[MAX_FLOWS]; /* as the link numbers them */
     struct way ways[ROLES];
 
-    int wake;              /* eventfd: a receiver's first flow has begun, or a flow has ended */
-    _Atomic uint32_t gate; /* a futex(2) at which senders wait for the start */
-    int64_t released_ns;   /* senders: written before the gate opens, like the deadline */
+    int wake;            /* eventfd: a flow has ended */
+    int64_t released_ns; /* senders: written before the gate opens, like the deadline */
     int64_t deadline_ns;
     atomic_bool cancelled;
     atomic_bool is_warm;

@@ -10,7 +10,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum stage { CONNECTING, WAITING, READY };
+enum stage { NEW, CONNECTING, WAITING, READY };
+
+/* So many connections wait to be admitted at one time. More would overrun the queue of a listener
+ * (net.core.somaxconn was 128 up to Linux 5.3), and who falls out comes again a second later. */
+#define MAX_AT_ONCE 100
 
 /* The job with its parameters and what becomes of them. */
 struct attempt {
@@ -18,6 +22,7 @@ struct attempt {
     const struct link_params *params;
     struct link *link;
     int64_t deadline_ns;
+    const struct addrinfo *address; /* that is tried */
 };
 
 static bool connect_failed(const struct attempt *a, int flow, int why)
@@ -35,8 +40,9 @@ static bool connect_failed(const struct attempt *a, int flow, int why)
                     strerror(why));
 }
 
-static bool begin_connect(const struct attempt *a, int flow, const struct addrinfo *address)
+static bool begin_connect(const struct attempt *a, int flow)
 {
+    const struct addrinfo *address = a->address;
     const int fd = options_socket(a->job, &a->params->options, address->ai_family, flow);
     if (fd < 0)
         return false;
@@ -77,34 +83,52 @@ static bool read_answer(const struct attempt *a, int flow)
     return true;
 }
 
+/* Takes a flow to its next stage. */
 static bool advance(const struct attempt *a, int flow, enum stage *stage)
 {
-    const bool ok = *stage == CONNECTING ? present(a, flow) : read_answer(a, flow);
-    *stage = *stage == CONNECTING ? WAITING : READY;
-    return ok;
+    const enum stage now = *stage;
+    *stage = now + 1;
+    return now == NEW          ? begin_connect(a, flow)
+           : now == CONNECTING ? present(a, flow)
+                               : read_answer(a, flow);
 }
 
-static bool wait_admitted(const struct attempt *a)
+/* Waits until something happens to one of the first `begun` flows, and takes each to its next
+ * stage. Returns how many have been admitted, or -1. */
+static int wait_and_advance(const struct attempt *a, enum stage *stages, int begun)
 {
     static struct pollfd fds[1 + MAX_FLOWS];
-    enum stage stages[MAX_FLOWS] = {CONNECTING};
+    int admitted = 0;
+    for (int i = 0; i < begun; i++)
+        fds[1 + i] = (struct pollfd){
+            .fd = stages[i] == READY ? -1 : a->link->fds[i],
+            .events = stages[i] == CONNECTING ? POLLOUT : POLLIN,
+        };
+    control_wait(a->job->control, fds, (nfds_t)begun + 1, a->deadline_ns);
+    if (job_aborted(a->job))
+        return -1;
+    for (int i = 0; i < begun; i++) {
+        if (!fds[1 + i].revents)
+            continue;
+        if (!advance(a, i, &stages[i]))
+            return -1;
+        admitted += stages[i] == READY;
+    }
+    return admitted;
+}
+
+static bool connect_all(const struct attempt *a)
+{
+    enum stage stages[MAX_FLOWS] = {NEW};
     const int flows = a->params->opening.flows;
-    for (int ready = 0; ready < flows;) {
-        for (int i = 0; i < flows; i++)
-            fds[1 + i] = (struct pollfd){
-                .fd = stages[i] == READY ? -1 : a->link->fds[i],
-                .events = stages[i] == CONNECTING ? POLLOUT : POLLIN,
-            };
-        control_wait(a->job->control, fds, (nfds_t)flows + 1, a->deadline_ns);
-        if (job_aborted(a->job))
-            return false;
-        for (int i = 0; i < flows; i++) {
-            if (!fds[1 + i].revents)
-                continue;
-            if (!advance(a, i, &stages[i]))
+    for (int begun = 0, ready = 0; ready < flows;) {
+        for (; begun < flows && begun - ready < MAX_AT_ONCE; begun++)
+            if (!advance(a, begun, &stages[begun]))
                 return false;
-            ready += stages[i] == READY;
-        }
+        const int admitted = wait_and_advance(a, stages, begun);
+        if (admitted < 0)
+            return false;
+        ready += admitted;
         if (ready < flows && now_ns() >= a->deadline_ns)
             return job_fail(a->job, "arm-timeout", -1,
                             "%d of %d flows were admitted by %s port %d within %g s; does a "
@@ -115,19 +139,11 @@ static bool wait_admitted(const struct attempt *a)
     return true;
 }
 
-static bool connect_to(const struct attempt *a, const struct addrinfo *address)
-{
-    for (int i = 0; i < a->params->opening.flows; i++)
-        if (!begin_connect(a, i, address))
-            return false;
-    return wait_admitted(a);
-}
-
 /* A name may have several addresses: after one that can't be reached, the next is tried. */
-static bool try_next(const struct attempt *a, const struct addrinfo *address)
+static bool try_next(const struct attempt *a)
 {
     struct failure *failure = &a->job->failure;
-    if (!address->ai_next || a->job->control->abort || strcmp(failure->kind, "connect") != 0)
+    if (!a->address->ai_next || a->job->control->abort || strcmp(failure->kind, "connect") != 0)
         return false;
     failure->kind = NULL;
     link_close(a->link);
@@ -136,8 +152,8 @@ static bool try_next(const struct attempt *a, const struct addrinfo *address)
 
 bool connect_flows(struct job *job, const struct link_params *params, struct link *link)
 {
-    const struct attempt attempt = {job, params, link,
-                                    now_ns() + seconds_ns(params->arm_timeout_s)};
+    struct attempt attempt = {job, params, link, now_ns() + seconds_ns(params->arm_timeout_s),
+                              NULL};
     char port[8];
     snprintf(port, sizeof port, "%d", params->port);
     const struct addrinfo hints = {
@@ -153,8 +169,9 @@ bool connect_flows(struct job *job, const struct link_params *params, struct lin
                         job->by_hand ? "an address or a name that resolves" : "a numeric address");
     bool ok = false;
     for (const struct addrinfo *at = found; at; at = at->ai_next) {
-        ok = connect_to(&attempt, at);
-        if (ok || !try_next(&attempt, at))
+        attempt.address = at;
+        ok = connect_all(&attempt);
+        if (ok || !try_next(&attempt))
             break;
     }
     freeaddrinfo(found);

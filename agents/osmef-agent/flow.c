@@ -18,9 +18,9 @@ enum { GATE_SHUT, GATE_OPEN, GATE_CANCELLED };
 
 #define STACK_SIZE (64 * 1024)
 
-static void take_snapshot(struct way *way, struct snapshot *snapshot)
+static void take_snapshot(struct way *way, struct snapshot *snapshot, int64_t at_ns)
 {
-    snapshot->at_ns = now_ns();
+    snapshot->at_ns = at_ns;
     for (int i = 0; i < way->count; i++)
         snapshot->bytes[i] = atomic_load_explicit(&way->flows[i].bytes, memory_order_relaxed);
     atomic_store(&snapshot->taken, true);
@@ -39,12 +39,11 @@ void flow_begun(struct flow *flow)
     struct bulk *bulk = way->bulk;
     int64_t start_ns = 0;
     flow->start_ns = now_ns();
-    if (atomic_compare_exchange_strong(&bulk->start_ns, &start_ns, flow->start_ns))
-        wake_main(bulk);
-    else if (flow->start_ns < start_ns)
+    if (!atomic_compare_exchange_strong(&bulk->start_ns, &start_ns, flow->start_ns) &&
+        flow->start_ns < start_ns)
         flow->start_ns = start_ns;
     if (atomic_fetch_add(&way->begun, 1) + 1 == way->count)
-        take_snapshot(way, &way->all_begun);
+        take_snapshot(way, &way->all_begun, now_ns());
 }
 
 /* The flow that is the first to end marks the common interval's end, if it has begun. */
@@ -54,7 +53,7 @@ void flow_ended(struct flow *flow, int problem)
     flow->end_ns = now_ns();
     flow->problem = problem;
     if (atomic_fetch_add(&way->ended, 1) == 0 && atomic_load(&way->all_begun.taken))
-        take_snapshot(way, &way->first_ended);
+        take_snapshot(way, &way->first_ended, flow->end_ns);
     tcp_state_read(flow->fd, &flow->tcp);
     flow->mptcp = way->bulk->params.link.options.mptcp ? options_mptcp(flow->fd) : 0;
     atomic_store(&flow->has_ended, true);
@@ -69,24 +68,24 @@ void worker_split(struct worker *worker)
 
 /* Waits until the gate opens. A futex(2) wakes all at once; behind a condition variable they would
  * queue for its mutex, each a time slice after the other. */
-void pass_gate(struct bulk *bulk)
+void pass_gate(struct way *way)
 {
-    while (atomic_load(&bulk->gate) == GATE_SHUT)
-        syscall(SYS_futex, &bulk->gate, FUTEX_WAIT_PRIVATE, GATE_SHUT, NULL, NULL, 0);
+    while (atomic_load(&way->gate) == GATE_SHUT)
+        syscall(SYS_futex, &way->gate, FUTEX_WAIT_PRIVATE, GATE_SHUT, NULL, NULL, 0);
 }
 
-static void set_gate(struct bulk *bulk, uint32_t state)
+static void set_gate(struct way *way, uint32_t state)
 {
-    atomic_store(&bulk->gate, state);
-    syscall(SYS_futex, &bulk->gate, FUTEX_WAKE_PRIVATE, MAX_FLOWS, NULL, NULL, 0);
+    atomic_store(&way->gate, state);
+    syscall(SYS_futex, &way->gate, FUTEX_WAKE_PRIVATE, MAX_FLOWS, NULL, NULL, 0);
 }
 
-void pause_until(struct bulk *bulk, int64_t until_ns)
+void pause_until(struct way *way, int64_t until_ns)
 {
     int64_t left;
-    while (atomic_load(&bulk->gate) == GATE_OPEN && (left = until_ns - now_ns()) > 0) {
+    while (atomic_load(&way->gate) == GATE_OPEN && (left = until_ns - now_ns()) > 0) {
         const struct timespec timeout = {left / NS_PER_S, left % NS_PER_S};
-        syscall(SYS_futex, &bulk->gate, FUTEX_WAIT_PRIVATE, GATE_OPEN, &timeout, NULL, 0);
+        syscall(SYS_futex, &way->gate, FUTEX_WAIT_PRIVATE, GATE_OPEN, &timeout, NULL, 0);
     }
 }
 
@@ -105,6 +104,7 @@ static void *work(void *argument)
     struct way *way = worker->way;
     worker->begun = worker->warm = cpu_time(RUSAGE_THREAD);
     worker->is_warm = way->bulk->params.warmup_s <= 0;
+    pass_gate(way);
     if (way->threads == way->count)
         serve_flow(worker);
     else if (way->role == SENDER)
@@ -159,13 +159,19 @@ void flows_release(struct bulk *bulk, int64_t deadline_ns)
     bulk->deadline_ns = deadline_ns;
     for (int i = 0; i < bulk->ways[SENDER].count; i++)
         send_first(&bulk->ways[SENDER].flows[i]);
-    set_gate(bulk, GATE_OPEN);
+    set_gate(&bulk->ways[SENDER], GATE_OPEN);
+}
+
+void flows_receive(struct bulk *bulk)
+{
+    set_gate(&bulk->ways[RECEIVER], GATE_OPEN);
 }
 
 void flows_cancel(struct bulk *bulk)
 {
     atomic_store(&bulk->cancelled, true);
-    set_gate(bulk, GATE_CANCELLED);
+    set_gate(&bulk->ways[SENDER], GATE_CANCELLED);
+    set_gate(&bulk->ways[RECEIVER], GATE_CANCELLED);
     /* Ends a blocked recv() and sends nothing, so that the close behind it can be a reset. */
     for (int i = 0; i < bulk->link.flows; i++)
         shutdown(bulk->flows[i].fd, SHUT_RD);

@@ -4,11 +4,14 @@
 
 #include "bulk.h"
 
-/* Starts the threads of both ways: senders wait at the gate, receivers for their first byte. */
+/* Starts the threads of both ways, which wait at the gate. */
 bool flows_start(struct bulk *bulk);
 
 /* Lets all senders go at once, until `deadline_ns`. */
 void flows_release(struct bulk *bulk, int64_t deadline_ns);
+
+/* Lets the receivers' threads go on with what begins or has begun. */
+void flows_receive(struct bulk *bulk);
 
 /* Makes every thread leave its call soon. */
 void flows_cancel(struct bulk *bulk);
@@ -37,10 +40,10 @@ static inline bool is_cancelled(const struct bulk *bulk)
     return atomic_load_explicit(&bulk->cancelled, memory_order_relaxed);
 }
 
-/* Waits until senders are released, or the transfer is cancelled. */
-void pass_gate(struct bulk *bulk);
+/* Waits until the way's threads are released, or the transfer is cancelled. */
+void pass_gate(struct way *way);
 
 /* Sleeps until then, or until the transfer is cancelled. */
-void pause_until(struct bulk *bulk, int64_t until_ns);
+void pause_until(struct way *way, int64_t until_ns);
 
 #endif

@@ -111,8 +111,8 @@ ssize_t payload_send_copy(int fd, size_t most, int flags)
     return send(fd, payload, most, MSG_NOSIGNAL | flags);
 }
 
-ssize_t payload_receive(const struct flow *flow)
+ssize_t payload_receive(const struct flow *flow, int flags)
 {
     return recv(flow->fd, received + (size_t)flow->index * received_size, received_size,
-                receive_flags);
+                receive_flags | flags);
 }

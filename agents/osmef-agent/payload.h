@@ -21,6 +21,6 @@ ssize_t payload_send(const struct flow *flow, size_t most);
 ssize_t payload_send_copy(int fd, size_t most, int flags);
 
 /* Receives what there is in the way that the mode says; returns as recv(). */
-ssize_t payload_receive(const struct flow *flow);
+ssize_t payload_receive(const struct flow *flow, int flags);
 
 #endif

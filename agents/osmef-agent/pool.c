@@ -101,7 +101,6 @@ void pool_send(struct worker *worker)
     struct epoll_event events[EVENTS];
     const int poll = polls[SENDER][worker->index];
     bool sending = true;
-    pass_gate(bulk);
     for (int left = flows_of(worker); left > 0 && !is_cancelled(bulk);) {
         const struct turn turn = send_turn(bulk, now_ns());
         if (sending && turn.todo == FINISH) {
@@ -109,7 +108,7 @@ void pool_send(struct worker *worker)
             sending = false;
         }
         if (turn.todo == REST)
-            pause_until(bulk, turn.until_ns);
+            pause_until(worker->way, turn.until_ns);
         const int count = epoll_wait(poll, events, EVENTS, LOOK_MS);
         for (int i = 0; i < count; i++)
             left -= advance(poll, events[i].data.ptr, turn);
@@ -127,7 +126,7 @@ void pool_receive(struct worker *worker)
         const int count = epoll_wait(poll, events, EVENTS, LOOK_MS);
         for (int i = 0; i < count; i++) {
             struct flow *flow = events[i].data.ptr;
-            const ssize_t n = receive_some(flow);
+            const ssize_t n = receive_some(flow, 0);
             if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
                 continue;
             const int why = errno;

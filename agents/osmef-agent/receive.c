@@ -6,9 +6,9 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-ssize_t receive_some(struct flow *flow)
+ssize_t receive_some(struct flow *flow, int flags)
 {
-    const ssize_t n = payload_receive(flow);
+    const ssize_t n = payload_receive(flow, flags);
     if (n > 0) {
         const uint64_t before = atomic_load_explicit(&flow->bytes, memory_order_relaxed);
         atomic_store_explicit(&flow->bytes, before + (uint64_t)n, memory_order_relaxed);
@@ -32,7 +32,7 @@ void receive_ended(struct flow *flow, ssize_t how)
 void receive_flow(struct worker *worker, struct flow *flow)
 {
     ssize_t n;
-    while ((n = receive_some(flow)) > 0 || (n < 0 && errno == EINTR))
+    while ((n = receive_some(flow, 0)) > 0 || (n < 0 && errno == EINTR))
         if (worker_must_split(worker))
             worker_split(worker);
     receive_ended(flow, n);

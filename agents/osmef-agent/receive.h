@@ -10,7 +10,7 @@
 void receive_flow(struct worker *worker, struct flow *flow);
 
 /* Receives once and counts. Returns as recv() does. */
-ssize_t receive_some(struct flow *flow);
+ssize_t receive_some(struct flow *flow, int flags);
 
 /* After the sender's end (0) or a failure (-1 and errno): marks the flow's end. */
 void receive_ended(struct flow *flow, ssize_t how);

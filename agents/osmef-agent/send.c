@@ -9,10 +9,12 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-/* What may lie in a sender's kernel before it is sent (TCP_NOTSENT_LOWAT, tcp(7)). Unlimited, a
- * slow link would take half a minute to empty the buffers that a few flows fill; at high rates this
- * measured no slower. */
+/* What may lie in the sender's kernel before it is sent (TCP_NOTSENT_LOWAT, tcp(7)), in each flow
+ * and in all. Unlimited, a slow link would take half a minute to empty the buffers that a few flows
+ * fill; at high rates this measured no slower. */
 #define UNSENT_SIZE (256 * 1024)
+#define UNSENT_SMALLEST (64 * 1024)
+#define UNSENT_TOTAL (4 * 1024 * 1024)
 #define FIRST_SIZE 1024
 /* A sender that is blocked looks at its deadline this often: it can't overshoot a slow link's. */
 #define SEND_TIMEOUT_US 20000
@@ -20,7 +22,10 @@
 void send_prepare(struct flow *flow)
 {
     const struct timeval timeout = {.tv_usec = SEND_TIMEOUT_US};
-    const int unsent = UNSENT_SIZE;
+    int unsent = UNSENT_TOTAL / flow->way->count;
+    unsent = unsent > UNSENT_SIZE       ? UNSENT_SIZE
+             : unsent < UNSENT_SMALLEST ? UNSENT_SMALLEST
+                                        : unsent;
     setsockopt(flow->fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
     setsockopt(flow->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
 }
@@ -115,7 +120,7 @@ static int send_payload(struct worker *worker, struct flow *flow)
         if (turn.todo == FINISH || send_is_complete(flow))
             return send_shutdown(flow);
         if (turn.todo == REST) {
-            pause_until(flow->way->bulk, turn.until_ns);
+            pause_until(flow->way, turn.until_ns);
             continue;
         }
         const int problem = send_some(flow, turn.burst);
@@ -128,7 +133,6 @@ static int send_payload(struct worker *worker, struct flow *flow)
 
 void send_flow(struct worker *worker, struct flow *flow)
 {
-    pass_gate(flow->way->bulk);
     int problem = send_payload(worker, flow);
     if (!problem)
         problem = send_confirm(flow);

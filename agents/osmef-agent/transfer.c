@@ -2,6 +2,7 @@
 
 #include "clock.h"
 #include "flow.h"
+#include "receive.h"
 #include "sampler.h"
 #include "watchdog.h"
 
@@ -16,6 +17,7 @@
 #define EARLY_SLACK_S 1.0
 /* What a connecting end that receives says on the first of these flows: the other end may send. */
 #define GO '!'
+#define GATHER_NS (50 * NS_PER_S / 1000)
 
 /* Waits for whatever comes first; `fd` may be -1. */
 static void wait_event(struct bulk *bulk, int fd, int64_t until_ns)
@@ -83,11 +85,6 @@ static bool is_told_to_start(struct bulk *bulk)
     return control->start && now_ns() >= control->start_ns;
 }
 
-static bool has_first_byte(struct bulk *bulk)
-{
-    return bulk->start_ns != 0;
-}
-
 static bool has_go(struct bulk *bulk)
 {
     char go = 0;
@@ -135,7 +132,7 @@ static bool say_go(struct bulk *bulk)
 }
 
 /* The connecting end waits for the controller's start and its moment, and passes it on to an end
- * that is to send to it. An end that only receives waits for the first byte. */
+ * that is to send to it. */
 static bool await_start(struct bulk *bulk)
 {
     if (bulk_connects(bulk)) {
@@ -147,8 +144,7 @@ static bool await_start(struct bulk *bulk)
         return await(bulk, (struct cause){has_go, "no start from the connecting end",
                                           bulk->ways[SENDER].flows[0].fd});
     }
-    return bulk_sends(bulk) ||
-           await(bulk, (struct cause){has_first_byte, "no byte from the sender", -1});
+    return true;
 }
 
 static void use_now(struct usage *usage)
@@ -164,18 +160,59 @@ static void use_since(struct usage *usage)
     usage->endpoint = endpoint_since(usage->endpoint);
 }
 
+/* Lets an end that sends begin; one that only receives begins with its first byte. */
 static void begin(struct bulk *bulk)
 {
-    struct outcome *outcome = &bulk->outcome;
-    use_now(&outcome->whole);
-    if (bulk_sends(bulk)) {
-        const int64_t now = now_ns();
-        int64_t not_started = 0;
-        atomic_compare_exchange_strong(&bulk->start_ns, &not_started, now);
-        bulk->released_ns = now;
-        flows_release(bulk, now + seconds_ns(bulk_sending_s(bulk)));
+    if (!bulk_sends(bulk))
+        return;
+    use_now(&bulk->outcome.whole);
+    int64_t not_started = 0;
+    bulk->released_ns = now_ns();
+    atomic_compare_exchange_strong(&bulk->start_ns, &not_started, bulk->released_ns);
+    flows_release(bulk, bulk->released_ns + seconds_ns(bulk_sending_s(bulk)));
+}
+
+/* Takes the first bytes that are there. */
+static void receive_first(struct way *way, const struct pollfd *fds)
+{
+    for (int i = 0; i < way->count; i++) {
+        if (!fds[i].revents)
+            continue;
+        const ssize_t n = receive_some(&way->flows[i], MSG_DONTWAIT);
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+            receive_ended(&way->flows[i], n);
     }
-    outcome->start_realtime_ns = clock_ns(CLOCK_REALTIME) - (now_ns() - bulk->start_ns);
+}
+
+/* The first bytes of all flows are taken by one thread, as they are sent by one, before those of
+ * the flows go on: else with many flows on few CPUs the last would begin late. Flows that begin
+ * later than a moment after the first are left to their threads. */
+static bool gather(struct bulk *bulk)
+{
+    static struct pollfd fds[1 + MAX_FLOWS];
+    struct way *way = &bulk->ways[RECEIVER];
+    const double timeout_s = bulk->params.link.arm_timeout_s;
+    int64_t deadline_ns = now_ns() + seconds_ns(timeout_s);
+    while (way->begun < way->count) {
+        if (bulk->start_ns)
+            deadline_ns = bulk->start_ns + GATHER_NS;
+        if (now_ns() >= deadline_ns)
+            break;
+        for (int i = 0; i < way->count; i++)
+            fds[1 + i] = (struct pollfd){.fd = way->flows[i].start_ns ? -1 : way->flows[i].fd,
+                                         .events = POLLIN};
+        control_wait(bulk->job->control, fds, (nfds_t)way->count + 1, deadline_ns);
+        const bool had_started = bulk->start_ns != 0;
+        receive_first(way, fds + 1);
+        if (!had_started && bulk->start_ns)
+            use_now(&bulk->outcome.whole);
+        count_ended(bulk);
+        if (job_aborted(bulk->job) || bulk->job->failure.kind)
+            return false;
+    }
+    flows_receive(bulk);
+    return bulk->start_ns ||
+           job_fail(bulk->job, "arm-timeout", -1, "no byte from the sender within %g s", timeout_s);
 }
 
 /* Samples, and counts CPU time anew once the warm-up is over. */
@@ -190,6 +227,7 @@ static void sample(struct bulk *bulk)
 /* Samples and watches until all flows have ended. */
 static bool measure(struct bulk *bulk)
 {
+    bulk->outcome.start_realtime_ns = clock_ns(CLOCK_REALTIME) - (now_ns() - bulk->start_ns);
     const struct sampler *sampler = sampler_start(bulk);
     const struct watchdog *watchdog = watchdog_start(bulk);
     while (count_ended(bulk) < bulk->link.flows && !bulk->job->failure.kind) {
@@ -247,7 +285,7 @@ bool transfer(struct bulk *bulk)
     }
     if (ok) {
         begin(bulk);
-        ok = measure(bulk);
+        ok = gather(bulk) && measure(bulk);
     }
     if (!ok)
         flows_cancel(bulk);
