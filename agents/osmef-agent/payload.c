@@ -10,7 +10,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The buffers of all receivers together; each has at least SMALLEST_BUFFER. */
+/* What is sent from a file in one call. On loopback and between namespaces it is the receiver that
+ * reads it first, and 512 KiB fell out of its cache. MSG_ZEROCOPY is no better there: the kernel
+ * copies what would reach a local socket. */
+#define FILE_SIZE (128 * 1024)
+
+/* The buffers of all receivers together; each has at least SMALLEST_BUFFER. 16 MiB measured no
+ * faster at 50 and 128 flows, 4 MiB slower. */
 #define BUFFERS_SIZE (8 * 1024 * 1024)
 #define LARGEST_BUFFER (512 * 1024)
 #define SMALLEST_BUFFER (64 * 1024)
@@ -51,7 +57,7 @@ static int open_file(void)
 static bool open_zerocopy(struct job *job)
 {
     payload_file = open_file();
-    if (payload_file >= 0 && write(payload_file, payload, PAYLOAD_SIZE) == PAYLOAD_SIZE)
+    if (payload_file >= 0 && write(payload_file, payload, FILE_SIZE) == FILE_SIZE)
         return true;
     return job_fail(job, "resource", -1,
                     "no file in memory to send from: %s; use the mode copy, or make room in /tmp",
@@ -98,11 +104,16 @@ void payload_close(void)
     received = NULL;
 }
 
+bool payload_is_file(void)
+{
+    return payload_file >= 0;
+}
+
 ssize_t payload_send(const struct flow *flow, size_t most)
 {
     off_t from = 0;
     if (payload_file >= 0)
-        return sendfile(flow->fd, payload_file, &from, most);
+        return sendfile(flow->fd, payload_file, &from, most < FILE_SIZE ? most : FILE_SIZE);
     return payload_send_copy(flow->fd, most, 0);
 }
 

@@ -14,6 +14,9 @@
 bool payload_open(struct bulk *bulk);
 void payload_close(void);
 
+/* Whether payload is sent from a file, without a copy. */
+bool payload_is_file(void);
+
 /* Sends at most `most` bytes in the way that the mode says; returns as send(). */
 ssize_t payload_send(const struct flow *flow, size_t most);
 
