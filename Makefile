@@ -5,15 +5,26 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 AGENT_SOURCES := $(wildcard agents/osmef-agent/*.c agents/osmef-agent/*.h)
-AGENTS := osmef/agent/bin/osmef-agent-x86_64
+# The first measurement runs here: the agents for other machines are built when something needs them.
+MACHINE := $(shell uname -m)
+AGENT := osmef/agent/bin/osmef-agent-$(MACHINE)
 
-.PHONY: run test lint types docs bench coverage clean
+.PHONY: run agents test fuzz lint types docs bench coverage clean
 
-run: $(READY) $(AGENTS)  ## set everything up and make a first measurement
+run: $(READY) $(AGENT)  ## set everything up and make a first measurement
 	$(BIN)/osmef run scenarios/quickstart.yaml
 
-test: $(READY) $(AGENTS)  ## run the tests, with coverage
+agents: $(READY)  ## build the agents for all machines
+	$(BIN)/python agents/build.py
+
+test: $(READY) $(AGENT)  ## run the tests, with coverage
+	-tools/bootstrap gcc libc6-dev qemu-user-static clang libclang-rt-dev  # tests skip what has to be missing
 	$(BIN)/python -m pytest --cov --cov-report=term $(ARGS)
+
+FUZZ_SECONDS ?= 300
+fuzz: $(READY)  ## fuzz the agent, FUZZ_SECONDS for each target
+	tools/bootstrap clang libclang-rt-dev
+	$(BIN)/python agents/fuzzing.py --seconds $(FUZZ_SECONDS)
 
 lint: $(READY)  ## check style and who imports whom
 	$(BIN)/ruff check .
@@ -27,7 +38,7 @@ docs: $(READY)  ## build the manual into site/
 	$(BIN)/pip install --quiet -e '.[docs]'
 	$(BIN)/mkdocs build --strict
 
-bench: $(READY) $(AGENTS)  ## compare the agent with its peers, in one run
+bench: $(READY) $(AGENT)  ## compare the agent with its peers, in one run
 	tools/bootstrap iperf3 nuttcp
 	$(BIN)/python -m tests.bench
 
@@ -41,6 +52,6 @@ $(READY): pyproject.toml tools/bootstrap
 	$(BIN)/pip install --quiet -e '.[dev]'
 	touch $@
 
-$(AGENTS): $(AGENT_SOURCES) agents/build.py | $(READY)
-	$(BIN)/python agents/build.py
+$(AGENT): $(AGENT_SOURCES) agents/build.py | $(READY)
+	$(BIN)/python agents/build.py --target $(MACHINE)
 	touch $@

@@ -27,13 +27,13 @@ from pydantic.fields import FieldInfo  # noqa: E402
 from osmef.cli.main import app  # noqa: E402
 from osmef.facts.source import Command  # noqa: E402
 from osmef.facts.table import FACTS, INTERFACE_FACTS, Fact  # noqa: E402
-from osmef.results import intervals, summary, trial  # noqa: E402
+from osmef.results import exchange, summary, tables, trial, udp, use  # noqa: E402
 from osmef.results.schema import summary_schema  # noqa: E402
 from osmef.scenario import location, model, provider, workload  # noqa: E402
 from osmef.scenario.explain import write_scalar  # noqa: E402
-from osmef.scenario.fields import Quantity  # noqa: E402
+from osmef.scenario.fields import quantity_of  # noqa: E402
 from osmef.scenario.schema import json_schema  # noqa: E402
-from osmef.units import format_duration  # noqa: E402
+from osmef.units import format_duration, format_rate, format_size  # noqa: E402
 
 SCHEMAS = {"scenario.schema.json": json_schema, "summary.schema.json": summary_schema}
 
@@ -45,6 +45,11 @@ _WORDS = {
     bool: "`true` or `false`",
     datetime: "time, ISO 8601 in UTC",
     Any: "value",
+}
+_QUANTITIES: dict[Any, str] = {
+    format_duration: "duration",
+    format_rate: "rate",
+    format_size: "size",
 }
 _LIMITS = (("ge", "at least"), ("le", "at most"), ("lt", "below"), ("max_length", "at most"))
 
@@ -63,7 +68,7 @@ def on_post_build(config: Any) -> None:
 
 def models() -> dict[str, type[BaseModel]]:
     """Return every model of the scenario file and of the results, by the name of its class."""
-    rooms = (model, provider, workload, location, summary, trial)
+    rooms = (model, provider, workload, location, summary, trial, exchange, udp, use)
     return {
         name: thing
         for room in rooms
@@ -95,7 +100,7 @@ def _default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
     if value in (None, "", {}):
         return "none"
-    quantity = _quantity(field)
+    quantity = quantity_of(field)
     return f"`{quantity.show(value) if quantity else _written(value)}`"
 
 
@@ -107,16 +112,12 @@ def _written(value: Any) -> str:
     return plain if isinstance(plain, str) else write_scalar(plain)
 
 
-def _quantity(field: FieldInfo) -> Quantity | None:
-    return next((mark for mark in field.metadata if isinstance(mark, Quantity)), None)
-
-
 def _type(field: FieldInfo) -> str:
-    quantity = _quantity(field)
+    quantity = quantity_of(field)
     show: Callable[[float], str] = quantity.show if quantity else str
     told = _words(field.annotation)
     if quantity is not None:
-        told = "duration" if quantity.show is format_duration else "rate"
+        told = _QUANTITIES[quantity.show] + " or null" * ("null" in told)
     limits = [
         f"{words} {show(getattr(mark, name)) if name != 'lt' else '2^63'}"
         + (" characters" if name == "max_length" else "")
@@ -145,7 +146,7 @@ def _compound(annotation: Any) -> str:
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Literal:
         return " or ".join(f"`{value}`" for value in inner)
-    if origin is list:
+    if origin in (list, tuple):
         return f"list of: {_words(inner[0])}"
     if origin is dict:
         return f"mapping of names to: {_words(inner[1])}"
@@ -223,16 +224,16 @@ def _fact(fact: Fact) -> list[str]:
     return [f"`{fact.key}`", f"`{text}`"]
 
 
-def columns(_argument: str | None = None) -> str:
-    """Return the table of the columns of intervals.parquet."""
-    meanings = trial.Interval.model_fields
+def columns(name: str) -> str:
+    """Return the table of the columns of a Parquet file."""
+    meanings = {"intervals": trial.Interval, "requests": exchange.Request}[name].model_fields
     rows = [
         [
             f"`{column.name}`",
             f"{column.type}{', may be null' * column.nullable}",
             str(meanings[column.name].description),
         ]
-        for column in intervals.SCHEMA
+        for column in tables.TABLES[name]
     ]
     return _table(["Column", "Type", "Meaning"], rows)
 

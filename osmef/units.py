@@ -46,6 +46,7 @@ _SIZES = {f"{p}B": f for p, f in _PREFIX.items()}
 
 DURATION_UNITS = tuple(_SECONDS)
 RATE_UNITS = tuple(_RATES)
+SIZE_UNITS = tuple(_SIZES)
 
 
 def _parse(text: str, units: dict[str, float], what: str, example: str) -> float:

@@ -28,6 +28,7 @@ struct waiting_room {
     struct link_params *params;
     struct link *link;
     int admitted;
+    int shortage; /* errno of the last connection that could not be accepted; 0: none */
     int count;
     struct pending pending[MAX_PENDING];
 };
@@ -83,12 +84,27 @@ static void hear(struct waiting_room *room, int index)
     refuse(room, index);
 }
 
+static bool is_short_of_resources(int why)
+{
+    return why == EMFILE || why == ENFILE || why == ENOBUFS || why == ENOMEM;
+}
+
+static bool fail_short(struct waiting_room *room)
+{
+    return job_fail(room->job, "resource", -1,
+                    "no room for more than %d of %d flows: %s; try fewer flows or raise the limits",
+                    room->admitted, room->params->opening.flows, strerror(room->shortage));
+}
+
 /* Takes one connection from the queue. When the room is full the oldest has to go: a flow of ours
  * speaks at once and so never becomes the oldest. */
 static bool take_in(struct waiting_room *room, int listener)
 {
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    if (fd < 0 && (errno == EMFILE || errno == ENFILE) && room->count > 0) {
+    if (fd < 0 && is_short_of_resources(errno)) {
+        room->shortage = errno;
+        if (room->count == 0)
+            return fail_short(room);
         refuse(room, 0);
         fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
     }
@@ -111,18 +127,24 @@ static int64_t first_deadline(const struct waiting_room *room, int64_t deadline_
 static int watch(struct waiting_room *room, int listener, int64_t deadline_ns)
 {
     static struct pollfd fds[SLOTS];
+    static int flows[SLOTS];
     const int pending = room->count;
     nfds_t used = FIRST_SLOT;
     fds[LISTEN_SLOT] = (struct pollfd){.fd = listener, .events = POLLIN};
     for (int i = 0; i < pending; i++)
         fds[used++] = (struct pollfd){.fd = room->pending[i].fd, .events = POLLIN};
-    for (int i = 0; i < MAX_FLOWS; i++)
+    /* Only those that are there: poll(2) takes no more entries than there may be descriptors. */
+    for (int i = 0; i < MAX_FLOWS; i++) {
+        if (room->link->fds[i] < 0)
+            continue;
+        flows[used] = i;
         fds[used++] = (struct pollfd){.fd = room->link->fds[i], .events = POLLRDHUP};
+    }
     control_wait(room->job->control, fds, used, first_deadline(room, deadline_ns));
 
-    for (int i = 0; i < MAX_FLOWS; i++)
-        if (fds[FIRST_SLOT + pending + i].revents)
-            return i;
+    for (nfds_t i = FIRST_SLOT + (nfds_t)pending; i < used; i++)
+        if (fds[i].revents)
+            return flows[i];
     /* Backwards, since whoever goes lets those behind move up. */
     for (int i = pending - 1; i >= 0; i--)
         if (fds[FIRST_SLOT + i].revents)
@@ -146,6 +168,9 @@ static bool admit_all(struct waiting_room *room, int listener)
         const int left = watch(room, listener, deadline_ns);
         if (job_aborted(job))
             return false;
+        /* One of ours may have had to go with the strangers. */
+        if ((left >= 0 || now_ns() >= deadline_ns) && room->shortage)
+            return fail_short(room);
         if (left >= 0)
             return job_fail(job, "reset", left, "the sender left before all flows were connected");
         if (now_ns() >= deadline_ns)
@@ -156,6 +181,8 @@ static bool admit_all(struct waiting_room *room, int listener)
         /* No more than a room full at a time, so that a flood can't keep us from the deadlines. */
         for (int i = 0; i < MAX_PENDING && !all_admitted(room) && take_in(room, listener); i++)
             ;
+        if (job->failure.kind)
+            return false;
     }
     return true;
 }
@@ -218,6 +245,7 @@ bool admit_flows(struct job *job, struct link_params *params, struct link *link)
     room.link = link;
     room.count = 0;
     room.admitted = 0;
+    room.shortage = 0;
     job->report->listening(job, params->host, port_of(listener));
     const bool ok = admit_all(&room, listener);
     close(listener);

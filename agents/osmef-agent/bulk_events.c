@@ -65,6 +65,10 @@ static void tell_cpu(const char *separator, const struct cpu_time *cpu)
                    cpu->system_s);
     else
         out_format("%s\"cpu_user_s\":null,\"cpu_system_s\":null", separator);
+    if (cpu && cpu->wait_s >= 0)
+        out_format(",\"cpu_wait_s\":%.6f", cpu->wait_s);
+    else
+        out_format(",\"cpu_wait_s\":null");
 }
 
 static void tell_growth(const struct flow *flow, enum tcp_value which)

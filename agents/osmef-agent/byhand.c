@@ -4,48 +4,28 @@
 #include "bulk_events.h"
 #include "events.h"
 #include "lines.h"
+#include "usage.h"
 
 #include <errno.h>
-#include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#define BAD_USAGE 2
 #define DEFAULT_PORT 5210
 #define TIMEOUT_S 15
 #define DEFAULT_DURATION_S 10
+#define DAY_S 86400
 
 struct options {
     struct bulk_params params;
     bool json;
 };
 
-__attribute__((format(printf, 1, 2))) static _Noreturn void bad_usage(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    fputs("osmef-agent: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputs("\n  cure: osmef-agent --help lists the options\n", stderr);
-    va_end(arguments);
-    exit(BAD_USAGE);
-}
-
-static double number_of(const char *option, const char *text, double low, double high)
-{
-    char *end;
-    const double value = strtod(text, &end);
-    if (end == text || *end || !(value >= low && value <= high))
-        bad_usage("%s is %s, but must be a number from %g to %g", option, text, low, high);
-    return value;
-}
-
 static int whole_of(const char *option, const char *text, int low, int high)
 {
-    const double value = number_of(option, text, low, high);
+    const double value = usage_number(option, text, low, high);
     if (value != (int)value)
         bad_usage("%s is %s, but must be a whole number", option, text);
     return (int)value;
@@ -72,44 +52,16 @@ static void set_host(struct bulk_params *params, const char *host)
     memcpy(params->link.host, host, strlen(host) + 1);
 }
 
-static void set_reverse(struct options *o, const char *option, const char *value)
+static void set_direction(struct options *o, const char *option, const char *value)
 {
-    (void)option, (void)value;
-    o->params.link.opening.direction = REVERSE;
-}
-
-static void set_both(struct options *o, const char *option, const char *value)
-{
-    (void)option, (void)value;
-    o->params.link.opening.direction = BOTH;
-}
-
-static void set_json(struct options *o, const char *option, const char *value)
-{
-    (void)option, (void)value;
-    o->json = true;
-}
-
-static void set_mptcp(struct options *o, const char *option, const char *value)
-{
-    (void)option, (void)value;
-    o->params.link.options.mptcp = true;
+    (void)value;
+    o->params.link.opening.direction = option[2] == 'r' ? REVERSE : BOTH;
 }
 
 static void set_family(struct options *o, const char *option, const char *value)
 {
     (void)value;
     o->params.link.family = option[1] == '6' ? AF_INET6 : AF_INET;
-}
-
-static void set_port(struct options *o, const char *option, const char *value)
-{
-    o->params.link.port = whole_of(option, value, 1, 65535);
-}
-
-static void set_interval(struct options *o, const char *option, const char *value)
-{
-    o->params.interval_s = number_of(option, value, 0.01, 86400);
 }
 
 static void set_cookie(struct options *o, const char *option, const char *value)
@@ -124,39 +76,9 @@ static void set_bind(struct options *o, const char *option, const char *value)
     set_host(&o->params, value);
 }
 
-static void set_flows(struct options *o, const char *option, const char *value)
-{
-    o->params.link.opening.flows = whole_of(option, value, 1, MAX_FLOWS);
-}
-
-static void set_duration(struct options *o, const char *option, const char *value)
-{
-    o->params.duration_s = number_of(option, value, 0.1, 86400);
-}
-
 static void set_bytes(struct options *o, const char *option, const char *value)
 {
-    o->params.link.opening.bytes = (uint64_t)number_of(option, value, 1, 1e15);
-}
-
-static void set_warmup(struct options *o, const char *option, const char *value)
-{
-    o->params.warmup_s = number_of(option, value, 0, 86400);
-}
-
-static void set_active(struct options *o, const char *option, const char *value)
-{
-    o->params.active_s = number_of(option, value, 0.01, 86400);
-}
-
-static void set_idle(struct options *o, const char *option, const char *value)
-{
-    o->params.idle_s = number_of(option, value, 0.01, 86400);
-}
-
-static void set_threads(struct options *o, const char *option, const char *value)
-{
-    o->params.threads = whole_of(option, value, 1, MAX_FLOWS);
+    o->params.link.opening.bytes = (uint64_t)usage_number(option, value, 1, 1e15);
 }
 
 static void set_cpus(struct options *o, const char *option, const char *value)
@@ -175,26 +97,6 @@ static void set_mode(struct options *o, const char *option, const char *value)
     bad_usage("%s is %s, but must be copy, zerocopy, discard or zerocopy-discard", option, value);
 }
 
-static void set_window(struct options *o, const char *option, const char *value)
-{
-    o->params.link.options.window = whole_of(option, value, LOWEST_WINDOW, HIGHEST_WINDOW);
-}
-
-static void set_mss(struct options *o, const char *option, const char *value)
-{
-    o->params.link.options.mss = whole_of(option, value, LOWEST_MSS, HIGHEST_MSS);
-}
-
-static void set_dscp(struct options *o, const char *option, const char *value)
-{
-    o->params.link.options.dscp = whole_of(option, value, 0, HIGHEST_DSCP);
-}
-
-static void set_pacing(struct options *o, const char *option, const char *value)
-{
-    o->params.link.options.pacing_bps = number_of(option, value, LOWEST_PACING, HIGHEST_PACING);
-}
-
 static void set_congestion_control(struct options *o, const char *option, const char *value)
 {
     char *name = o->params.link.options.congestion_control;
@@ -205,54 +107,76 @@ static void set_congestion_control(struct options *o, const char *option, const 
 }
 
 enum { SEND_HAS = 1, RECV_HAS = 2, ALL_HAVE = 3 };
+enum { FLAG, WHOLE, NUMBER, TEXT, PLAIN }; /* the last two by a function; PLAIN: no value */
 
 static const struct hand_option {
     const char *name;
-    int who;
-    bool has_value;
+    unsigned char who;
+    unsigned char shape;
+    unsigned short offset; /* in struct options: of a bool, an int or a double */
+    double low;
+    double high;
     void (*set)(struct options *options, const char *option, const char *value);
 } hand_options[] = {
-    {"--port", ALL_HAVE, true, set_port},
-    {"--interval", ALL_HAVE, true, set_interval},
-    {"--cookie-file", ALL_HAVE, true, set_cookie},
-    {"--json", ALL_HAVE, false, set_json},
-    {"--bind", RECV_HAS, true, set_bind},
-    {"--flows", SEND_HAS, true, set_flows},
-    {"--duration", SEND_HAS, true, set_duration},
-    {"--bytes", SEND_HAS, true, set_bytes},
-    {"--warmup", SEND_HAS, true, set_warmup},
-    {"--reverse", SEND_HAS, false, set_reverse},
-    {"--both", SEND_HAS, false, set_both},
-    {"-4", SEND_HAS, false, set_family},
-    {"-6", SEND_HAS, false, set_family},
-    {"--active", ALL_HAVE, true, set_active},
-    {"--idle", ALL_HAVE, true, set_idle},
-    {"--threads", ALL_HAVE, true, set_threads},
-    {"--cpus", ALL_HAVE, true, set_cpus},
-    {"--mode", ALL_HAVE, true, set_mode},
-    {"--window", ALL_HAVE, true, set_window},
-    {"--mss", ALL_HAVE, true, set_mss},
-    {"--congestion-control", ALL_HAVE, true, set_congestion_control},
-    {"--pacing", ALL_HAVE, true, set_pacing},
-    {"--dscp", ALL_HAVE, true, set_dscp},
-    {"--mptcp", ALL_HAVE, false, set_mptcp},
-    {NULL, 0, false, NULL},
+#define AT(member) offsetof(struct options, member)
+    {"--port", ALL_HAVE, WHOLE, AT(params.link.port), 1, 65535, NULL},
+    {"--interval", ALL_HAVE, NUMBER, AT(params.interval_s), SHORTEST_S, DAY_S, NULL},
+    {"--cookie-file", ALL_HAVE, TEXT, 0, 0, 0, set_cookie},
+    {"--json", ALL_HAVE, FLAG, AT(json), 0, 0, NULL},
+    {"--bind", RECV_HAS, TEXT, 0, 0, 0, set_bind},
+    {"--flows", SEND_HAS, WHOLE, AT(params.link.opening.flows), 1, MAX_FLOWS, NULL},
+    {"--duration", SEND_HAS, NUMBER, AT(params.duration_s), 0.1, DAY_S, NULL},
+    {"--bytes", SEND_HAS, TEXT, 0, 0, 0, set_bytes},
+    {"--warmup", SEND_HAS, NUMBER, AT(params.warmup_s), 0, DAY_S, NULL},
+    {"--reverse", SEND_HAS, PLAIN, 0, 0, 0, set_direction},
+    {"--both", SEND_HAS, PLAIN, 0, 0, 0, set_direction},
+    {"-4", SEND_HAS, PLAIN, 0, 0, 0, set_family},
+    {"-6", SEND_HAS, PLAIN, 0, 0, 0, set_family},
+    {"--active", ALL_HAVE, NUMBER, AT(params.active_s), SHORTEST_S, DAY_S, NULL},
+    {"--idle", ALL_HAVE, NUMBER, AT(params.idle_s), SHORTEST_S, DAY_S, NULL},
+    {"--threads", ALL_HAVE, WHOLE, AT(params.threads), 1, MAX_FLOWS, NULL},
+    {"--cpus", ALL_HAVE, TEXT, 0, 0, 0, set_cpus},
+    {"--mode", ALL_HAVE, TEXT, 0, 0, 0, set_mode},
+    {"--window", ALL_HAVE, WHOLE, AT(params.link.options.window), LOWEST_WINDOW, HIGHEST_WINDOW,
+     NULL},
+    {"--mss", ALL_HAVE, WHOLE, AT(params.link.options.mss), LOWEST_MSS, HIGHEST_MSS, NULL},
+    {"--congestion-control", ALL_HAVE, TEXT, 0, 0, 0, set_congestion_control},
+    {"--pacing", ALL_HAVE, NUMBER, AT(params.link.options.pacing_bps), LOWEST_PACING,
+     HIGHEST_PACING, NULL},
+    {"--dscp", ALL_HAVE, WHOLE, AT(params.link.options.dscp), 0, HIGHEST_DSCP, NULL},
+    {"--mptcp", ALL_HAVE, FLAG, AT(params.link.options.mptcp), 0, 0, NULL},
+#undef AT
 };
+
+static void apply(const struct hand_option *option, struct options *options, const char *value)
+{
+    void *at = (char *)options + option->offset;
+    if (option->set)
+        option->set(options, option->name, value);
+    else if (option->shape == FLAG)
+        *(bool *)at = true;
+    else if (option->shape == WHOLE)
+        *(int *)at = whole_of(option->name, value, (int)option->low, (int)option->high);
+    else
+        *(double *)at = usage_number(option->name, value, option->low, option->high);
+}
 
 /* Sets what argv[at] says, and returns the index of the last argument that this took. */
 static int set_option(struct options *options, int argc, char **argv, int at)
 {
     const char *name = argv[at];
-    const bool sender = !options->params.link.listens;
-    for (const struct hand_option *option = hand_options; option->name; option++) {
-        if (strcmp(option->name, name) != 0 || !(option->who & (sender ? SEND_HAS : RECV_HAS)))
+    const int who = options->params.link.listens ? RECV_HAS : SEND_HAS;
+    for (size_t i = 0; i < sizeof hand_options / sizeof *hand_options; i++) {
+        const struct hand_option *option = &hand_options[i];
+        const bool has_value = option->shape != FLAG && option->shape != PLAIN;
+        if (strcmp(option->name, name) != 0 || !(option->who & who))
             continue;
-        if (option->has_value && at + 1 == argc)
+        if (has_value && at + 1 == argc)
             bad_usage("%s lacks its value", name);
-        option->set(options, name, option->has_value ? argv[at + 1] : NULL);
-        return at + option->has_value;
+        apply(option, options, has_value ? argv[at + 1] : NULL);
+        return at + has_value;
     }
-    bad_usage("%s has no option %s", sender ? "send" : "recv", name);
+    bad_usage("%s has no option %s", who == SEND_HAS ? "send" : "recv", name);
 }
 
 static void read_options(int argc, char **argv, struct options *options)
@@ -277,19 +201,11 @@ static void read_options(int argc, char **argv, struct options *options)
         bad_usage("%s", misfit);
 }
 
-/* An IPv6 socket takes IPv4 as well, but some kernels have no IPv6. */
-static const char *any_address(void)
-{
-    const int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return "0.0.0.0";
-    close(fd);
-    return "::";
-}
-
 int by_hand(int argc, char **argv)
 {
-    static struct control control = {.in = -1, .start = true};
+    static struct control control;
+    control.in = -1;
+    control.start = true;
     struct options options = {
         .params = {.link = {.opening = {.kind = OPENING_BULK},
                             .port = DEFAULT_PORT,
@@ -302,7 +218,7 @@ int by_hand(int argc, char **argv)
         params->link.opening.flows = 1;
     } else {
         params->link.listens = true;
-        set_host(params, any_address());
+        set_host(params, usage_any_address());
     }
     read_options(argc, argv, &options);
 

@@ -10,11 +10,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum stage { NEW, CONNECTING, WAITING, READY };
+/* So many connections are on their way at a time: fewer than the listening end has room for, so
+ * that it never takes ours for those of a flood. */
+#define CROWD 128
 
-/* So many connections wait to be admitted at one time. More would overrun the queue of a listener
- * (net.core.somaxconn was 128 up to Linux 5.3), and who falls out comes again a second later. */
-#define MAX_AT_ONCE 100
+enum stage { CONNECTING, WAITING, READY };
 
 /* The job with its parameters and what becomes of them. */
 struct attempt {
@@ -22,7 +22,6 @@ struct attempt {
     const struct link_params *params;
     struct link *link;
     int64_t deadline_ns;
-    const struct addrinfo *address; /* that is tried */
 };
 
 static bool connect_failed(const struct attempt *a, int flow, int why)
@@ -40,9 +39,8 @@ static bool connect_failed(const struct attempt *a, int flow, int why)
                     strerror(why));
 }
 
-static bool begin_connect(const struct attempt *a, int flow)
+static bool begin_connect(const struct attempt *a, int flow, const struct addrinfo *address)
 {
-    const struct addrinfo *address = a->address;
     const int fd = options_socket(a->job, &a->params->options, address->ai_family, flow);
     if (fd < 0)
         return false;
@@ -83,52 +81,38 @@ static bool read_answer(const struct attempt *a, int flow)
     return true;
 }
 
-/* Takes a flow to its next stage. */
 static bool advance(const struct attempt *a, int flow, enum stage *stage)
 {
-    const enum stage now = *stage;
-    *stage = now + 1;
-    return now == NEW          ? begin_connect(a, flow)
-           : now == CONNECTING ? present(a, flow)
-                               : read_answer(a, flow);
+    const bool ok = *stage == CONNECTING ? present(a, flow) : read_answer(a, flow);
+    *stage = *stage == CONNECTING ? WAITING : READY;
+    return ok;
 }
 
-/* Waits until something happens to one of the first `begun` flows, and takes each to its next
- * stage. Returns how many have been admitted, or -1. */
-static int wait_and_advance(const struct attempt *a, enum stage *stages, int begun)
+static bool connect_to(const struct attempt *a, const struct addrinfo *address)
 {
     static struct pollfd fds[1 + MAX_FLOWS];
-    int admitted = 0;
-    for (int i = 0; i < begun; i++)
-        fds[1 + i] = (struct pollfd){
-            .fd = stages[i] == READY ? -1 : a->link->fds[i],
-            .events = stages[i] == CONNECTING ? POLLOUT : POLLIN,
-        };
-    control_wait(a->job->control, fds, (nfds_t)begun + 1, a->deadline_ns);
-    if (job_aborted(a->job))
-        return -1;
-    for (int i = 0; i < begun; i++) {
-        if (!fds[1 + i].revents)
-            continue;
-        if (!advance(a, i, &stages[i]))
-            return -1;
-        admitted += stages[i] == READY;
-    }
-    return admitted;
-}
-
-static bool connect_all(const struct attempt *a)
-{
-    enum stage stages[MAX_FLOWS] = {NEW};
+    enum stage stages[MAX_FLOWS] = {CONNECTING};
     const int flows = a->params->opening.flows;
-    for (int begun = 0, ready = 0; ready < flows;) {
-        for (; begun < flows && begun - ready < MAX_AT_ONCE; begun++)
-            if (!advance(a, begun, &stages[begun]))
+    int begun = 0;
+    for (int ready = 0; ready < flows;) {
+        for (; begun < flows && begun - ready < CROWD; begun++)
+            if (!begin_connect(a, begun, address))
                 return false;
-        const int admitted = wait_and_advance(a, stages, begun);
-        if (admitted < 0)
+        for (int i = 0; i < flows; i++)
+            fds[1 + i] = (struct pollfd){
+                .fd = stages[i] == READY ? -1 : a->link->fds[i],
+                .events = stages[i] == CONNECTING ? POLLOUT : POLLIN,
+            };
+        control_wait(a->job->control, fds, (nfds_t)flows + 1, a->deadline_ns);
+        if (job_aborted(a->job))
             return false;
-        ready += admitted;
+        for (int i = 0; i < flows; i++) {
+            if (!fds[1 + i].revents)
+                continue;
+            if (!advance(a, i, &stages[i]))
+                return false;
+            ready += stages[i] == READY;
+        }
         if (ready < flows && now_ns() >= a->deadline_ns)
             return job_fail(a->job, "arm-timeout", -1,
                             "%d of %d flows were admitted by %s port %d within %g s; does a "
@@ -140,10 +124,10 @@ static bool connect_all(const struct attempt *a)
 }
 
 /* A name may have several addresses: after one that can't be reached, the next is tried. */
-static bool try_next(const struct attempt *a)
+static bool try_next(const struct attempt *a, const struct addrinfo *address)
 {
     struct failure *failure = &a->job->failure;
-    if (!a->address->ai_next || a->job->control->abort || strcmp(failure->kind, "connect") != 0)
+    if (!address->ai_next || a->job->control->abort || strcmp(failure->kind, "connect") != 0)
         return false;
     failure->kind = NULL;
     link_close(a->link);
@@ -152,8 +136,8 @@ static bool try_next(const struct attempt *a)
 
 bool connect_flows(struct job *job, const struct link_params *params, struct link *link)
 {
-    struct attempt attempt = {job, params, link, now_ns() + seconds_ns(params->arm_timeout_s),
-                              NULL};
+    const struct attempt attempt = {job, params, link,
+                                    now_ns() + seconds_ns(params->arm_timeout_s)};
     char port[8];
     snprintf(port, sizeof port, "%d", params->port);
     const struct addrinfo hints = {
@@ -169,9 +153,8 @@ bool connect_flows(struct job *job, const struct link_params *params, struct lin
                         job->by_hand ? "an address or a name that resolves" : "a numeric address");
     bool ok = false;
     for (const struct addrinfo *at = found; at; at = at->ai_next) {
-        attempt.address = at;
-        ok = connect_all(&attempt);
-        if (ok || !try_next(&attempt))
+        ok = connect_to(&attempt, at);
+        if (ok || !try_next(&attempt, at))
             break;
     }
     freeaddrinfo(found);

@@ -2,17 +2,35 @@
 
 #include "clock.h"
 
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define MAX_CPUS 8192
 
 const char *const stat_names[STAT_COLUMNS] = {"user", "nice",    "system", "idle", "iowait",
                                               "irq",  "softirq", "steal",  "guest"};
+
+/* Returns how long the calling thread has waited in run queues (the second number of schedstat,
+ * sched-stats.rst of the kernel), or a negative number. */
+static double run_queue_wait_s(void)
+{
+    char path[64], text[96];
+    snprintf(path, sizeof path, "/proc/self/task/%ld/schedstat", syscall(SYS_gettid));
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    const ssize_t length = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[length > 0 ? length : 0] = '\0';
+    const char *second = strchr(text, ' ');
+    return second ? (double)strtoull(second, NULL, 10) / 1e9 : -1;
+}
 
 struct cpu_time cpu_time(int who)
 {
@@ -21,6 +39,7 @@ struct cpu_time cpu_time(int who)
     return (struct cpu_time){
         (double)usage.ru_utime.tv_sec + (double)usage.ru_utime.tv_usec / 1e6,
         (double)usage.ru_stime.tv_sec + (double)usage.ru_stime.tv_usec / 1e6,
+        who == RUSAGE_THREAD ? run_queue_wait_s() : -1,
         who == RUSAGE_THREAD ? sched_getcpu() : -1,
     };
 }
@@ -28,9 +47,12 @@ struct cpu_time cpu_time(int who)
 struct cpu_time cpu_since(struct cpu_time earlier, int who)
 {
     const struct cpu_time now = cpu_time(who);
+    /* A kernel that does not count says 0; a thread that has run has waited, if only for its start. */
+    const bool known = now.wait_s > 0 && earlier.wait_s >= 0;
     return (struct cpu_time){
         now.user_s - earlier.user_s,
         now.system_s - earlier.system_s,
+        known ? now.wait_s - earlier.wait_s : -1,
         now.last_cpu,
     };
 }
@@ -51,12 +73,17 @@ static void add_line(struct endpoint_time *sum, const char *line, const cpu_set_
     if (at == line + strlen("cpu") || cpu >= MAX_CPUS || !CPU_ISSET_S(cpu, size, allowed))
         return;
     const double tick_s = 1.0 / (double)sysconf(_SC_CLK_TCK);
+    const bool told = sum->cpus < MAX_TOLD_CPUS;
+    if (told)
+        sum->number[sum->cpus] = (int)cpu;
     int columns = 0;
     while (columns < STAT_COLUMNS) {
         char *end;
         const unsigned long long ticks = strtoull(at, &end, 10);
         if (end == at)
             break;
+        if (told)
+            sum->each[sum->cpus][columns] = (double)ticks * tick_s;
         sum->seconds[columns++] += (double)ticks * tick_s;
         at = end;
     }
@@ -87,5 +114,8 @@ struct endpoint_time endpoint_since(struct endpoint_time earlier)
     now.at_ns -= earlier.at_ns;
     for (int i = 0; i < STAT_COLUMNS; i++)
         now.seconds[i] -= earlier.seconds[i];
+    for (int cpu = 0; cpu < now.cpus && cpu < MAX_TOLD_CPUS; cpu++)
+        for (int i = 0; i < STAT_COLUMNS; i++)
+            now.each[cpu][i] -= earlier.each[cpu][i];
     return now;
 }

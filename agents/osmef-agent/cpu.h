@@ -8,7 +8,8 @@
 struct cpu_time {
     double user_s;
     double system_s;
-    int last_cpu; /* where the thread runs now; negative: unknown */
+    double wait_s; /* runnable, but waiting for a CPU; negative: unknown, as for a process */
+    int last_cpu;  /* where the thread runs now; negative: unknown */
 };
 
 /* `who` is RUSAGE_THREAD or RUSAGE_SELF of getrusage(2). */
@@ -31,11 +32,17 @@ enum {
 };
 extern const char *const stat_names[STAT_COLUMNS];
 
+/* More CPUs are in the sum, but not told one by one. */
+#define MAX_TOLD_CPUS 512
+
 struct endpoint_time {
     int64_t at_ns;
     int cpus;
     int columns; /* how many of them this kernel has */
     double seconds[STAT_COLUMNS];
+    /* Each of the first MAX_TOLD_CPUS by itself: one CPU may be full while the sum looks idle. */
+    int number[MAX_TOLD_CPUS];
+    double each[MAX_TOLD_CPUS][STAT_COLUMNS];
 };
 
 /* Sums /proc/stat over the CPUs that this process may run on: in a pinned VM or container the

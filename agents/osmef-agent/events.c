@@ -30,6 +30,31 @@ void tell_process(const struct cpu_time *process)
                process->user_s, process->system_s, (long long)cpu_max_rss_kb());
 }
 
+/* Tells for each CPU the sum of the columns `first` to `last` of /proc/stat. */
+static void tell_cpus(const struct endpoint_time *endpoint, const char *name, int first, int last)
+{
+    out_format(",\"%s\":[", name);
+    for (int i = 0; i < endpoint->cpus && i < MAX_TOLD_CPUS; i++) {
+        double sum_s = 0;
+        for (int column = first; column <= last; column++)
+            sum_s += endpoint->each[i][column];
+        out_format("%s%.2f", i ? "," : "", sum_s);
+    }
+    out_format("]");
+}
+
+static void tell_each_cpu(const struct endpoint_time *endpoint)
+{
+    out_format(",\"each\":{\"cpu\":[");
+    for (int i = 0; i < endpoint->cpus && i < MAX_TOLD_CPUS; i++)
+        out_format("%s%d", i ? "," : "", endpoint->number[i]);
+    out_format("]");
+    tell_cpus(endpoint, "idle_s", STAT_IDLE, STAT_IOWAIT);
+    tell_cpus(endpoint, "interrupts_s", STAT_IRQ, STAT_SOFTIRQ);
+    tell_cpus(endpoint, "steal_s", STAT_STEAL, STAT_STEAL);
+    out_format("}");
+}
+
 void tell_endpoint(const struct endpoint_time *endpoint)
 {
     out_format(",\"endpoint\":{\"cpus\":%d,\"elapsed_s\":%.9f", endpoint->cpus,
@@ -40,6 +65,7 @@ void tell_endpoint(const struct endpoint_time *endpoint)
         else
             out_format(",\"%s_s\":null", stat_names[i]);
     }
+    tell_each_cpu(endpoint);
     out_format("}");
 }
 

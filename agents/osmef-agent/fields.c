@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ID_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-"
@@ -133,9 +134,8 @@ bool cookie_read(const char *text, unsigned char cookie[COOKIE_SIZE])
         strspn(text, "0123456789abcdefABCDEF") != 2 * COOKIE_SIZE)
         return false;
     for (size_t i = 0; i < COOKIE_SIZE; i++) {
-        unsigned byte;
-        sscanf(text + 2 * i, "%2x", &byte);
-        cookie[i] = (unsigned char)byte;
+        const char digits[] = {text[2 * i], text[2 * i + 1], '\0'};
+        cookie[i] = (unsigned char)strtoul(digits, NULL, 16);
     }
     return true;
 }

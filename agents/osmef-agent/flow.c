@@ -113,8 +113,9 @@ static void *work(void *argument)
         pool_receive(worker);
     if (worker_must_split(worker))
         worker_split(worker);
-    worker->cpu = cpu_since(worker->begun, RUSAGE_THREAD);
+    /* The part before the whole, which can't be smaller then. */
     worker->measured_cpu = cpu_since(worker->warm, RUSAGE_THREAD);
+    worker->cpu = cpu_since(worker->begun, RUSAGE_THREAD);
     return NULL;
 }
 

@@ -1,5 +1,6 @@
-/* osmef-agent: one end of a TCP bulk transfer, measured. docs/agent-protocol.md describes it. */
+/* osmef-agent: one end of a measurement. docs/agent-protocol.md describes it. */
 #include "byhand.h"
+#include "httphand.h"
 #include "serve.h"
 
 #include <signal.h>
@@ -10,6 +11,7 @@
 static const char help[] =
     "Usage: osmef-agent recv [OPTIONS]        receive one measurement and report it\n"
     "       osmef-agent send HOST [OPTIONS]   send to a waiting osmef-agent recv\n"
+    "       osmef-agent pong|ping|siege       HTTP requests and answers; each has --help\n"
     "       osmef-agent serve                 obey a controller on standard input\n"
     "\n"
     "Options of recv and send:\n"
@@ -67,6 +69,8 @@ int main(int argc, char **argv)
         serve();
     if (strcmp(command, "recv") == 0 || strcmp(command, "send") == 0)
         return by_hand(argc - 1, argv + 1);
+    if (http_is_by_hand(command))
+        return http_by_hand(argc - 1, argv + 1);
     if (strcmp(command, "--version") == 0) {
         puts("osmef-agent " OSMEF_VERSION);
         return 0;

@@ -148,3 +148,20 @@ int options_mptcp(int fd)
         close(fresh);
     return known ? 0 : UNKNOWN;
 }
+
+int options_datagram(struct job *job, const struct socket_options *o, int family, int flow)
+{
+    const int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        job_fail(job, "resource", flow, "no socket: %s; try fewer flows or raise the limits",
+                 strerror(errno));
+        return -1;
+    }
+    if ((o->window && !set_window(job, fd, flow, o->window)) ||
+        (o->dscp && !set_dscp(fd, family, o->dscp) &&
+         !refused(job, flow, "the DSCP", "leave it out"))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}

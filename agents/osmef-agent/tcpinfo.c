@@ -25,6 +25,9 @@ const char *const tcp_names[TCP_VALUES] = {
     "send_buffer_limited_us",
     "receive_rtt_us",
     "receive_space",
+    "sent_bytes",
+    "send_window",
+    "max_pacing_rate_bps",
 };
 
 /* What stands in a field while there is no value: a receiver has no delivery rate, for example. */
@@ -58,6 +61,9 @@ static const struct field fields[TCP_VALUES] = {
     [TCP_SEND_BUFFER_LIMITED_US] = FIELD(sndbuf_limited, NEVER, 1),
     [TCP_RECEIVE_RTT_US] = FIELD(rcv_rtt, ZERO, 1),
     [TCP_RECEIVE_SPACE] = FIELD(rcv_space, ZERO, 1),
+    [TCP_SENT_BYTES] = FIELD(bytes_sent, NEVER, 1),
+    [TCP_SEND_WINDOW] = FIELD(snd_wnd, NEVER, 1),
+    [TCP_MAX_PACING_RATE_BPS] = FIELD(max_pacing_rate, ALL_ONES, 8),
 };
 
 /* Returns the field's value if it lies within the `length` bytes that the kernel filled in. */

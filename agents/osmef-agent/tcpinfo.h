@@ -24,6 +24,9 @@ enum tcp_value {
     TCP_SEND_BUFFER_LIMITED_US,
     TCP_RECEIVE_RTT_US,
     TCP_RECEIVE_SPACE,
+    TCP_SENT_BYTES,
+    TCP_SEND_WINDOW,
+    TCP_MAX_PACING_RATE_BPS,
     TCP_VALUES
 };
 extern const char *const tcp_names[TCP_VALUES];

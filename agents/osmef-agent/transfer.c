@@ -267,10 +267,10 @@ static void conclude(struct bulk *bulk)
         if (bulk->flows[i].end_ns > end_ns)
             end_ns = bulk->flows[i].end_ns;
     outcome->elapsed_s = ns_seconds(end_ns - bulk->start_ns);
-    use_since(&outcome->whole);
     if (bulk->params.warmup_s > 0)
         use_since(&outcome->measured);
-    else
+    use_since(&outcome->whole);
+    if (bulk->params.warmup_s <= 0)
         outcome->measured =
             (struct usage){bulk->start_ns, outcome->whole.process, outcome->whole.endpoint};
     sampler_finish(bulk, end_ns);

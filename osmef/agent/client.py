@@ -6,6 +6,7 @@ import json
 import queue
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -22,9 +23,13 @@ _CLOCK_EXCHANGES = 5
 
 @dataclass(frozen=True)
 class ClockOffset:
-    """Endpoint's clock minus the controller's, in seconds, and how far that may be off."""
+    """Endpoint's clocks minus the controller's, in seconds, and how far that may be off.
+
+    ``offset_s`` is of the real-time clock, ``monotonic_s`` of CLOCK_MONOTONIC.
+    """
 
     offset_s: float
+    monotonic_s: float
     uncertainty_s: float
 
 
@@ -32,7 +37,7 @@ Inbox = queue.SimpleQueue[tuple["AgentClient", Event]]
 
 
 class AgentClient:
-    """One agent process. Its events go to ``inbox``, which a trial shares between both ends."""
+    """One agent process. Its events go to ``inbox``, which a trial shares between all agents."""
 
     def __init__(self, name: str, process: RemoteProcess) -> None:
         self.name = name
@@ -59,22 +64,26 @@ class AgentClient:
             raise
         return client
 
-    def send(self, command: dict[str, str | int | float]) -> None:
+    def send(self, command: Mapping[str, str | int | float | bool]) -> None:
         """Send one command. Raises AgentError when the agent is gone."""
         if self.gone is not None:
             raise self.lost(self.gone)
         try:
-            self._process.send_line(json.dumps(command))
+            self._process.send_line(json.dumps(dict(command)))
         except ReachError as error:
             raise self.lost(self.gone or error.message) from error
 
     def expect(self, wanted: type[T], timeout_s: float) -> T:
-        """Wait for one kind of event while no job runs. Raises AgentError."""
+        """Wait for one kind of event while no job runs. Raises AgentError.
+
+        An agent that stays silent is ended.
+        """
         deadline = time.monotonic() + timeout_s
         while True:
             try:
                 _, event = self.inbox.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
+                self.close()
                 raise self.lost(f"no {wanted.__name__.lower()} within {timeout_s:g} s") from None
             if isinstance(event, Gone):
                 raise self.lost(event.reason)
@@ -82,15 +91,22 @@ class AgentClient:
                 return event
 
     def clock_offset(self) -> ClockOffset:
-        """Compare clocks as NTP does: of several exchanges the quickest tells most (RFC 5905)."""
-        best = ClockOffset(0.0, float("inf"))
+        """Compare clocks as NTP does: of several exchanges the quickest tells most (RFC 5905).
+
+        Only while no job runs.
+        """
+        best = ClockOffset(0.0, 0.0, float("inf"))
         for _ in range(_CLOCK_EXCHANGES):
             before, started = time.time(), time.monotonic()
             self.send({"cmd": "clock"})
             clock = self.expect(Clock, HELLO_TIMEOUT_S)
             half = (time.monotonic() - started) / 2
             if half < best.uncertainty_s:
-                best = ClockOffset(clock.realtime_ns / 1e9 - (before + half), half)
+                best = ClockOffset(
+                    clock.realtime_ns / 1e9 - (before + half),
+                    clock.monotonic_ns / 1e9 - (started + half),
+                    half,
+                )
         return best
 
     def lost(self, reason: str) -> AgentError:

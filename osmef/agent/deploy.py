@@ -45,7 +45,7 @@ def find_binary(machine: str) -> Binary:
         have = sorted(p.name.removeprefix("osmef-agent-") for p in _BINARIES.glob("osmef-agent-*"))
         raise AgentError(
             f"no agent for {machine!r} is installed, only for: {', '.join(have) or 'none'}",
-            cure="install OSMeF from a wheel, or build the agents: python agents/build.py",
+            cure="install OSMeF from a wheel, or build all agents in its source tree: make agents",
         ) from None
     return Binary(machine, data, hashlib.sha256(data).hexdigest())
 

@@ -6,7 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from osmef.results.trial import EndpointUse, FlowEnd, ProcessUse
+from osmef.results.exchange import Histogram
+from osmef.results.trial import FlowEnd, ThreadUse
+from osmef.results.udp import ReceivingFlow, SendingFlow
+from osmef.results.use import EndpointUse, ProcessUse
 
 PROTOCOL = 2
 
@@ -34,7 +37,7 @@ class Clock(_Message):
 
 
 class Listening(_Message):
-    """A receiving job waits for its flows at this port."""
+    """A listening job waits for its peer at this port."""
 
     event: Literal["listening"]
     id: str
@@ -61,14 +64,21 @@ class IntervalEvent(_Message):
     retransmits: list[int | None] | None = None
     rtt_us: list[float | None] | None = None
     cwnd: list[int | None] | None = None
+    datagrams: list[int] | None = None
+    send_refused: list[int] | None = None
+    behind_us: list[float] | None = None
+    lost: list[int] | None = None
+    reordered: list[int] | None = None
+    duplicates: list[int] | None = None
+    dropped: list[int | None] | None = None
+    jitter_us: list[float] | None = None
 
 
-class ThreadUse(_Message):
-    """CPU time of a thread that served several connections."""
+class ResultEvent(_Message):
+    """The end of a job that went well; each kind of job has a result of its own."""
 
-    cpu_user_s: float
-    cpu_system_s: float
-    last_cpu: int | None = None
+    event: Literal["result"]
+    id: str
 
 
 class BulkWay(_Message):
@@ -90,11 +100,9 @@ class Measured(_Message):
     endpoint: EndpointUse
 
 
-class ResultEvent(_Message):
-    """The end of a job that went well: what went either way at this end, or None."""
+class BulkResult(ResultEvent):
+    """One end of a bulk transfer: what went either way there, or None."""
 
-    event: Literal["result"]
-    id: str
     job: Literal["bulk"]
     direction: Literal["forward", "reverse", "both"]
     start_realtime_ns: int
@@ -106,6 +114,68 @@ class ResultEvent(_Message):
     process: ProcessUse
     endpoint: EndpointUse
     measured: Measured
+
+    @property
+    def role(self) -> Literal["sender", "receiver"]:
+        """What this end of a transfer in one direction did."""
+        return "receiver" if self.sending is None else "sender"
+
+    @property
+    def way(self) -> BulkWay:
+        """What went through this end of a transfer in one direction. Raises ValueError."""
+        way = self.sending or self.receiving
+        if way is None:
+            raise ValueError("a transfer of nothing")
+        return way
+
+
+class ExchangeResult(ResultEvent):
+    """One end of a request-response flow.
+
+    The end that asks is the sender; only that one has times, the other one counts its answers.
+    """
+
+    job: Literal["exchange"]
+    role: Literal["sender", "receiver"]
+    elapsed_s: float
+    count: int
+    min_ns: int | None = None
+    mean_ns: float | None = None
+    max_ns: int | None = None
+    histogram: Histogram | None = None
+    process: ProcessUse
+    endpoint: EndpointUse
+
+
+class UdpSenderResult(ResultEvent):
+    """The sending end of UDP flows."""
+
+    job: Literal["udp"]
+    role: Literal["sender"]
+    start_realtime_ns: int
+    elapsed_s: float
+    refused: int = 0
+    flows: list[SendingFlow]
+    process: ProcessUse
+    endpoint: EndpointUse
+
+
+class UdpReceiverResult(ResultEvent):
+    """The receiving end of UDP flows; the histogram is of all flows' delay variation."""
+
+    job: Literal["udp"]
+    role: Literal["receiver"]
+    start_realtime_ns: int
+    elapsed_s: float
+    refused: int = 0
+    flows: list[ReceivingFlow]
+    histogram: Histogram
+    process: ProcessUse
+    endpoint: EndpointUse
+
+
+UdpResult = Annotated[UdpSenderResult | UdpReceiverResult, Field(discriminator="role")]
+"""One end of a UDP job."""
 
 
 class ErrorEvent(_Message):
@@ -125,7 +195,16 @@ class Gone(BaseModel):
     reason: str
 
 
-JobEvent = Listening | Connected | IntervalEvent | ResultEvent | ErrorEvent
+JobResult = BulkResult | ExchangeResult | UdpResult
+"""Any job's result; ``job`` tells them apart."""
+
+JobEvent = (
+    Listening
+    | Connected
+    | IntervalEvent
+    | Annotated[JobResult, Field(discriminator="job")]
+    | ErrorEvent
+)
 Event = Hello | Clock | JobEvent | Gone
 
 _ADAPTER: TypeAdapter[Hello | Clock | JobEvent] = TypeAdapter(

@@ -18,10 +18,11 @@ from osmef.cli.console import (
     reporting,
 )
 from osmef.engine.check import check_study, warnings_of
-from osmef.engine.plan import Plan, make_plan
+from osmef.engine.plan import Plan, PlannedCell, make_plan
 from osmef.report.table import keep_whole
 from osmef.scenario.load import load
 from osmef.units import format_duration
+from osmef.workloads import Programme
 
 EPILOG = """Example:
 
@@ -54,12 +55,20 @@ def command(file: ScenarioFile, overrides: Overrides = [], as_json: AsJson = Fal
 
 def _cells(plan: Plan) -> Table:
     names = list(dict.fromkeys(name for cell in plan.cells for name, _ in cell.cell.values))
-    table = Table(*(names or ["cell"]), "distance", "sender", "receiver", box=SIMPLE_HEAD)
+    table = Table(*(names or ["cell"]), "distance", "senders", "receivers", box=SIMPLE_HEAD)
     for cell in plan.cells:
         values = dict(cell.cell.values)
         shown = [str(values.get(name, "-")) for name in names] or [cell.cell.key]
-        table.add_row(*map(escape, shown), str(cell.distance), cell.sender.name, cell.receiver.name)
+        table.add_row(*map(escape, shown), str(cell.distance), *map(_group, _ends(cell)))
     return table
+
+
+def _ends(cell: PlannedCell) -> tuple[list[str], list[str]]:
+    return [end.name for end in cell.senders], [end.name for end in cell.receivers]
+
+
+def _group(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{len(names)} x {names[0]}"
 
 
 def _endpoints(plan: Plan) -> Table:
@@ -83,8 +92,9 @@ def _record(plan: Plan, notes: list[str]) -> dict[str, Any]:
                 "key": cell.cell.key,
                 "values": dict(cell.cell.values),
                 "distance": cell.distance,
-                "sender": cell.sender.name,
-                "receiver": cell.receiver.name,
+                "senders": _ends(cell)[0],
+                "receivers": _ends(cell)[1],
+                "duration_s": Programme(cell.cell.scenario).duration_s,
             }
             for cell in plan.cells
         ],

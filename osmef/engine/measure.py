@@ -9,21 +9,22 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from osmef.analysis.limits import trial_limit
 from osmef.engine.observer import Observer
-from osmef.engine.plan import PlannedTrial
+from osmef.engine.plan import Distances, PlannedTrial, the_same
 from osmef.engine.station import Station
 from osmef.engine.stop import Stop
 from osmef.errors import Interrupted, OsmefError, PlacementError
 from osmef.providers.base import Provider
 from osmef.results.rundir import RunDirectory
-from osmef.results.trial import Failure, Interval, Status, Trial
+from osmef.results.trial import Failure, Status, Trial
 from osmef.scenario.fields import OnMismatch
-from osmef.scenario.location import distance
-from osmef.workloads import Job, Outcome, workload_for
+from osmef.scenario.workload import connections_of
+from osmef.workloads import Job, Outcome, Pair, Programme
 
 _POLL_S = 0.1
 
-Ended = tuple[Trial, list[Interval]]
+Ended = tuple[Trial, Outcome]
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,9 @@ def run_trials(bench: Bench, trials: Sequence[PlannedTrial], parallel: int) -> N
                 bench.stop.check()
 
 
-def _record(bench: Bench, trial: Trial, intervals: list[Interval]) -> None:
-    bench.directory.write_intervals(trial.index, intervals)
+def _record(bench: Bench, trial: Trial, outcome: Outcome) -> None:
+    bench.directory.write_intervals(trial.index, outcome.intervals)
+    bench.directory.write_requests(trial.index, outcome.requests)
     bench.directory.append_trial(trial)
     bench.observer.trial_ended(trial)
 
@@ -108,63 +110,76 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
             kind=error.kind, message=error.message, where=error.where, cure=error.cure
         )
     cell = planned.cell
+    scenario = cell.cell.scenario
     trial = Trial(
         index=planned.index,
         cell=cell.cell.key,
         repetition=planned.repetition,
         group=planned.group,
         values=dict(cell.cell.values),
-        sender=cell.sender.name,
-        receiver=cell.receiver.name,
-        placement=cell.cell.scenario.placement,
-        tenancy=cell.cell.scenario.tenancy,
-        distance=achieved_distance(bench.stations, planned),
-        connections=cell.cell.scenario.workload.connections,
-        workload=cell.cell.scenario.workload.kind,
+        senders=[end.name for end in cell.senders],
+        receivers=[end.name for end in cell.receivers],
+        placement=scenario.placement,
+        tenancy=scenario.tenancy,
+        distance=the_same(_distances(bench, planned).values()),
+        connections=connections_of(scenario.workload),
+        workload=scenario.workload.kind,
+        background=scenario.background.kind if scenario.background else None,
         started_at=started_at,
         wall_s=time.monotonic() - started,
         status=Status.OK if failure is None else Status.FAILED,
         failure=failure,
-        metrics=outcome.metrics,
-        transfer=outcome.transfer,
+        metrics=dict(outcome.metrics),
+        start_spread_s=outcome.start_spread_s,
+        transfers=outcome.transfers,
+        limited_by=trial_limit(outcome.transfers),
+        exchanges=outcome.exchanges,
+        datagrams=outcome.datagrams,
+        sizes=outcome.sizes,
     )
-    return trial, outcome.intervals
+    return trial, outcome
 
 
 def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:
-    cell = planned.cell
-    sender, receiver = bench.stations[cell.sender.name], bench.stations[cell.receiver.name]
-    if sender is receiver:
-        address = "127.0.0.1"
-    else:
-        address = bench.provider.data_address(
-            receiver.endpoint, sender.endpoint, cell.cell.scenario.layer
-        )
     job = Job(
         trial=planned.index,
-        sender=sender.agent("sender"),
-        receiver=receiver.agent("receiver"),
-        address=address,
+        pairs=[
+            _pair(bench, sender.name, receiver.name, planned)
+            for sender, receiver in planned.cell.pairs
+        ],
         progress=lambda rate: bench.observer.rate(planned, rate),
         check=bench.stop.check,
     )
-    return workload_for(cell.cell.scenario.workload).run(job)
+    return Programme(planned.cell.cell.scenario).run(job)
 
 
-def achieved_distance(stations: dict[str, Station], planned: PlannedTrial) -> int | None:
-    """Return the distance between the places where both ends really stand."""
-    sender, receiver = stations[planned.cell.sender.name], stations[planned.cell.receiver.name]
-    return 0 if sender is receiver else distance(sender.location, receiver.location)
+def _pair(bench: Bench, sender: str, receiver: str, planned: PlannedTrial) -> Pair:
+    here, there = bench.stations[sender], bench.stations[receiver]
+    if here is there:
+        return Pair(here, there, "127.0.0.1", "127.0.0.1")
+    layer, address = planned.cell.cell.scenario.layer, bench.provider.data_address
+    return Pair(
+        here,
+        there,
+        sender_address=address(here.endpoint, there.endpoint, layer),
+        receiver_address=address(there.endpoint, here.endpoint, layer),
+    )
+
+
+def _distances(bench: Bench, planned: PlannedTrial) -> Distances:
+    return planned.cell.distances({n: one.location for n, one in bench.stations.items()})
 
 
 def _check_placement(bench: Bench, planned: PlannedTrial) -> None:
     """Let no number be published under the wrong label. Raises PlacementError."""
-    achieved = achieved_distance(bench.stations, planned)
     wanted = planned.cell.distance
-    if achieved == wanted or planned.cell.cell.scenario.on_mismatch is OnMismatch.RECORD:
+    if planned.cell.cell.scenario.on_mismatch is OnMismatch.RECORD:
         return
-    raise PlacementError(
-        f"the achieved distance is {'unknown' if achieved is None else achieved}, not {wanted}",
-        where=f"{planned.cell.sender.name} and {planned.cell.receiver.name}",
-        cure="free capacity on the wanted hosts, or set on_mismatch: record",
-    )
+    for (sender, receiver), achieved in _distances(bench, planned).items():
+        if achieved != wanted:
+            raise PlacementError(
+                f"the achieved distance is {'unknown' if achieved is None else achieved},"
+                f" not {wanted}",
+                where=f"{sender} and {receiver}",
+                cure="free capacity on the wanted hosts, or set on_mismatch: record",
+            )

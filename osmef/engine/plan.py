@@ -4,35 +4,71 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from osmef.providers.base import EndpointRequest
 from osmef.scenario.fields import EndpointKind, Order, Placement, Tenancy
 from osmef.scenario.location import Location, distance
 from osmef.scenario.model import EndpointSettings, Scenario
 from osmef.scenario.study import Cell, Study
-from osmef.workloads import workload_for
+from osmef.workloads import Programme
 
 # Rough times for the estimate; a run tells the real ones.
 _PROVISION_S = 3.0
 _TRIAL_OVERHEAD_S = 0.1
 
 
+Distances = dict[tuple[str, str], int | None]
+"""The distance of each sender, by its name, to each receiver; None where it is not known."""
+
+T = TypeVar("T")
+
+
+def the_same(values: Iterable[T]) -> T | None:
+    """Return what all values are, None where they differ."""
+    distinct = list(dict.fromkeys(values))
+    return distinct[0] if len(distinct) == 1 else None
+
+
 @dataclass(frozen=True)
 class PlannedCell:
-    """A cell with the endpoints that its trials use; loopback uses one for both ends."""
+    """A cell with the endpoints that its trials use: every sender sends to every receiver.
+
+    Loopback uses one endpoint for both ends. All pairs are equally far apart.
+    """
 
     cell: Cell
-    sender: EndpointRequest
-    receiver: EndpointRequest
+    senders: tuple[EndpointRequest, ...]
+    receivers: tuple[EndpointRequest, ...]
     distance: int
 
     @property
+    def endpoints(self) -> tuple[EndpointRequest, ...]:
+        """All its endpoints, each once."""
+        return tuple(dict.fromkeys((*self.senders, *self.receivers)))
+
+    @property
+    def pairs(self) -> tuple[tuple[EndpointRequest, EndpointRequest], ...]:
+        """Every sender with every receiver."""
+        return tuple((one, other) for one in self.senders for other in self.receivers)
+
+    def distances(self, places: Mapping[str, Location]) -> Distances:
+        """Return how far the ends of every pair are apart, from where the endpoints stand."""
+        nowhere = Location()
+        return {
+            (one.name, other.name): 0
+            if one is other
+            else distance(places.get(one.name, nowhere), places.get(other.name, nowhere))
+            for one, other in self.pairs
+        }
+
+    @property
     def hosts(self) -> frozenset[str]:
-        """What its trials load: the hosts of both ends, and the router between two tenants."""
+        """What its trials load: the hosts of all ends, and the router between two tenants."""
         router = {"router"} if self.distance == 4 else set()
-        return frozenset({self.sender.host, self.receiver.host} | router)
+        return frozenset({end.host for end in self.endpoints} | router)
 
 
 @dataclass(frozen=True)
@@ -68,7 +104,7 @@ def make_plan(study: Study, seed: int | None = None) -> Plan:
     lanes = max(1, min(scenario.parallel, scenario.provider.hosts // 2))
     cells = _place(study.cells, lanes)
     trials = _order(cells, scenario, seed)
-    endpoints = {end.name: end for cell in cells for end in (cell.sender, cell.receiver)}
+    endpoints = {end.name: end for cell in cells for end in cell.endpoints}
     return Plan(
         study, seed, tuple(endpoints.values()), cells, trials, _PROVISION_S + estimate(trials)
     )
@@ -94,15 +130,22 @@ def _place_cell(cell: Cell, first_host: int) -> PlannedCell:
     sender, receiver = scenario.ends
     if scenario.endpoints.loopback is not None:
         end = _request("loopback", sender, first_host, 1)
-        return PlannedCell(cell, end, end, 0)
+        return PlannedCell(cell, (end,), (end,), 0)
     other_host = scenario.placement is Placement.DIFFERENT_HOST
     other_tenant = scenario.tenancy is Tenancy.DIFFERENT_TENANT
-    one = _request("sender", sender, first_host, 1)
-    two = _request("receiver", receiver, first_host + other_host, 1 + other_tenant)
-    apart = distance(_slots(one), _slots(two))
+    ones = _group("sender", sender, first_host, 1)
+    others = _group("receiver", receiver, first_host + other_host, 1 + other_tenant)
+    apart = distance(_slots(ones[0]), _slots(others[0]))
     if apart is None:
         raise AssertionError("slots are always known")
-    return PlannedCell(cell, one, two, apart)
+    return PlannedCell(cell, ones, others, apart)
+
+
+def _group(role: str, end: EndpointSettings, host: int, tenant: int) -> tuple[EndpointRequest, ...]:
+    """Return the members of a group: on one host, of one tenant. A smaller group is its start."""
+    first = _request(role, end, host, tenant)
+    others = (replace(first, name=f"{first.name}-m{n}") for n in range(2, end.count + 1))
+    return (first, *others)
 
 
 def _request(role: str, end: EndpointSettings, host: int, tenant: int) -> EndpointRequest:
@@ -136,9 +179,7 @@ def _order(cells: Sequence[PlannedCell], scenario: Scenario, seed: int) -> tuple
 def estimate(trials: Sequence[PlannedTrial]) -> float:
     """Return how long the trials take one after the other, in seconds, pauses included."""
     each = (
-        workload_for(t.cell.cell.scenario.workload).duration_s
-        + t.cell.cell.scenario.pause
-        + _TRIAL_OVERHEAD_S
+        Programme(t.cell.cell.scenario).duration_s + t.cell.cell.scenario.pause + _TRIAL_OVERHEAD_S
         for t in trials
     )
     return sum(each)

@@ -62,7 +62,7 @@ class Run:
     def _provision(self, missing: list[PlannedTrial], provider: Provider, journal: Journal) -> None:
         """Make the endpoints that the missing trials need, measure, and destroy them."""
         stations: dict[str, Station] = {}
-        names = {end.name for t in missing for end in (t.cell.sender, t.cell.receiver)}
+        names = {end.name for t in missing for end in t.cell.endpoints}
         order = Order(
             run=self.directory.id,
             requests=[request for request in self.plan.endpoints if request.name in names],
@@ -74,7 +74,7 @@ class Run:
         try:
             self.observer.step(f"provisioning {len(names)} endpoints")
             # pyarrow takes a while to load: now, and not between the first two trials.
-            importlib.import_module("osmef.results.intervals")
+            importlib.import_module("osmef.results.tables")
             endpoints = provider.create(order)
             self.stop.check()
             self.observer.step(f"putting the agent on {len(names)} endpoints")

@@ -18,6 +18,8 @@ from osmef.scenario.location import Location
 
 _POLL_S = 0.05
 _MOST_AT_ONCE = 16
+# sshd allows 10 programs at once in a connection (MaxSessions); some are for other things.
+_AGENTS_A_SESSION = 7
 
 
 class Station:
@@ -29,7 +31,14 @@ class Station:
         self._key = key
         self._run = run
         self._agents: dict[str, AgentClient] = {}
+        self._used: dict[str, Session] = {}
+        self._more: list[Session] = []
         self._session, self.deployment = self._reach()
+
+    @property
+    def name(self) -> str:
+        """The endpoint's name."""
+        return self.endpoint.name
 
     def _reach(self) -> tuple[Session, Deployment]:
         """Connect and put the agent there; after an error no session stays open."""
@@ -48,8 +57,19 @@ class Station:
         if agent is None or agent.gone is not None:
             if not self._session.is_open:
                 self._session, self.deployment = self._reach()
-            agent = self._agents[role] = AgentClient.start(self._session, self.deployment)
+            session = self._used[role] = self._roomy_session(role)
+            agent = self._agents[role] = AgentClient.start(session, self.deployment)
         return agent
+
+    def _roomy_session(self, role: str) -> Session:
+        """Return a session that takes one more agent, a new one if need be."""
+        self._more = [session for session in self._more if session.is_open]
+        others = [used for name, used in self._used.items() if name != role]
+        for session in (self._session, *self._more):
+            if sum(used is session for used in others) < _AGENTS_A_SESSION:
+                return session
+        self._more.append(Session.open(self.endpoint.login, self._key))
+        return self._more[-1]
 
     def facts(self) -> dict[str, Any]:
         """Collect the endpoint's metadata, clock offset and agent included."""
@@ -68,7 +88,8 @@ class Station:
             agent.close()
         with contextlib.suppress(OsmefError):
             self._session.remove_directory(self.deployment.directory)
-        self._session.close()
+        for session in (*self._more, self._session):
+            session.close()
 
 
 def open_stations(

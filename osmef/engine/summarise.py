@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections import defaultdict
+from collections import Counter, defaultdict
 from datetime import datetime
 from typing import Any
 
@@ -12,17 +12,20 @@ from osmef.agent.messages import PROTOCOL
 from osmef.analysis.describe import describe
 from osmef.engine.journal import Journal
 from osmef.engine.metadata import made_at
-from osmef.engine.plan import Plan, PlannedCell
+from osmef.engine.plan import Plan, PlannedCell, the_same
 from osmef.engine.station import Station
 from osmef.errors import StorageError
 from osmef.facts.change import change
 from osmef.providers import provider_for
+from osmef.results.exchange import Purpose
+from osmef.results.limits import Limit
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import CellInfo, EndpointInfo, Metric, RunInfo, Summary
 from osmef.results.trial import Status, Trial
 from osmef.scenario.fields import Placement, Tenancy
-from osmef.scenario.location import Location, distance
-from osmef.workloads import workload_for
+from osmef.scenario.location import Location
+from osmef.scenario.workload import connections_of
+from osmef.workloads import Programme
 
 
 def endpoint_info(station: Station) -> EndpointInfo:
@@ -110,25 +113,28 @@ def _cell_info(
     planned: PlannedCell, trials: list[Trial], endpoints: dict[str, EndpointInfo]
 ) -> CellInfo:
     scenario = planned.cell.scenario
-    sender = endpoints.get(planned.sender.name)
-    receiver = endpoints.get(planned.receiver.name)
-    here = sender.achieved if sender else Location()
-    there = receiver.achieved if receiver else Location()
-    loopback = planned.sender is planned.receiver
+    places = {name: info.achieved for name, info in endpoints.items()}
+    ends = [
+        (places.get(one.name, Location()), places.get(other.name, Location()))
+        for one, other in planned.pairs
+    ]
     return CellInfo(
         key=planned.cell.key,
         values=dict(planned.cell.values),
-        sender=planned.sender.name,
-        receiver=planned.receiver.name,
+        workload=scenario.workload.kind,
+        background=scenario.background.kind if scenario.background else None,
+        senders=[end.name for end in planned.senders],
+        receivers=[end.name for end in planned.receivers],
         placement=scenario.placement,
         tenancy=scenario.tenancy,
-        achieved_placement=_placement(here, there),
-        achieved_tenancy=_tenancy(here, there),
-        distance=0 if loopback else distance(here, there),
+        achieved_placement=the_same(_placement(*pair) for pair in ends),
+        achieved_tenancy=the_same(_tenancy(*pair) for pair in ends),
+        distance=the_same(planned.distances(places).values()),
         requested_distance=planned.distance,
-        connections=scenario.workload.connections,
+        connections=connections_of(scenario.workload),
         n_ok=sum(trial.status is Status.OK for trial in trials),
         n_failed=sum(trial.status is Status.FAILED for trial in trials),
+        limited_by=_limits(trials),
         metrics=_metrics(planned, trials),
     )
 
@@ -145,7 +151,19 @@ def _tenancy(here: Location, there: Location) -> Tenancy | None:
     return Tenancy.SAME_TENANT if here.tenant == there.tenant else Tenancy.DIFFERENT_TENANT
 
 
+def _limits(trials: list[Trial]) -> dict[Limit, int]:
+    """Count the verdicts on the measured connections, in the order of the verdicts."""
+    found = Counter(
+        limit.limited_by
+        for trial in trials
+        for transfer in trial.transfers
+        if transfer.purpose is Purpose.MEASURED
+        for limit in transfer.limits
+    )
+    return {limit: found[limit] for limit in Limit if found[limit]}
+
+
 def _metrics(planned: PlannedCell, trials: list[Trial]) -> dict[str, Metric]:
-    """Describe each metric of the workload over the trials that have it."""
-    names = workload_for(planned.cell.scenario.workload).metrics
+    """Describe each metric of the trials over those that have it."""
+    names = Programme(planned.cell.scenario).metrics
     return {name: describe(trial.metrics.get(name) for trial in trials) for name in names}

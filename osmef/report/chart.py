@@ -30,7 +30,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Chart:
-    """What to draw. Values are rates in bits per second; ``ticks`` names the places on x.
+    """What to draw. ``ticks`` names the places on x.
+
+    Values are in ``unit``; without one they are rates in bits per second, shown with a prefix.
 
     ``variants`` is the order of the panels; those without a point are left out.
     """
@@ -45,6 +47,7 @@ class Chart:
     log_x: bool
     y_label: str
     log_y: bool
+    unit: str | None = None
 
 
 def render(chart: Chart) -> Figure:
@@ -52,7 +55,7 @@ def render(chart: Chart) -> Figure:
     variants = [v for v in chart.variants if any(v in line.points for line in chart.lines)]
     lines = [line for line in chart.lines if line.points]
     figure, all_axes = panels(len(variants), math.ceil(len(lines) / chart.legend_columns))
-    divisor, unit = rate_unit(max(_ends(lines)))
+    divisor, unit = (1.0, chart.unit) if chart.unit else rate_unit(max(_ends(lines)))
     names = short_names(key for variant in variants for key, _value in variant)
     for axes, variant in zip(all_axes, variants, strict=True):
         axes.set_title(", ".join(f"{names[key]} {value}" for key, value in variant), loc="left")

@@ -1,4 +1,4 @@
-"""The two figures of every run: BTC against the number of connections, and against distance."""
+"""The figures of a run: BTC, what limited it, UDP."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from functools import partial
 from pathlib import Path
 
 from osmef.report.chart import Chart, Line, render
+from osmef.report.limits import draw_limits
 from osmef.report.series import Place, Point, Variant, by_variant, place, point
 from osmef.report.style import MARKERS, PLACE_COLOURS, ordered_colours, save
+from osmef.report.udp import udp_charts
 from osmef.results.summary import CellInfo, Summary
 
 AGGREGATE = "aggregate_btc_bps"
@@ -28,12 +30,14 @@ class _Shown:
 
 
 def draw_figures(summary: Summary, directory: Path) -> list[Path]:
-    """Draw both figures into ``directory``, as PNG and SVG, and return the paths of the files.
+    """Draw the figures into ``directory``, as PNG and SVG, and return the paths of the files.
 
     - btc-connections: aggregate BTC against the number of connections, a line each place.
     - btc-distance: BTC per connection against distance, a line each number of connections, on a
       logarithmic axis of BTC as in figure 3 of Venzano and Michiardi, "A Measurement Study of
       Data-intensive Network Traffic Patterns in a Private Cloud".
+    - udp-loss, udp-jitter: against the rate that was offered (``osmef.report.udp``).
+    - limits: what limited the connections of each cell, as shares.
 
     Swept values that have no axis, such as flavors, get a panel each. A figure that would show no
     point is not drawn. Raises StorageError.
@@ -48,9 +52,12 @@ def draw_figures(summary: Summary, directory: Path) -> list[Path]:
     for name, chart in (
         ("btc-connections", _against_connections(shown, summary)),
         ("btc-distance", _against_distance(shown, summary)),
+        *udp_charts(summary).items(),
     ):
         if any(line.points for line in chart.lines):
             paths += save(partial(render, chart), directory, name)
+    if any(cell.limited_by for cell in summary.cells):
+        paths += save(partial(draw_limits, summary), directory, "limits")
     return paths
 
 

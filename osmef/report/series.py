@@ -19,6 +19,8 @@ _TENANCIES = {
     Tenancy.DIFFERENT_TENANT: "different tenants",
 }
 
+_BACKGROUND = "background."
+
 Variant = tuple[tuple[str, Scalar], ...]
 
 
@@ -60,10 +62,10 @@ class Point:
 
 def place(cell: CellInfo, summary: Summary) -> Place:
     """Return where the ends of a cell stand to each other."""
-    if cell.sender == cell.receiver:
+    if cell.senders == cell.receivers:
         return Place(cell.distance, "loopback", None)
     placement = _PLACEMENTS[cell.achieved_placement or cell.placement]
-    kinds = {e.kind for e in summary.endpoints if e.name in (cell.sender, cell.receiver)}
+    kinds = {e.kind for e in summary.endpoints if e.name in (*cell.senders, *cell.receivers)}
     if EndpointKind.HOST in kinds:  # which belongs to no tenant
         return Place(cell.distance, placement, None)
     return Place(cell.distance, placement, _TENANCIES[cell.achieved_tenancy or cell.tenancy])
@@ -71,9 +73,11 @@ def place(cell: CellInfo, summary: Summary) -> Place:
 
 def variant(cell: CellInfo) -> Variant:
     """Return the swept values of a cell that are on no axis, such as flavors."""
-    return tuple(
-        (key, value) for key, value in cell.values.items() if key.rpartition(".")[2] not in AXES
-    )
+    return tuple((key, value) for key, value in cell.values.items() if not _has_axis(key))
+
+
+def _has_axis(key: str) -> bool:
+    return key.rpartition(".")[2] in AXES and not key.startswith(_BACKGROUND)
 
 
 def by_variant(summary: Summary) -> dict[Variant, list[CellInfo]]:
@@ -97,11 +101,14 @@ def point(x: float, metric: Metric | None) -> Point:
 
 
 def short_names(keys: Iterable[str]) -> dict[str, str]:
-    """Return each dotted key by its last words, as few as tell it from the others."""
+    """Return each dotted key by its last words, as few as tell it from the others.
+
+    What is the background's is always called so.
+    """
     words = {key: key.split(".") for key in keys}
 
     def shortest(key: str) -> str:
-        for count in range(1, len(words[key])):
+        for count in range(1 + key.startswith(_BACKGROUND), len(words[key])):
             ending = words[key][-count:]
             if sum(other[-count:] == ending for other in words.values()) == 1:
                 return ".".join(ending)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from rich import box
 from rich.console import Console
 from rich.measure import Measurement
@@ -9,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from osmef.report.series import short_names
+from osmef.results.limits import Limit
 from osmef.results.summary import CellInfo, Metric, Summary
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.units import format_rate, rate_unit
@@ -20,13 +24,58 @@ _SHORT: dict[object, str] = {
     Tenancy.SAME_TENANT: "same",
     Tenancy.DIFFERENT_TENANT: "other",
 }
+_LIMITS = {
+    Limit.SENDER_CPU: "CPU tx",
+    Limit.RECEIVER_CPU: "CPU rx",
+    Limit.RECEIVE_WINDOW: "window",
+    Limit.SEND_BUFFER: "buffer",
+    Limit.NETWORK: "net",
+    Limit.SENDER_IDLE: "idle",
+    Limit.INCONCLUSIVE: "?",
+}
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column of one metric; ``form`` is its format, a rate's with a prefix if empty."""
+
+    head: str
+    metric: str
+    form: str = ""
+
+
+_CPU = (
+    _Column("CPU\nsend\n%", "cpu_sender_percent", ".0f"),
+    _Column("CPU\nrecv\n%", "cpu_receiver_percent", ".0f"),
+)
+# The first of each kind is the one whose interval is shown.
+_COLUMNS = {
+    "btc": (
+        _Column("aggregate\nBTC", "aggregate_btc_bps"),
+        _Column("BTC per\nconnection", "connection_btc_bps"),
+        _Column("J", "jain_fairness", ".3f"),
+        *_CPU,
+        _Column("retr.", "retransmits", ".0f"),
+        _Column("RTT\nµs", "rtt_mean_us", ".0f"),
+    ),
+    "udp": (
+        _Column("goodput", "goodput_bps"),
+        _Column("sent", "sent_bps"),
+        _Column("loss\n%", "loss_percent", ".2f"),
+        _Column("recv.\ndrops", "receiver_drops", ".0f"),
+        _Column("reord.\n%", "reordered_percent", ".2f"),
+        _Column("dup.\n%", "duplicate_percent", ".2f"),
+        _Column("jitter\nµs", "jitter_us", ".1f"),
+        *_CPU,
+    ),
+}
 _HEADS = {"placement": "host", "tenancy": "tenant", "connections": "conn."}
 
 
 def summary_table(summary: Summary) -> Table:
     """Return the cells of a run, one row each; fits 100 columns with the paper's sweep.
 
-    Numbers are medians over the trials, with the exact 95 % interval of aggregate BTC where there
+    Numbers are medians over the trials, with the exact 95 % interval of the first rate where there
     is one. CPU is the agent's, in percent of one CPU; retransmits are segments, RTT microseconds.
     """
     swept = list(dict.fromkeys(key for cell in summary.cells for key in cell.values))
@@ -41,15 +90,20 @@ def summary_table(summary: Summary) -> Table:
     )
     for key, name in short_names(swept).items():
         table.add_column(_HEADS.get(key, name))
-    heads = ["dist.", "ok", "aggregate\nBTC", "BTC per\nconnection", "J"]
-    heads += ["CPU\nsend\n%", "CPU\nrecv\n%", "retr.", "RTT\nµs"]
+    kinds = dict.fromkeys(cell.workload for cell in summary.cells)
+    columns = list(dict.fromkeys(c for kind in kinds for c in _COLUMNS.get(kind, ())))
+    heads = ["dist.", "ok", *(column.head for column in columns)]
     if interval:
         heads.insert(3, "95 %\ninterval")
+    limits = any(cell.limited_by for cell in summary.cells)
+    if limits:
+        heads.append("limit")
     for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
     for cell in summary.cells:
         values = [Text(_value(cell.values.get(key))) for key in swept]
-        table.add_row(*values, *_numbers(cell, interval=interval))
+        last = [Text(_limit(cell))] if limits else []
+        table.add_row(*values, *_numbers(cell, columns, interval=interval), *last)
     return keep_whole(table)
 
 
@@ -60,17 +114,11 @@ def keep_whole(table: Table) -> Table:
     return table
 
 
-def _numbers(cell: CellInfo, *, interval: bool) -> list[Text]:
+def _numbers(cell: CellInfo, columns: Sequence[_Column], *, interval: bool) -> list[Text]:
     texts = [
         _distance(cell),
         Text(f"{cell.n_ok}/{cell.n_ok + cell.n_failed}", style="red" if cell.n_failed else ""),
-        Text(_rate(cell, "aggregate_btc_bps")),
-        Text(_rate(cell, "connection_btc_bps")),
-        Text(_number(cell, "jain_fairness", ".3f")),
-        Text(_number(cell, "cpu_sender_percent", ".0f")),
-        Text(_number(cell, "cpu_receiver_percent", ".0f")),
-        Text(_number(cell, "retransmits", ".0f")),
-        Text(_number(cell, "rtt_mean_us", ".0f")),
+        *(Text(_shown(cell, column)) for column in columns),
     ]
     if interval:
         texts.insert(3, Text(_interval(cell) or _NOTHING))
@@ -82,6 +130,15 @@ def _distance(cell: CellInfo) -> Text:
         return Text(str(cell.distance))
     achieved = "?" if cell.distance is None else cell.distance
     return Text(f"{achieved} not {cell.requested_distance}", style="yellow")
+
+
+def _limit(cell: CellInfo) -> str:
+    """Return in short what limited more than half of the connections of the cell."""
+    if not cell.limited_by:
+        return _NOTHING
+    limit = max(cell.limited_by, key=lambda one: cell.limited_by[one])
+    most = 2 * cell.limited_by[limit] > sum(cell.limited_by.values())
+    return _LIMITS.get(limit, limit.value) if most else "mixed"
 
 
 def _value(value: object) -> str:
@@ -96,19 +153,17 @@ def _median(cell: CellInfo, name: str) -> float | None:
     return metric.median if metric else None
 
 
-def _rate(cell: CellInfo, name: str) -> str:
-    median = _median(cell, name)
-    return _NOTHING if median is None else format_rate(median)
-
-
-def _number(cell: CellInfo, name: str, form: str) -> str:
-    median = _median(cell, name)
-    return _NOTHING if median is None else format(median, form)
+def _shown(cell: CellInfo, column: _Column) -> str:
+    median = _median(cell, column.metric)
+    if median is None:
+        return _NOTHING
+    return format(median, column.form) if column.form else format_rate(median)
 
 
 def _interval(cell: CellInfo) -> str | None:
-    """Return the interval of aggregate BTC in the unit that its median is shown in."""
-    metric: Metric | None = cell.metrics.get("aggregate_btc_bps")
+    """Return the interval of the leading rate in the unit that its median is shown in."""
+    columns = _COLUMNS.get(cell.workload)
+    metric: Metric | None = cell.metrics.get(columns[0].metric) if columns else None
     if metric is None or metric.median is None:
         return None
     if metric.ci95_low is None or metric.ci95_high is None:
@@ -120,5 +175,5 @@ def _interval(cell: CellInfo) -> str | None:
 
 def _caption(*, interval: bool) -> str:
     if interval:
-        return "Medians of the trials; the interval is that of the median of aggregate BTC."
+        return "Medians of the trials; the interval is that of the first rate's median."
     return "Medians of the trials; too few (n < 6) for an interval of 95 %."

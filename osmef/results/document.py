@@ -9,6 +9,7 @@ from pydantic_core import from_json
 
 from osmef.errors import InputError
 from osmef.results.trial import SCHEMA_VERSION
+from osmef.results.upgrade import upgrade
 from osmef.scenario.base import Model
 
 M = TypeVar("M", bound=Model)
@@ -17,12 +18,12 @@ M = TypeVar("M", bound=Model)
 def read_document(model: type[M], text: bytes, where: str) -> M:
     """Return the document as a model; raises InputError with what is wrong and a cure.
 
-    Every version up to the present one can be read: what a later version added has a default.
+    Every version up to the present one can be read.
     """
     document = read_json(text, where)
     _check_version(document, where)
     try:
-        return model.model_validate(document)
+        return model.model_validate(upgrade(model, document))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(str(step) for step in first["loc"])

@@ -18,9 +18,11 @@ def load(path: str | PathLike[str]) -> pd.DataFrame:
     """Return the trials of a run, one row each, in the order in which they ended.
 
     ``path`` is a run directory, or the summary.json or trials.jsonl in it. Columns: run, scenario,
-    cell, index, repetition, group, sender, receiver, placement, tenancy, distance, each swept value
-    under its key, status, failure_kind, failure_message, started_at, wall_s, workload, and each
-    metric with its unit in the name. What is not known is missing (NaN, <NA> or None), and never 0.
+    cell, index, repetition, group, senders, receivers, placement, tenancy, distance, connections,
+    each swept value under its key, status, failure_kind, failure_message, started_at, wall_s,
+    workload, background, start_spread_s, and each metric with its unit in the name. The endpoints
+    of a group stand in one text, with commas. What is not known is missing (NaN, <NA> or None), and
+    never 0.
     Raises InputError when the path is no run, or a newer OSMeF wrote it.
     """
     run = _run_directory(Path(path))
@@ -31,10 +33,10 @@ def load(path: str | PathLike[str]) -> pd.DataFrame:
     swept = list(dict.fromkeys(key for trial in trials for key in trial.values))
     metrics = list(dict.fromkeys(key for trial in trials for key in trial.metrics))
     rows = [{"run": run.id, "scenario": scenario, **_row(trial)} for trial in trials]
-    columns = ["run", "scenario", *_PLACE, *swept, *_COURSE, *metrics]
+    columns = ["run", "scenario", *_PLACE, *swept, *_COURSE, *_WORK, *metrics]
     frame = pd.DataFrame(rows, columns=pd.Index(list(dict.fromkeys(columns))))
     whole = dict.fromkeys(("index", "repetition", "group", "distance", "connections"), "Int64")
-    numbers = dict.fromkeys(["wall_s", *metrics], "float64")
+    numbers = dict.fromkeys(["wall_s", "start_spread_s", *metrics], "float64")
     frame["started_at"] = pd.to_datetime(frame["started_at"], utc=True)
     return frame.astype({**whole, **numbers})
 
@@ -44,19 +46,22 @@ _PLACE = (
     "index",
     "repetition",
     "group",
-    "sender",
-    "receiver",
+    "senders",
+    "receivers",
     "placement",
     "tenancy",
     "distance",
     "connections",
 )
-_COURSE = ("status", "failure_kind", "failure_message", "started_at", "wall_s", "workload")
+_COURSE = ("status", "failure_kind", "failure_message", "started_at", "wall_s")
+_WORK = ("workload", "background", "limited_by", "start_spread_s")
 
 
 def _row(trial: Trial) -> dict[str, object]:
     return {
         **{name: getattr(trial, name) for name in _PLACE},
+        "senders": ",".join(trial.senders),
+        "receivers": ",".join(trial.receivers),
         "placement": trial.placement.value,
         "tenancy": trial.tenancy.value,
         "status": trial.status.value,
@@ -64,7 +69,8 @@ def _row(trial: Trial) -> dict[str, object]:
         "failure_message": trial.failure.message if trial.failure else None,
         "started_at": trial.started_at,
         "wall_s": trial.wall_s,
-        "workload": trial.workload,
+        **{name: getattr(trial, name) for name in _WORK},
+        "limited_by": trial.limited_by.value if trial.limited_by else None,
         **trial.values,  # a sweep over whole workloads tells more than their kind
         **trial.metrics,
     }

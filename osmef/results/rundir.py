@@ -1,10 +1,12 @@
 """The run directory: all that is known of one run, on disk from the moment it is known.
 
-    RUN/  scenario.yaml  journal.jsonl  trials.jsonl  intervals.parquet  facts/  summary.json  lock
+    RUN/  scenario.yaml  journal.jsonl  trials.jsonl  intervals.parquet  requests.parquet
+          facts/  summary.json  lock
 
 ``scenario.json`` stands for ``scenario.yaml`` when the scenario was written in JSON. Trials are
 appended as they end. The intervals of each trial are a part of their own, in ``intervals/``, until
-``finish`` merges them. ``lock`` is held while a controller works on the run.
+``finish`` merges them, and so are its requests, if it has any. ``lock`` is held while a controller
+works on the run.
 """
 
 from __future__ import annotations
@@ -23,9 +25,13 @@ from typing import Any, Self
 
 from osmef.errors import InputError, StorageError
 from osmef.results.document import read_document, read_json
+from osmef.results.exchange import Request
 from osmef.results.files import append_line, storage, write_atomically
 from osmef.results.summary import Summary
 from osmef.results.trial import Interval, Trial
+from osmef.scenario.base import Model
+
+_TABLES = ("intervals", "requests")
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,11 @@ class RunDirectory:
         return self.path / "intervals.parquet"
 
     @property
+    def requests(self) -> Path:
+        """The requests of all trials, if they made any, once ``finish`` has merged them."""
+        return self.path / "requests.parquet"
+
+    @property
     def summary(self) -> Path:
         """The summary."""
         return self.path / "summary.json"
@@ -186,10 +197,18 @@ class RunDirectory:
 
     def write_intervals(self, trial: int, rows: Sequence[Interval]) -> None:
         """Write the time series of one trial, of all its connections at both ends."""
-        from osmef.results.intervals import write_part  # noqa: PLC0415 - pyarrow is slow to load
+        self._write_part("intervals", trial, rows)
 
-        part = self._parts / f"{trial:05d}.parquet"
-        write_atomically(part, lambda draft: write_part(draft, rows))
+    def write_requests(self, trial: int, rows: Sequence[Request]) -> None:
+        """Write the requests of one trial; without any there is nothing to write."""
+        if rows:
+            self._write_part("requests", trial, rows)
+
+    def _write_part(self, table: str, trial: int, rows: Sequence[Model]) -> None:
+        from osmef.results.tables import write_part  # noqa: PLC0415 - pyarrow is slow to load
+
+        part = self.path / table / f"{trial:05d}.parquet"
+        write_atomically(part, lambda draft: write_part(table, draft, rows))
 
     def write_facts(self, moment: str, endpoint: str, facts: Mapping[str, Any]) -> None:
         """Write the facts of an endpoint at one moment, as ``facts/MOMENT/ENDPOINT.json``."""
@@ -231,19 +250,19 @@ class RunDirectory:
         return read_document(Summary, text, str(self.summary))
 
     def finish(self) -> None:
-        """Merge the parts of the time series into one file; may be called again."""
-        parts = sorted(self._parts.glob("*.parquet"))
-        if not parts:
-            return
-        from osmef.results.intervals import merge  # noqa: PLC0415 - pyarrow is slow to load
+        """Merge the parts of each table into one file; may be called again."""
+        for table in _TABLES:
+            parts = sorted((self.path / table).glob("*.parquet"))
+            if parts:
+                self._merge(table, parts)
 
-        write_atomically(self.intervals, lambda draft: merge(draft, self.intervals, parts))
-        with storage("tidy up", self._parts):
+    def _merge(self, table: str, parts: list[Path]) -> None:
+        from osmef.results.tables import merge  # noqa: PLC0415 - pyarrow is slow to load
+
+        merged = self.path / f"{table}.parquet"
+        write_atomically(merged, lambda draft: merge(table, draft, merged, parts))
+        with storage("tidy up", self.path / table):
             for part in parts:
                 part.unlink()
             with contextlib.suppress(OSError):  # a draft of another thread keeps it
-                self._parts.rmdir()
-
-    @property
-    def _parts(self) -> Path:
-        return self.path / "intervals"
+                (self.path / table).rmdir()

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
+from osmef.results.limits import Limit
 from osmef.results.trial import SCHEMA_VERSION
 from osmef.scenario.base import Model
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy
@@ -70,8 +71,15 @@ class CellInfo(Model):
 
     key: str = Field(description="the swept values in one text; `all` without a sweep")
     values: dict[str, Scalar] = Field(description="the swept values by name")
-    sender: str = Field(description="name of the sending endpoint")
-    receiver: str = Field(description="name of the receiving endpoint; the sender's for loopback")
+    workload: str = Field(description="kind of the workload")
+    background: str | None = Field(
+        default=None, description="kind of the workload beside it; null without one"
+    )
+    senders: list[str] = Field(description="names of the sending endpoints")
+    receivers: list[str] = Field(
+        description="names of the receiving endpoints, every sender sends to each;"
+        " the sender's for loopback"
+    )
     placement: Placement = Field(description="as requested")
     tenancy: Tenancy = Field(description="as requested")
     achieved_placement: Placement | None = Field(
@@ -80,12 +88,21 @@ class CellInfo(Model):
     achieved_tenancy: Tenancy | None = Field(
         description="read back from the cloud; null where an end has no tenant"
     )
-    distance: int | None = Field(description="from the achieved locations: 0, 2 or 4")
+    distance: int | None = Field(
+        description="from the achieved locations: 0, 2 or 4; null if they are not known, or not all"
+        " pairs are equally far apart"
+    )
     requested_distance: int = Field(description="from the requested placement and tenancy")
-    connections: int | None = Field(description="parallel connections")
+    connections: int | None = Field(
+        description="parallel connections of each pair; null for a workload without"
+    )
     n_ok: int = Field(description="trials that went well")
     n_failed: int = Field(
         description="trials that failed; they are in trials.jsonl with the reason"
+    )
+    limited_by: dict[Limit, int] = Field(
+        default_factory=dict,
+        description="what limited the measured connections of these trials: how many of them each",
     )
     metrics: dict[str, Metric] = Field(
         description="one entry for each metric, over the trials that went well"

@@ -7,11 +7,15 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from osmef.results.exchange import Direction, Exchange, Purpose, SizePoint
+from osmef.results.limits import FlowLimit, Limit
+from osmef.results.udp import Datagrams
+from osmef.results.use import EndpointUse, ProcessUse
 from osmef.scenario.base import Model
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.study import Scalar
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class Status(StrEnum):
@@ -73,11 +77,20 @@ class TcpState(Model):
     receive_space: int | None = Field(
         default=None, description="receive buffer that the kernel aims at, bytes"
     )
+    sent_bytes: int | None = Field(
+        default=None, description="payload bytes sent, retransmitted ones included"
+    )
+    send_window: int | None = Field(
+        default=None, description="window that the other end advertised last, bytes"
+    )
+    max_pacing_rate_bps: float | None = Field(
+        default=None, description="upper limit of the pacing rate, bits per second; null: none"
+    )
     send_buffer: int | None = Field(
-        default=None, description="send buffer in force (SO_SNDBUF), bytes, bookkeeping included"
+        default=None, description="`SO_SNDBUF` in force, bytes with the kernel's bookkeeping"
     )
     receive_buffer: int | None = Field(
-        default=None, description="receive buffer in force (SO_RCVBUF), likewise"
+        default=None, description="`SO_RCVBUF` in force, bytes with the kernel's bookkeeping"
     )
 
 
@@ -91,6 +104,9 @@ class FlowMeasured(Model):
     cpu_system_s: float | None = Field(
         default=None, description="CPU time of its thread in the kernel, seconds"
     )
+    cpu_wait_s: float | None = Field(
+        default=None, description="time in which that thread waited for a CPU, seconds"
+    )
     retransmits: int | None = Field(default=None, description="segments retransmitted")
     retransmitted_bytes: int | None = Field(default=None, description="bytes retransmitted")
     busy_us: float | None = Field(
@@ -102,6 +118,23 @@ class FlowMeasured(Model):
     send_buffer_limited_us: float | None = Field(
         default=None, description="time held up by the send buffer, microseconds"
     )
+
+
+class ThreadMeasured(Model):
+    """CPU time of a thread."""
+
+    cpu_user_s: float = Field(description="in user mode, seconds")
+    cpu_system_s: float = Field(description="in the kernel, seconds")
+    cpu_wait_s: float | None = Field(default=None, description="ready, but without a CPU, seconds")
+
+
+class ThreadUse(ThreadMeasured):
+    """CPU time of a thread that served several connections: of n threads, every n-th."""
+
+    measured: ThreadMeasured | None = Field(
+        default=None, description="the same without the warm-up"
+    )
+    last_cpu: int | None = Field(default=None, description="CPU on which it ended")
 
 
 class FlowEnd(Model):
@@ -125,42 +158,21 @@ class FlowEnd(Model):
     )
     cpu_user_s: float | None = Field(
         description="CPU time of the connection's thread in user mode, seconds; null where"
-        " threads serve several connections"
+        " threads served several connections"
     )
     cpu_system_s: float | None = Field(
         description="CPU time of the connection's thread in the kernel, seconds; null likewise"
     )
-    last_cpu: int | None = Field(default=None, description="CPU that its thread was on at the end")
+    cpu_wait_s: float | None = Field(
+        default=None,
+        description="time in which that thread was ready and waited for a CPU, seconds;"
+        " null where the kernel does not count it",
+    )
+    last_cpu: int | None = Field(default=None, description="CPU on which that thread ended")
     tcp: TcpState = Field(description="TCP_INFO at the end of the connection")
     measured: FlowMeasured | None = Field(
         default=None, description="the same without the warm-up, as differences"
     )
-
-
-class ProcessUse(Model):
-    """What the agent's process used during the transfer."""
-
-    cpu_user_s: float = Field(description="CPU time in user mode, seconds")
-    cpu_system_s: float = Field(description="CPU time in the kernel, seconds")
-    max_rss_kb: int | None = Field(default=None, description="largest resident memory, KiB")
-
-
-class EndpointUse(Model):
-    """Difference of /proc/stat over the transfer, summed over the CPUs the agent may run on."""
-
-    cpus: int = Field(description="CPUs that the agent may run on; the rest is summed over them")
-    elapsed_s: float = Field(description="seconds between both readings of /proc/stat")
-    user_s: float = Field(description="user mode, guests included")
-    nice_s: float = Field(description="user mode at low priority")
-    system_s: float = Field(description="kernel")
-    idle_s: float = Field(description="idle")
-    iowait_s: float = Field(description="idle while waiting for a disk")
-    irq_s: float = Field(description="interrupts")
-    softirq_s: float = Field(
-        description="soft interrupts, where the kernel does most of its network work"
-    )
-    steal_s: float | None = Field(description="taken by the hypervisor for others")
-    guest_s: float | None = Field(description="running guests; within `user_s` already")
 
 
 class TransferEnd(Model):
@@ -180,15 +192,35 @@ class TransferEnd(Model):
     )
     refused: int = Field(default=0, description="connections that did not show the run's cookie")
     flows: list[FlowEnd] = Field(description="one entry for each connection")
+    mode: str = Field(
+        default="copy", description="how data was moved: `copy`, `zerocopy` or `discard`"
+    )
+    threads: list[ThreadUse] | None = Field(
+        default=None, description="threads that served several connections each; else null"
+    )
     process: ProcessUse = Field(description="what the agent's process used")
     host: EndpointUse = Field(description="what the whole endpoint used")
 
 
 class Transfer(Model):
-    """A bulk transfer as both ends saw it."""
+    """A bulk transfer between one pair as both ends saw it."""
 
-    sender: TransferEnd = Field(description="the sending end")
-    receiver: TransferEnd = Field(description="the receiving end")
+    purpose: Purpose = Field(
+        default=Purpose.MEASURED,
+        description="`measured`, or `background` beside what was measured",
+    )
+    direction: Direction = Field(
+        default=Direction.FORWARD,
+        description="`forward`: from a sender of the scenario to a receiver; `reverse`: back",
+    )
+    sender: TransferEnd = Field(description="the end that sent the data")
+    receiver: TransferEnd = Field(description="the end that got the data")
+    limits: list[FlowLimit] = Field(
+        default_factory=list, description="what held each connection back; empty if not judged"
+    )
+    limited_by: Limit | None = Field(
+        default=None, description="what held the transfer back; null if not judged"
+    )
 
 
 class Trial(Model):
@@ -204,15 +236,23 @@ class Trial(Model):
     repetition: int = Field(description="which repetition of the cell, from 1")
     group: int = Field(description="trials between two collections of facts share it")
     values: dict[str, Scalar] = Field(description="the swept values by name")
-    sender: str = Field(description="name of the sending endpoint")
-    receiver: str = Field(description="name of the receiving endpoint")
+    senders: list[str] = Field(description="names of the sending endpoints")
+    receivers: list[str] = Field(
+        description="names of the receiving endpoints; every sender sends to each"
+    )
     placement: Placement = Field(description="as requested")
     tenancy: Tenancy = Field(description="as requested")
     distance: int | None = Field(
-        description="from the achieved locations; null if they are not known"
+        description="from the achieved locations; null if they are not known, or not all pairs"
+        " are equally far apart"
     )
-    connections: int | None = Field(default=None, description="parallel connections")
+    connections: int | None = Field(
+        default=None, description="parallel connections of each pair; null without any"
+    )
     workload: str = Field(description="kind of the workload")
+    background: str | None = Field(
+        default=None, description="kind of the workload beside it; null if there was none"
+    )
     started_at: datetime = Field(description="when it began")
     wall_s: float = Field(description="how long it took, with arming and connecting, in seconds")
     status: Status = Field(description="how it ended")
@@ -220,8 +260,27 @@ class Trial(Model):
     metrics: dict[str, float | None] = Field(
         default_factory=dict, description="numbers of this trial by name; empty if it failed"
     )
-    transfer: Transfer | None = Field(
-        default=None, description="what both ends saw; null if it failed"
+    start_spread_s: float | None = Field(
+        default=None,
+        description="how far apart the starts may have been at most, from how well the clocks are"
+        " known, in seconds; null where only one thing started",
+    )
+    transfers: list[Transfer] = Field(
+        default_factory=list, description="each bulk transfer as both ends saw it"
+    )
+    limited_by: Limit | None = Field(
+        default=None,
+        description="what limited more than half of the measured bytes of all transfers;"
+        " `inconclusive` without such a majority, null if nothing was judged",
+    )
+    exchanges: list[Exchange] = Field(
+        default_factory=list, description="each request-response flow"
+    )
+    sizes: list[SizePoint] = Field(
+        default_factory=list, description="each size of a sweep over message sizes"
+    )
+    datagrams: list[Datagrams] = Field(
+        default_factory=list, description="the UDP flows of each pair, as both ends saw them"
     )
 
 
@@ -229,7 +288,14 @@ class Interval(Model):
     """One interval of one connection at one end of a trial: a row of ``intervals.parquet``."""
 
     trial: int = Field(description="index of the trial")
+    purpose: str | None = Field(
+        default=Purpose.MEASURED.value,
+        description="`measured` or `background`; null in runs of version 1",
+    )
     endpoint: str = Field(description="name of the endpoint")
+    peer: str | None = Field(
+        default=None, description="name of the other end; null in runs of version 1"
+    )
     role: str = Field(description="`sender` or `receiver`")
     flow: int = Field(description="number of the connection, from 0")
     start_s: float = Field(
@@ -246,4 +312,25 @@ class Interval(Model):
     )
     cwnd: int | None = Field(
         description="congestion window at the end of the interval, segments; null at the receiver"
+    )
+    datagrams: int | None = Field(
+        default=None, description="datagrams in the interval, duplicates aside; null but for UDP"
+    )
+    send_refused: int | None = Field(
+        default=None, description="datagrams that the sender's system had no buffer for"
+    )
+    behind_us: float | None = Field(
+        default=None, description="how far the sender was behind its schedule at its last datagram"
+    )
+    lost: int | None = Field(
+        default=None,
+        description="datagrams found missing, less those found missing before that came after all",
+    )
+    reordered: int | None = Field(default=None, description="datagrams that had been overtaken")
+    duplicates: int | None = Field(default=None, description="datagrams that came once more")
+    dropped: int | None = Field(
+        default=None, description="datagrams that the receiver's socket had no room for"
+    )
+    jitter_us: float | None = Field(
+        default=None, description="interarrival jitter at the end of the interval, microseconds"
     )

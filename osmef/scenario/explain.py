@@ -11,9 +11,17 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from osmef.errors import Problem
-from osmef.scenario.fields import Quantity
+from osmef.scenario.fields import quantity_of
 from osmef.scenario.model import Scenario
-from osmef.scenario.names import all_paths, did_you_mean, field_at, models_at
+from osmef.scenario.names import (
+    BY_KIND,
+    all_paths,
+    default_kind,
+    did_you_mean,
+    field_at,
+    kind_at,
+    models_at,
+)
 from osmef.scenario.node import Node, Path, kind_of, quoted
 from osmef.scenario.yaml_text import write_inline
 
@@ -46,7 +54,16 @@ def examine(tree: Node) -> tuple[Scenario | None, list[ErrorDetails]]:
     try:
         return Scenario.model_validate_json(json.dumps(tree.plain()), strict=True), []
     except ValidationError as error:
-        return None, _without_followers(error.errors(include_url=False))
+        found = [_without_tag(one, tree) for one in error.errors(include_url=False)]
+        return None, _without_followers(found)
+
+
+def _without_tag(error: ErrorDetails, tree: Node) -> ErrorDetails:
+    """Return an error with its path as it stands in the file: pydantic puts the kind into it."""
+    loc = error["loc"]
+    if len(loc) > 1 and loc[0] in BY_KIND and loc[1] == kind_at(tree, str(loc[0])):
+        return {**error, "loc": (loc[0], *loc[2:])}
+    return error
 
 
 def is_conflict(error: ErrorDetails) -> bool:
@@ -93,7 +110,7 @@ def _without_followers(errors: list[ErrorDetails]) -> list[ErrorDetails]:
 
 
 def _is_kind(error: ErrorDetails) -> bool:
-    return error["loc"] in {("provider", "kind"), ("workload", "kind")}
+    return error["type"] == "union_tag_invalid" or error["loc"] == ("provider", "kind")
 
 
 def _path(error: ErrorDetails) -> Path:
@@ -113,13 +130,22 @@ def _key(tree: Node, path: Path) -> Node:
 
 def _unknown_key(_error: ErrorDetails, path: Path, _node: Node, tree: Node) -> Problem:
     key = path[-1]
-    known = [name for model in models_at(path[:-1]) for name in model.model_fields]
+    models = models_at(path[:-1])
+    others: list[str] = []
+    if path[0] in BY_KIND and len(path) == 2:
+        kind = kind_at(tree, path[0])
+        others = [default_kind(m) for m in models if key in m.model_fields]
+        models = [m for m in models if default_kind(m) == kind]
+    known = [name for model in models for name in model.model_fields]
     if len(path) == 1:
         known.append("sweep")
-    elsewhere = [".".join(p) for p in all_paths(tuple(Scenario.model_fields)) if p[-1] == key]
     where = f" in {_label(path[:-1])}" if len(path) > 1 else ""
     cure = did_you_mean(key, known, known)
-    if elsewhere:
+    if others:
+        cure = f"it belongs to kind: {' or '.join(others)}; known here are: {', '.join(known)}"
+    elif elsewhere := [
+        ".".join(p) for p in all_paths(tuple(Scenario.model_fields)) if p[-1] == key
+    ]:
         cure = f"did you mean {' or '.join(elsewhere)}? {cure}"
     return _key(tree, path).problem(f"unknown key {quoted(key)}{where}", cure)
 
@@ -140,6 +166,16 @@ def _unknown_word(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> P
     return node.problem(what, did_you_mean(str(plain), choices, choices))
 
 
+def _unknown_kind(error: ErrorDetails, path: Path, _node: Node, tree: Node) -> Problem:
+    choices = re.findall(r"'([^']*)'", str(error["ctx"]["expected_tags"]))
+    node = tree.nearest((*path, "kind"))
+    plain = node.plain()
+    given = quoted(plain) if isinstance(plain, str) else kind_of(plain)
+    return node.problem(
+        f"there is no {path[0]} {given}", did_you_mean(str(plain), choices, choices)
+    )
+
+
 def _quantity(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> Problem:
     message, _, cure = str(error["ctx"]["error"]).partition("; ")
     plain = node.plain()
@@ -151,10 +187,10 @@ def _quantity(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> Probl
 def _out_of_range(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> Problem:
     key, words = _LIMITS[error["type"]]
     field = field_at(path)
-    marks = [m for m in field.metadata if isinstance(m, Quantity)] if field else []
+    quantity = quantity_of(field) if field else None
     limit = error["ctx"][key]
-    shown = marks[0].show(limit) if marks else str(limit)
-    given = quoted(str(node.plain())) if marks else str(node.plain())[:60]
+    shown = quantity.show(limit) if quantity else str(limit)
+    given = quoted(str(node.plain())) if quantity else str(node.plain())[:60]
     return node.problem(
         f"{_label(path)} is {given}, but must be {words} {shown}", f"write {words} {shown}"
     )
@@ -191,12 +227,15 @@ _TEXTS = {
     "string_too_short": ("is an empty text", "write something, or leave the key out"),
     "too_short": ("is empty", "write something into it, or leave the key out"),
 }
+_LIST = ("a list", "write its values in brackets, such as [0, 1]")
 _MAPPING = ("a mapping", "write lines of key: value, or {key: value}")
 _KINDS = {
     "int_type": ("a whole number", "write a number without quotes and without a point"),
     "bool_type": ("true or false", "write true or false, without quotes"),
     "string_type": ("a text", "write a text"),
     "model_type": _MAPPING,
+    "model_attributes_type": _MAPPING,
+    "list_type": _LIST,
     "dict_type": _MAPPING,
 }
 _LIMITS = {
@@ -209,6 +248,7 @@ _EXPLAIN: dict[str, Callable[[ErrorDetails, Path, Node, Node], Problem]] = {
     "missing": _missing,
     "enum": _unknown_word,
     "literal_error": _unknown_word,
+    "union_tag_invalid": _unknown_kind,
     "value_error": _quantity,
     **dict.fromkeys(_LIMITS, _out_of_range),
     **dict.fromkeys(_TEXTS, _wrong_text),

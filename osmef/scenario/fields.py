@@ -6,17 +6,21 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, get_args
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic.fields import FieldInfo
 
 from osmef.units import (
     DURATION_UNITS,
     RATE_UNITS,
+    SIZE_UNITS,
     format_duration,
     format_rate,
+    format_size,
     parse_duration,
     parse_rate,
+    parse_size,
 )
 
 
@@ -69,6 +73,16 @@ class Quantity:
     show: Callable[[float], str]
 
 
+def quantity_of(field: FieldInfo) -> Quantity | None:
+    """Return the mark of a field whose number carries a unit, also where it may be absent."""
+    marks = [*field.metadata, *_marks(field.annotation)]
+    return next((mark for mark in marks if isinstance(mark, Quantity)), None)
+
+
+def _marks(annotation: object) -> list[object]:
+    return [mark for part in get_args(annotation) for mark in getattr(part, "__metadata__", ())]
+
+
 def _quantity(parse: Callable[[str], float]) -> Callable[[object], float]:
     def read(value: object) -> float:
         if isinstance(value, str):
@@ -102,6 +116,14 @@ Rate = Annotated[
     _schema(RATE_UNITS, "1Gbit/s"),
 ]
 """Bits per second, written with a unit."""
+
+Size = Annotated[
+    int,
+    BeforeValidator(_quantity(parse_size)),
+    Quantity(format_size),
+    _schema(SIZE_UNITS, "64KiB", "1MB"),
+]
+"""Bytes, written with a unit."""
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=48)]
 """Lower-case letters, digits and dashes: it becomes part of directory and resource names."""

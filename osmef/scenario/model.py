@@ -28,12 +28,22 @@ class EndpointSettings(Model):
     flavor: str | None = Field(
         default=None, min_length=1, description="the provider's name of the VM's size"
     )
+    count: int = Field(
+        default=1,
+        ge=1,
+        le=256,
+        description="how many of them make a group; every sender sends to every receiver",
+    )
 
     @model_validator(mode="after")
-    def _only_vms_have_flavors(self) -> EndpointSettings:
+    def _what_only_vms_have(self) -> EndpointSettings:
         if self.kind is EndpointKind.HOST and self.flavor is not None:
             raise conflict(
                 "a physical host has no flavor", "remove it, or use kind: vm", "flavor", "kind"
+            )
+        if self.kind is EndpointKind.HOST and self.count > 1:
+            raise conflict(
+                "a group is made of VMs", "remove count, or use kind: vm", "count", "kind"
             )
         return self
 
@@ -64,6 +74,12 @@ class Endpoints(Model):
                 "write both, for example sender: {} and receiver: {}",
                 *("sender", "receiver"),
             )
+        if self.loopback is not None and self.loopback.count > 1:
+            raise conflict(
+                "loopback is one endpoint that talks to itself",
+                "remove count, or write a sender and a receiver",
+                *("loopback.count",),
+            )
         return self
 
 
@@ -91,6 +107,16 @@ class Scenario(Model):
     )
     workload: WorkloadSettings = Field(
         default_factory=BtcSettings, description="what is run: its name, or its settings"
+    )
+    background: WorkloadSettings | None = Field(
+        default=None,
+        description="a second workload between the same endpoints, beside the measured one",
+    )
+    lead: Duration = Field(
+        default=1.0,
+        ge=0,
+        le=3600.0,
+        description="how long the background runs before what is measured, and again after it",
     )
     repeat: int = Field(
         default=6,
@@ -122,10 +148,27 @@ class Scenario(Model):
     )
     tags: dict[str, str] = Field(default_factory=dict, description="free text for your own use")
 
-    @field_validator("provider", "workload", mode="before")
+    @field_validator("provider", "workload", "background", mode="before")
     @classmethod
     def _kind_alone(cls, value: Any) -> Any:  # pydantic hands over whatever the file holds
         return {"kind": value} if isinstance(value, str) else value
+
+    @field_validator("workload", "background", mode="before")
+    @classmethod
+    def _btc_by_default(cls, value: Any) -> Any:
+        return {"kind": "btc", **value} if isinstance(value, dict) else value
+
+    @model_validator(mode="after")
+    def _background_lasts_as_long_as_needed(self) -> Scenario:
+        written = self.background.model_fields_set if self.background else frozenset()
+        for key in ("duration", "bytes"):
+            if key in written:
+                raise conflict(
+                    "the background runs as long as what is measured needs it",
+                    f"remove {key}; lead says how long it runs before and after",
+                    f"background.{key}",
+                )
+        return self
 
     @model_validator(mode="after")
     def _one_endpoint_is_one_tenants(self) -> Scenario:

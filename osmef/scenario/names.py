@@ -2,7 +2,8 @@
 
 A name is a key of the scenario, dotted where it is nested (``endpoints.sender.flavor``). A word
 without a dot that is no key of the scenario itself means every value so called: ``connections`` is
-``workload.connections``, and ``flavor`` the flavor of all endpoints that are there.
+``workload.connections``, and ``flavor`` the flavor of all endpoints that are there. The values of
+the background are named by their paths alone.
 """
 
 from __future__ import annotations
@@ -18,8 +19,11 @@ from pydantic.fields import FieldInfo
 from osmef.scenario.model import Scenario
 from osmef.scenario.node import Entry, Node, Path
 
-SWEPT = ("endpoints", "placement", "tenancy", "layer", "workload")
+SWEPT = ("endpoints", "placement", "tenancy", "layer", "workload", "background", "lead")
 """The keys of a scenario that may differ from cell to cell, with all that is under them."""
+
+BY_KIND = ("provider", "workload", "background")
+"""The keys whose settings depend on the ``kind`` that is written there."""
 
 _ONE_CLOUD = "one run measures one cloud: write a scenario file for each provider"
 _WHOLE_RUN = "it holds for the whole run: set it beside the sweep"
@@ -43,6 +47,18 @@ def models_at(path: Iterable[str]) -> list[type[BaseModel]]:
     return current
 
 
+def default_kind(model: type[BaseModel]) -> str:
+    """Return the ``kind`` that a settings model is of."""
+    return str(model.model_fields["kind"].default)
+
+
+def kind_at(tree: Node, key: str) -> object:
+    """Return the kind that is written under a key, as it may be: alone, with settings, or not."""
+    node = tree.get((key, "kind")) or tree.get((key,))
+    plain = node.plain() if node else None
+    return default_kind(models_at((key,))[0]) if isinstance(plain, dict) else plain
+
+
 def field_at(path: Path) -> FieldInfo | None:
     """Return the field that a path leads to; None for what no model describes."""
     fields = (m.model_fields.get(path[-1]) for m in models_at(path[:-1]))
@@ -52,7 +68,17 @@ def field_at(path: Path) -> FieldInfo | None:
 @cache
 def all_paths(tops: tuple[str, ...]) -> tuple[Path, ...]:
     """List the paths of all values under these keys of the scenario, from the top down."""
-    return tuple(p for p in _walk(Scenario, ()) if p[0] in tops)
+    return tuple(dict.fromkeys(p for p in _walk(Scenario, ()) if p[0] in tops))
+
+
+@cache
+def short_names(tops: tuple[str, ...]) -> dict[str, tuple[Path, ...]]:
+    """Return what each word without a dot stands for under these keys."""
+    found: dict[str, tuple[Path, ...]] = {}
+    for path in all_paths(tops):
+        if path[0] != "background" or len(path) == 1:
+            found[path[-1]] = (*found.get(path[-1], ()), path)
+    return found
 
 
 def resolve(name: str, tops: tuple[str, ...] = tuple(Scenario.model_fields)) -> tuple[Path, ...]:
@@ -60,9 +86,9 @@ def resolve(name: str, tops: tuple[str, ...] = tuple(Scenario.model_fields)) -> 
     path = tuple(name.split("."))
     if path[0] in tops:
         return (path,)
-    found = tuple(p for p in all_paths(tops) if p[-1] == name)
+    found = short_names(tops).get(name, ())
     if not found:
-        shorts = [p[-1] for p in all_paths(tops)]
+        shorts = list(short_names(tops))
         known = [".".join(p) for p in all_paths(tops)]
         raise UnknownNameError(
             f"{name!r} is no value of a scenario", did_you_mean(name, known + shorts, tops)
@@ -79,7 +105,7 @@ def resolve_swept(name: str) -> tuple[Path, ...]:
         cure = _ONE_CLOUD if name.startswith("provider") else _WHOLE_RUN
         raise UnknownNameError(f"{name} can't be swept", cure)
     swept = all_paths(SWEPT)
-    known = {".".join(p) for p in swept} | {p[-1] for p in swept}
+    known = {".".join(p) for p in swept} | short_names(SWEPT).keys()
     if name in known:
         return resolve(name, SWEPT)
     raise UnknownNameError(

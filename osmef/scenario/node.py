@@ -89,6 +89,8 @@ class Node:
         for key in path:
             if key in node.entries:
                 node = node.entries[key].value
+            elif key.isdigit() and int(key) < len(node.items):
+                node = node.items[int(key)]
         return node
 
     def put(self, path: Path, value: Node) -> Node:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from osmef.scenario.fields import Quantity
+from pydantic.fields import FieldInfo
+
+from osmef.scenario.fields import quantity_of
 from osmef.scenario.model import Scenario
-from osmef.scenario.names import SWEPT, all_paths, field_at, models_at
+from osmef.scenario.names import (
+    BY_KIND,
+    SWEPT,
+    all_paths,
+    default_kind,
+    models_at,
+    short_names,
+)
 from osmef.scenario.node import Path
 from osmef.scenario.sweep import MAX_CELLS
 
 Json = dict[str, Any]
-
-_BY_KIND = ("provider", "workload")
 
 
 def json_schema() -> Json:
@@ -22,7 +29,7 @@ def json_schema() -> Json:
     beyond it: only ``load`` judges those.
     """
     schema = Scenario.model_json_schema()
-    for key in _BY_KIND:
+    for key in BY_KIND:
         _allow_kind_alone(schema["properties"], key)
     for path in all_paths(tuple(Scenario.model_fields)):
         _write_default_with_unit(schema, path)
@@ -36,29 +43,36 @@ def json_schema() -> Json:
 
 
 def _allow_kind_alone(properties: Json, key: str) -> None:
-    kinds = [model.model_fields["kind"].default for model in models_at((key,))]
+    kinds = [default_kind(model) for model in models_at((key,))]
     settings = properties[key]
     told = {name: settings.pop(name) for name in ("description", "default") if name in settings}
-    properties[key] = {**told, "anyOf": [{"enum": kinds}, settings]}
+    choices = settings.pop("anyOf", [settings])
+    properties[key] = {**told, "anyOf": [{"enum": kinds}, *map(_any_kind, choices)]}
+
+
+def _any_kind(settings: Json) -> Json:
+    """Let settings be of any of several kinds: without ``kind`` they may fit more than one."""
+    return {"anyOf": settings["oneOf"]} if "oneOf" in settings else settings
 
 
 def _write_default_with_unit(schema: Json, path: Path) -> None:
-    field = field_at(path)
-    for mark in field.metadata if field else ():
-        if isinstance(mark, Quantity):
-            part = schema
-            for step in _pointer(path):
-                part = part[step]
-            part["default"] = mark.show(part["default"])
+    for pointer, field in _pointers(path):
+        quantity = quantity_of(field)
+        part = schema
+        for step in pointer:
+            part = part[step]
+        default = field.get_default(call_default_factory=True)
+        if quantity and default is not None:
+            part["default"] = quantity.show(default)
 
 
 def _sweep_schema() -> Json:
     names: dict[str, list[Path]] = {}
     for path in all_paths(SWEPT):
         names.setdefault(".".join(path), []).append(path)
-    for path in all_paths(SWEPT):
-        if len(path) > 1 and _means_one_thing(path[-1]):
-            names.setdefault(path[-1], []).append(path)
+    for word, paths in short_names(SWEPT).items():
+        if word not in names and _means_one_thing(word):
+            names[word] = list(paths)
     values = {name: _any_of(paths) for name, paths in names.items()}
     axes = {
         name: {"type": "array", "minItems": 1, "uniqueItems": True, "items": value}
@@ -87,17 +101,21 @@ def _sweep_schema() -> Json:
 
 
 def _means_one_thing(word: str) -> bool:
-    return len({p[0] for p in all_paths(tuple(Scenario.model_fields)) if p[-1] == word}) == 1
+    return len({p[0] for p in short_names(tuple(Scenario.model_fields))[word]}) == 1
 
 
 def _any_of(paths: list[Path]) -> Json:
-    pointers = {f"#/{'/'.join(_pointer(path))}": None for path in paths}
+    pointers = {f"#/{'/'.join(pointer)}": None for path in paths for pointer, _ in _pointers(path)}
     references = [{"$ref": pointer} for pointer in pointers]
     return references[0] if len(references) == 1 else {"anyOf": references}
 
 
-def _pointer(path: Path) -> list[str]:
+def _pointers(path: Path) -> list[tuple[list[str], FieldInfo]]:
+    """List where the schema has the value of a path, for each model that may have it."""
     if len(path) == 1:
-        return ["properties", path[0]]
-    model = next(m for m in models_at(path[:-1]) if path[-1] in m.model_fields)
-    return ["$defs", model.__name__, "properties", path[-1]]
+        return [(["properties", path[0]], Scenario.model_fields[path[0]])]
+    return [
+        (["$defs", model.__name__, "properties", path[-1]], model.model_fields[path[-1]])
+        for model in models_at(path[:-1])
+        if path[-1] in model.model_fields
+    ]

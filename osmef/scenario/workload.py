@@ -1,18 +1,39 @@
-"""The ``workload`` part of a scenario: one settings model for each kind of workload.
+"""The ``workload`` and ``background`` parts of a scenario: a settings model for each kind.
 
 To add a workload, add its model here and to ``WorkloadSettings``, and its class to
-``osmef.workloads``.
+``osmef.workloads.programme``.
 """
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import Model, conflict
-from osmef.scenario.fields import Duration
+from osmef.scenario.fields import Duration, Rate, Size
 from osmef.units import format_duration
+
+Cpus = Annotated[list[Annotated[int, Field(ge=0, le=4095)]], Field(min_length=1)]
+"""Numbers of CPUs, as the kernel counts them."""
+
+
+class TransferDirection(StrEnum):
+    """Which way the data of a bulk transfer goes."""
+
+    FORWARD = "forward"
+    REVERSE = "reverse"
+    BOTH = "both"
+
+
+class Mode(StrEnum):
+    """How the ends move the data: each way to save work is a mode, which the result names."""
+
+    COPY = "copy"
+    ZEROCOPY = "zerocopy"
+    DISCARD = "discard"
+    ZEROCOPY_DISCARD = "zerocopy-discard"
 
 
 class BtcSettings(Model):
@@ -20,24 +41,195 @@ class BtcSettings(Model):
 
     kind: Literal["btc"] = Field(default="btc", description="the kind of workload")
     duration: Duration = Field(
-        default=10.0, ge=0.1, le=86400.0, description="how long the sender sends"
+        default=10.0,
+        ge=0.1,
+        le=86400.0,
+        description="how long is measured; with `bytes`, how long at most",
+    )
+    bytes: Size | None = Field(
+        default=None, ge=1, description="how much each connection sends, instead of a time"
     )
     interval: Duration = Field(
         default=1.0, ge=0.01, le=3600.0, description="length of the intervals of the time series"
     )
-    connections: int = Field(default=1, ge=1, le=128, description="parallel TCP connections")
+    warmup: Duration = Field(
+        default=0.0,
+        ge=0,
+        le=3600.0,
+        description="how long they run before they are measured; it is in the time series",
+    )
+    connections: int = Field(
+        default=1, ge=1, le=1000, description="parallel TCP connections of each pair"
+    )
+    direction: TransferDirection = Field(
+        default=TransferDirection.FORWARD,
+        strict=False,
+        description="from sender to receiver, back, or both at once, each on its own connections",
+    )
+    window: Size | None = Field(
+        default=None, ge=1, description="socket buffers; by default the kernel sizes them"
+    )
+    mss: int | None = Field(
+        default=None, ge=88, le=65495, description="largest segment, bytes; by default the path's"
+    )
+    congestion_control: str | None = Field(
+        default=None, min_length=1, description="algorithm; by default the endpoint's"
+    )
+    pacing: Rate | None = Field(
+        default=None, ge=1000, description="highest rate of each connection"
+    )
+    dscp: int | None = Field(
+        default=None, ge=0, le=63, description="code point that marks the packets (RFC 2474)"
+    )
+    mptcp: bool = Field(default=False, description="Multipath TCP (RFC 8684)")
+    cpus_sender: Cpus | None = Field(
+        default=None, description="CPUs that the sender's connections run on in turn"
+    )
+    cpus_receiver: Cpus | None = Field(
+        default=None, description="CPUs that the receiver's connections run on in turn"
+    )
+    threads: int | None = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        description="threads that share the connections; by default each has its own",
+    )
+    mode: Mode = Field(
+        default=Mode.COPY,
+        strict=False,
+        description="copy: as programs do; zerocopy: the sending end hands over its pages;"
+        " discard: the receiving end throws the data away in the kernel",
+    )
+    active: Duration | None = Field(
+        default=None,
+        ge=0.001,
+        le=3600.0,
+        description="idle-restart: how long the connections send between pauses",
+    )
+    idle: Duration | None = Field(
+        default=None, ge=0.001, le=3600.0, description="idle-restart: how long each pause is"
+    )
 
     @model_validator(mode="after")
     def _interval_fits(self) -> BtcSettings:
-        if self.interval > self.duration:
+        _check_interval(self.interval, self.duration)
+        return self
+
+    @model_validator(mode="after")
+    def _pauses_follow_work(self) -> BtcSettings:
+        if (self.active is None) != (self.idle is None):
             raise conflict(
-                "the interval is longer than the duration",
-                f"give an interval of at most {format_duration(self.duration)}",
-                "interval",
-                "duration",
+                "active and idle go together: connections send, pause, and send again",
+                "write both, for example active: 1s and idle: 500ms",
+                *("active", "idle"),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _threads_have_work(self) -> BtcSettings:
+        if self.threads is not None and self.threads > self.connections:
+            raise conflict(
+                "there are more threads than connections",
+                f"use at most {self.connections}",
+                *("threads", "connections"),
             )
         return self
 
 
-WorkloadSettings = Annotated[BtcSettings, Field()]
-"""Any workload's settings; becomes a union discriminated by ``kind`` with the second workload."""
+class LatencySettings(Model):
+    """Latency: requests and responses of one size, one after the other on one connection."""
+
+    kind: Literal["latency"] = Field(default="latency", description="the kind of workload")
+    duration: Duration = Field(
+        default=10.0, ge=0.1, le=86400.0, description="how long is measured, beside a background"
+    )
+    idle: Duration = Field(
+        default=5.0,
+        ge=0.1,
+        le=3600.0,
+        description="with a background: how long is measured before that begins",
+    )
+    size: Size = Field(
+        default=1, ge=1, le=2**30, description="payload of a request, and of its response"
+    )
+    rate: float | None = Field(
+        default=None,
+        ge=0.001,
+        le=1e6,
+        description="requests per second; by default the next one follows the response at once",
+    )
+
+
+class UdpSettings(Model):
+    """UDP at a rate: parallel flows of datagrams, timed, with one start."""
+
+    kind: Literal["udp"] = Field(default="udp", description="the kind of workload")
+    rate: Rate = Field(
+        default=10e6,
+        ge=0,
+        le=1e13,
+        description="payload rate of each connection; 0: as fast as it goes",
+    )
+    size: Size = Field(
+        default=1200,
+        ge=32,
+        le=65507,
+        description="payload of a datagram; the default stays in one packet on most paths",
+    )
+    burst: int = Field(
+        default=1, ge=1, le=64, description="datagrams that are sent together, at the same rate"
+    )
+    duration: Duration = Field(default=10.0, ge=0.1, le=86400.0, description="how long is measured")
+    interval: Duration = Field(
+        default=1.0, ge=0.01, le=3600.0, description="length of the intervals of the time series"
+    )
+    warmup: Duration = Field(
+        default=0.0,
+        ge=0,
+        le=3600.0,
+        description="how long they send before it is measured; it is in the time series",
+    )
+    connections: int = Field(default=1, ge=1, le=1000, description="parallel flows of each pair")
+    direction: TransferDirection = Field(
+        default=TransferDirection.FORWARD,
+        strict=False,
+        description="from sender to receiver, back, or both at once, each with its own flows",
+    )
+    loss_threshold: Duration = Field(
+        default=1.0,
+        ge=0.01,
+        le=5.0,
+        description="a datagram that has not come so long after the end is lost",
+    )
+    window: Size | None = Field(
+        default=None, ge=1, description="socket buffers; by default the kernel's"
+    )
+    dscp: int | None = Field(
+        default=None, ge=0, le=63, description="code point that marks the packets (RFC 2474)"
+    )
+
+    @model_validator(mode="after")
+    def _interval_fits(self) -> UdpSettings:
+        _check_interval(self.interval, self.duration)
+        return self
+
+
+def _check_interval(interval: float, duration: float) -> None:
+    if interval > duration:
+        raise conflict(
+            "the interval is longer than the duration",
+            f"give an interval of at most {format_duration(duration)}",
+            "interval",
+            "duration",
+        )
+
+
+WorkloadSettings = Annotated[
+    BtcSettings | LatencySettings | UdpSettings, Field(discriminator="kind")
+]
+"""Any workload's settings, told apart by ``kind``; ``btc`` where that is not written."""
+
+
+def connections_of(settings: WorkloadSettings) -> int | None:
+    """Return how many parallel connections each pair has; None for a workload without."""
+    return settings.connections if isinstance(settings, BtcSettings | UdpSettings) else None

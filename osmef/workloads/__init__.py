@@ -1,12 +1,8 @@
-"""HOW: what is run between two endpoints."""
+"""HOW: what is run between endpoints."""
 
-from osmef.scenario.workload import WorkloadSettings
-from osmef.workloads.base import Job, Outcome, Workload
-from osmef.workloads.btc import BulkTransfer
+from osmef.workloads.base import Outcome
+from osmef.workloads.ensemble import Job
+from osmef.workloads.programme import Programme
+from osmef.workloads.tasks import Host, Pair
 
-__all__ = ["Job", "Outcome", "Workload", "workload_for"]
-
-
-def workload_for(settings: WorkloadSettings) -> Workload:
-    """Return the workload that the settings describe."""
-    return BulkTransfer(settings)
+__all__ = ["Host", "Job", "Outcome", "Pair", "Programme"]

@@ -1,53 +1,102 @@
-"""What a workload is: it runs once between two agents and returns what was measured."""
+"""What a workload is: jobs of agents for each pair of endpoints, and numbers made of their results.
+
+A workload starts nothing by itself. It says which parts make up one trial between one sender and
+one receiver; ``osmef.workloads.ensemble`` runs the parts of all pairs with one start.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
-from osmef.agent.client import AgentClient
+from osmef.agent.messages import JobResult
+from osmef.results.exchange import Exchange, Purpose, Request, SizePoint
 from osmef.results.trial import Interval, Transfer
+from osmef.results.udp import Datagrams
+
+Value = str | int | float | bool
+"""What a member of an agent's command may be."""
+
+End = Literal["sender", "receiver"]
 
 
 @dataclass(frozen=True)
-class Job:
-    """One trial, as a workload sees it.
+class Step:
+    """One agent job of a part, in an agent process of its own.
 
-    ``address`` is where the receiver is measured from the sender. ``progress`` is called with the
-    latest rate in bits per second; ``check`` is called often and raises when the run has to stop.
+    ``end`` is the end at which it runs. ``command`` is the kind of job and ``parameters`` its own
+    members; what all jobs have (id, cookie, addresses, ports, timeouts) is added when it is armed.
+    A step that ``listens`` answers ``listening``; the steps after it connect to it. One that
+    ``serves`` runs until it is told to stop, once the other steps of all parts have their results.
     """
 
-    trial: int
-    sender: AgentClient
-    receiver: AgentClient
-    address: str
-    progress: Callable[[float], None] = field(default=lambda _bps: None)
-    check: Callable[[], None] = field(default=lambda: None)
+    end: End
+    command: str
+    parameters: Mapping[str, Value]
+    listens: bool = False
+    serves: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """Agent jobs that belong together between one sender and one receiver.
+
+    They are armed in their order, and the last one gets ``start``, ``delay_s`` after the common
+    start of all parts. ``duration_s`` is how long it runs from there, in seconds. Where there is a
+    background, a part that is not ``loaded`` runs before it.
+    """
+
+    steps: tuple[Step, ...]
+    duration_s: float
+    delay_s: float = 0.0
+    loaded: bool = True
+    purpose: Purpose = Purpose.MEASURED
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a part gave between one pair: a result for each step, in order, and the intervals."""
+
+    sender: str
+    receiver: str
+    results: tuple[JobResult, ...]
+    intervals: list[Interval]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a trial gave: its metrics by name, what both ends saw, and the time series."""
+    """What a trial gave: its metrics by name, what was seen, and the tables.
 
-    metrics: dict[str, float | None]
-    transfer: Transfer | None = None
+    A workload leaves ``intervals`` and ``start_spread_s`` to whoever runs it.
+    """
+
+    metrics: Mapping[str, float | None]
+    transfers: list[Transfer] = field(default_factory=list)
+    exchanges: list[Exchange] = field(default_factory=list)
+    sizes: list[SizePoint] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
+    datagrams: list[Datagrams] = field(default_factory=list)
     intervals: list[Interval] = field(default_factory=list)
+    start_spread_s: float | None = None
 
 
 class Workload(ABC):
-    """What is run between two endpoints, with its settings.
+    """What is run between endpoints, with its settings.
 
     ``metrics`` names the numbers that every trial of it gives, with their units.
     """
 
     metrics: tuple[str, ...]
 
-    @property
     @abstractmethod
-    def duration_s(self) -> float:
-        """How long one trial measures, in seconds."""
+    def parts(self) -> tuple[Part, ...]:
+        """Return what one trial runs between one pair; a delay counts from the common start."""
 
     @abstractmethod
-    def run(self, job: Job) -> Outcome:
-        """Run once. Raises AgentError; the agents are ready for the next job then, or gone."""
+    def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:
+        """Make the outcome of what ran: one entry a pair, and in it one a part, in their order.
+
+        Raises AgentError where no number can be made of it.
+        """

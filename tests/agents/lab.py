@@ -22,11 +22,15 @@ StartAgent = Callable[[], "Agent"]
 
 
 class Agent:
-    """A real ``osmef-agent serve`` behind pipes."""
+    """A real ``osmef-agent serve`` behind pipes, started by the command that runs the program."""
 
-    def __init__(self, binary: Path) -> None:
+    def __init__(self, *command: Path | str, env: dict[str, str] | None = None) -> None:
         self.process = subprocess.Popen(
-            [binary, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [*command, "serve"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
         )
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -112,18 +116,18 @@ def job(**changes: object) -> dict[str, object]:
     return usual | changes
 
 
-def arm(receiver: Agent, **changes: object) -> int:
+def arm(receiver: Agent, command: str = "bulk", /, **changes: object) -> int:
     """Have the agent listen on loopback; return the port."""
-    receiver.command("bulk", side="listen", bind="127.0.0.1", port=0, **job(**changes))
+    receiver.command(command, side="listen", bind="127.0.0.1", port=0, **job(**changes))
     port = receiver.expect("listening")["port"]
     assert isinstance(port, int)
     return port
 
 
-def connect(sender: Agent, receiver: Agent, **changes: object) -> None:
+def connect(sender: Agent, receiver: Agent, command: str = "bulk", /, **changes: object) -> None:
     """Bring both agents to the point where only ``start`` is missing."""
-    port = arm(receiver, **changes)
-    sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(**changes))
+    port = arm(receiver, command, **changes)
+    sender.command(command, side="connect", host="127.0.0.1", port=port, **job(**changes))
     assert sender.expect("connected")["id"] == "job-1"
     assert receiver.expect("connected")["id"] == "job-1"
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import platform
 import shutil
 import struct
 import subprocess
@@ -12,35 +15,73 @@ import pytest
 
 from agents import build
 
-ELF_MACHINE = {"x86_64": 62, "aarch64": 183}
+# The ELF header's byte order and machine (elf.h).
+ELF_MACHINE = {
+    "x86_64": ("<", 62),
+    "aarch64": ("<", 183),
+    "ppc64le": ("<", 21),
+    "riscv64": ("<", 243),
+    "s390x": (">", 22),
+}
+PT_DYNAMIC = 2
 PT_INTERP = 3
+MOST_BYTES = 200_000
+HERE = platform.machine()
+
+
+def copy_sources(to: Path) -> Path:
+    """Make a source tree in which nothing has been built."""
+    shutil.copytree(build.ROOT / "agents", to / "agents")
+    shutil.copy(build.ROOT / "pyproject.toml", to)
+    return to
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A source tree in which nothing has been built."""
-    shutil.copytree(build.ROOT / "agents", tmp_path / "agents")
-    shutil.copy(build.ROOT / "pyproject.toml", tmp_path)
-    return tmp_path
+    return copy_sources(tmp_path)
 
 
-def run_build(tree: Path, *python: str) -> subprocess.CompletedProcess[str]:
-    argv = [sys.executable, *python, "agents/build.py", "--target", "x86_64"]
-    return subprocess.run(argv, cwd=tree, capture_output=True, text=True, check=False)
+def run_build(
+    tree: Path, *python: str, cache: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Build this machine's agent, with compiled objects kept in ``cache`` only."""
+    argv = [sys.executable, *python, "agents/build.py", "--target", HERE]
+    env = os.environ | ({"ZIG_LOCAL_CACHE_DIR": str(cache)} if cache else {})
+    return subprocess.run(argv, cwd=tree, env=env, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("target", build.TARGETS)
 def test_each_agent_is_a_static_program_of_its_architecture(target: str) -> None:
     (path,) = build.build(targets=[target])
     elf = path.read_bytes()
+    order, machine = ELF_MACHINE[target]
     assert path.name == f"osmef-agent-{target}"
-    assert elf[:5] == b"\x7fELF\x02"
-    assert struct.unpack_from("<H", elf, 18) == (ELF_MACHINE[target],)
-    (headers_at,) = struct.unpack_from("<Q", elf, 32)
-    size, count = struct.unpack_from("<HH", elf, 54)
-    kinds = [struct.unpack_from("<I", elf, headers_at + i * size)[0] for i in range(count)]
+    assert elf[:6] == b"\x7fELF\x02" + (b"\x01" if order == "<" else b"\x02")
+    assert struct.unpack_from(f"{order}H", elf, 18) == (machine,)
+    (headers_at,) = struct.unpack_from(f"{order}Q", elf, 32)
+    size, count = struct.unpack_from(f"{order}HH", elf, 54)
+    kinds = [struct.unpack_from(f"{order}I", elf, headers_at + i * size)[0] for i in range(count)]
     assert kinds
     assert PT_INTERP not in kinds, "it needs a dynamic loader"
+    assert PT_DYNAMIC not in kinds, "it needs a dynamic loader"
+    assert len(elf) < MOST_BYTES
+
+
+def test_two_builds_give_the_same_bytes(tmp_path: Path) -> None:
+    """Other directories, other times, nothing shared but the compiler's own libc."""
+    built = []
+    for name, when in (("one", 1_000_000_000), ("another/place", 1_700_000_000)):
+        tree = copy_sources(tmp_path / name)
+        for source in tree.rglob("*.[ch]"):
+            os.utime(source, (when, when))
+        done = run_build(tree, cache=tree / "cache")
+        assert done.returncode == 0, done.stderr
+        digest, path = done.stdout.split()
+        built.append(Path(path).read_bytes())
+        assert Path(path).is_relative_to(tree)
+        assert hashlib.sha256(built[-1]).hexdigest() == digest
+        assert os.fsencode(tmp_path) not in built[-1]
+    assert built[0] == built[1]
 
 
 def test_what_is_current_is_kept(binary: Path) -> None:

@@ -6,11 +6,12 @@ import itertools
 import math
 import os
 import time
+from pathlib import Path
 
 import pytest
 
-from osmef.agent.messages import IntervalEvent, ResultEvent
-from tests.agents.lab import Agent, Event, StartAgent, connect, succeed, way
+from osmef.agent.messages import BulkResult, IntervalEvent
+from tests.agents.lab import PATIENCE_S, Agent, Event, StartAgent, connect, succeed, way
 
 
 def transfer(sender: Agent, receiver: Agent, **changes: object) -> tuple[list[Event], list[Event]]:
@@ -79,19 +80,42 @@ def test_events_are_what_the_controller_reads(start: StartAgent) -> None:
     ends = transfer(start(), start(), flows=3)
     for *intervals, result in ends:
         assert all(IntervalEvent.model_validate(event) for event in intervals)
-        parsed = ResultEvent.model_validate(result)
+        parsed = BulkResult.model_validate(result)
         assert parsed.start_realtime_ns <= time.time_ns()
         assert parsed.process.cpu_system_s >= 0
         assert parsed.endpoint.cpus == len(os.sched_getaffinity(0))
-        ways = [w for w in (parsed.sending, parsed.receiving) if w is not None]
-        assert len(ways) == 1
-        for flow in ways[0].flows:
+        for flow in parsed.way.flows:
             assert flow.tcp.congestion_control
             assert flow.tcp.mss is not None
             assert flow.tcp.mss > 500
             assert flow.tcp.retransmits is not None
-        thread_s = sum((f.cpu_user_s or 0) + (f.cpu_system_s or 0) for f in ways[0].flows)
+            assert flow.tcp.send_buffer
+            assert flow.tcp.receive_buffer
+        used = [(f.cpu_user_s or 0) + (f.cpu_system_s or 0) for f in parsed.way.flows]
+        thread_s = sum(used)
         assert thread_s <= parsed.process.cpu_user_s + parsed.process.cpu_system_s + 0.1
+
+
+def test_each_end_tells_how_its_threads_and_cpus_fared(start: StartAgent) -> None:
+    for *_, result in transfer(start(), start(), flows=3):
+        parsed = BulkResult.model_validate(result)
+        each = parsed.endpoint.each
+        assert each is not None
+        assert set(each.cpu) == os.sched_getaffinity(0)
+        assert sum(each.idle_s) == pytest.approx(
+            parsed.endpoint.idle_s + parsed.endpoint.iowait_s, abs=0.05 * len(each.cpu)
+        )
+        assert len(each.interrupts_s) == len(each.steal_s) == len(each.cpu)
+        for flow in parsed.way.flows:
+            assert flow.last_cpu in each.cpu
+            assert (flow.cpu_wait_s is not None) == kernel_counts_waiting()
+            assert flow.cpu_wait_s is None or 0 < flow.cpu_wait_s < PATIENCE_S
+
+
+def kernel_counts_waiting() -> bool:
+    """Say whether schedstat is there and counts: whoever has run has waited, if only to start."""
+    schedstat = Path("/proc/self/schedstat")
+    return schedstat.exists() and schedstat.read_text().split()[1] != "0"
 
 
 def test_only_the_sender_has_retransmits_rtt_and_cwnd(start: StartAgent) -> None:

@@ -59,12 +59,12 @@ class _Clock(Observer):
 
     @override
     def trial_ended(self, trial: Trial) -> None:
-        if trial.transfer is None:
+        if not trial.transfers:
             raise RuntimeError(f"a trial of the benchmark failed: {trial.failure}")
         wall = time.monotonic() - self._trial
-        connections = len(trial.transfer.receiver.flows)
+        connections = len(trial.transfers[0].receiver.flows)
         self.overheads_s.setdefault(connections, []).append(
-            wall - trial.transfer.receiver.elapsed_s
+            wall - trial.transfers[0].receiver.elapsed_s
         )
 
 

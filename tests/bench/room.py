@@ -50,14 +50,25 @@ class Room:
                 (index,) = ipr.link_lookup(ifname=name)
                 ipr.link("set", index=index, net_ns_pid=holder.pid)
         for number, name in enumerate(("one", "two")):
-            self.end(self.start(number, [sys.executable, "-c", _SET_UP, name, ADDRESSES[number]]))
+            self.run(number, [sys.executable, "-c", _SET_UP, name, ADDRESSES[number]])
+
+    def pid(self, number: int) -> int:
+        """Return a process in that namespace."""
+        return self._holders[number].pid
+
+    def enter(self, number: int) -> list[str]:
+        """Return the prefix of a command that runs in that namespace."""
+        return ["nsenter", "-t", str(self.pid(number)), "-n"]
 
     def start(self, number: int, command: list[str]) -> subprocess.Popen[str]:
-        enter = ["nsenter", "-t", str(self._holders[number].pid), "-n", *command]
+        enter = [*self.enter(number), *command]
         return subprocess.Popen(enter, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
+    def run(self, number: int, command: list[str]) -> Ended:
+        return self.end(self.start(number, command))
+
     def await_port(self, number: int, port: int) -> None:
-        tables = [Path(f"/proc/{self._holders[number].pid}/net/{tcp}") for tcp in ("tcp", "tcp6")]
+        tables = [Path(f"/proc/{self.pid(number)}/net/{tcp}") for tcp in ("tcp", "tcp6")]
         _wait(lambda: any(_listens(table, port) for table in tables))
 
     def end(self, process: subprocess.Popen[str]) -> Ended:

@@ -76,10 +76,10 @@ def test_the_intervals_add_up_to_the_bytes_of_the_connections(short_run: Path) -
     for line in (short_run / "trials.jsonl").read_text().splitlines():
         trial = json.loads(line)
         for role in ("sender", "receiver"):
-            for flow in trial["transfer"][role]["flows"]:
+            for flow in trial["transfers"][0][role]["flows"]:
                 assert sums[trial["index"], role, flow["flow"]] == flow["bytes"]
-        sent = [flow["bytes"] for flow in trial["transfer"]["sender"]["flows"]]
-        received = [flow["bytes"] for flow in trial["transfer"]["receiver"]["flows"]]
+        sent = [flow["bytes"] for flow in trial["transfers"][0]["sender"]["flows"]]
+        received = [flow["bytes"] for flow in trial["transfers"][0]["receiver"]["flows"]]
         assert sent == received
 
 
@@ -176,7 +176,7 @@ repeat: 1
     assert set(package.load(osmef.run)["connections"]) == {1}, "also where it is not swept"
     lines = (osmef.run / "trials.jsonl").read_text().splitlines()
     mss = {
-        trial["values"]["layer"]: trial["transfer"]["sender"]["flows"][0]["tcp"]["mss"]
+        trial["values"]["layer"]: trial["transfers"][0]["sender"]["flows"][0]["tcp"]["mss"]
         for trial in map(json.loads, lines)
     }
     assert mss["overlay"] < mss["bare"], "VXLAN takes 50 bytes of every packet"
@@ -194,7 +194,7 @@ parallel: 2
     ended = osmef("run", osmef.write(text))
     assert ended.code == 0, ended.err
     spans = [
-        (trial["transfer"]["receiver"]["start_realtime_ns"], trial["transfer"]["receiver"])
+        (trial["transfers"][0]["receiver"]["start_realtime_ns"], trial["transfers"][0]["receiver"])
         for trial in map(json.loads, (osmef.run / "trials.jsonl").read_text().splitlines())
     ]
     first_end = min(start + 1e9 * end["elapsed_s"] for start, end in spans)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,12 @@ from osmef.cli.main import app
 from osmef.errors import OsmefError
 from osmef.facts.table import FACTS, INTERFACE_FACTS
 from osmef.results.frame import load
-from osmef.results.intervals import SCHEMA
 from osmef.results.schema import summary_schema
+from osmef.results.tables import TABLES
 from osmef.scenario.load import load_text
 from osmef.scenario.schema import json_schema
 from osmef.units import DURATION_UNITS
-from osmef.workloads.btc import BulkTransfer
+from osmef.workloads.transfers import METRICS
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -137,7 +138,11 @@ def test_the_scenario_reference_has_every_unit_of_a_duration() -> None:
 
 def test_the_results_reference_has_every_metric_column_and_fact() -> None:
     text = _built("results.md")
-    names = [*BulkTransfer.metrics, *SCHEMA.names, *(f.key for f in (*FACTS, *INTERFACE_FACTS))]
+    names = [
+        *METRICS,
+        *chain(*(schema.names for schema in TABLES.values())),
+        *(f.key for f in (*FACTS, *INTERFACE_FACTS)),
+    ]
     assert [name for name in names if f"`{name}`" not in text] == []
 
 

@@ -19,6 +19,7 @@ from osmef.providers import provider_for
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Status, Trial
 from osmef.scenario.load import load_text
+from osmef.workloads import Outcome
 
 PLAN = make_plan(
     load_text(
@@ -81,11 +82,12 @@ def ended(planned: PlannedTrial) -> Ended:
     cell = planned.cell
     trial = Trial(
         index=planned.index, cell=cell.cell.key, repetition=planned.repetition,
-        group=planned.group, values={}, sender=cell.sender.name, receiver=cell.receiver.name,
+        group=planned.group, values={}, senders=[end.name for end in cell.senders],
+        receivers=[end.name for end in cell.receivers],
         placement=cell.cell.scenario.placement, tenancy=cell.cell.scenario.tenancy, distance=0,
         workload="btc", started_at=datetime.now(UTC), wall_s=0.1, status=Status.OK,
     )  # fmt: skip
-    return trial, []
+    return trial, Outcome({})
 
 
 def two_at_once(monkeypatch: pytest.MonkeyPatch, first: RunTrial) -> list[PlannedTrial]:

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.engine.plan import Plan, make_plan
+from osmef.engine.plan import Plan, make_plan, the_same
 from osmef.scenario.load import load_text
+from osmef.scenario.location import Location
 
 
 def plan_of(text: str, seed: int | None = None) -> Plan:
@@ -64,8 +65,62 @@ def test_cells_that_differ_only_in_the_workload_share_their_endpoints() -> None:
 )
 def test_endpoints_of_every_kind(endpoints: str, names: tuple[str, str], distance: int) -> None:
     (cell,) = plan_of(f"endpoints: {endpoints}").cells
-    assert (cell.sender.name, cell.receiver.name) == names
+    assert (cell.senders[0].name, cell.receivers[0].name) == names
     assert cell.distance == distance
+
+
+GROUPS = "endpoints: {sender: {flavor: small, count: 3}, receiver: {count: 2}}\n"
+
+
+def test_a_group_is_every_sender_with_every_receiver() -> None:
+    (cell,) = plan_of(GROUPS).cells
+    assert [end.name for end in cell.senders] == [
+        "sender-small-h1-t1", "sender-small-h1-t1-m2", "sender-small-h1-t1-m3",
+    ]  # fmt: skip
+    assert [end.name for end in cell.receivers] == ["receiver-h2-t1", "receiver-h2-t1-m2"]
+    assert len(cell.pairs) == 6
+    assert len(set(cell.pairs)) == 6
+    assert set(plan_of(GROUPS).endpoints) == {*cell.senders, *cell.receivers}
+
+
+@pytest.mark.parametrize(
+    ("place", "hosts", "tenants", "distance"),
+    [
+        ("placement: same-host", {"host-1"}, ("tenant-1", "tenant-1"), 0),
+        ("placement: different-host", {"host-1", "host-2"}, ("tenant-1", "tenant-1"), 2),
+        ("tenancy: different-tenant", {"host-1", "host-2"}, ("tenant-1", "tenant-2"), 4),
+    ],
+)
+def test_all_pairs_of_a_group_are_equally_far_apart(
+    place: str, hosts: set[str], tenants: tuple[str, str], distance: int
+) -> None:
+    (cell,) = plan_of(GROUPS + place).cells
+    assert {end.host for end in cell.endpoints} == hosts
+    assert {end.host for end in cell.senders} == {"host-1"}
+    assert ({e.tenant for e in cell.senders}, {e.tenant for e in cell.receivers}) == tuple(
+        {tenant} for tenant in tenants
+    )
+    assert cell.distance == distance
+    slots = {end.name: Location(host=end.host, tenant=end.tenant) for end in cell.endpoints}
+    assert set(cell.distances(slots).values()) == {distance}
+
+
+def test_a_member_elsewhere_makes_the_pairs_differ() -> None:
+    (cell,) = plan_of(GROUPS).cells
+    places = {end.name: Location(host=end.host, tenant=end.tenant) for end in cell.endpoints}
+    places["receiver-h2-t1-m2"] = Location(host="host-1", tenant="tenant-1")
+    distances = cell.distances(places)
+    assert distances["sender-small-h1-t1", "receiver-h2-t1"] == 2
+    assert distances["sender-small-h1-t1", "receiver-h2-t1-m2"] == 0
+    assert the_same(distances.values()) is None
+    del places["receiver-h2-t1"]
+    assert cell.distances(places)["sender-small-h1-t1", "receiver-h2-t1"] is None
+
+
+def test_a_larger_group_has_the_members_of_a_smaller_one() -> None:
+    one, four = plan_of("sweep: {endpoints.sender.count: [1, 4]}").cells
+    assert four.senders[:1] == one.senders
+    assert four.receivers == one.receivers
 
 
 def test_a_random_order_runs_every_cell_once_in_every_repetition() -> None:
@@ -101,6 +156,12 @@ def test_the_scenario_s_seed_is_used_and_another_one_is_drawn_without_it() -> No
 def test_the_estimate_counts_durations_and_pauses() -> None:
     quick = plan_of("workload: {duration: 2s}\nrepeat: 10\npause: 1s")
     assert 30 < quick.estimate_s < 40
+
+
+def test_the_estimate_counts_the_background() -> None:
+    alone = plan_of("workload: {duration: 2s}\nrepeat: 10")
+    beside = plan_of("workload: {duration: 2s}\nrepeat: 10\nbackground: btc\nlead: 3s")
+    assert beside.estimate_s - alone.estimate_s == pytest.approx(10 * 2 * 3)
 
 
 FLAVORS = "sweep: {flavor: [small, medium]}\nprovider: {kind: local, hosts: 4}\n"

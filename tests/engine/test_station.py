@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,25 @@ def test_an_sshd_that_hangs_costs_one_trial_and_is_connected_to_anew(
         assert station.agent("receiver").clock_offset().uncertainty_s < 5
     finally:
         station.close()
+
+
+def test_an_endpoint_takes_more_agents_than_one_connection_of_its_sshd(tmp_path: Path) -> None:
+    sshd = Sshd(tmp_path, options="Subsystem sftp internal-sftp\nMaxSessions 10")
+    endpoint = Endpoint(REQUEST, "id", sshd.login(), "192.0.2.1", None, None)
+    station = Station(
+        endpoint, Location(host="h", tenant="t"), sshd.user, f"{os.getpid()}-{tmp_path.name}"
+    )
+    try:
+        agents = [station.agent(f"job-{number}") for number in range(16)]
+        assert len({id(agent) for agent in agents}) == 16
+        assert station.facts()["clock_offset_uncertainty_s"] < 5
+        assert len(sshd.servers) == 3
+        agents[3].close()
+        assert station.agent("job-3") is not agents[3]
+        assert station.agent("job-4") is agents[4]
+        assert len(sshd.servers) == 3, "a new agent takes the place of the one before"
+    finally:
+        station.close()
+        for server in sshd.servers:
+            server.wait(timeout=10)
+        sshd.close()

@@ -56,8 +56,9 @@ def make_cell() -> Callable[..., CellInfo]:
         cell = CellInfo(
             key=",".join(f"{key}={value}" for key, value in values.items()),
             values=values,
-            sender="vm-1",
-            receiver="vm-2",
+            workload="btc",
+            senders=["vm-1"],
+            receivers=["vm-2"],
             placement=Placement(placement),
             tenancy=Tenancy(tenancy),
             achieved_placement=Placement(placement),

@@ -111,7 +111,7 @@ def test_a_single_cell(make_cell: MakeCell, make_summary: MakeSummary, tmp_path:
 
 @pytest.mark.usefixtures("readable")
 def test_loopback_alone(make_cell: MakeCell, make_summary: MakeSummary, tmp_path: Path) -> None:
-    ends = {"sender": "vm-1", "receiver": "vm-1", "distance": 0}
+    ends = {"senders": ["vm-1"], "receivers": ["vm-1"], "distance": 0}
     cells = [make_cell(connections=n, **ends) for n in (1, 2, 3, 4, 100, 101, 128)]
     paths = draw_figures(make_summary(*cells), tmp_path)
     assert "distance 0, loopback" in texts(paths[1])

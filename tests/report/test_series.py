@@ -44,6 +44,7 @@ def test_what_has_no_axis_is_a_variant(make_cell: MakeCell) -> None:
     [
         (["connections"], ["connections"]),
         (["endpoints.sender.flavor"], ["flavor"]),
+        (["background.connections"], ["background.connections"]),
         (
             ["endpoints.sender.flavor", "endpoints.receiver.flavor"],
             ["sender.flavor", "receiver.flavor"],

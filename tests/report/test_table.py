@@ -5,6 +5,7 @@ import pytest
 from rich.console import Console
 
 from osmef.report.table import summary_table
+from osmef.results.limits import Limit
 from osmef.results.summary import CellInfo, Summary
 
 MakeCell = Callable[..., CellInfo]
@@ -35,6 +36,19 @@ def test_a_row_says_what_was_measured(make_cell: MakeCell, make_summary: MakeSum
     expected = "other same 10 2 6/6 940 Mbit/s 930..950 94 Mbit/s 0.998 21 135 12 31250"
     text = lines(make_summary(make_cell(connections=10, aggregate_bps=bps)))
     assert expected.split() in [line.split() for line in text]
+
+
+def test_what_limited_most_connections_is_named(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    alone = make_cell(connections=1, limited_by={Limit.NETWORK: 6})
+    mixed = make_cell(connections=10, limited_by={Limit.NETWORK: 15, Limit.SENDER_CPU: 45})
+    half = make_cell(connections=20, limited_by={Limit.NETWORK: 60, Limit.SHAPER: 60})
+    unknown = make_cell(connections=30)
+    rows = lines(make_summary(alone, mixed, half, unknown))
+    last = [row.partition("31250")[2].strip() for row in rows if "31250" in row]
+    assert last == ["net", "CPU tx", "mixed", "-"]
+    assert max(len(row) for row in rows) <= 100
 
 
 def test_without_six_trials_there_is_no_interval_and_the_table_says_why(

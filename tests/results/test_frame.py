@@ -32,8 +32,8 @@ def test_one_row_a_trial_in_tidy_columns(run: RunDirectory, make_trial: MakeTria
         "index",
         "repetition",
         "group",
-        "sender",
-        "receiver",
+        "senders",
+        "receivers",
         "placement",
         "tenancy",
         "distance",
@@ -45,6 +45,9 @@ def test_one_row_a_trial_in_tidy_columns(run: RunDirectory, make_trial: MakeTria
         "started_at",
         "wall_s",
         "workload",
+        "background",
+        "limited_by",
+        "start_spread_s",
         "aggregate_btc_bps",
         "retransmits",
     ]
@@ -97,7 +100,7 @@ def test_a_renamed_run_still_knows_its_scenario(tmp_path: Path) -> None:
 def test_a_newer_run_is_refused_with_a_cure(tmp_path: Path) -> None:
     newer = shutil.copytree(OLD_RUN, tmp_path / "newer")
     trials = newer / "trials.jsonl"
-    trials.write_text(trials.read_text().replace('"schema_version":1', '"schema_version":2'))
+    trials.write_text(trials.read_text().replace('"schema_version":1', '"schema_version":3'))
     with pytest.raises(InputError, match="newer OSMeF") as caught:
         osmef.load(newer)
     assert caught.value.cure is not None

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from osmef.errors import InputError, StorageError
+from osmef.results.exchange import Request
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Interval, Trial
 
@@ -220,6 +221,25 @@ def test_merging_again_doubles_no_row(run: RunDirectory, make_intervals: MakeInt
 def test_a_run_without_intervals_has_no_file_of_them(run: RunDirectory) -> None:
     run.finish()
     assert not run.intervals.exists()
+
+
+def test_requests_are_a_table_of_their_own(run: RunDirectory) -> None:
+    run.write_requests(1, [])
+    run.finish()
+    assert not run.requests.exists()
+    asked = [
+        Request(
+            trial=2, purpose="measured", sender="vm-1", receiver="vm-2", size=size,
+            intended_start_s=0.1, duration_s=None, code=None, length=None, retries=3,
+            error="timeout",
+        )
+        for size in (1, 1000)
+    ]  # fmt: skip
+    run.write_requests(2, asked)
+    run.finish()
+    frame = pd.read_parquet(run.requests)
+    assert frame["size"].tolist() == [1, 1000]
+    assert frame[["duration_s", "code", "length"]].isna().all(axis=None)
 
 
 def test_intervals_that_do_not_fit_leave_nothing_behind(

@@ -8,6 +8,8 @@ from osmef.scenario.fields import EndpointKind, Layer, Placement, Tenancy
 from osmef.scenario.load import load
 from osmef.scenario.location import Location, distance
 from osmef.scenario.model import Scenario
+from osmef.scenario.workload import UdpSettings, connections_of
+from tests.btc import btc_of
 
 ROOT = Path(__file__).parents[2] / "scenarios"
 EXAMPLES = sorted(ROOT.rglob("*.*"))
@@ -36,12 +38,12 @@ def test_examples_can_be_shortened(path: Path) -> None:
     short = load(path, {"workload.duration": "1s", "repeat": "1", "connections": "2"})
     assert short.scenario.repeat == 1
     assert {c.scenario.workload.duration for c in short.cells} == {1}
-    assert {c.scenario.workload.connections for c in short.cells} == {2}
+    assert {connections_of(c.scenario.workload) for c in short.cells} == {2}
 
 
 def test_quickstart_measures_three_distances_in_about_twenty_seconds() -> None:
     cells = load(ROOT / "quickstart.yaml").cells
-    assert {(requested_distance(c.scenario), c.scenario.workload.connections) for c in cells} == {
+    assert {(requested_distance(c.scenario), btc_of(c.scenario).connections) for c in cells} == {
         (d, n) for d in (0, 2, 4) for n in (1, 10)
     }
     assert sum(c.scenario.workload.duration * c.scenario.repeat for c in cells) == 18
@@ -50,7 +52,7 @@ def test_quickstart_measures_three_distances_in_about_twenty_seconds() -> None:
 @pytest.mark.parametrize("path", PAPER, ids=lambda path: path.name)
 def test_the_paper_measures_six_minutes_five_times_with_up_to_fifty_connections(path: Path) -> None:
     study = load(path)
-    workloads = [cell.scenario.workload for cell in study.cells]
+    workloads = [btc_of(cell.scenario) for cell in study.cells]
     assert {w.duration for w in workloads} == {360}
     assert {w.connections for w in workloads} == {1, 5, 10, 20, 30, 50}
     assert study.scenario.repeat == 5
@@ -81,3 +83,11 @@ def test_the_paper_s_programme_is_whole() -> None:
     assert studies["host-to-host-overlay"].scenario.layer is Layer.OVERLAY
     assert len(studies["vm-to-vm"].cells) == 4 * 6
     assert len(studies["loopback-vm"].cells) == 5 * 6
+
+
+def test_the_udp_example_sends_below_and_above_what_its_link_takes() -> None:
+    study = load(ROOT / "udp-loss.yaml")
+    workloads = [cell.scenario.workload for cell in study.cells]
+    rates = [w.rate for w in workloads if isinstance(w, UdpSettings)]
+    assert len(rates) == len(workloads)
+    assert min(rates) < study.scenario.provider.link_rate < max(rates)

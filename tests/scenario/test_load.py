@@ -16,6 +16,7 @@ from osmef.scenario.model import Scenario
 from osmef.scenario.names import all_paths
 from osmef.scenario.study import Study
 from osmef.scenario.yaml_text import write_yaml
+from tests.btc import btc_of
 
 FULL = """\
 name: full                       # a comment
@@ -60,7 +61,7 @@ def test_all_keys_become_typed_values(tmp_path: Path) -> None:
     scenario = study.scenario
     assert scenario.provider.link_rate == 100e6
     assert scenario.workload.duration == 120
-    assert scenario.workload.interval == 0.5
+    assert btc_of(scenario).interval == 0.5
     assert scenario.placement is Placement.SAME_HOST
     assert [end.kind for end in scenario.ends] == [EndpointKind.VM, EndpointKind.HOST]
     assert scenario.order is Order.SEQUENTIAL

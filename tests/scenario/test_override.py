@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from osmef.errors import InputError
 from osmef.scenario.load import load_text
 from osmef.scenario.study import Study
+from tests.btc import btc_of
 
 Reader = Callable[..., Study]
 Lister = Callable[..., list[str]]
@@ -35,7 +36,7 @@ def test_values_outside_the_sweep(read: Reader) -> None:
     text = "name: a\nworkload: btc"
     study = read(text, {"workload.duration": "2s", "interval": "100ms", "repeat": "1"})
     assert study.scenario.workload.duration == 2
-    assert study.scenario.workload.interval == 0.1
+    assert btc_of(study.scenario).interval == 0.1
     assert study.scenario.repeat == 1
 
 
@@ -72,7 +73,7 @@ def test_entries_of_include_with_another_value_fall_away(read: Reader) -> None:
 def test_a_sweep_that_falls_away_leaves_one_cell(read: Reader) -> None:
     study = read("name: a\nsweep: {include: [{connections: 2}]}", {"connections": "3"})
     assert keys(study) == ["all"]
-    assert study.scenario.workload.connections == 3
+    assert btc_of(study.scenario).connections == 3
 
 
 def test_a_value_wins_inside_swept_mappings(read: Reader) -> None:
@@ -88,7 +89,7 @@ name: a
 sweep: {include: [{workload: btc}, {workload: {connections: 2, interval: 500ms}}]}
 """
     study = read(text, {"connections": "3", "workload.duration": "2s"})
-    assert {cell.scenario.workload.connections for cell in study.cells} == {3}
+    assert {btc_of(cell.scenario).connections for cell in study.cells} == {3}
 
 
 def test_problems_are_located_at_the_option(problems: Lister) -> None:
@@ -97,7 +98,7 @@ def test_problems_are_located_at_the_option(problems: Lister) -> None:
         "kind": "vm",
         "workload.duration": "10",
         "repeat": "[1, 2]",
-        "connections": "[1, 500]",
+        "connections": "[1, 1500]",
         "pause": "*x",
         "seed": "010",
         "provider.colour": "blue",
@@ -105,7 +106,7 @@ def test_problems_are_located_at_the_option(problems: Lister) -> None:
     }
     assert problems("name: a\nparallel: 0", overrides) == [
         "--set conections:1:1: 'conections' is no value of a scenario",
-        "--set connections:1:5: workload.connections is 500, but must be at most 128",
+        "--set connections:1:5: workload.connections is 1500, but must be at most 1000",
         "--set kind:1:1: 'kind' can mean several values",
         "--set name:1:1: name must be a text, but it is empty",
         "--set pause:1:1: this is not YAML: found undefined alias 'x'",

@@ -12,6 +12,7 @@ from osmef.errors import InputError
 from osmef.scenario.load import load_text
 from osmef.scenario.names import SWEPT, all_paths
 from osmef.scenario.study import Study
+from tests.btc import btc_of
 
 Reader = Callable[..., Study]
 
@@ -31,7 +32,7 @@ def test_the_last_axis_changes_fastest(read: Reader) -> None:
         "tenancy=different-tenant,connections=10",
     ]
     assert study.cells[1].values == (("tenancy", "same-tenant"), ("connections", 10))
-    assert study.cells[1].scenario.workload.connections == 10
+    assert btc_of(study.cells[1].scenario).connections == 10
     assert study.scenario == study.cells[0].scenario
 
 
@@ -88,7 +89,7 @@ sweep:
 
 def test_a_kind_alone_is_a_mapping_too(read: Reader) -> None:
     study = read("name: a\nworkload: btc\nsweep: {workload.connections: [3]}")
-    assert study.cells[0].scenario.workload.connections == 3
+    assert btc_of(study.cells[0].scenario).connections == 3
 
 
 def test_include_adds_cells_that_keep_what_they_do_not_name(read: Reader) -> None:
@@ -108,7 +109,7 @@ sweep:
         "duration=20s",
     ]
     assert study.cells[2].scenario.placement == "same-host"
-    assert study.cells[2].scenario.workload.connections == 1
+    assert btc_of(study.cells[2].scenario).connections == 1
 
 
 def test_include_alone_is_a_sweep(read: Reader) -> None:
@@ -118,7 +119,7 @@ def test_include_alone_is_a_sweep(read: Reader) -> None:
 
 def test_the_scenario_needs_to_fit_in_cells_only(read: Reader) -> None:
     study = read("name: a\nworkload: {duration: 500ms}\nsweep: {interval: [10ms, 20ms]}")
-    assert [cell.scenario.workload.interval for cell in study.cells] == [0.01, 0.02]
+    assert [btc_of(cell.scenario).interval for cell in study.cells] == [0.01, 0.02]
 
 
 AXES = st.fixed_dictionaries(

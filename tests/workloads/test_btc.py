@@ -3,92 +3,128 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from osmef.agent.messages import BulkResult
 from osmef.errors import AgentError
-from osmef.results.trial import Interval, Transfer
+from osmef.results.exchange import Direction, Purpose
 from osmef.scenario.workload import BtcSettings
-from osmef.workloads.btc import BulkTransfer, transfer_metrics
+from osmef.workloads.base import Ran
+from osmef.workloads.btc import BulkTransfer
 
 
-def flow(number: int, common: int | None, **values: Any) -> dict[str, Any]:
-    tcp = {"retransmits": 3, "rtt_min_us": 40.0 + number, **values.pop("tcp", {})}
-    end = {"bytes": 1000, "start_s": 0.0, "end_s": 2.0, "cpu_user_s": 0.1, "cpu_system_s": 0.3}
-    return {"flow": number, "common_bytes": common, "tcp": tcp, **end, **values}
+def workload(**settings: Any) -> BulkTransfer:
+    return BulkTransfer(BtcSettings.model_validate(settings))
 
 
-def end(flows: list[dict[str, Any]], length: float | None) -> dict[str, Any]:
-    host = {
-        "cpus": 2, "elapsed_s": 2.0, "user_s": 0.2, "nice_s": 0.1, "system_s": 0.5, "idle_s": 2.9,
-        "iowait_s": 0.1, "irq_s": 0.05, "softirq_s": 0.1, "steal_s": 0.05, "guest_s": 0.0,
-    }  # fmt: skip
-    return {
-        "endpoint": "vm", "start_realtime_ns": 0, "elapsed_s": 2.0, "common_start_s": 0.0,
-        "common_length_s": length, "flows": flows, "host": host,
-        "process": {"cpu_user_s": 0.1, "cpu_system_s": 0.3},
-    }  # fmt: skip
-
-
-def transfer(common: list[int | None], length: float | None = 1.5, **values: Any) -> Transfer:
-    sent = [flow(number, None, **values) for number in range(len(common))]
-    received = [flow(number, share) for number, share in enumerate(common)]
-    return Transfer.model_validate({"sender": end(sent, None), "receiver": end(received, length)})
-
-
-@given(
-    common=st.lists(st.integers(1, 10**12), min_size=1, max_size=128),
-    length=st.floats(0.01, 1e5),
-)
-def test_btc_is_what_was_received_in_the_common_interval(common: list[int], length: float) -> None:
-    metrics = transfer_metrics(transfer([*common], length), [])
-    aggregate, each, jain = (
-        metrics[name] for name in ("aggregate_btc_bps", "connection_btc_bps", "jain_fairness")
+def test_what_is_not_asked_for_is_left_to_the_kernel() -> None:
+    (part,) = workload(duration="3s", connections=7).parts()
+    listen, connect = part.steps
+    assert (listen.end, listen.listens, connect.end, connect.listens) == (
+        *("receiver", True),
+        *("sender", False),
     )
-    assert aggregate == pytest.approx(8 * sum(common) / length)
-    assert each is not None
-    assert each * len(common) == pytest.approx(aggregate)
-    assert jain is not None
-    assert 1 / len(common) - 1e-9 <= jain <= 1 + 1e-9
+    assert dict(listen.parameters) == dict(connect.parameters)
+    assert dict(connect.parameters) == {
+        "flows": 7, "duration_s": 3.0, "interval_s": 1.0, "direction": "forward", "mode": "copy",
+    }  # fmt: skip
 
 
-def test_cpu_is_of_one_cpu_and_summed_over_the_connections() -> None:
-    metrics = transfer_metrics(transfer([10, 10]), [])
-    assert metrics["cpu_sender_percent"] == pytest.approx(100 * 2 * 0.4 / 2.0)
-    assert metrics["endpoint_cpu_receiver_percent"] == pytest.approx(100 * 1.0 / 2.0)
-    assert metrics["cpu_sender_us_per_kb"] == pytest.approx(0.8e6 / 2.0)
-
-
-def test_retransmits_are_counted_over_all_connections_or_unknown() -> None:
-    assert transfer_metrics(transfer([1, 1]), [])["retransmits"] == 6
-    unknown = transfer([1, 1], tcp={"retransmits": None, "rtt_min_us": None})
-    metrics = transfer_metrics(unknown, [])
-    assert metrics["retransmits"] is None
-    assert metrics["rtt_min_us"] is None
-
-
-def test_rtt_is_the_mean_of_the_sender_s_samples() -> None:
-    def sample(role: str, rtt_us: float | None) -> Interval:
-        return Interval(
-            trial=1, endpoint="vm", role=role, flow=0, start_s=0, length_s=1, bytes=1,
-            retransmits=0, rtt_us=rtt_us, cwnd=1,
-        )  # fmt: skip
-
-    samples = [sample("sender", 100), sample("sender", 300), sample("sender", None)]
-    metrics = transfer_metrics(transfer([1]), [*samples, sample("receiver", 9999)])
-    assert metrics["rtt_mean_us"] == 200
-    assert transfer_metrics(transfer([1]), [])["rtt_mean_us"] is None
-
-
-@pytest.mark.parametrize(("common", "length"), [([None], 1.0), ([5], None), ([5], 0.0)])
-def test_without_a_common_interval_there_is_no_number(
-    common: list[int | None], length: float | None
+@pytest.mark.parametrize(
+    ("settings", "parameters"),
+    [
+        ({"bytes": "1MB"}, {"bytes": 1_000_000}),
+        ({"warmup": "2s"}, {"warmup_s": 2.0}),
+        ({"window": "64KiB", "mss": 1000}, {"window": 65536, "mss": 1000}),
+        ({"congestion_control": "reno", "pacing": "1Mbit/s"},
+         {"congestion_control": "reno", "pacing_bps": 1e6}),
+        ({"dscp": 46, "mptcp": True}, {"dscp": 46, "mptcp": True}),
+        ({"connections": 4, "threads": 2}, {"threads": 2}),
+        ({"mode": "zerocopy-discard"}, {"mode": "zerocopy-discard"}),
+        ({"active": "1s", "idle": "500ms"}, {"active_s": 1.0, "idle_s": 0.5}),
+        ({"direction": "reverse"}, {"direction": "reverse"}),
+    ],
+)  # fmt: skip
+def test_every_setting_reaches_both_ends(
+    settings: dict[str, Any], parameters: dict[str, Any]
 ) -> None:
-    with pytest.raises(AgentError, match="did not all run at one time"):
-        transfer_metrics(transfer(common, length), [])
+    (part,) = workload(**settings).parts()
+    for step in part.steps:
+        assert parameters.items() <= step.parameters.items()
 
 
-def test_every_trial_gives_the_metrics_that_the_workload_names() -> None:
-    workload = BulkTransfer(BtcSettings.model_validate({"duration": "3s"}))
-    assert workload.duration_s == 3.0
-    assert tuple(transfer_metrics(transfer([1]), [])) == workload.metrics
+def test_each_end_runs_on_its_own_cpus() -> None:
+    (part,) = workload(cpus_sender=[0, 2], cpus_receiver=[1]).parts()
+    assert {step.end: step.parameters["cpus"] for step in part.steps} == {
+        "sender": "0,2",
+        "receiver": "1",
+    }
+
+
+def test_the_warm_up_takes_its_time_too() -> None:
+    (part,) = workload(duration="3s", warmup="2s").parts()
+    assert part.duration_s == 5.0
+
+
+USE = {"cpu_user_s": 0.1, "cpu_system_s": 0.1}
+STAT = dict.fromkeys(
+    ("user_s", "nice_s", "system_s", "idle_s", "iowait_s", "irq_s", "softirq_s", "steal_s",
+     "guest_s"), 0.1,
+)  # fmt: skip
+
+
+def result(role: str, count: int) -> BulkResult:
+    """Return the end of one connection that moved so many bytes in one second."""
+    received = role == "receiver"
+    flow: dict[str, Any] = {
+        "flow": 0, "bytes": count, "common_bytes": count if received else None,
+        "start_s": 0, "end_s": 1, "tcp": {}, **USE,
+    }  # fmt: skip
+    use = {"process": USE, "endpoint": {"cpus": 1, "elapsed_s": 1, **STAT}}
+    return BulkResult.model_validate(
+        {
+            "event": "result", "id": "1", "job": "bulk", "direction": "forward",
+            "start_realtime_ns": 1, "elapsed_s": 1,
+            "receiving" if received else "sending": {
+                "mode": "copy", "common_start_s": 0, "common_length_s": 1 if received else None,
+                "flows": [flow],
+            },
+            "measured": {"start_s": 0, "length_s": 1, **use}, **use,
+        }
+    )  # fmt: skip
+
+
+def forth(count: int) -> Ran:
+    return Ran("a", "b", (result("receiver", count), result("sender", count)), [])
+
+
+def back(count: int) -> Ran:
+    return Ran("a", "b", (result("sender", count), result("receiver", count)), [])
+
+
+def test_both_directions_are_two_transfers_with_numbers_of_their_own() -> None:
+    both = workload(direction="both")
+    assert [part.steps[0].parameters["direction"] for part in both.parts()] == [
+        "forward",
+        "reverse",
+    ]
+    outcome = both.outcome(1, Purpose.MEASURED, [(forth(100), back(30))])
+    assert outcome.metrics["aggregate_btc_bps"] == 800
+    assert outcome.metrics["reverse_aggregate_btc_bps"] == 240
+    assert tuple(outcome.metrics) == both.metrics
+    assert [(t.direction, t.sender.endpoint, t.receiver.endpoint) for t in outcome.transfers] == [
+        (Direction.FORWARD, "a", "b"),
+        (Direction.REVERSE, "b", "a"),
+    ]
+
+
+def test_data_that_goes_the_wrong_way_is_no_result() -> None:
+    with pytest.raises(AgentError, match="did not transfer reverse"):
+        workload(direction="reverse").outcome(1, Purpose.MEASURED, [(forth(100),)])
+
+
+def test_the_metrics_are_those_that_the_workload_names() -> None:
+    one_way = workload()
+    outcome = one_way.outcome(1, Purpose.BACKGROUND, [(forth(100),), (forth(50),)])
+    assert tuple(outcome.metrics) == one_way.metrics
+    assert outcome.metrics["aggregate_btc_bps"] == 1200
+    assert {transfer.purpose for transfer in outcome.transfers} == {Purpose.BACKGROUND}

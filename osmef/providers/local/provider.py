@@ -26,6 +26,8 @@ _KIND = "local"
 _RESOURCE = "sandbox"
 _HIGHEST_RATE_BPS = 8 * (2**32 - 1)
 """tc-tbf's rate is 32 bits of bytes per second as netlink carries it here."""
+_MOST_ENDPOINTS = 250
+"""A tenant's network is a /24."""
 
 
 class LocalProvider(Provider):
@@ -61,6 +63,10 @@ class LocalProvider(Provider):
         if pair and scenario.tenancy is Tenancy.DIFFERENT_TENANT and settings.tenants < 2:
             cure = "set provider.tenants to 2 or more"
             found.append(("tenancy", "different-tenant needs two tenants", cure))
+        ends = sum(end.count for end in _vm_ends(cell).values())
+        if ends > _MOST_ENDPOINTS:
+            message = f"the local cloud has no room for {ends} endpoints at once"
+            found.append(("endpoints", message, f"make groups of {_MOST_ENDPOINTS} at most"))
         if settings.link_rate > _HIGHEST_RATE_BPS:
             message = "the local cloud can't hold a link to more than 34 Gbit/s"
             found.append(("provider.link_rate", message, "set a lower link_rate"))
@@ -91,6 +97,7 @@ class LocalProvider(Provider):
         wanted = [
             self._settings.flavors[name].vcpus
             for end in _vm_ends(cell).values()
+            for _ in range(end.count)
             if (name := flavor_of(self._settings, end.flavor)) in self._settings.flavors
         ]
         found += [
@@ -98,8 +105,8 @@ class LocalProvider(Provider):
             for vcpus in sorted(set(wanted))
             if vcpus > cpus
         ]
-        if len(wanted) == 2 and sum(wanted) > cpus:
-            found.append(f"sender and receiver together have {sum(wanted)} CPUs and so share some")
+        if len(wanted) > 1 and sum(wanted) > cpus:
+            found.append(f"senders and receivers together have {sum(wanted)} CPUs and share some")
         return found
 
     def create(self, order: Order) -> list[Endpoint]:

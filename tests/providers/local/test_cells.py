@@ -76,3 +76,12 @@ def test_shared_cpus_are_warned_of() -> None:
     text = "\n".join(local.warnings(made))
     assert f"a flavor of {CPUS + 1} CPUs gets only the {CPUS}" in text
     assert f"together have {CPUS + 2} CPUs" in text
+
+
+def test_a_group_needs_room_and_shares_cpus() -> None:
+    ends = {"sender": {"count": CPUS + 1}, "receiver": {"count": 1}}
+    local, made = cell({}, endpoints=ends)
+    assert f"together have {CPUS + 2} CPUs" in "\n".join(local.warnings(made))
+    assert local.problems(made) == []
+    local, made = cell({}, endpoints={"sender": {"count": 250}, "receiver": {"count": 1}})
+    assert [key for key, _, _ in local.problems(made)] == ["endpoints"]

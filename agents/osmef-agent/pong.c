@@ -1,0 +1,33 @@
+/* pong: answers GET /pong/n with n bytes, "pooo...ng". */
+#include "pong.h"
+
+#include "serving.h"
+
+static struct serving serving; /* of the job that was read last */
+
+/* The published programs say "pong" to what is shorter than that. */
+static void answer(struct loop *loop, struct client *client, int64_t length)
+{
+    (void)loop;
+    client_answer(client, "200 OK", "text/plain", NULL, length < 4 ? 4 : length);
+}
+
+static const struct service service = {.routes = {{"/pong/", answer}}};
+
+static bool read_params(const struct json_object *command, char problem[PROBLEM_SIZE])
+{
+    return serving_read(command, "port", &serving, problem);
+}
+
+static bool run(struct job *job)
+{
+    return serving_run(job, &serving, &service);
+}
+
+static void tell_result(const struct job *job)
+{
+    (void)job;
+    serving_tell();
+}
+
+const struct kind pong_kind = {"pong", true, read_params, run, tell_result};

@@ -1,0 +1,28 @@
+/* What the jobs that run a server have in common. */
+#ifndef OSMEF_SERVING_H
+#define OSMEF_SERVING_H
+
+#include "job.h"
+#include "link.h"
+#include "server.h"
+
+struct serving {
+    char bind[HOST_SIZE]; /* a numeric address */
+    int port;             /* 0: any free one */
+    int threads;
+};
+
+/* Reads `bind`, the port under the key `port_key`, and `threads`. */
+bool serving_read(const struct json_object *command, const char *port_key, struct serving *serving,
+                  char problem[PROBLEM_SIZE]);
+
+/* Serves until the job is stopped. Returns false when it has failed. */
+bool serving_run(struct job *job, const struct serving *serving, const struct service *service);
+
+/* Appends what the server has counted in the job that has ended. */
+void serving_tell(void);
+
+/* The same as a line for people. */
+void serving_print(void);
+
+#endif

@@ -1,0 +1,126 @@
+/* Which sizes a siege asks for, and in which order. */
+#include "siege.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* The widest range that is drawn from without replacement. */
+#define WIDEST 100000000
+
+/* SplitMix64 (Steele, Lea, Flood 2014): the same seed draws the same plan everywhere. */
+static uint64_t random_bits(uint64_t *state)
+{
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* 0 <= number < below < 2^32, evenly up to 1 in 2^32. */
+static int64_t random_below(uint64_t *state, int64_t below)
+{
+    return (int64_t)(((random_bits(state) >> 32) * (uint64_t)below) >> 32);
+}
+
+static int64_t range_of(const struct siege_params *params)
+{
+    return (int64_t)params->size_max - params->size_min + 1;
+}
+
+/* How many sizes there are; -1: the list is wrong. */
+static int64_t count_sizes(const struct siege_params *params)
+{
+    if (!params->sizes[0]) {
+        const int64_t count = (int64_t)((double)range_of(params) * params->coverage);
+        return count ? count : 1;
+    }
+    int64_t count = 0;
+    for (const char *at = params->sizes; *at || at == params->sizes; count++) {
+        char *end;
+        const long size = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : -1;
+        if (size < 0 || size > 1 << 30 || (*end && (*end != ',' || !end[1])))
+            return -1;
+        at = *end ? end + 1 : end;
+    }
+    return count;
+}
+
+bool siege_check(const struct siege_params *params, char problem[PROBLEM_SIZE])
+{
+    const char *why = NULL;
+    const int64_t count = params->size_min > params->size_max ? 0 : count_sizes(params);
+    if (params->size_min > params->size_max)
+        why = "size_min must not be greater than size_max";
+    else if (count < 0)
+        why = "sizes must be whole numbers up to 1073741824 with commas between them";
+    else if (!params->replacement && !params->sizes[0] && range_of(params) > WIDEST)
+        why = "a range of more than 100000000 sizes needs replacement";
+    else if (count * params->repetitions > SIEGE_REQUESTS)
+        why = "there would be more than 10000000 requests; lower coverage or repetitions";
+    else if (params->path[0] != '/' || strpbrk(params->path, " \r\n\t"))
+        why = "path must begin with / and have no spaces";
+    if (why)
+        snprintf(problem, PROBLEM_SIZE, "%s", why);
+    return !why;
+}
+
+static void list_sizes(int64_t sizes)
+{
+    const char *at = siege.params.sizes;
+    for (int64_t i = 0; i < sizes; i++) {
+        siege.shots[i].size = (int32_t)strtol(at, NULL, 10);
+        at += strcspn(at, ",") + 1;
+    }
+}
+
+/* Without replacement by selection sampling (Knuth, volume 2, section 3.4.2, algorithm S). */
+static void draw_sizes(int64_t sizes, uint64_t *state)
+{
+    const int low = siege.params.size_min;
+    int64_t left = range_of(&siege.params);
+    int64_t drawn = 0;
+    for (int64_t i = 0; drawn < sizes; i++) {
+        if (siege.params.replacement)
+            siege.shots[drawn++].size = low + (int32_t)random_below(state, left);
+        else if (random_below(state, left--) < sizes - drawn)
+            siege.shots[drawn++].size = low + (int32_t)i;
+    }
+}
+
+bool siege_plan(void)
+{
+    const int64_t sizes = count_sizes(&siege.params);
+    uint64_t state = (uint64_t)siege.params.seed;
+    siege.count = sizes * siege.params.repetitions;
+    /* Its pages are there before the start: no request waits for one. */
+    siege.shots = mmap(NULL, (size_t)siege.count * sizeof *siege.shots, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (siege.shots == MAP_FAILED) {
+        siege.shots = NULL;
+        return job_fail(siege.job, "resource", -1, "no memory for %lld requests: %s",
+                        (long long)siege.count, strerror(errno));
+    }
+    if (siege.params.sizes[0])
+        list_sizes(sizes);
+    else
+        draw_sizes(sizes, &state);
+    for (int64_t i = sizes; i < siege.count; i++)
+        siege.shots[i].size = siege.shots[i - sizes].size;
+    for (int64_t i = siege.count - 1; i > 0; i--) {
+        const int64_t other = random_below(&state, i + 1);
+        const int32_t size = siege.shots[i].size;
+        siege.shots[i].size = siege.shots[other].size;
+        siege.shots[other].size = size;
+    }
+    return true;
+}
+
+void siege_forget(void)
+{
+    if (siege.shots)
+        munmap(siege.shots, (size_t)siege.count * sizeof *siege.shots);
+    siege.shots = NULL;
+}

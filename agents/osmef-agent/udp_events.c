@@ -1,0 +1,140 @@
+/* A UDP job's result as an event of the protocol. */
+#include "events.h"
+#include "out.h"
+#include "tcpinfo.h"
+#include "udp.h"
+
+#include <string.h>
+
+static unsigned long long ull(uint64_t value)
+{
+    return (unsigned long long)value;
+}
+
+static uint64_t lost(const struct stream *stream, uint64_t sent)
+{
+    return sent > stream->received ? sent - stream->received : 0;
+}
+
+static void tell_counts(const struct stream *s, uint64_t sent)
+{
+    out_format("\"sent\":%llu,\"datagrams\":%llu,\"bytes\":%llu,\"lost\":%llu,\"reordered\":%llu,"
+               "\"duplicates\":%llu,\"late\":%llu",
+               ull(sent), ull(s->received), ull(s->bytes), ull(lost(s, sent)), ull(s->reordered),
+               ull(s->duplicates), ull(s->late));
+}
+
+static void tell_us(const char *name, double ns, bool known)
+{
+    if (known)
+        out_format("\"%s\":%.3f", name, ns / 1e3);
+    else
+        out_format("\"%s\":null", name);
+}
+
+static void tell_quantile(const char *name, const struct histogram *histogram, double quantile)
+{
+    tell_us(name, (double)histogram_quantile(histogram, quantile), histogram->count > 0);
+}
+
+static void tell_delays(const struct stream *s)
+{
+    const bool known = s->jitter_count > 0;
+    out_format(",");
+    tell_us("jitter_us", known ? s->jitter_sum_ns / (double)s->jitter_count : 0, known);
+    out_format(",");
+    tell_us("jitter_max_us", s->jitter_max_ns, known);
+    out_format(",\"delay_variation\":{\"count\":%llu,", ull(s->variation.count));
+    tell_quantile("p50_us", &s->variation, 0.5);
+    out_format(",");
+    tell_quantile("p90_us", &s->variation, 0.9);
+    out_format(",");
+    tell_quantile("p99_us", &s->variation, 0.99);
+    out_format(",");
+    tell_quantile("p999_us", &s->variation, 0.999);
+    out_format(",");
+    tell_us("max_us", (double)s->variation.max_ns, s->variation.count > 0);
+    out_format("}");
+}
+
+/* Queues on the path deliver for longer than was sent; then that is the time that it took. */
+static double received_s(const struct udp_flow *flow)
+{
+    const int64_t taken_ns = flow->last_ns - flow->first_ns;
+    return ns_seconds(taken_ns > flow->length_ns ? taken_ns : flow->length_ns);
+}
+
+static void tell_rate(const char *name, uint64_t bytes, double length_s)
+{
+    if (length_s > 0)
+        out_format(",\"%s\":%.0f", name, 8 * (double)bytes / length_s);
+    else
+        out_format(",\"%s\":null", name);
+}
+
+static void tell_receiver(const struct udp_flow *flow)
+{
+    const struct stream *measured = &flow->streams[UDP_MEASURED];
+    tell_counts(measured, flow->sent[UDP_MEASURED]);
+    tell_rate("goodput_bps", measured->bytes, received_s(flow));
+    out_format(",\"length_s\":%.9f,\"reordering_extent_max\":%llu,\"loss_episodes\":%llu,"
+               "\"loss_longest\":%llu,\"foreign\":%llu,\"receive_buffer\":%d,\"dropped\":",
+               received_s(flow), ull(measured->extent_max), ull(measured->episodes),
+               ull(measured->longest_episode), ull(flow->foreign), flow->receive_buffer);
+    tell_value("", flow->glued ? UNKNOWN : (int64_t)(flow->dropped - flow->dropped_before));
+    tell_delays(measured);
+    out_format(",\"warmup\":{");
+    tell_counts(&flow->streams[UDP_WARMUP], flow->sent[UDP_WARMUP]);
+    out_format("}");
+}
+
+static void tell_sender(const struct udp_flow *flow)
+{
+    const uint64_t size = (uint64_t)flow->udp->params.size;
+    const uint64_t bytes = flow->sent[UDP_MEASURED] * size;
+    out_format("\"sent\":%llu,\"bytes\":%llu", ull(flow->sent[UDP_MEASURED]), ull(bytes));
+    tell_rate("sent_bps", bytes, ns_seconds(flow->length_ns));
+    out_format(",\"length_s\":%.9f,\"send_refused\":%llu,\"behind_max_us\":%.3f,"
+               "\"slipped_s\":%.9f,\"segmented\":%s,\"warmup\":{\"sent\":%llu,\"bytes\":%llu}",
+               ns_seconds(flow->length_ns), ull(flow->refused), (double)flow->behind_max_ns / 1e3,
+               ns_seconds(flow->slipped_ns), flow->segmented ? "true" : "false",
+               ull(flow->sent[UDP_WARMUP]), ull(flow->sent[UDP_WARMUP] * size));
+}
+
+static void tell_flow(const struct udp_flow *flow)
+{
+    out_format("%s{\"flow\":%d,", flow->index ? "," : "", flow->index);
+    if (flow->udp->role == UDP_SENDER)
+        tell_sender(flow);
+    else
+        tell_receiver(flow);
+    out_format(",\"end_s\":%.9f,\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f}",
+               ns_seconds(flow->end_ns - flow->udp->start_ns), flow->cpu.user_s,
+               flow->cpu.system_s);
+}
+
+/* The delay variation of all flows together; each flow's own would be long. */
+static void tell_histogram(const struct udp *udp)
+{
+    static struct histogram all;
+    memset(&all, 0, sizeof all);
+    for (int i = 0; i < udp->count; i++)
+        histogram_merge(&all, &udp->flows[i].streams[UDP_MEASURED].variation);
+    out_format(",");
+    histogram_tell(&all);
+}
+
+void udp_tell_result(const struct udp *udp)
+{
+    out_format(",\"role\":\"%s\",\"start_realtime_ns\":%lld,\"elapsed_s\":%.9f,\"refused\":%d,"
+               "\"flows\":[",
+               udp->role == UDP_SENDER ? "sender" : "receiver", (long long)udp->start_realtime_ns,
+               udp->elapsed_s, udp->link.refused);
+    for (int i = 0; i < udp->count; i++)
+        tell_flow(&udp->flows[i]);
+    out_format("]");
+    if (udp->role == UDP_RECEIVER)
+        tell_histogram(udp);
+    tell_process(&udp->process);
+    tell_endpoint(&udp->endpoint);
+}

@@ -1,0 +1,325 @@
+/* The thread of a flow that receives: until the sender's count and the last stragglers. */
+#include "opening.h"
+#include "tcpinfo.h"
+#include "udp.h"
+#include "udp_wire.h"
+
+#include <errno.h>
+#include <math.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+#ifndef SOL_UDP
+#define SOL_UDP 17
+#endif
+#ifndef SO_MEMINFO
+#define SO_MEMINFO 55
+#endif
+/* linux/sock_diag.h: the place of the drops in SO_MEMINFO. */
+#define MEMINFO_DROPS 8
+#define MEMINFO_SIZE 9
+
+/* Each flow's room: a few messages that hold whatever a kernel glued together (UDP_GRO), or more
+ * of one datagram each. Pages that nothing is written to cost nothing. */
+#define ROOM_SIZE (256 * 1024)
+#define GLUED_SIZE 65536
+#define MAX_BATCH 64
+#define CONTROL_SIZE 128
+
+static unsigned char *rooms;
+static size_t rooms_size;
+
+struct receiver {
+    struct udp_flow *flow;
+    size_t slot_size;
+    unsigned batch;
+    int64_t deadline_ns; /* by when the sender's count must be there; 0: not started */
+    int64_t look_ns;
+    int64_t counted_ns; /* when it came; 0: not yet */
+    int64_t quiet_ns;   /* since when nothing has come */
+    size_t heard;       /* of the count */
+    unsigned char count[UDP_COUNT_SIZE];
+    uint32_t drops; /* as the kernel told them last; it wraps */
+    struct iovec parts[MAX_BATCH];
+    struct mmsghdr messages[MAX_BATCH];
+    _Alignas(struct cmsghdr) unsigned char controls[MAX_BATCH][CONTROL_SIZE];
+};
+
+/* What the kernel says beside a message. */
+struct aside {
+    int64_t arrived_ns; /* 0: unknown */
+    int piece;          /* 0: it holds one datagram */
+};
+
+bool udp_map_buffers(struct udp *udp)
+{
+    rooms_size = ROOM_SIZE * (size_t)udp->count;
+    void *const memory = mmap(NULL, rooms_size, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED)
+        return job_fail(udp->job, "resource", -1, "no memory for %d flows: %s", udp->count,
+                        strerror(errno));
+    rooms = memory;
+    return true;
+}
+
+void udp_unmap_buffers(void)
+{
+    if (rooms)
+        munmap(rooms, rooms_size);
+    rooms = NULL;
+}
+
+static void set(int fd, int level, int option, int value)
+{
+    setsockopt(fd, level, option, &value, sizeof value);
+}
+
+static void set_timeout(int fd, int64_t ns)
+{
+    const struct timeval timeout = {ns / NS_PER_S, (ns % NS_PER_S + 999) / 1000};
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+}
+
+/* What a kernel lacks of these is not known then; nothing depends on it. Datagrams that it glues
+ * together share one time of arrival and count as one when they are dropped, so that is only wanted
+ * where all that counts is speed. */
+static void prepare(struct receiver *r)
+{
+    struct udp_flow *flow = r->flow;
+    const struct udp_params *p = &flow->udp->params;
+    const int glue = p->rate_bps == 0;
+    socklen_t length = sizeof flow->receive_buffer;
+    set(flow->fd, SOL_SOCKET, SO_TIMESTAMPNS, 1);
+    set(flow->fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
+    flow->glued = glue && setsockopt(flow->fd, SOL_UDP, UDP_GRO, &glue, sizeof glue) == 0;
+    set_timeout(flow->fd, UDP_LOOK_NS);
+    getsockopt(flow->fd, SOL_SOCKET, SO_RCVBUF, &flow->receive_buffer, &length);
+    /* One byte more than a datagram shows one that is longer. */
+    r->slot_size = flow->glued ? GLUED_SIZE : ((size_t)p->size + 64) / 64 * 64;
+    const size_t fit = ROOM_SIZE / r->slot_size;
+    r->batch = (unsigned)(fit < MAX_BATCH ? fit : MAX_BATCH);
+    unsigned char *const room = rooms + (size_t)flow->index * ROOM_SIZE;
+    for (unsigned i = 0; i < r->batch; i++) {
+        room[i * r->slot_size] = 0; /* the first page is there before the first datagram */
+        r->parts[i] = (struct iovec){room + i * r->slot_size, r->slot_size};
+    }
+}
+
+static void note_drops(struct receiver *r, uint32_t drops)
+{
+    r->flow->dropped += (uint32_t)(drops - r->drops);
+    r->drops = drops;
+}
+
+/* The drops behind the last datagram that came. */
+static void note_last_drops(struct receiver *r)
+{
+    uint32_t info[MEMINFO_SIZE];
+    socklen_t length = sizeof info;
+    if (getsockopt(r->flow->fd, SOL_SOCKET, SO_MEMINFO, info, &length) == 0 &&
+        length > MEMINFO_DROPS * sizeof *info)
+        note_drops(r, info[MEMINFO_DROPS]);
+}
+
+/* musl's CMSG_NXTHDR() compares signed with unsigned. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-compare"
+
+/* `offset_ns` is what the monotonic clock is ahead of the real-time one. */
+static struct aside read_aside(struct receiver *r, struct msghdr *message, int64_t offset_ns)
+{
+    struct aside aside = {0};
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_TIMESTAMPNS) {
+            struct timespec at;
+            memcpy(&at, CMSG_DATA(c), sizeof at);
+            aside.arrived_ns = at.tv_sec * NS_PER_S + at.tv_nsec + offset_ns;
+        } else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
+            uint32_t drops;
+            memcpy(&drops, CMSG_DATA(c), sizeof drops);
+            note_drops(r, drops);
+        } else if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
+            memcpy(&aside.piece, CMSG_DATA(c), sizeof aside.piece);
+        }
+    }
+    return aside;
+}
+
+#pragma GCC diagnostic pop
+
+static void take_datagram(struct receiver *r, const unsigned char *text, size_t size,
+                          int64_t arrived_ns)
+{
+    struct udp_flow *flow = r->flow;
+    struct udp_header header;
+    if (!udp_header_read(flow, text, size, &header)) {
+        flow->foreign++;
+        return;
+    }
+    if (header.phase == UDP_MEASURED) {
+        if (!flow->first_ns) {
+            flow->first_ns = arrived_ns;
+            flow->dropped_before = flow->dropped;
+        }
+        flow->last_ns = arrived_ns;
+    }
+    stream_arrive(&flow->streams[header.phase], header.sequence, (int)size, header.sent_ns,
+                  arrived_ns);
+}
+
+static void take_message(struct receiver *r, unsigned index, int64_t now, int64_t offset_ns)
+{
+    struct mmsghdr *message = &r->messages[index];
+    const unsigned char *text = r->parts[index].iov_base;
+    const struct aside aside = read_aside(r, &message->msg_hdr, offset_ns);
+    const int64_t arrived_ns = aside.arrived_ns ? aside.arrived_ns : now;
+    const size_t length = message->msg_len;
+    const size_t piece =
+        aside.piece > 0 && (size_t)aside.piece < length ? (size_t)aside.piece : length;
+    take_datagram(r, text, piece, arrived_ns);
+    for (size_t at = piece; at < length; at += piece)
+        take_datagram(r, text + at, length - at < piece ? length - at : piece, arrived_ns);
+}
+
+static void show(struct udp_flow *flow)
+{
+    const struct stream *w = &flow->streams[UDP_WARMUP], *m = &flow->streams[UDP_MEASURED];
+    const int64_t values[UDP_SHOWN] = {
+        [UDP_BYTES] = (int64_t)(w->bytes + m->bytes),
+        [UDP_DATAGRAMS] = (int64_t)(w->received + m->received),
+        [UDP_LOST] = (int64_t)(stream_missing(w) + stream_missing(m)),
+        [UDP_REORDERED] = (int64_t)(w->reordered + m->reordered),
+        [UDP_DUPLICATES] = (int64_t)(w->duplicates + m->duplicates),
+        [UDP_DROPPED] = flow->glued ? UNKNOWN : (int64_t)flow->dropped,
+        [UDP_JITTER_NS] = lround(m->received ? m->jitter_ns : w->jitter_ns),
+    };
+    for (int i = 0; i < UDP_SHOWN; i++)
+        atomic_store_explicit(&flow->shown[i], values[i], memory_order_relaxed);
+}
+
+/* Returns how many messages came, or -1 when the flow has failed. */
+static int receive_some(struct receiver *r)
+{
+    for (unsigned i = 0; i < r->batch; i++)
+        r->messages[i].msg_hdr = (struct msghdr){.msg_iov = &r->parts[i],
+                                                 .msg_iovlen = 1,
+                                                 .msg_control = r->controls[i],
+                                                 .msg_controllen = CONTROL_SIZE};
+    const int n = recvmmsg(r->flow->fd, r->messages, r->batch, MSG_WAITFORONE, NULL);
+    if (n < 0) {
+        if (errno == EAGAIN || errno == EINTR)
+            return 0;
+        udp_fail(r->flow, "connect", "can't receive: %s", strerror(errno));
+        return -1;
+    }
+    const int64_t now = now_ns(), offset_ns = now - clock_ns(CLOCK_REALTIME);
+    for (int i = 0; i < n; i++)
+        take_message(r, (unsigned)i, now, offset_ns);
+    if (n > 0) {
+        r->quiet_ns = now;
+        show(r->flow);
+    }
+    return n;
+}
+
+/* Looks whether the sender has told its count, or has left. */
+static bool hear_count(struct receiver *r, int64_t now)
+{
+    struct udp_flow *flow = r->flow;
+    const double threshold_s = flow->udp->params.loss_threshold_s;
+    const ssize_t n =
+        recv(flow->control, r->count + r->heard, UDP_COUNT_SIZE - r->heard, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return true;
+    if (n <= 0)
+        return udp_fail(flow, "reset", "the peer closed the flow before its end: %s",
+                        n < 0 ? strerror(errno) : "no count");
+    r->heard += (size_t)n;
+    if (r->heard < UDP_COUNT_SIZE)
+        return true;
+    udp_count_read(flow, r->count);
+    r->counted_ns = r->quiet_ns = now;
+    if (threshold_s < ns_seconds(UDP_LOOK_NS))
+        set_timeout(flow->fd, seconds_ns(threshold_s));
+    return true;
+}
+
+static bool is_complete(const struct receiver *r, int64_t now)
+{
+    const struct udp_flow *flow = r->flow;
+    const double threshold_s = flow->udp->params.loss_threshold_s;
+    if (!r->counted_ns)
+        return false;
+    bool all = true;
+    for (int i = 0; i < UDP_PHASES; i++)
+        all = all && flow->streams[i].received >= flow->sent[i];
+    return all || ns_seconds(now - r->quiet_ns) >= threshold_s ||
+           ns_seconds(now - r->counted_ns) >= UDP_MAX_THRESHOLDS * threshold_s;
+}
+
+/* Until the start the main thread watches the connections. */
+static bool look(struct receiver *r, int64_t now)
+{
+    const struct udp *udp = r->flow->udp;
+    const struct udp_params *p = &udp->params;
+    r->look_ns = now + UDP_LOOK_NS;
+    if (!udp->start_ns || r->counted_ns)
+        return true;
+    if (!hear_count(r, now))
+        return false;
+    const double patience_s = p->warmup_s + p->duration_s + p->link.stall_timeout_s;
+    return r->counted_ns || now - udp->start_ns < seconds_ns(patience_s) ||
+           udp_fail(r->flow, "stalled", "the sender told no count within %g s; is the link up?",
+                    patience_s);
+}
+
+static bool receive_all(struct receiver *r)
+{
+    for (;;) {
+        const int n = receive_some(r);
+        if (n < 0)
+            return false;
+        if (atomic_load_explicit(&r->flow->udp->cancelled, memory_order_relaxed))
+            return udp_fail(r->flow, "aborted", "another flow failed");
+        const int64_t now = now_ns();
+        if ((n == 0 || now >= r->look_ns) && !look(r, now))
+            return false;
+        if (is_complete(r, now))
+            return true;
+    }
+}
+
+/* The sender's close follows ours, which tells it that the account is closed. */
+static void conclude(struct receiver *r)
+{
+    struct udp_flow *flow = r->flow;
+    note_last_drops(r);
+    for (int i = 0; i < UDP_PHASES; i++)
+        stream_finish(&flow->streams[i], flow->sent[i]);
+    show(flow);
+    flow->end_ns = now_ns();
+    linger_reset(flow->control, false);
+    shutdown(flow->control, SHUT_WR);
+}
+
+void *udp_receive(void *argument)
+{
+    struct udp_flow *flow = argument;
+    const struct cpu_time begun = cpu_time(RUSAGE_THREAD);
+    struct receiver receiver = {.flow = flow};
+    prepare(&receiver);
+    if (receive_all(&receiver))
+        conclude(&receiver);
+    flow->cpu = cpu_since(begun, RUSAGE_THREAD);
+    atomic_store(&flow->has_ended, true);
+    eventfd_write(flow->udp->wake, 1);
+    return NULL;
+}

@@ -1,0 +1,306 @@
+/* The thread of a flow that sends: at its schedule, then its count. */
+#include "opening.h"
+#include "udp.h"
+#include "udp_wire.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef SOL_UDP
+#define SOL_UDP 17
+#endif
+
+/* The most datagrams of one system call, and of one piece that the kernel cuts. */
+#define BATCH 64
+/* A sender that is late catches up, but not for more than this: after a pause it would flood the
+ * path with what it missed. The schedule slips by the rest. */
+#define CATCH_UP_NS (NS_PER_S / 100)
+#define SEND_TIMEOUT_US 20000
+/* By when the reset of a peer that was killed must have come, once its port has been closed. */
+#define RESET_MS 500
+
+/* All datagrams carry the same payload behind their headers. It does not compress. */
+static unsigned char payload[UDP_LARGEST];
+
+struct sender {
+    struct udp_flow *flow;
+    int64_t origin_ns; /* of the schedule */
+    double gap_ns;     /* between bursts; 0: none */
+    uint64_t bursts;
+    int64_t measured_ns; /* when the warm-up is over */
+    int64_t end_ns;
+    int64_t look_ns;
+    uint64_t bytes;
+    size_t cut; /* datagrams in one piece */
+    unsigned char headers[BATCH][UDP_HEADER_SIZE];
+    struct iovec parts[2 * BATCH];
+    struct mmsghdr messages[BATCH];
+};
+
+void udp_fill_payload(void)
+{
+    uint64_t random = 0x9e3779b97f4a7c15u;
+    for (size_t i = 0; i < sizeof payload; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        payload[i] = (unsigned char)(random >> 56);
+    }
+}
+
+/* With UDP_SEGMENT (Linux 4.18) a burst passes through the system once, and is cut at its end. */
+static void set_cut(struct sender *s, bool wanted)
+{
+    const int size = wanted ? s->flow->udp->params.size : 0;
+    const int most = UDP_LARGEST / s->flow->udp->params.size;
+    const bool cuts = most > 1 &&
+                      setsockopt(s->flow->fd, SOL_UDP, UDP_SEGMENT, &size, sizeof size) == 0 &&
+                      wanted;
+    s->cut = cuts ? (size_t)(most < BATCH ? most : BATCH) : 1;
+    s->flow->segmented = cuts;
+}
+
+static void lay_out(struct sender *s)
+{
+    const size_t size = (size_t)s->flow->udp->params.size;
+    for (int i = 0; i < BATCH; i++) {
+        udp_header_begin(s->flow, s->headers[i]);
+        s->parts[2 * i] = (struct iovec){s->headers[i], UDP_HEADER_SIZE};
+        s->parts[2 * i + 1] = (struct iovec){payload, size - UDP_HEADER_SIZE};
+    }
+}
+
+/* Flows begin one after the other within a gap: else all their bursts would collide. */
+static void plan(struct sender *s)
+{
+    const struct udp *udp = s->flow->udp;
+    const struct udp_params *p = &udp->params;
+    if (p->rate_bps > 0)
+        s->gap_ns = 8e9 * p->size * p->burst / p->rate_bps;
+    s->origin_ns = udp->start_ns + (int64_t)(s->gap_ns * s->flow->index / udp->count);
+    s->measured_ns = udp->start_ns + seconds_ns(p->warmup_s);
+    s->end_ns = s->measured_ns + seconds_ns(p->duration_s);
+}
+
+static void show(struct sender *s, int64_t behind_ns)
+{
+    struct udp_flow *flow = s->flow;
+    const int64_t values[] = {[UDP_BYTES] = (int64_t)s->bytes,
+                              [UDP_DATAGRAMS] = (int64_t)(flow->sent[0] + flow->sent[1]),
+                              [UDP_REFUSED] = (int64_t)flow->refused,
+                              [UDP_BEHIND_NS] = behind_ns};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        atomic_store_explicit(&flow->shown[i], values[i], memory_order_relaxed);
+}
+
+/* Writes the headers of the next datagrams and arranges them in messages; returns how many. */
+static unsigned arrange(struct sender *s, enum udp_phase phase, size_t count)
+{
+    struct udp_header header = {phase, s->flow->sent[phase], now_ns()};
+    for (size_t i = 0; i < count; i++, header.sequence++)
+        udp_header_write(&header, s->headers[i]);
+    unsigned messages = 0;
+    for (size_t at = 0; at < count; at += s->cut) {
+        const size_t piece = count - at < s->cut ? count - at : s->cut;
+        s->messages[messages++].msg_hdr =
+            (struct msghdr){.msg_iov = &s->parts[2 * at], .msg_iovlen = 2 * (int)piece};
+    }
+    return messages;
+}
+
+/* A peer that was killed resets the connection, and its port answers too; whichever comes first,
+ * it is the same. */
+static bool fail_refused(struct udp_flow *flow)
+{
+    struct pollfd control = {.fd = flow->control, .events = POLLIN};
+    poll(&control, 1, RESET_MS);
+    return udp_peer_lives(flow) &&
+           udp_fail(flow, "connect",
+                    "the peer's UDP port answers \"port unreachable\"; does a firewall reject it?");
+}
+
+/* After a failed call: returns how many datagrams it stands for that are given up, or -1 when the
+ * flow has failed. */
+static int weigh(struct sender *s, size_t left, int problem)
+{
+    struct udp_flow *flow = s->flow;
+    const size_t piece = left < s->cut ? left : s->cut;
+    if (problem == EAGAIN || problem == EINTR)
+        return 0;
+    if (problem == ENOBUFS || problem == ENOMEM) {
+        flow->refused += piece;
+        return (int)piece;
+    }
+    if (s->cut > 1 && (problem == EINVAL || problem == EIO || problem == EMSGSIZE)) {
+        set_cut(s, false); /* this path can't cut */
+        return 0;
+    }
+    if (problem == ECONNREFUSED)
+        fail_refused(flow);
+    else if (problem == EMSGSIZE)
+        udp_fail(flow, "option", "the path takes no datagrams of %d bytes; send smaller ones",
+                 flow->udp->params.size);
+    else
+        udp_fail(flow, "connect", "can't send: %s; is the link up, and no firewall in the way?",
+                 strerror(problem));
+    return -1;
+}
+
+/* Datagrams of which the system took none keep their numbers. */
+static bool send_some(struct sender *s, enum udp_phase phase, size_t left)
+{
+    struct udp_flow *flow = s->flow;
+    while (left > 0 && !atomic_load_explicit(&flow->udp->cancelled, memory_order_relaxed)) {
+        const unsigned messages = arrange(s, phase, left);
+        /* musl's sendmmsg() makes a system call for each message. */
+        const long taken = syscall(SYS_sendmmsg, flow->fd, s->messages, messages, MSG_NOSIGNAL);
+        size_t done;
+        if (taken > 0) {
+            done = (size_t)taken * s->cut < left ? (size_t)taken * s->cut : left;
+            flow->sent[phase] += done;
+            s->bytes += done * (size_t)flow->udp->params.size;
+        } else {
+            const int given_up = weigh(s, left, errno);
+            if (given_up < 0)
+                return false;
+            done = (size_t)given_up;
+        }
+        left -= done;
+        if (left > 0 && now_ns() > s->end_ns + CATCH_UP_NS)
+            return true;
+    }
+    return true;
+}
+
+static int64_t due_ns(const struct sender *s)
+{
+    return s->gap_ns > 0 ? s->origin_ns + (int64_t)((double)s->bursts * s->gap_ns) : now_ns();
+}
+
+/* Sends what is due; `behind_ns` is how late the first of it is. */
+static bool send_due(struct sender *s, int64_t due, int64_t behind_ns)
+{
+    struct udp_flow *flow = s->flow;
+    const int burst = flow->udp->params.burst;
+    const enum udp_phase phase = due < s->measured_ns ? UDP_WARMUP : UDP_MEASURED;
+    const uint64_t most = BATCH / (uint64_t)burst;
+    uint64_t bursts = s->gap_ns > 0 ? 1 + (uint64_t)((double)behind_ns / s->gap_ns) : most;
+    if (bursts > most)
+        bursts = most;
+    /* A batch ends with its phase. */
+    while (bursts > 1 && s->gap_ns > 0 && phase == UDP_WARMUP &&
+           due + (int64_t)((double)(bursts - 1) * s->gap_ns) >= s->measured_ns)
+        bursts--;
+    s->bursts += bursts;
+    if (behind_ns > flow->behind_max_ns)
+        flow->behind_max_ns = behind_ns;
+    if (behind_ns > CATCH_UP_NS) {
+        s->origin_ns += behind_ns - CATCH_UP_NS;
+        flow->slipped_ns += behind_ns - CATCH_UP_NS;
+    }
+    const bool ok = send_some(s, phase, bursts * (uint64_t)burst);
+    show(s, behind_ns);
+    return ok;
+}
+
+static void sleep_until(int64_t at_ns)
+{
+    const struct timespec at = {at_ns / NS_PER_S, at_ns % NS_PER_S};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+}
+
+static int64_t earliest(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static bool send_all(struct sender *s)
+{
+    for (;;) {
+        const int64_t due = due_ns(s), now = now_ns();
+        if (atomic_load_explicit(&s->flow->udp->cancelled, memory_order_relaxed))
+            return udp_fail(s->flow, "aborted", "another flow failed");
+        if (now >= s->look_ns) {
+            s->look_ns = now + UDP_LOOK_NS;
+            if (!udp_peer_lives(s->flow))
+                return false;
+        }
+        if (now >= s->end_ns + CATCH_UP_NS || (due >= s->end_ns && now >= s->end_ns))
+            return true;
+        if (due > now || due >= s->end_ns)
+            sleep_until(earliest(earliest(due, s->end_ns), s->look_ns));
+        else if (!send_due(s, due, now - due))
+            return false;
+    }
+}
+
+/* Tells how much was sent, and waits until the receiver has closed its account. */
+static bool tell_count(struct udp_flow *flow)
+{
+    const struct udp_params *p = &flow->udp->params;
+    unsigned char count[UDP_COUNT_SIZE];
+    udp_count_write(flow, count);
+    if (send(flow->control, count, sizeof count, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof count ||
+        shutdown(flow->control, SHUT_WR) < 0)
+        return udp_fail(flow, "reset", "the peer closed the flow before its end: %s",
+                        strerror(errno));
+    struct pollfd control = {.fd = flow->control, .events = POLLIN};
+    const double patience_s = p->link.stall_timeout_s + UDP_MAX_THRESHOLDS * p->loss_threshold_s;
+    const int64_t until_ns = now_ns() + seconds_ns(patience_s);
+    while (poll(&control, 1, (int)(UDP_LOOK_NS / 1000000)) <= 0) {
+        if (atomic_load(&flow->udp->cancelled))
+            return udp_fail(flow, "aborted", "another flow failed");
+        if (now_ns() >= until_ns)
+            return udp_fail(flow, "stalled",
+                            "the receiver has not ended the flow within %g s; is the link up?",
+                            patience_s);
+    }
+    char byte;
+    if (recv(flow->control, &byte, 1, MSG_DONTWAIT) != 0)
+        return udp_fail(flow, "reset", "the peer closed the flow before its end: %s",
+                        strerror(errno));
+    linger_reset(flow->control, false);
+    return true;
+}
+
+static bool send_flow(struct udp_flow *flow)
+{
+    struct sender sender = {.flow = flow};
+    const struct udp_params *p = &flow->udp->params;
+    const struct timeval timeout = {.tv_usec = SEND_TIMEOUT_US};
+    setsockopt(flow->fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout);
+    /* The usual slack of 50 us is a good part of the gaps. */
+    prctl(PR_SET_TIMERSLACK, 1);
+    lay_out(&sender);
+    set_cut(&sender, p->burst > 1 || p->rate_bps == 0);
+    while (sem_wait(&flow->udp->gate) < 0)
+        ;
+    if (!flow->udp->start_ns)
+        return udp_fail(flow, "aborted", "the job ended before its start");
+    plan(&sender);
+    if (!send_all(&sender))
+        return false;
+    flow->end_ns = now_ns();
+    flow->length_ns = flow->end_ns - sender.measured_ns;
+    return tell_count(flow);
+}
+
+void *udp_send(void *argument)
+{
+    struct udp_flow *flow = argument;
+    const struct cpu_time begun = cpu_time(RUSAGE_THREAD);
+    send_flow(flow);
+    flow->cpu = cpu_since(begun, RUSAGE_THREAD);
+    atomic_store(&flow->has_ended, true);
+    eventfd_write(flow->udp->wake, 1);
+    return NULL;
+}

@@ -1,0 +1,36 @@
+/* What the two ends of a UDP job say to each other, big endian. */
+#ifndef OSMEF_UDP_WIRE_H
+#define OSMEF_UDP_WIRE_H
+
+#include "udp.h"
+
+/* A datagram begins with: 0-3 "OSMU", 4-11 the cookie's first half, 12-13 flow, 14 phase (0
+ * warm-up, 1 measured), 15 direction, 16-23 number in its phase, 24-31 the sender's monotonic time
+ * in ns. */
+#define UDP_HEADER_SIZE 32
+
+/* On the TCP connection: each end's UDP port (2 bytes); on flow 0 the byte that starts the job; at
+ * the end the sender's count: 0-7 datagrams of the warm-up, 8-15 of the measurement, 16-23 the ns
+ * that it took. */
+#define UDP_PORT_SIZE 2
+#define UDP_GO 'G'
+#define UDP_COUNT_SIZE 24
+
+struct udp_header {
+    enum udp_phase phase;
+    uint64_t sequence;
+    int64_t sent_ns;
+};
+
+/* Writes what is the same in all datagrams of a flow, then what changes. */
+void udp_header_begin(const struct udp_flow *flow, unsigned char text[UDP_HEADER_SIZE]);
+void udp_header_write(const struct udp_header *header, unsigned char text[UDP_HEADER_SIZE]);
+
+/* Returns false for a datagram that is not this flow's. */
+bool udp_header_read(const struct udp_flow *flow, const unsigned char *text, size_t size,
+                     struct udp_header *header);
+
+void udp_count_write(const struct udp_flow *flow, unsigned char text[UDP_COUNT_SIZE]);
+void udp_count_read(struct udp_flow *flow, const unsigned char text[UDP_COUNT_SIZE]);
+
+#endif

@@ -1,0 +1,276 @@
+"""What limited each flow of a bulk transfer, from what both ends saw.
+
+The order of the tests and the thresholds: docs/decisions/limited-by.md.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from osmef.analysis.knee import Knee, find_knee
+from osmef.results.exchange import Purpose
+from osmef.results.limits import FlowLimit, Limit
+from osmef.results.trial import FlowEnd, Interval, Transfer, TransferEnd
+
+_DROWNED = 0.9
+_ALWAYS = 0.8
+_MAJORITY = 0.5
+_NOTICEABLE = 0.1
+# A pacing sender spreads a window over the round trip, and so is held up for part of it only.
+_PACED_WINDOW = 0.2
+_FULL = 0.75
+_AT_PACING_RATE = 0.85
+_CPU_NEARLY_FULL_IDLE = 0.25
+
+
+@dataclass(frozen=True)
+class _End:
+    """One end of a flow, as shares of the flow's time (1 is all of it); None: unknown.
+
+    ``demand`` is the time in which the thread ran or waited for a CPU; ``idle`` is that of the CPU
+    on which it ended; ``interrupts`` that of the endpoint's CPU that had most of them, with steal.
+    """
+
+    cpu: float
+    wait: float | None
+    idle: float | None
+    interrupts: float | None
+
+    @property
+    def demand(self) -> float:
+        return self.cpu + (self.wait or 0)
+
+    @property
+    def is_crowded(self) -> bool:
+        return self.idle is not None and self.idle <= _CPU_NEARLY_FULL_IDLE
+
+    @property
+    def drowns_in_interrupts(self) -> bool:
+        return self.interrupts is not None and self.interrupts >= _DROWNED
+
+
+@dataclass(frozen=True)
+class _Time:
+    """In which state the kernel saw the sender, as shares of the flow's time that add up to 1."""
+
+    nothing_to_send: float
+    receive_window: float
+    send_buffer: float
+    rest: float
+
+
+@dataclass(frozen=True)
+class _Case:
+    """Everything that a verdict rests on."""
+
+    sender: _End
+    receiver: _End
+    time: _Time | None
+    window_fill: float | None
+    buffer_fill: float | None
+    pacing: float | None
+    knee: Knee | None
+
+
+def transfer_limits(
+    sender: TransferEnd, receiver: TransferEnd, intervals: Sequence[Interval]
+) -> list[FlowLimit]:
+    """Return what limited each flow; ``intervals`` are those of both ends of this transfer."""
+    received = [interval for interval in intervals if interval.role == "receiver"]
+    knee = _shared_knee(received)
+    limits = []
+    for sent, got in zip(sender.flows, receiver.flows, strict=True):
+        rates = [8 * i.bytes / i.length_s for i in received if i.flow == got.flow and i.length_s]
+        rtts = [
+            i.rtt_us for i in intervals if i.role == "sender" and i.flow == sent.flow and i.rtt_us
+        ]
+        rtt_us = statistics.fmean(rtts) if rtts else sent.tcp.rtt_us
+        case = _Case(
+            sender=_end(sent, sender),
+            receiver=_end(got, receiver),
+            time=_time(sent),
+            window_fill=_fill(sent, got, rtt_us, sent.tcp.send_window),
+            buffer_fill=_fill(sent, got, rtt_us, sent.tcp.send_buffer),
+            pacing=_pacing(sent, got, rates),
+            knee=knee,
+        )
+        limits.append(
+            FlowLimit(
+                flow=sent.flow, limited_by=_verdict(case), evidence=_evidence(case, sent, rtt_us)
+            )
+        )
+    return limits
+
+
+def trial_limit(transfers: Sequence[Transfer]) -> Limit | None:
+    """Return what limited the measured transfers of a trial together; None if none was judged."""
+    measured = [one for one in transfers if one.purpose is Purpose.MEASURED and one.limits]
+    if not measured:
+        return None
+    limits = [limit for transfer in measured for limit in transfer.limits]
+    return prevailing(limits, [f.bytes for transfer in measured for f in transfer.receiver.flows])
+
+
+def prevailing(limits: Sequence[FlowLimit], weights: Sequence[int]) -> Limit:
+    """Return the verdict that has more than half of the weight, else ``inconclusive``.
+
+    ``weights`` holds one number a flow: the bytes that its receiver got.
+    """
+    total = Counter[Limit]()
+    for limit, weight in zip(limits, weights, strict=True):
+        total[limit.limited_by] += weight
+    for verdict, weight in total.most_common(1):
+        if 2 * weight > total.total():
+            return verdict
+    return Limit.INCONCLUSIVE
+
+
+def _verdict(case: _Case) -> Limit:
+    return _by_cpu(case) or _by_pacing(case) or _by_time(case) or Limit.INCONCLUSIVE
+
+
+def _by_cpu(case: _Case) -> Limit | None:
+    held_up = case.time is not None and case.time.receive_window >= _NOTICEABLE
+    if case.receiver.drowns_in_interrupts:
+        return Limit.RECEIVER_CPU
+    if case.sender.drowns_in_interrupts:
+        return Limit.SENDER_CPU
+    if case.receiver.demand >= _ALWAYS and held_up:
+        return Limit.RECEIVER_CPU
+    return Limit.SENDER_CPU if case.sender.demand >= _ALWAYS else None
+
+
+def _by_pacing(case: _Case) -> Limit | None:
+    return Limit.SHAPER if case.pacing is not None and case.pacing >= _AT_PACING_RATE else None
+
+
+def _by_time(case: _Case) -> Limit | None:
+    """Return who had the say for most of the time, or None."""
+    time = case.time
+    if time is None:
+        return Limit.SHAPER if case.knee else None
+    if time.nothing_to_send >= _MAJORITY:
+        return Limit.SENDER_CPU if case.sender.demand >= _MAJORITY else Limit.SENDER_IDLE
+    if _held_by_window(time, case.window_fill):
+        return Limit.RECEIVER_CPU if case.receiver.demand >= _MAJORITY else Limit.RECEIVE_WINDOW
+    if time.send_buffer >= _MAJORITY or _is_full(case.buffer_fill):
+        return Limit.SEND_BUFFER
+    return _by_network(case, time)
+
+
+def _held_by_window(time: _Time, fill: float | None) -> bool:
+    full = _is_full(fill) and time.receive_window >= _PACED_WINDOW
+    return full or time.receive_window >= _MAJORITY
+
+
+def _is_full(fill: float | None) -> bool:
+    return fill is not None and fill >= _FULL
+
+
+def _by_network(case: _Case, time: _Time) -> Limit | None:
+    if time.rest < _MAJORITY:
+        return None
+    if case.knee:
+        return Limit.SHAPER
+    # A receiver that only waits for a CPU holds nobody up: its window would be shut.
+    short_sender = case.sender.is_crowded and case.sender.demand >= _MAJORITY
+    short_receiver = case.receiver.is_crowded and case.receiver.cpu >= _MAJORITY
+    return None if short_sender or short_receiver else Limit.NETWORK
+
+
+def _end(flow: FlowEnd, end: TransferEnd) -> _End:
+    # Of n shared threads, every n-th connection is served by the same.
+    thread = end.threads[flow.flow % len(end.threads)] if end.threads else flow
+    host = end.host
+    length = max(flow.end_s - flow.start_s, 1e-9)
+    wait = None if thread.cpu_wait_s is None else min(thread.cpu_wait_s / length, 1.0)
+    idle = interrupts = None
+    each = host.each
+    if each and each.cpu and host.elapsed_s > 0:
+        busiest = max(a + b for a, b in zip(each.interrupts_s, each.steal_s, strict=True))
+        interrupts = busiest / host.elapsed_s
+        if thread.last_cpu in each.cpu:
+            idle = each.idle_s[each.cpu.index(thread.last_cpu)] / host.elapsed_s
+    used = (thread.cpu_user_s or 0) + (thread.cpu_system_s or 0)
+    return _End(used / length, wait, idle, interrupts)
+
+
+def _time(sent: FlowEnd) -> _Time | None:
+    tcp, length_us = sent.tcp, 1e6 * (sent.end_s - sent.start_s)
+    window_us, buffer_us = tcp.receive_window_limited_us, tcp.send_buffer_limited_us
+    if tcp.busy_us is None or window_us is None or buffer_us is None or length_us <= 0:
+        return None
+    # The kernel's clock has ticks, and runs from the handshake on.
+    busy = min(tcp.busy_us / length_us, 1.0)
+    window = min(window_us / length_us, busy)
+    buffer = min(buffer_us / length_us, busy - window)
+    return _Time(1 - busy, window, buffer, busy - window - buffer)
+
+
+def _fill(
+    sent: FlowEnd, got: FlowEnd, rtt_us: float | None, room_bytes: int | None
+) -> float | None:
+    """Return the bytes in flight over those that there is room for.
+
+    In flight is the rate times the round-trip time (Little's law), as in T-RAT and InTraBase.
+    """
+    length = sent.end_s - sent.start_s
+    if not room_bytes or rtt_us is None or length <= 0:
+        return None
+    return got.bytes / length * rtt_us / 1e6 / room_bytes
+
+
+def _pacing(sent: FlowEnd, got: FlowEnd, rates: Sequence[float]) -> float | None:
+    """Return the rate of the middle interval over the highest that pacing allows."""
+    limit_bps = sent.tcp.max_pacing_rate_bps
+    rate = statistics.median(rates) if rates else got.goodput_bps
+    return rate / limit_bps if limit_bps and rate is not None else None
+
+
+def _shared_knee(received: Sequence[Interval]) -> Knee | None:
+    """Return the knee in the sum of all flows: what shapes an endpoint shapes all of them."""
+    lengths: dict[float, float] = {}
+    sizes: Counter[float] = Counter()
+    for interval in received:
+        lengths[interval.start_s] = interval.length_s
+        sizes[interval.start_s] += interval.bytes
+    order = sorted(lengths)
+    return find_knee([lengths[start] for start in order], [sizes[start] for start in order])
+
+
+def _evidence(case: _Case, sent: FlowEnd, rtt_us: float | None) -> dict[str, float | None]:
+    tcp, time, knee = sent.tcp, case.time, case.knee
+    evidence: dict[str, float | None] = {}
+    for name, end in (("sender", case.sender), ("receiver", case.receiver)):
+        evidence |= {
+            f"{name}_cpu_percent": _percent(end.cpu),
+            f"{name}_cpu_wait_percent": _percent(end.wait),
+            f"{name}_cpu_idle_percent": _percent(end.idle),
+            f"{name}_interrupts_percent": _percent(end.interrupts),
+        }
+    return evidence | {
+        "nothing_to_send_percent": _percent(time.nothing_to_send if time else None),
+        "receive_window_percent": _percent(time.receive_window if time else None),
+        "send_buffer_percent": _percent(time.send_buffer if time else None),
+        "network_percent": _percent(time.rest if time else None),
+        "window_fill_percent": _percent(case.window_fill),
+        "buffer_fill_percent": _percent(case.buffer_fill),
+        "send_window_bytes": tcp.send_window,
+        "send_buffer_bytes": tcp.send_buffer,
+        "pacing_percent": _percent(case.pacing),
+        "max_pacing_rate_bps": tcp.max_pacing_rate_bps,
+        "retransmits": tcp.retransmits,
+        "rtt_mean_us": rtt_us,
+        "rtt_min_us": tcp.rtt_min_us,
+        "knee_s": knee.at_s if knee else None,
+        "burst_bytes": knee.burst_bytes if knee else None,
+        "burst_bps": knee.burst_bps if knee else None,
+        "plateau_bps": knee.plateau_bps if knee else None,
+    }
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else round(100 * share, 2)

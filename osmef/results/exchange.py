@@ -1,0 +1,111 @@
+"""What is measured of exchanges: round trips, sizes and requests, and for what it was measured."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from osmef.scenario.base import Model
+
+
+class Purpose(StrEnum):
+    """Whether traffic is what the trial measures, or runs beside that."""
+
+    MEASURED = "measured"
+    BACKGROUND = "background"
+
+
+class Direction(StrEnum):
+    """Which way the data of a transfer goes."""
+
+    FORWARD = "forward"
+    REVERSE = "reverse"
+
+
+class Phase(StrEnum):
+    """Whether other traffic of the trial ran on the path at the same time."""
+
+    IDLE = "idle"
+    LOADED = "loaded"
+
+
+class Histogram(Model):
+    """Counts of round-trip times in buckets of logarithmic width; only those that are not empty."""
+
+    error_percent: float = Field(
+        description="largest relative error of a time read back from a bucket's middle, percent"
+    )
+    lower_ns: list[int] = Field(description="lower end of each bucket, nanoseconds, within it")
+    upper_ns: list[int] = Field(description="upper end of each bucket, nanoseconds, not within it")
+    count: list[int] = Field(description="exchanges in each bucket")
+
+
+class RoundTrips(Model):
+    """The distribution of round-trip times; null without an exchange.
+
+    Quantiles are read from the histogram, and so are right within its ``error_percent``; minimum,
+    maximum and mean are exact.
+    """
+
+    min_us: float | None = Field(description="shortest, microseconds")
+    mean_us: float | None = Field(description="arithmetic mean, microseconds")
+    p50_us: float | None = Field(description="median, microseconds")
+    p90_us: float | None = Field(description="90 % took no longer, microseconds")
+    p99_us: float | None = Field(description="99 % took no longer, microseconds")
+    p999_us: float | None = Field(description="99.9 % took no longer, microseconds")
+    max_us: float | None = Field(description="longest, microseconds")
+    histogram: Histogram = Field(description="all of them")
+
+
+class Exchange(Model):
+    """Requests and responses between one pair on one connection, for one phase."""
+
+    purpose: Purpose = Field(description="`measured`, or `background` beside what was measured")
+    phase: Phase = Field(description="`loaded` while other traffic of the trial ran, else `idle`")
+    sender: str = Field(description="endpoint that sent the requests and measured")
+    receiver: str = Field(description="endpoint that answered")
+    size: int = Field(description="payload bytes of a request, and of its response")
+    count: int = Field(description="exchanges that were timed")
+    elapsed_s: float = Field(description="seconds from the start to the end")
+    rtt: RoundTrips = Field(description="round-trip times")
+
+
+class SizePoint(Model):
+    """Messages of one size between one pair, back and forth as NetPIPE does."""
+
+    purpose: Purpose = Field(description="`measured`, or `background` beside what was measured")
+    sender: str = Field(description="endpoint that began, and measured")
+    receiver: str = Field(description="endpoint that answered")
+    process: int = Field(description="number of the pair of processes between both, from 0")
+    size: int = Field(description="payload bytes of a message")
+    bidirectional: bool = Field(description="whether both ends sent at once")
+    repetitions: int = Field(description="round trips that were timed")
+    latency_us: float | None = Field(description="mean of half the round-trip time, microseconds")
+    latency_min_us: float | None = Field(description="shortest half round trip, microseconds")
+    throughput_bps: float | None = Field(
+        description="payload over time, of both directions together where both send at once"
+    )
+    corrupt: int | None = Field(
+        description="messages whose content was not what was sent; null where it was not checked"
+    )
+
+
+class Request(Model):
+    """One request of a trial: a row of ``requests.parquet``."""
+
+    trial: int = Field(description="index of the trial")
+    purpose: str = Field(description="`measured` or `background`")
+    sender: str = Field(description="name of the endpoint that asked")
+    receiver: str = Field(description="name of the endpoint that answered")
+    size: int = Field(description="bytes that were asked for")
+    intended_start_s: float = Field(
+        description="when it should have begun, in seconds from the start"
+    )
+    duration_s: float | None = Field(
+        description="from the intended start until the answer was there; null without an answer"
+    )
+    code: int | None = Field(description="status code of the answer; null without an answer")
+    length: int | None = Field(description="bytes of the answer; null without an answer")
+    retries: int = Field(description="attempts after the first one")
+    error: str | None = Field(description="why there was no good answer; null if there was")

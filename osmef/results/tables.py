@@ -1,0 +1,93 @@
+"""The tables of a run, one Parquet file each, written in parts as the trials end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from osmef.scenario.base import Model
+
+TABLES: dict[str, pa.Schema] = {
+    "intervals": pa.schema(
+        [
+            pa.field("trial", pa.int64(), nullable=False),
+            pa.field("purpose", pa.string()),
+            pa.field("endpoint", pa.string(), nullable=False),
+            pa.field("peer", pa.string()),
+            pa.field("role", pa.string(), nullable=False),
+            pa.field("flow", pa.int32(), nullable=False),
+            pa.field("start_s", pa.float64(), nullable=False),
+            pa.field("length_s", pa.float64(), nullable=False),
+            pa.field("bytes", pa.int64(), nullable=False),
+            pa.field("retransmits", pa.int64()),
+            pa.field("rtt_us", pa.float64()),
+            pa.field("cwnd", pa.int64()),
+            pa.field("datagrams", pa.int64()),
+            pa.field("send_refused", pa.int64()),
+            pa.field("behind_us", pa.float64()),
+            pa.field("lost", pa.int64()),
+            pa.field("reordered", pa.int64()),
+            pa.field("duplicates", pa.int64()),
+            pa.field("dropped", pa.int64()),
+            pa.field("jitter_us", pa.float64()),
+        ]
+    ),
+    "requests": pa.schema(
+        [
+            pa.field("trial", pa.int64(), nullable=False),
+            pa.field("purpose", pa.string(), nullable=False),
+            pa.field("sender", pa.string(), nullable=False),
+            pa.field("receiver", pa.string(), nullable=False),
+            pa.field("size", pa.int64(), nullable=False),
+            pa.field("intended_start_s", pa.float64(), nullable=False),
+            pa.field("duration_s", pa.float64()),
+            pa.field("code", pa.int32()),
+            pa.field("length", pa.int64()),
+            pa.field("retries", pa.int32(), nullable=False),
+            pa.field("error", pa.string()),
+        ]
+    ),
+}
+"""The columns of each table by its name: those of ``Interval`` and of ``Request``."""
+
+
+def write_part(table: str, path: Path, rows: Sequence[Model]) -> None:
+    """Write the rows of one trial. Raises OSError."""
+    schema = TABLES[table]
+    columns = {name: [getattr(row, name) for row in rows] for name in schema.names}
+    parquet.write_table(pa.table(columns, schema=schema), path)
+
+
+def merge(table: str, path: Path, merged: Path, parts: Sequence[Path]) -> None:
+    """Write to ``path`` the rows of the merged file so far, if any, and of the parts after it.
+
+    A trial that has a part is taken from there alone, so that merging again after a crash, or
+    after the trial was run again, doubles no row. One trial at a time is in memory. Raises OSError.
+    """
+    again = pa.array([int(part.stem) for part in parts], pa.int64())
+    with parquet.ParquetWriter(path, TABLES[table]) as writer:
+        for group in _row_groups(table, [merged] if merged.exists() else []):
+            kept = group.filter(pc.invert(pc.is_in(group["trial"], value_set=again)))
+            if kept.num_rows:
+                writer.write_table(kept)
+        for group in _row_groups(table, parts):
+            writer.write_table(group)
+
+
+def _row_groups(table: str, files: Sequence[Path]) -> Iterator[pa.Table]:
+    for path in files:
+        with parquet.ParquetFile(path) as file:
+            for number in range(file.num_row_groups):
+                yield _completed(file.read_row_group(number), TABLES[table])
+
+
+def _completed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return rows of an older version with nulls in the columns that it did not have."""
+    for field in schema:
+        if field.name not in rows.schema.names:
+            rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+    return rows.select(schema.names).cast(schema)

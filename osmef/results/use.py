@@ -1,0 +1,43 @@
+"""What a measurement used of an endpoint."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from osmef.scenario.base import Model
+
+
+class ProcessUse(Model):
+    """What the agent's process used during the transfer."""
+
+    cpu_user_s: float = Field(description="CPU time in user mode, seconds")
+    cpu_system_s: float = Field(description="CPU time in the kernel, seconds")
+    max_rss_kb: int | None = Field(default=None, description="largest resident memory, KiB")
+
+
+class EachCpu(Model):
+    """Difference of /proc/stat over the transfer for each CPU; lists hold one value a CPU."""
+
+    cpu: list[int] = Field(description="number of the CPU; at most 512 of them are told")
+    idle_s: list[float] = Field(description="idle, also while waiting for a disk")
+    interrupts_s: list[float] = Field(description="interrupts and soft interrupts")
+    steal_s: list[float] = Field(description="taken by the hypervisor for others")
+
+
+class EndpointUse(Model):
+    """Difference of /proc/stat over the transfer, summed over the CPUs the agent may run on."""
+
+    cpus: int = Field(description="CPUs that the agent may run on; the rest is summed over them")
+    elapsed_s: float = Field(description="seconds between both readings of /proc/stat")
+    user_s: float = Field(description="user mode, guests included")
+    nice_s: float = Field(description="user mode at low priority")
+    system_s: float = Field(description="kernel")
+    idle_s: float = Field(description="idle")
+    iowait_s: float = Field(description="idle while waiting for a disk")
+    irq_s: float = Field(description="interrupts")
+    softirq_s: float = Field(
+        description="soft interrupts, where the kernel does most of its network work"
+    )
+    steal_s: float | None = Field(description="taken by the hypervisor for others")
+    guest_s: float | None = Field(description="running guests; within `user_s` already")
+    each: EachCpu | None = Field(default=None, description="the same for each CPU")

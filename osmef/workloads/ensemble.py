@@ -1,0 +1,305 @@
+"""Run the parts of all pairs with one start: arm, connect, start, collect, stop."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from osmef.agent.client import ClockOffset, Inbox
+from osmef.agent.messages import (
+    Connected,
+    ErrorEvent,
+    Event,
+    Gone,
+    IntervalEvent,
+    Listening,
+    ResultEvent,
+)
+from osmef.errors import AgentError
+from osmef.results.exchange import Purpose
+from osmef.results.trial import Interval
+from osmef.workloads.base import Part, Ran, Value
+from osmef.workloads.tasks import ARM_TIMEOUT_S, STALL_TIMEOUT_S, Pair, Task, command_of, make_tasks
+
+# How long the agents let the flows drain after their end, as docs/agent-protocol.md says.
+DRAIN_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 5.0
+# The agent keeps every deadline by itself; this is for an agent that does not.
+_GRACE_S = 20.0
+_CHECK_EVERY_S = 0.2
+_ABORT_TIMEOUT_S = 5.0
+# Between telling all agents when to start and that moment: the time to tell them all.
+_START_MARGIN_S = 0.05
+_START_MARGIN_EACH_S = 0.002
+
+# What one end sees when the other one fails.
+_EFFECTS = ("reset", "aborted")
+_CURES = {
+    "stalled": "look at the path between both ends: links, MTU, firewall",
+    "reset": "the other end closed early; look at its error, memory and kernel log",
+    "connect": "is the data port open between both ends (firewall, security group, route)?",
+    "arm-timeout": "is the data port open between both ends (firewall, security group, route)?",
+    "resource": "the endpoint is short of memory, threads or file descriptors",
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One trial: its number and its pairs.
+
+    ``progress`` is called with the latest rate of what is measured, in bits per second; ``check``
+    is called often and raises when the run has to stop.
+    """
+
+    trial: int
+    pairs: Sequence[Pair]
+    progress: Callable[[float], None] = field(default=lambda _bps: None)
+    check: Callable[[], None] = field(default=lambda: None)
+
+
+@dataclass(frozen=True)
+class Performance:
+    """What all parts gave, a list a pair, and how far apart they may have started, in seconds."""
+
+    ran: list[list[Ran]]
+    start_spread_s: float | None
+
+
+def perform(job: Job, parts: Sequence[Part]) -> Performance:
+    """Run these parts between every pair. Raises AgentError, ReachError.
+
+    Whatever happens, every agent is idle then, or gone. Several starts are one moment, at which
+    each agent starts by its own clock; a single one starts at once.
+    """
+    ensemble = _Ensemble(job, parts)
+    try:
+        ensemble.compare_clocks()
+        ensemble.arm()
+        ensemble.start()
+        ensemble.collect()
+        ensemble.stop()
+    except BaseException:
+        ensemble.abort()
+        raise
+    return ensemble.performance()
+
+
+class _Ensemble:
+    """All agents of one trial: keeps what they say, and finds the cause of a failure."""
+
+    def __init__(self, job: Job, parts: Sequence[Part]) -> None:
+        self._job = job
+        self._inbox: Inbox = queue.SimpleQueue()
+        self._groups = make_tasks(job.trial, job.pairs, parts)
+        self._tasks = [task for pair in self._groups for group in pair for task in group]
+        self._of = {task.agent: task for task in self._tasks}
+        self._failures: dict[Task, ErrorEvent | Gone] = {}
+        self._busy: set[Task] = set()
+        self._clocks: dict[str, ClockOffset] = {}
+
+    def compare_clocks(self) -> None:
+        """Compare the clock of each endpoint at which something starts, if there are several."""
+        starters = [task for task in self._tasks if task.starts]
+        if len(starters) == 1 and not starters[0].part.delay_s:
+            return
+        for name, task in {task.host.name: task for task in starters}.items():
+            task.agent.inbox = queue.SimpleQueue()  # the one before is of another trial
+            self._clocks[name] = task.agent.clock_offset()
+
+    def arm(self) -> None:
+        """Arm all steps, those of a part one after the other, and wait until all are connected."""
+        for task in self._tasks:
+            task.agent.inbox = self._inbox
+            if task.agent.gone is not None:  # it may have said so to the inbox before
+                raise task.agent.lost(task.agent.gone)
+        longest = max(len(group) for pair in self._groups for group in pair)
+        for number in range(longest):
+            now = [g[number] for pair in self._groups for g in pair if number < len(g)]
+            for task in now:
+                self._begin(task, self._listener(task))
+            self._wait_for(
+                [task for task in now if task.step.listens],
+                lambda task: task.port is not None,
+                ARM_TIMEOUT_S + _GRACE_S,
+            )
+        two_ended = [task for task in self._tasks if not task.step.serves]
+        self._wait_for(two_ended, lambda task: task.connected, ARM_TIMEOUT_S + _GRACE_S)
+
+    def _listener(self, task: Task) -> Task | None:
+        """Return the nearest earlier step of its part that a step connects to."""
+        group = next(g for pair in self._groups for g in pair if task in g)
+        earlier = [t for t in group[: group.index(task)] if t.step.listens]
+        return earlier[-1] if earlier else None
+
+    def _begin(self, task: Task, upstream: Task | None) -> None:
+        self._busy.add(task)
+        task.agent.send(command_of(task, upstream))
+
+    def start(self) -> None:
+        """Start the last step of every part: at one moment by each agent's own clock."""
+        starters = [task for task in self._tasks if task.starts]
+        worst = max((clock.uncertainty_s for clock in self._clocks.values()), default=0.0)
+        margin = _START_MARGIN_S + _START_MARGIN_EACH_S * len(starters) + worst
+        moment = time.monotonic() + margin
+        for task in starters:
+            command: dict[str, Value] = {"cmd": "start", "id": task.id}
+            clock = self._clocks.get(task.host.name)
+            if clock is not None:
+                at = moment + task.part.delay_s + clock.monotonic_s
+                command["at_monotonic_ns"] = round(1e9 * at)
+            task.agent.send(command)
+
+    def collect(self) -> None:
+        """Wait for the results of all steps that end by themselves."""
+        ending = [task for task in self._tasks if not task.step.serves]
+        lasting = max(task.part.delay_s + task.part.duration_s for task in self._tasks)
+        self._wait_for(
+            ending,
+            lambda task: task.result is not None,
+            lasting + DRAIN_TIMEOUT_S + STALL_TIMEOUT_S + _GRACE_S,
+        )
+
+    def stop(self) -> None:
+        """End the steps that serve, and wait for their results."""
+        serving = [task for task in self._tasks if task.step.serves]
+        for task in serving:
+            task.agent.send({"cmd": "stop", "id": task.id})
+        self._wait_for(serving, lambda task: task.result is not None, STOP_TIMEOUT_S)
+
+    def performance(self) -> Performance:
+        """Return what all parts gave."""
+        worst = sorted(clock.uncertainty_s for clock in self._clocks.values())[-2:]
+        return Performance(
+            [[_ran(group) for group in pair] for pair in self._groups],
+            sum(worst) if self._clocks else None,
+        )
+
+    def abort(self) -> None:
+        """Make all agents idle, or end those that don't answer."""
+        for task in self._busy:
+            with contextlib.suppress(AgentError):  # its end is on its way to us
+                task.agent.send({"cmd": "abort", "id": task.id})
+        deadline = time.monotonic() + _ABORT_TIMEOUT_S
+        while self._busy and time.monotonic() < deadline:
+            self._take(_CHECK_EVERY_S)
+        for task in self._busy:
+            task.agent.close()
+        self._busy.clear()
+
+    def _wait_for(
+        self, tasks: Sequence[Task], done: Callable[[Task], bool], timeout_s: float
+    ) -> None:
+        """Wait until something holds for each of the tasks. Raises AgentError."""
+        deadline = time.monotonic() + timeout_s
+        while waiting := [task for task in tasks if not done(task)]:
+            self._job.check()
+            if time.monotonic() > deadline:
+                silent = ", ".join(sorted({task.host.name for task in waiting}))
+                raise AgentError("the agent has missed every deadline", where=silent)
+            self._take(_CHECK_EVERY_S)
+            if self._failures:
+                raise self._failure()
+
+    def _failure(self) -> AgentError:
+        """Return the error to report: when one end dies, the others only see the effect."""
+        self.abort()
+        task, event = min(self._failures.items(), key=lambda item: _rank(item[1]))
+        beside = "the background: " if task.part.purpose is Purpose.BACKGROUND else ""
+        if isinstance(event, Gone):
+            error = task.agent.lost(event.reason)
+            return AgentError(f"{beside}{error.message}", where=error.where, cure=error.cure)
+        flow = "" if event.flow is None else f" (connection {event.flow})"
+        return AgentError(
+            f"{beside}{event.kind}{flow}: {event.message}",
+            where=task.host.name,
+            cure=_CURES.get(event.kind),
+        )
+
+    def _take(self, timeout_s: float) -> None:
+        """Take in the next event, if one comes in time."""
+        try:
+            agent, event = self._inbox.get(timeout=timeout_s)
+        except queue.Empty:
+            return
+        task = self._of[agent]
+        # A late answer to a job before this one is not ours, nor what comes after the end.
+        if task.ended or not _is_of(event, task):
+            return
+        match event:
+            case Listening():
+                task.port = event.port
+            case Connected():
+                task.connected = True
+            case IntervalEvent():
+                self._keep(task, event)
+            case ErrorEvent() | Gone():
+                self._failures[task] = event
+                self._end(task)
+            case ResultEvent():
+                task.result = event
+                self._end(task)
+
+    def _end(self, task: Task) -> None:
+        task.ended = True
+        self._busy.discard(task)
+
+    def _keep(self, task: Task, event: IntervalEvent) -> None:
+        measured = task.part.purpose is Purpose.MEASURED
+        if measured and event.role == "receiver" and event.length_s > 0:
+            task.rate_bps = 8 * sum(event.bytes) / event.length_s
+            self._job.progress(sum(one.rate_bps for one in self._tasks))
+        task.intervals += [
+            Interval(
+                trial=self._job.trial,
+                purpose=task.part.purpose.value,
+                endpoint=task.host.name,
+                peer=task.peer.name,
+                role=event.role,
+                flow=flow,
+                start_s=event.start_s,
+                length_s=event.length_s,
+                bytes=event.bytes[flow],
+                retransmits=event.retransmits[flow] if event.retransmits else None,
+                rtt_us=event.rtt_us[flow] if event.rtt_us else None,
+                cwnd=event.cwnd[flow] if event.cwnd else None,
+                **_of_datagrams(event, flow),
+            )
+            for flow in range(len(event.bytes))
+        ]
+
+
+_DATAGRAM_SERIES = (
+    *("datagrams", "send_refused", "behind_us"),
+    *("lost", "reordered", "duplicates", "dropped", "jitter_us"),
+)
+
+
+def _of_datagrams(event: IntervalEvent, flow: int) -> dict[str, Any]:
+    """Return what an interval says of the datagrams of one flow; nothing where there are none."""
+    series = {name: getattr(event, name) for name in _DATAGRAM_SERIES}
+    return {name: values[flow] for name, values in series.items() if values is not None}
+
+
+def _is_of(event: Event, task: Task) -> bool:
+    match event:
+        case Gone() | ErrorEvent(id=None):  # it did not understand our command
+            return True
+    return getattr(event, "id", None) == task.id
+
+
+def _rank(event: ErrorEvent | Gone) -> int:
+    """Order failures: an agent that is gone, then a cause, then what is only an effect."""
+    if isinstance(event, Gone):
+        return 0
+    return 2 if event.kind in _EFFECTS else 1
+
+
+def _ran(group: list[Task]) -> Ran:
+    results = [task.result for task in group if task.result is not None]
+    intervals = [interval for task in group for interval in task.intervals]
+    pair = group[0].pair
+    return Ran(pair.sender.name, pair.receiver.name, tuple(results), intervals)

@@ -1,0 +1,121 @@
+"""The steps of all parts of all pairs, each with an agent of its own, and how they are armed."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from osmef.agent.client import AgentClient
+from osmef.agent.messages import JobResult
+from osmef.results.trial import Interval
+from osmef.workloads.base import End, Part, Step, Value
+
+ARM_TIMEOUT_S = 15.0
+STALL_TIMEOUT_S = 10.0
+
+
+class Host(Protocol):
+    """An endpoint on which agents can be started."""
+
+    @property
+    def name(self) -> str:
+        """The endpoint's name."""
+
+    def agent(self, role: str) -> AgentClient:
+        """Return a living, idle agent for a role. Raises ReachError or AgentError."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A sender and a receiver, and the address at which each is measured from the other one."""
+
+    sender: Host
+    receiver: Host
+    sender_address: str
+    receiver_address: str
+
+
+@dataclass(eq=False)
+class Task:
+    """One step of one part of one pair, at work in an agent of its own."""
+
+    id: str
+    pair: Pair
+    part: Part
+    step: Step
+    cookie: str
+    agent: AgentClient
+    port: int | None = None
+    connected: bool = False
+    ended: bool = False
+    result: JobResult | None = None
+    rate_bps: float = 0.0
+    intervals: list[Interval] = field(default_factory=list)
+
+    @property
+    def host(self) -> Host:
+        """The endpoint at which it runs."""
+        return self.pair.sender if self.step.end == "sender" else self.pair.receiver
+
+    @property
+    def peer(self) -> Host:
+        """The endpoint at the other end."""
+        return self.pair.receiver if self.step.end == "sender" else self.pair.sender
+
+    @property
+    def starts(self) -> bool:
+        """Whether it is the one of its part that gets the start."""
+        return self.step is self.part.steps[-1]
+
+
+def make_tasks(trial: int, pairs: Sequence[Pair], parts: Sequence[Part]) -> list[list[list[Task]]]:
+    """Give every step of every part of every pair an agent: lists of pairs, parts and steps."""
+    used: Counter[str] = Counter()
+
+    def task(pair: Pair, part: Part, step: Step, cookie: str, name: str) -> Task:
+        host = pair.sender if step.end == "sender" else pair.receiver
+        agent = host.agent(f"job-{used[host.name]}")
+        used[host.name] += 1
+        return Task(f"{trial}.{name}", pair, part, step, cookie, agent)
+
+    def group(number: int, pair: Pair, place: int, part: Part) -> list[Task]:
+        cookie = secrets.token_hex(16)
+        return [
+            task(pair, part, step, cookie, f"{number}.{place}.{at}")
+            for at, step in enumerate(part.steps)
+        ]
+
+    return [
+        [group(number, pair, place, part) for place, part in enumerate(parts)]
+        for number, pair in enumerate(pairs)
+    ]
+
+
+def _address(pair: Pair, end: End) -> str:
+    return pair.sender_address if end == "sender" else pair.receiver_address
+
+
+def command_of(task: Task, upstream: Task | None) -> dict[str, Value]:
+    """Return the command that arms a step; a listener may have one before it that it connects to.
+
+    Its own port is the ``listen_port`` then.
+    """
+    command: dict[str, Value] = {
+        "cmd": task.step.command,
+        "id": task.id,
+        "side": "listen" if task.step.listens else "connect",
+        "cookie": task.cookie,
+        # It waits for its start through the delay.
+        "arm_timeout_s": ARM_TIMEOUT_S + task.part.delay_s,
+        "stall_timeout_s": STALL_TIMEOUT_S,
+        **task.step.parameters,
+    }
+    if task.step.listens:
+        own_port = "port" if upstream is None else "listen_port"
+        command |= {"bind": _address(task.pair, task.step.end), own_port: 0}
+    if upstream is not None and upstream.port is not None:
+        command |= {"host": _address(task.pair, upstream.step.end), "port": upstream.port}
+    return command

@@ -1,0 +1,157 @@
+"""The metrics of bulk transfers that ran together, over all flows of all pairs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from osmef.analysis import rfc6349
+from osmef.analysis.fairness import jain_fairness
+from osmef.errors import AgentError
+from osmef.results.trial import Interval, Transfer, TransferEnd
+from osmef.results.use import EndpointUse
+
+METRICS = (
+    "aggregate_btc_bps",
+    "connection_btc_bps",
+    "jain_fairness",
+    "jain_fairness_senders",
+    "overlap_percent",
+    "cpu_sender_percent",
+    "cpu_receiver_percent",
+    "endpoint_cpu_sender_percent",
+    "endpoint_cpu_receiver_percent",
+    "cpu_sender_us_per_kb",
+    "cpu_receiver_us_per_kb",
+    "retransmits",
+    "rtt_mean_us",
+    "rtt_min_us",
+    *rfc6349.METRICS,
+)
+
+
+def transfer_metrics(
+    transfers: Sequence[Transfer], intervals: Sequence[Interval]
+) -> dict[str, float | None]:
+    """Return the metrics of transfers that had one start, one for each pair of endpoints.
+
+    BTC is the receiver's goodput over the common interval, in which all connections ran (RFC 3148;
+    domain: unique payload bits received / elapsed time). Each pair has a common interval of its
+    own, and the aggregate is the sum of the pairs' BTC; ``overlap_percent`` says how far these
+    intervals are one (``overlap_percent``). ``jain_fairness`` is over all connections of all pairs,
+    ``jain_fairness_senders`` over the sums of each sender.
+
+    CPU percentages are of one CPU: the process's are the CPU time of the threads that move the
+    data, summed over the connections of all pairs; the endpoint's are all that is not idle in
+    /proc/stat, soft interrupts included, summed over the endpoints, each counted once however many
+    agents ran there. ``rtt_mean_us`` is the mean of the senders' smoothed RTT at the end of each
+    interval of each connection. Raises AgentError when a receiver had no common interval.
+    """
+    rates = [flow_rates(transfer) for transfer in transfers]
+    flows = [rate for pair in rates for rate in pair]
+    by_sender: dict[str, float] = defaultdict(float)
+    for transfer, pair in zip(transfers, rates, strict=True):
+        by_sender[transfer.sender.endpoint] += sum(pair)
+    senders = [transfer.sender for transfer in transfers]
+    receivers = [transfer.receiver for transfer in transfers]
+    tcps = [flow.tcp for end in senders for flow in end.flows]
+    rtts = [i.rtt_us for i in intervals if i.role == "sender" and i.rtt_us is not None]
+    lowest = [tcp.rtt_min_us for tcp in tcps if tcp.rtt_min_us]
+    return {
+        "aggregate_btc_bps": sum(flows),
+        "connection_btc_bps": sum(flows) / len(flows),
+        "jain_fairness": jain_fairness(flows),
+        "jain_fairness_senders": jain_fairness(list(by_sender.values())),
+        "overlap_percent": overlap_percent(receivers),
+        "cpu_sender_percent": _process_cpu(senders),
+        "cpu_receiver_percent": _process_cpu(receivers),
+        "endpoint_cpu_sender_percent": endpoint_cpu_percent(
+            (end.endpoint, end.host) for end in senders
+        ),
+        "endpoint_cpu_receiver_percent": endpoint_cpu_percent(
+            (end.endpoint, end.host) for end in receivers
+        ),
+        "cpu_sender_us_per_kb": _cpu_us_per_kb(senders),
+        "cpu_receiver_us_per_kb": _cpu_us_per_kb(receivers),
+        "retransmits": _sum([tcp.retransmits for tcp in tcps]),
+        "rtt_mean_us": sum(rtts) / len(rtts) if rtts else None,
+        "rtt_min_us": min(lowest) if lowest else None,
+        **rfc6349.rfc6349_metrics(transfers, intervals),
+    }
+
+
+def flow_rates(transfer: Transfer) -> list[float]:
+    """Return the goodput of each connection over the common interval, in bits per second.
+
+    Raises AgentError when the receiver had no common interval.
+    """
+    length = transfer.receiver.common_length_s
+    shares = [flow.common_bytes for flow in transfer.receiver.flows]
+    if not length or None in shares:
+        raise AgentError(
+            "no-overlap: the connections did not all run at one time",
+            where=transfer.receiver.endpoint,
+            cure="make the transfer longer, or use fewer connections",
+        )
+    return [8 * share / length for share in shares if share is not None]
+
+
+def overlap_percent(receivers: Sequence[TransferEnd]) -> float | None:
+    """Return how much of the time in which any pair was measured all of them were.
+
+    100 * (earliest end - latest start) / (latest end - earliest start) of the pairs' common
+    intervals, in percent; 0 where there is no such time. The intervals count from each pair's own
+    start: these are taken as one moment, which is true within the trial's ``start_spread_s`` and
+    the way from sender to receiver. None where a pair has no common interval.
+    """
+    spans = [
+        (end.common_start_s, end.common_start_s + end.common_length_s)
+        for end in receivers
+        if end.common_start_s is not None and end.common_length_s
+    ]
+    if len(spans) < len(receivers):
+        return None
+    shared = min(end for _, end in spans) - max(start for start, _ in spans)
+    whole = max(end for _, end in spans) - min(start for start, _ in spans)
+    return 100 * max(0.0, shared) / whole
+
+
+def _sum(values: Sequence[int | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
+
+
+def _cpu_s(end: TransferEnd) -> float:
+    threads = end.threads if end.threads is not None else end.flows
+    return sum((one.cpu_user_s or 0) + (one.cpu_system_s or 0) for one in threads)
+
+
+def _process_cpu(ends: Sequence[TransferEnd]) -> float | None:
+    if any(end.elapsed_s <= 0 for end in ends):
+        return None
+    return sum(100 * _cpu_s(end) / end.elapsed_s for end in ends)
+
+
+def endpoint_cpu_percent(uses: Iterable[tuple[str, EndpointUse]]) -> float | None:
+    """Sum what is not idle over endpoints by name, in percent of one CPU.
+
+    Each counts once, as the agent saw it that watched it longest. None without any time.
+    """
+    seen: dict[str, EndpointUse] = {}
+    for name, use in uses:
+        before = seen.setdefault(name, use)
+        if use.elapsed_s > before.elapsed_s:
+            seen[name] = use
+    if any(use.elapsed_s <= 0 for use in seen.values()):
+        return None
+    return sum(100 * _busy_s(use) / use.elapsed_s for use in seen.values())
+
+
+def _busy_s(use: EndpointUse) -> float:
+    # /proc/stat counts guest time within user time already (proc(5)).
+    return use.user_s + use.nice_s + use.system_s + use.irq_s + use.softirq_s + (use.steal_s or 0)
+
+
+def _cpu_us_per_kb(ends: Sequence[TransferEnd]) -> float | None:
+    kilobytes = sum(flow.bytes for end in ends for flow in end.flows) / 1000
+    return 1e6 * sum(map(_cpu_s, ends)) / kilobytes if kilobytes else None

@@ -1,0 +1,91 @@
+"""The agents of all machines, foreign ones emulated, against the one of this machine.
+
+What differs between them is what a transfer shows: byte order on the wire, the layout of what the
+kernel answers, system call numbers. Speed and CPU time of an emulated agent mean nothing.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from osmef.agent.messages import BulkResult, IntervalEvent
+from tests.agents import udp_peer
+from tests.agents.lab import Agent, Event, StartAgent, arm, connect, dial, header, job, succeed, way
+
+
+def transfer(sender: Agent, receiver: Agent) -> list[tuple[list[Event], Event]]:
+    connect(sender, receiver, flows=3, duration_s=0.5)
+    sender.command("start", id="job-1")
+    return succeed(sender, receiver)
+
+
+@pytest.mark.parametrize("foreign_sends", [True, False], ids=["it-sends", "it-receives"])
+def test_a_transfer(start: StartAgent, start_any: StartAgent, *, foreign_sends: bool) -> None:
+    sender, receiver = (start_any(), start()) if foreign_sends else (start(), start_any())
+    ends = transfer(sender, receiver)
+    sent, received = ([flow["bytes"] for flow in way(result)["flows"]] for _, result in ends)
+    assert sent == received
+    for intervals, raw in ends:
+        result = BulkResult.model_validate(raw)
+        parsed = [IntervalEvent.model_validate(event) for event in intervals]
+        sums = [sum(counts) for counts in zip(*(i.bytes for i in parsed), strict=True)]
+        assert sums == [flow.bytes for flow in result.way.flows]
+        assert 0.4 < result.elapsed_s < 20
+        assert result.process.cpu_user_s + result.process.cpu_system_s < 20
+    assert ends[1][1]["refused"] == 0
+
+
+def test_what_the_kernel_says_of_a_flow(
+    start: StartAgent, start_any: StartAgent, any_binary: tuple[str, ...]
+) -> None:
+    """The emulator hands on four bytes of TCP_INFO: what lies beyond them is unknown, never 0."""
+    (_, result), _ = transfer(start_any(), start())
+    emulated = len(any_binary) > 1
+    for flow in BulkResult.model_validate(result).way.flows:
+        figures = flow.tcp.model_dump(exclude={"congestion_control"})
+        if emulated and flow.tcp.mss is None:
+            assert set(figures.values()) == {None}
+            continue
+        assert flow.tcp.congestion_control
+        assert 500 < figures["mss"] < 65536
+        assert 0 < figures["rtt_us"] < 1e6
+        assert 0 < figures["cwnd"] < 1e6
+        assert 0 <= figures["retransmits"] < 1e4
+
+
+def test_the_machine_names_itself(start_any: StartAgent, any_binary: tuple[str, ...]) -> None:
+    agent = start_any()
+    assert any_binary[-1].endswith(f"-{agent.hello['machine']}")
+    agent.idle()
+    assert agent.close_input() == 0
+
+
+@pytest.mark.parametrize("foreign_sends", [True, False], ids=["it-sends", "it-receives"])
+def test_a_wrong_cookie(start: StartAgent, start_any: StartAgent, *, foreign_sends: bool) -> None:
+    sender, receiver = (start_any(), start()) if foreign_sends else (start(), start_any())
+    port = arm(receiver)
+    sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(cookie="ff" * 16))
+    assert sender.ending()[1]["kind"] == "cookie"
+    receiver.command("abort", id="job-1")
+    assert receiver.ending()[1]["kind"] == "aborted"
+
+
+def test_the_header_is_big_endian_everywhere(start_any: StartAgent) -> None:
+    port = arm(start_any(), flows=2)
+    with dial(port) as good, dial(port) as swapped:
+        good.sendall(header(1, 2))
+        assert good.recv(1) == b"+"
+        swapped.sendall(header(0, 2)[:6] + b"\0\0\2\0" + header(0, 2)[10:])
+        assert swapped.recv(1) == b""
+
+
+@pytest.mark.parametrize("foreign_sends", [True, False], ids=["it-sends", "it-receives"])
+def test_datagrams(start: StartAgent, start_any: StartAgent, *, foreign_sends: bool) -> None:
+    sender, receiver = (start_any(), start()) if foreign_sends else (start(), start_any())
+    udp_peer.run(sender, receiver, rate_bps=4e5, burst=4, flows=2)
+    (_, sent), (_, received) = succeed(sender, receiver)
+    for one, other in zip(sent["flows"], received["flows"], strict=True):
+        assert one["sent"] == other["sent"] > 0
+        assert other["datagrams"] + other["lost"] == other["sent"]
+        assert other["datagrams"] > 0
+        assert other["foreign"] == other["reordered"] == other["duplicates"] == 0

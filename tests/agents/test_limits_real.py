@@ -1,0 +1,121 @@
+"""Each limit made real, with what the kernel offers: the verdict must name it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from osmef.analysis.limits import prevailing, transfer_limits
+from osmef.results.limits import FlowLimit, Limit
+from osmef.results.trial import Interval, TransferEnd
+from tests.agents.paths import Paths, busy
+
+Measured = tuple[TransferEnd, TransferEnd, list[Interval]]
+CPU = min(os.sched_getaffinity(0))
+HERE = ["taskset", "-c", str(CPU)]
+# Whoever is idle in the sense of sched(7) runs only when nobody else wants to.
+LAST = [*HERE, "chrt", "--idle", "0"]
+
+
+@pytest.fixture(scope="module")
+def paths(binary: Path) -> Iterator[Paths]:
+    if os.geteuid() != 0:
+        pytest.skip("namespaces, qdiscs and tun devices need root")
+    if missing := [tool for tool in ("tc", "taskset", "chrt", "nsenter") if not shutil.which(tool)]:
+        pytest.skip(f"not installed: {', '.join(missing)}")
+    paths = Paths(binary)
+    yield paths
+    paths.close()
+
+
+def starved_sender(paths: Paths) -> Measured:
+    with busy(CPU):
+        return paths.transfer(how=(LAST, []), duration_s=1.5)
+
+
+def starved_receiver(paths: Paths) -> Measured:
+    with busy(CPU):
+        return paths.transfer(how=([], LAST), duration_s=1.5)
+
+
+def one_cpu_for_all(paths: Paths) -> Measured:
+    with busy(CPU):
+        return paths.transfer(how=(HERE, HERE), duration_s=1.5)
+
+
+def small_receive_window(paths: Paths) -> Measured:
+    address = paths.far()[1]
+    return paths.transfer(address=address, receiver={"window": 16384}, duration_s=1.5)
+
+
+def small_receive_window_unpaced(paths: Paths) -> Measured:
+    sender = {"congestion_control": "reno"}
+    address = paths.far()[1]
+    return paths.transfer(
+        address=address, sender=sender, receiver={"window": 16384}, duration_s=1.5
+    )
+
+
+def small_send_buffer(paths: Paths) -> Measured:
+    address = paths.far()[1]
+    return paths.transfer(address=address, sender={"window": 16384}, duration_s=1.5)
+
+
+def small_send_buffer_unpaced(paths: Paths) -> Measured:
+    sender = {"window": 16384, "congestion_control": "reno"}
+    return paths.transfer(address=paths.far()[1], sender=sender, duration_s=1.5)
+
+
+SLOW = "tbf rate 20mbit burst 64kb latency 50ms"
+
+
+def slow_link(paths: Paths) -> Measured:
+    with paths.shaped(SLOW):
+        return paths.transfer(duration_s=1.5)
+
+
+def slow_link_of_four(paths: Paths) -> Measured:
+    with paths.shaped(SLOW):
+        return paths.transfer(flows=4, duration_s=1.5)
+
+
+def bucket_with_a_burst(paths: Paths) -> Measured:
+    bucket = "tbf rate 20mbit burst 16mb latency 50ms peakrate 400mbit mtu 70000"
+    with paths.shaped(bucket):
+        return paths.transfer(duration_s=4, interval_s=0.25)
+
+
+def paced(paths: Paths) -> Measured:
+    return paths.transfer(sender={"pacing_bps": 20e6}, duration_s=1.5)
+
+
+CASES: list[tuple[Callable[[Paths], Measured], set[Limit]]] = [
+    (starved_sender, {Limit.SENDER_CPU}),
+    (starved_receiver, {Limit.RECEIVER_CPU}),
+    (one_cpu_for_all, {Limit.SENDER_CPU, Limit.RECEIVER_CPU}),
+    (small_receive_window, {Limit.RECEIVE_WINDOW}),
+    (small_receive_window_unpaced, {Limit.RECEIVE_WINDOW}),
+    (small_send_buffer, {Limit.SEND_BUFFER}),
+    (small_send_buffer_unpaced, {Limit.SEND_BUFFER}),
+    (slow_link, {Limit.NETWORK}),
+    (slow_link_of_four, {Limit.NETWORK}),
+    (bucket_with_a_burst, {Limit.SHAPER}),
+    (paced, {Limit.SHAPER}),
+]
+
+
+def judge(measured: Measured) -> tuple[Limit, list[FlowLimit]]:
+    limits = transfer_limits(*measured)
+    return prevailing(limits, [flow.bytes for flow in measured[1].flows]), limits
+
+
+@pytest.mark.parametrize(("make", "expected"), CASES, ids=[make.__name__ for make, _ in CASES])
+def test_the_limit_is_named(
+    make: Callable[[Paths], Measured], expected: set[Limit], paths: Paths
+) -> None:
+    verdict, limits = judge(make(paths))
+    assert verdict in expected, limits

@@ -1,0 +1,122 @@
+"""An agent on a kernel that lacks what came after Linux 3.10: it measures with what is there."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from osmef.agent.messages import BulkResult, IntervalEvent
+from tests.agents.compiling import WARNINGS, compile_with
+from tests.agents.faulty import FaultyAgent
+from tests.agents.lab import Agent, StartAgent, arm, connect, job, succeed, way
+
+HERE = Path(__file__).parent
+MACHINES = ("x86_64", "aarch64")
+# The size of struct tcp_info in linux/tcp.h of those releases.
+LINUX_3_10, LINUX_3_15, LINUX_4_10 = 104, 120, 192
+SINCE_3_15 = {"pacing_rate_bps", "max_pacing_rate_bps"}
+SINCE_4_10 = {"rtt_min_us", "delivery_rate_bps", "busy_us", "receive_window_limited_us"}
+SINCE_4_10 |= {"send_buffer_limited_us"}
+SINCE_4_19 = {"retransmitted_bytes", "sent_bytes"}
+SINCE_5_4 = {"send_window"}
+OF_THE_SOCKET = {"congestion_control", "send_buffer", "receive_buffer"}
+
+
+@pytest.fixture(scope="module")
+def old_kernel(binary: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command that runs the shipped agent without the system calls and options of today."""
+    if not binary.name.endswith(MACHINES):
+        pytest.skip("the filter knows the system calls of x86_64 and aarch64 only")
+    launcher = tmp_path_factory.mktemp("old") / "old_kernel"
+    compile_with("gcc", launcher, ["-O1", *WARNINGS], [HERE / "c" / "old_kernel.c"])
+    return [str(launcher), str(binary)]
+
+
+@pytest.fixture
+def start_old(old_kernel: list[str]) -> Iterator[StartAgent]:
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(Agent(*old_kernel))
+
+
+def test_the_filter_takes_new_things_away(old_kernel: list[str]) -> None:
+    """Else the tests below would show nothing."""
+    probe = (
+        "import os, socket\n"
+        "s = socket.socket()\n"
+        "for level, option in ((socket.SOL_SOCKET, 47), (socket.IPPROTO_TCP, 25)):\n"
+        "    try: s.setsockopt(level, option, 1)\n"
+        "    except OSError as e: print(e.errno)\n"
+        "try: socket.socket(proto=262)\n"
+        "except OSError as e: print(e.errno)\n"
+        "try: os.memfd_create('x')\n"
+        "except OSError as e: print(e.errno)\n"
+        "print(s.getsockopt(socket.IPPROTO_TCP, 24))\n"
+    )
+    argv = [old_kernel[0], "/usr/bin/env", "python3", "-c", probe]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert done.stdout.split()[:4] == [
+        "92",
+        "92",
+        "93",
+        "38",
+    ]  # ENOPROTOOPT, EPROTONOSUPPORT, ENOSYS
+    assert len(done.stdout.split()) == 5
+
+
+@pytest.mark.parametrize("flows", [1, 8])
+def test_a_transfer_needs_nothing_newer(start_old: StartAgent, flows: int) -> None:
+    sender, receiver = start_old(), start_old()
+    connect(sender, receiver, flows=flows)
+    sender.command("start", id="job-1")
+    (_, sent), (_, received) = succeed(sender, receiver)
+    assert [f["bytes"] for f in way(sent)["flows"]] == [f["bytes"] for f in way(received)["flows"]]
+    assert sender.close_input() == 0
+    assert receiver.close_input() == 0
+
+
+@pytest.mark.parametrize(("key", "value"), [("pacing_bps", 1e9), ("mptcp", True)])
+def test_an_option_that_the_kernel_lacks_is_an_error_that_names_it(
+    start_old: StartAgent, key: str, value: object
+) -> None:
+    sender, receiver = start_old(), start_old()
+    port = arm(receiver)
+    sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(), **{key: value})
+    error = sender.ending()[1]
+    assert error["kind"] == "option"
+    assert "Linux" in error["message"]
+    sender.idle()
+
+
+@pytest.mark.parametrize(
+    ("length", "missing"),
+    [
+        (LINUX_3_10, SINCE_3_15 | SINCE_4_10 | SINCE_4_19 | SINCE_5_4),
+        (LINUX_3_15, SINCE_4_10 | SINCE_4_19 | SINCE_5_4),
+        (LINUX_4_10, SINCE_4_19 | SINCE_5_4),
+        (4, None),
+    ],
+)
+def test_what_the_kernel_does_not_tell_is_null(
+    start_faulty: FaultyAgent, length: int, missing: set[str] | None
+) -> None:
+    sender, receiver = start_faulty(FAULT_TCP_INFO=length), start_faulty(FAULT_TCP_INFO=length)
+    connect(sender, receiver)
+    sender.command("start", id="job-1")
+    (intervals, raw), _ = succeed(sender, receiver)
+    for flow in BulkResult.model_validate(raw).way.flows:
+        figures = flow.tcp.model_dump(exclude=OF_THE_SOCKET | {"lost"})
+        null = {key for key, value in figures.items() if value is None}
+        usual = {"receive_rtt_us", "pacing_rate_bps", "delivery_rate_bps", "rtt_min_us"}
+        usual |= {"max_pacing_rate_bps"}
+        expected = set(figures) if missing is None else missing
+        assert expected <= null, f"read beyond what the kernel knows: {expected - null}"
+        assert null <= expected | usual
+        assert flow.tcp.congestion_control
+    for event in intervals:
+        retransmits = IntervalEvent.model_validate(event).retransmits
+        assert retransmits is not None
+        assert (retransmits[0] is None) == (missing is None)

@@ -1,0 +1,263 @@
+"""The order of the tests, on synthetic ends; tests/agents/test_limits_real.py makes them real."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from osmef.analysis.limits import prevailing, transfer_limits, trial_limit
+from osmef.results.exchange import Purpose
+from osmef.results.limits import FlowLimit, Limit
+from osmef.results.trial import FlowEnd, Interval, TcpState, Transfer, TransferEnd
+from osmef.results.use import EachCpu, EndpointUse, ProcessUse
+
+SECONDS = 10.0
+RATE_BPS = 8e8
+BYTES = int(RATE_BPS * SECONDS / 8)
+# What the kernel says of a flow that only the path limits.
+NETWORK = {
+    "busy_us": 1e7,
+    "receive_window_limited_us": 0.0,
+    "send_buffer_limited_us": 0.0,
+    "rtt_us": 10_000.0,
+    "rtt_min_us": 5_000.0,
+    "send_window": 8_000_000,
+    "send_buffer": 4_000_000,
+}
+
+
+def end(
+    *,
+    cpu: float = 0.1,
+    wait: float | None = 0.0,
+    idle: float = 0.8,
+    interrupts: float = 0.05,
+    **tcp: float | None,
+) -> TransferEnd:
+    """Make an end with one flow; shares are of the transfer's time."""
+    size = BYTES
+    flow = FlowEnd(
+        flow=0,
+        bytes=size,
+        common_bytes=size,
+        start_s=0.0,
+        end_s=SECONDS,
+        goodput_bps=8 * size / SECONDS,
+        cpu_user_s=0.0,
+        cpu_system_s=cpu * SECONDS,
+        cpu_wait_s=None if wait is None else wait * SECONDS,
+        last_cpu=1,
+        tcp=TcpState.model_validate(NETWORK | tcp),
+    )
+    host = EndpointUse(
+        cpus=2,
+        elapsed_s=SECONDS,
+        user_s=0,
+        nice_s=0,
+        system_s=0,
+        idle_s=0,
+        iowait_s=0,
+        irq_s=0,
+        softirq_s=0,
+        steal_s=0,
+        guest_s=0,
+        each=EachCpu(
+            cpu=[0, 1],
+            idle_s=[SECONDS, idle * SECONDS],
+            interrupts_s=[interrupts * SECONDS, 0.0],
+            steal_s=[0.0, 0.0],
+        ),
+    )
+    return TransferEnd(
+        endpoint="vm",
+        start_realtime_ns=0,
+        elapsed_s=SECONDS,
+        flows=[flow],
+        process=ProcessUse(cpu_user_s=0, cpu_system_s=0),
+        host=host,
+    )
+
+
+def series(sizes: Sequence[int]) -> list[Interval]:
+    length = SECONDS / len(sizes)
+    return [
+        Interval(
+            trial=1,
+            endpoint="vm-2",
+            role="receiver",
+            flow=0,
+            start_s=i * length,
+            length_s=length,
+            bytes=size,
+            retransmits=None,
+            rtt_us=None,
+            cwnd=None,
+        )
+        for i, size in enumerate(sizes)
+    ]
+
+
+FLAT = series([BYTES // 20] * 20)
+BURST = series([BYTES // 8] * 4 + [BYTES // 32] * 16)
+
+
+def of_time(share: float) -> float:
+    return share * SECONDS * 1e6
+
+
+CASES = {
+    "the path": (end(), end(), FLAT, Limit.NETWORK),
+    "a token bucket": (end(), end(), BURST, Limit.SHAPER),
+    "our own pacing": (end(max_pacing_rate_bps=RATE_BPS * 1.04), end(), FLAT, Limit.SHAPER),
+    "pacing that was never reached": (
+        end(max_pacing_rate_bps=RATE_BPS * 2),
+        end(),
+        FLAT,
+        Limit.NETWORK,
+    ),
+    "a sender at full CPU": (end(cpu=0.95), end(), FLAT, Limit.SENDER_CPU),
+    "a sender in the run queue": (end(cpu=0.01, wait=0.94), end(), FLAT, Limit.SENDER_CPU),
+    "a sender that is often late": (
+        end(cpu=0.3, wait=0.3, busy_us=of_time(0.4)),
+        end(),
+        FLAT,
+        Limit.SENDER_CPU,
+    ),
+    "nothing to send": (end(busy_us=of_time(0.1)), end(), FLAT, Limit.SENDER_IDLE),
+    "soft interrupts at the sender": (end(interrupts=0.97), end(), FLAT, Limit.SENDER_CPU),
+    "soft interrupts at the receiver": (end(), end(interrupts=0.97), FLAT, Limit.RECEIVER_CPU),
+    "a shut window, slow receiver": (
+        end(receive_window_limited_us=of_time(0.8)),
+        end(cpu=0.1, wait=0.85),
+        FLAT,
+        Limit.RECEIVER_CPU,
+    ),
+    "a shut window, idle receiver": (
+        end(receive_window_limited_us=of_time(0.8)),
+        end(),
+        FLAT,
+        Limit.RECEIVE_WINDOW,
+    ),
+    "a full window, paced": (
+        end(receive_window_limited_us=of_time(0.3), send_window=1_000_000),
+        end(),
+        FLAT,
+        Limit.RECEIVE_WINDOW,
+    ),
+    "a receiver that is late, but whose window is open": (
+        end(),
+        end(cpu=0.1, wait=0.9, idle=0.0),
+        FLAT,
+        Limit.NETWORK,
+    ),
+    "the send buffer": (
+        end(send_buffer_limited_us=of_time(0.7)),
+        end(),
+        FLAT,
+        Limit.SEND_BUFFER,
+    ),
+    "a full send buffer, unpaced": (end(send_buffer=1_000_000), end(), FLAT, Limit.SEND_BUFFER),
+    "a path of CPU time alone": (end(cpu=0.6, idle=0.1), end(), FLAT, Limit.INCONCLUSIVE),
+    "no state has the majority": (
+        end(receive_window_limited_us=of_time(0.3), send_buffer_limited_us=of_time(0.3)),
+        end(),
+        FLAT,
+        Limit.INCONCLUSIVE,
+    ),
+    "an old kernel": (
+        end(busy_us=None, send_window=None, wait=None),
+        end(wait=None),
+        FLAT,
+        Limit.INCONCLUSIVE,
+    ),
+    "an old kernel, full CPU": (end(busy_us=None, cpu=0.95), end(), FLAT, Limit.SENDER_CPU),
+    "an old kernel, a token bucket": (end(busy_us=None), end(), BURST, Limit.SHAPER),
+}
+
+
+@pytest.mark.parametrize(("sender", "receiver", "intervals", "expected"), CASES.values(), ids=CASES)
+def test_a_verdict(
+    sender: TransferEnd, receiver: TransferEnd, intervals: list[Interval], expected: Limit
+) -> None:
+    (limit,) = transfer_limits(sender, receiver, intervals)
+    assert limit.limited_by == expected, limit.evidence
+
+
+def test_the_evidence_has_the_numbers_that_it_rests_on() -> None:
+    sender = end(cpu=0.2, wait=0.1, receive_window_limited_us=of_time(0.25))
+    (limit,) = transfer_limits(sender, end(wait=None), BURST)
+    evidence = limit.evidence
+    assert evidence["sender_cpu_percent"] == pytest.approx(20)
+    assert evidence["sender_cpu_wait_percent"] == pytest.approx(10)
+    assert evidence["receiver_cpu_wait_percent"] is None
+    assert evidence["receive_window_percent"] == pytest.approx(25)
+    assert evidence["network_percent"] == pytest.approx(75)
+    assert evidence["window_fill_percent"] == pytest.approx(12.5)
+    assert evidence["max_pacing_rate_bps"] is None
+    assert evidence["knee_s"] == pytest.approx(2.0)
+    assert evidence["plateau_bps"] == pytest.approx(RATE_BPS * 20 / 32)
+
+
+share = st.floats(0, 2)
+
+
+@given(
+    numbers=st.fixed_dictionaries(
+        {key: st.none() | st.floats(0, 3e7) for key in (*NETWORK, "max_pacing_rate_bps")}
+        | {"send_window": st.none() | st.integers(0, 2**31), "send_buffer": st.none()}
+    ),
+    cpu=share,
+    wait=st.none() | share,
+    idle=share,
+    interrupts=share,
+)
+def test_whatever_the_kernel_says_there_is_one_verdict(
+    numbers: dict[str, float | None],
+    cpu: float,
+    wait: float | None,
+    idle: float,
+    interrupts: float,
+) -> None:
+    sender = end(cpu=cpu, wait=wait, idle=idle, interrupts=interrupts, **numbers)
+    (limit,) = transfer_limits(sender, end(cpu=cpu, wait=wait), [])
+    assert limit.limited_by in Limit
+    states = ("nothing_to_send", "receive_window", "send_buffer", "network")
+    parts = [limit.evidence[f"{state}_percent"] for state in states]
+    known = [part for part in parts if part is not None]
+    assert not known or sum(known) == pytest.approx(100, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "weights", "expected"),
+    [
+        ([Limit.NETWORK], [10], Limit.NETWORK),
+        ([Limit.NETWORK, Limit.SENDER_CPU], [10, 20], Limit.SENDER_CPU),
+        ([Limit.NETWORK, Limit.SENDER_CPU], [10, 10], Limit.INCONCLUSIVE),
+        ([Limit.NETWORK, Limit.SHAPER, Limit.SENDER_CPU], [4, 3, 3], Limit.INCONCLUSIVE),
+        ([Limit.NETWORK], [0], Limit.INCONCLUSIVE),
+        ([], [], Limit.INCONCLUSIVE),
+    ],
+)
+def test_a_trial_has_the_verdict_of_most_of_its_bytes(
+    verdicts: list[Limit], weights: list[int], expected: Limit
+) -> None:
+    limits = [
+        FlowLimit(flow=flow, limited_by=verdict, evidence={})
+        for flow, verdict in enumerate(verdicts)
+    ]
+    assert prevailing(limits, weights) == expected
+
+
+def test_a_trial_is_judged_by_what_was_measured_and_not_by_its_background() -> None:
+    def judged(verdict: Limit, purpose: Purpose) -> Transfer:
+        limits = [FlowLimit(flow=0, limited_by=verdict, evidence={})]
+        return Transfer(purpose=purpose, sender=end(), receiver=end(), limits=limits)
+
+    measured = judged(Limit.NETWORK, Purpose.MEASURED)
+    background = [judged(Limit.SENDER_CPU, Purpose.BACKGROUND) for _ in range(3)]
+    assert trial_limit([measured, *background]) == Limit.NETWORK
+    assert trial_limit(background) is None
+    assert trial_limit([]) is None

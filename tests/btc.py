@@ -1,0 +1,11 @@
+"""The settings of a scenario's bulk transfer."""
+
+from __future__ import annotations
+
+from osmef.scenario.model import Scenario
+from osmef.scenario.workload import BtcSettings
+
+
+def btc_of(scenario: Scenario) -> BtcSettings:
+    assert isinstance(scenario.workload, BtcSettings)
+    return scenario.workload

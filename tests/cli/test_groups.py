@@ -1,0 +1,67 @@
+"""Groups and backgrounds from the scenario file to the results, on the local cloud."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import osmef as package
+from tests.cli.conftest import Osmef
+
+
+def trials_of(osmef: Osmef) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (osmef.run / "trials.jsonl").read_text().splitlines()]
+
+
+def test_a_shuffle_is_all_pairs_at_once(osmef: Osmef, left_behind: Callable[[], list[str]]) -> None:
+    text = """
+name: shuffle
+endpoints: {sender: {count: 2}, receiver: {count: 2}}
+workload: {kind: btc, duration: 400ms, interval: 200ms, connections: 2}
+sweep: {placement: [same-host, different-host]}
+repeat: 1
+"""
+    planned = osmef("plan", osmef.write(text))
+    assert "2 x sender-h1-t1" in planned.out
+    ended = osmef("run", osmef.write(text))
+    assert ended.code == 0, ended.err
+    assert left_behind() == []
+    for trial in trials_of(osmef):
+        assert trial["senders"] == ["sender-h1-t1", "sender-h1-t1-m2"]
+        assert len({(t["sender"]["endpoint"], t["receiver"]["endpoint"])
+                    for t in trial["transfers"]}) == 4  # fmt: skip
+        assert trial["start_spread_s"] > 0
+        assert 0 < trial["metrics"]["jain_fairness_senders"] <= 1
+        each = trial["metrics"]["connection_btc_bps"]
+        assert trial["metrics"]["aggregate_btc_bps"] == pytest.approx(8 * each)
+    summary = json.loads((osmef.run / "summary.json").read_text())
+    assert [cell["distance"] for cell in summary["cells"]] == [0, 2]
+    assert {len(cell["receivers"]) for cell in summary["cells"]} == {2}
+    intervals = pd.read_parquet(osmef.run / "intervals.parquet")
+    assert (intervals.groupby(["trial", "role", "endpoint", "peer"]).size() > 0).sum() == 16
+    frame = package.load(osmef.run)
+    assert set(frame["receivers"].str.count(",")) == {1}
+
+
+def test_a_background_is_recorded_beside_what_is_measured(osmef: Osmef) -> None:
+    text = """
+name: beside
+workload: {kind: btc, duration: 300ms, interval: 100ms}
+background: {kind: btc, interval: 100ms}
+lead: 200ms
+sweep: {background.connections: [1, 3]}
+repeat: 1
+"""
+    ended = osmef("run", osmef.write(text))
+    assert ended.code == 0, ended.err
+    for trial in trials_of(osmef):
+        measured, beside = trial["transfers"]
+        assert (measured["purpose"], beside["purpose"]) == ("measured", "background")
+        assert len(beside["receiver"]["flows"]) == trial["values"]["background.connections"]
+        assert trial["background"] == "btc"
+    cells = json.loads((osmef.run / "summary.json").read_text())["cells"]
+    assert all(cell["metrics"]["background_aggregate_btc_bps"]["n"] == 1 for cell in cells)

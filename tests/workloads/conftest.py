@@ -1,0 +1,131 @@
+"""Two endpoints with real agents, on this machine, reached through a real sshd."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from osmef.agent.client import AgentClient
+from osmef.agent.deploy import Binary, Deployment
+from osmef.engine.station import Station
+from osmef.providers.base import Endpoint, EndpointRequest
+from osmef.remote.session import Session
+from osmef.scenario.fields import EndpointKind
+from osmef.scenario.location import Location
+from osmef.workloads.tasks import Pair
+from tests.sshd import Sshd
+
+
+@dataclass
+class Victim:
+    """An endpoint whose agents can be killed; those of a station, by its name."""
+
+    station: Station
+    doomed: bool = False
+    stopped: list[int] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.station.name
+
+    def agent(self, role: str) -> AgentClient:
+        """Return an agent; a doomed one is killed at once."""
+        agent = self.station.agent(role)
+        if self.doomed:
+            self.doomed = False
+            self.signal()
+        return agent
+
+    def signal(self, number: int = signal.SIGKILL) -> None:
+        """Send a signal to the first agent that was started there."""
+        path = self.station.deployment.path
+        for directory in sorted(Path("/proc").glob("[0-9]*"), key=lambda one: int(one.name)):
+            try:
+                argv = (directory / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if argv[:2] == [f"./{path}".encode(), b"serve"]:
+                os.kill(int(directory.name), number)
+                if number == signal.SIGSTOP:
+                    self.stopped.append(int(directory.name))
+                return
+        raise AssertionError(f"no agent of {self.name} runs")
+
+    def close(self) -> None:
+        """End the station and what was stopped there: it can't see that its input has ended."""
+        self.station.close()
+        for pid in self.stopped:
+            os.kill(pid, signal.SIGKILL)
+
+
+MakeHosts = Callable[..., list[Victim]]
+
+
+@pytest.fixture
+def hosts(sshd: Sshd, tmp_path: Path) -> Iterator[MakeHosts]:
+    """Make endpoints by their names, with the agent on each."""
+    with ExitStack() as opened:
+
+        def make(*names: str) -> list[Victim]:
+            made = []
+            for name in names:
+                request = EndpointRequest(name, "sender", EndpointKind.VM, None, "host-1", None)
+                login = replace(sshd.login(), name=name)
+                endpoint = Endpoint(request, "id", login, "127.0.0.1", None, None)
+                run = f"{os.getpid()}-{tmp_path.name}-{name}"
+                made.append(Victim(Station(endpoint, Location(), sshd.user, run)))
+                opened.callback(made[-1].close)
+            return made
+
+        yield make
+
+
+def pairs(senders: list[Victim], receivers: list[Victim]) -> list[Pair]:
+    return [Pair(one, other, "127.0.0.1", "127.0.0.1") for one in senders for other in receivers]
+
+
+@dataclass
+class Script:
+    """An endpoint whose agents are shell scripts, one for each role."""
+
+    name: str
+    session: Session
+    directory: str
+    scripts: dict[str, str] = field(default_factory=dict)
+    started: list[AgentClient] = field(default_factory=list)
+
+    def agent(self, role: str) -> AgentClient:
+        path = f"{self.directory}/{role}"
+        self.session.put(f"#!/bin/sh\n{HELLO}\n{self.scripts[role]}\n".encode(), path, 0o700)
+        deployment = Deployment(self.directory, path, Binary("any", b"", "-"))
+        self.started.append(AgentClient.start(self.session, deployment))
+        return self.started[-1]
+
+
+HELLO = 'echo \'{"event":"hello","protocol":2,"version":"9","machine":"x","pid":1}\''
+
+MakeScript = Callable[[dict[str, str]], Script]
+
+
+@pytest.fixture
+def scripted(session: Session, tmp_path: Path) -> Iterator[MakeScript]:
+    """Make the endpoint whose agents are these scripts."""
+    made: list[Script] = []
+
+    def make(scripts: dict[str, str]) -> Script:
+        made.append(
+            Script(session.name, session, f".osmef-fake-{os.getpid()}-{tmp_path.name}", scripts)
+        )
+        return made[-1]
+
+    yield make
+    for script in made:
+        for agent in script.started:
+            agent.close()
+        session.remove_directory(script.directory)

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from osmef.agent.messages import ExchangeResult
+from osmef.errors import AgentError
+from osmef.results.exchange import Histogram, Phase, Purpose
+from osmef.scenario.workload import LatencySettings
+from osmef.workloads.base import Ran
+from osmef.workloads.latency import Latency, quantile_us
+
+USE = {"cpu_user_s": 0.1, "cpu_system_s": 0.1}
+STAT = dict.fromkeys(
+    ("elapsed_s", "user_s", "nice_s", "system_s", "idle_s", "iowait_s", "irq_s", "softirq_s",
+     "steal_s", "guest_s"), 0.1,
+)  # fmt: skip
+
+
+def histogram(times_us: list[int]) -> Histogram:
+    """Return the times in buckets that are 2 us wide, around whole microseconds."""
+    found = sorted(set(times_us))
+    return Histogram(
+        error_percent=0,
+        lower_ns=[1000 * us - 1000 for us in found],
+        upper_ns=[1000 * us + 1000 for us in found],
+        count=[times_us.count(us) for us in found],
+    )
+
+
+def ran(times_us: list[int], *, timed: bool = True) -> Ran:
+    ends = {"event": "result", "id": "1", "job": "exchange", "elapsed_s": 2.0,
+            "count": len(times_us), "process": USE, "endpoint": {"cpus": 1, **STAT}}  # fmt: skip
+    times = {
+        "min_ns": 1000 * min(times_us),
+        "max_ns": 1000 * max(times_us),
+        "mean_ns": 1000 * sum(times_us) / len(times_us),
+        "histogram": histogram(times_us),
+    }
+    answered = ExchangeResult.model_validate({**ends, "role": "receiver"})
+    asked = ExchangeResult.model_validate({**ends, "role": "sender", **(times if timed else {})})
+    return Ran("a", "b", (answered, asked), [])
+
+
+@given(st.lists(st.integers(2, 1000), min_size=1), st.sampled_from([0.5, 0.9, 0.99, 0.999]))
+def test_a_quantile_is_the_smallest_time_that_so_many_do_not_exceed(
+    times: list[int], q: float
+) -> None:
+    wanted = sorted(times)[max(1, math.ceil(q * len(times))) - 1]
+    assert quantile_us(histogram(times), q) == wanted
+
+
+def test_without_any_time_there_is_no_quantile() -> None:
+    assert quantile_us(histogram([]), 0.5) is None
+
+
+def test_a_flow_alone_is_measured_once() -> None:
+    workload = Latency(LatencySettings.model_validate({"duration": "3s"}), background=False)
+    (part,) = workload.parts()
+    assert (part.duration_s, part.loaded) == (3.0, True)
+    assert dict(part.steps[1].parameters) == {"flows": 1, "duration_s": 3.0, "size": 1}
+    outcome = workload.outcome(1, Purpose.MEASURED, [(ran([10, 20, 30, 40]),)])
+    assert tuple(outcome.metrics) == workload.metrics
+    assert outcome.metrics["rtt_p50_us"] == 20
+    assert outcome.metrics["rtt_mean_us"] == 25
+    assert outcome.metrics["exchanges_per_s"] == 2
+    (exchange,) = outcome.exchanges
+    assert (exchange.phase, exchange.count, exchange.rtt.max_us) == (Phase.IDLE, 4, 40)
+
+
+def test_pairs_are_one_distribution() -> None:
+    workload = Latency(LatencySettings(), background=False)
+    outcome = workload.outcome(1, Purpose.MEASURED, [(ran([10, 10, 10]),), (ran([90]),)])
+    assert outcome.metrics["rtt_p50_us"] == 10
+    assert outcome.metrics["rtt_p99_us"] == 90
+    assert outcome.metrics["rtt_mean_us"] == 30
+    assert len(outcome.exchanges) == 2
+
+
+def test_under_load_it_is_measured_before_and_beside_the_background() -> None:
+    settings = LatencySettings.model_validate({"duration": "3s", "idle": "1s", "rate": 100})
+    workload = Latency(settings, background=True)
+    idle, loaded = workload.parts()
+    assert (idle.duration_s, idle.loaded) == (1.0, False)
+    assert (loaded.duration_s, loaded.loaded) == (3.0, True)
+    assert loaded.steps[0].parameters["rate_per_s"] == 100
+    outcome = workload.outcome(1, Purpose.MEASURED, [(ran([10]), ran([40]))])
+    assert tuple(outcome.metrics) == workload.metrics
+    assert outcome.metrics["idle_rtt_p50_us"] == 10
+    assert outcome.metrics["loaded_rtt_p99_us"] == 40
+    assert outcome.metrics["latency_increase_ratio"] == 4
+    assert [exchange.phase for exchange in outcome.exchanges] == [Phase.IDLE, Phase.LOADED]
+
+
+def test_an_agent_that_gives_no_times_has_failed() -> None:
+    with pytest.raises(AgentError, match="no times"):
+        Latency(LatencySettings(), background=False).outcome(
+            1, Purpose.MEASURED, [(ran([1], timed=False),)]
+        )
