@@ -41,36 +41,6 @@ static void tell_connected(const struct bulk *bulk)
 
 const struct bulk_view bulk_event_view = {tell_connected, tell_interval};
 
-static void tell_tcp(const struct tcp_state *tcp)
-{
-    out_format(",\"tcp\":{\"congestion_control\":");
-    if (tcp->congestion_control[0])
-        out_string(tcp->congestion_control);
-    else
-        out_format("null");
-    for (int i = 0; i < TCP_VALUES; i++) {
-        out_format(",\"%s\":", tcp_names[i]);
-        tell_value("", tcp->value[i]);
-    }
-    tell_value(",\"send_buffer\":", tcp->send_buffer);
-    tell_value(",\"receive_buffer\":", tcp->receive_buffer);
-    out_format("}");
-}
-
-/* CPU time of a flow is only known where it has a thread of its own. */
-static void tell_cpu(const char *separator, const struct cpu_time *cpu)
-{
-    if (cpu)
-        out_format("%s\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f", separator, cpu->user_s,
-                   cpu->system_s);
-    else
-        out_format("%s\"cpu_user_s\":null,\"cpu_system_s\":null", separator);
-    if (cpu && cpu->wait_s >= 0)
-        out_format(",\"cpu_wait_s\":%.6f", cpu->wait_s);
-    else
-        out_format(",\"cpu_wait_s\":null");
-}
-
 static void tell_growth(const struct flow *flow, enum tcp_value which)
 {
     const int64_t later = flow->tcp.value[which];
@@ -87,7 +57,7 @@ static void tell_measured(const struct flow *flow, const struct worker *own)
     const struct way *way = flow->way;
     const uint64_t before = way->warm.taken ? way->warm.bytes[flow->index] : 0;
     out_format(",\"measured\":{\"bytes\":%llu", (unsigned long long)(flow->bytes - before));
-    tell_cpu(",", own ? &own->measured_cpu : NULL);
+    tell_cpu_time(",", own ? &own->measured_cpu : NULL);
     tell_growth(flow, TCP_RETRANSMITS);
     tell_growth(flow, TCP_RETRANSMITTED_BYTES);
     tell_growth(flow, TCP_BUSY_US);
@@ -123,7 +93,7 @@ static void tell_flow(const struct flow *flow)
     tell_times(flow);
     tell_value(",\"bursts\":", way->role == SENDER ? flow->bursts : UNKNOWN);
     out_format(",\"mptcp\":%s", flow->mptcp == UNKNOWN ? "null" : flow->mptcp ? "true" : "false");
-    tell_cpu(",", own ? &own->cpu : NULL);
+    tell_cpu_time(",", own ? &own->cpu : NULL);
     tell_value(",\"last_cpu\":", own ? own->cpu.last_cpu : UNKNOWN);
     tell_tcp(&flow->tcp);
     tell_measured(flow, own);
@@ -139,9 +109,9 @@ static void tell_threads(const struct way *way)
     }
     for (int i = 0; i < way->threads; i++) {
         const struct worker *worker = &way->workers[i];
-        tell_cpu(i ? ",{" : "[{", &worker->cpu);
+        tell_cpu_time(i ? ",{" : "[{", &worker->cpu);
         tell_value(",\"last_cpu\":", worker->cpu.last_cpu);
-        tell_cpu(",\"measured\":{", &worker->measured_cpu);
+        tell_cpu_time(",\"measured\":{", &worker->measured_cpu);
         out_format("}}");
     }
     out_format("]");

@@ -24,6 +24,41 @@ void tell_value(const char *separator, int64_t value)
         out_format("%s%lld", separator, (long long)value);
 }
 
+void tell_tcp(const struct tcp_state *tcp)
+{
+    out_format(",\"tcp\":{\"congestion_control\":");
+    if (tcp->congestion_control[0])
+        out_string(tcp->congestion_control);
+    else
+        out_format("null");
+    for (int i = 0; i < TCP_VALUES; i++) {
+        out_format(",\"%s\":", tcp_names[i]);
+        tell_value("", tcp->value[i]);
+    }
+    tell_value(",\"send_buffer\":", tcp->send_buffer);
+    tell_value(",\"receive_buffer\":", tcp->receive_buffer);
+    out_format("}");
+}
+
+void tell_cpu_time(const char *separator, const struct cpu_time *cpu)
+{
+    if (cpu)
+        out_format("%s\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f", separator, cpu->user_s,
+                   cpu->system_s);
+    else
+        out_format("%s\"cpu_user_s\":null,\"cpu_system_s\":null", separator);
+    if (cpu && cpu->wait_s >= 0)
+        out_format(",\"cpu_wait_s\":%.6f", cpu->wait_s);
+    else
+        out_format(",\"cpu_wait_s\":null");
+}
+
+void tell_cpu(const struct cpu_time *cpu)
+{
+    tell_cpu_time(",", cpu);
+    tell_value(",\"last_cpu\":", cpu->last_cpu);
+}
+
 void tell_process(const struct cpu_time *process)
 {
     out_format(",\"process\":{\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f,\"max_rss_kb\":%lld}",

@@ -15,8 +15,17 @@ void event_end(void);
 /* Appends a value, or null for UNKNOWN. */
 void tell_value(const char *separator, int64_t value);
 
-/* Appends the members that every result with a CPU account has. */
+/* Appends the state of a connection as a flow's member. */
+struct tcp_state;
+void tell_tcp(const struct tcp_state *tcp);
+
+/* Appends the members of a thread's CPU time; NULL: they are not known. */
 struct cpu_time;
+void tell_cpu_time(const char *separator, const struct cpu_time *cpu);
+/* The same, and where it ended. */
+void tell_cpu(const struct cpu_time *cpu);
+
+/* Appends the members that every result with a CPU account has. */
 struct endpoint_time;
 void tell_process(const struct cpu_time *process);
 void tell_endpoint(const struct endpoint_time *endpoint);

@@ -16,7 +16,7 @@
 
 enum { GATE_SHUT, GATE_OPEN, GATE_CANCELLED };
 
-#define STACK_SIZE (64 * 1024)
+#define STACK_SIZE (256 * 1024)
 
 static void take_snapshot(struct way *way, struct snapshot *snapshot, int64_t at_ns)
 {

@@ -186,6 +186,11 @@ static int64_t due_ns(const struct sender *s)
     return s->gap_ns > 0 ? s->origin_ns + (int64_t)((double)s->bursts * s->gap_ns) : now_ns();
 }
 
+static int64_t earliest(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 /* Sends what is due; `behind_ns` is how late the first of it is. */
 static bool send_due(struct sender *s, int64_t due, int64_t behind_ns)
 {
@@ -193,7 +198,8 @@ static bool send_due(struct sender *s, int64_t due, int64_t behind_ns)
     const int burst = flow->udp->params.burst;
     const enum udp_phase phase = due < s->measured_ns ? UDP_WARMUP : UDP_MEASURED;
     const uint64_t most = BATCH / (uint64_t)burst;
-    uint64_t bursts = s->gap_ns > 0 ? 1 + (uint64_t)((double)behind_ns / s->gap_ns) : most;
+    uint64_t bursts =
+        s->gap_ns > 0 ? 1 + (uint64_t)((double)earliest(behind_ns, CATCH_UP_NS) / s->gap_ns) : most;
     if (bursts > most)
         bursts = most;
     /* A batch ends with its phase. */
@@ -218,11 +224,6 @@ static void sleep_until(int64_t at_ns)
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
 }
 
-static int64_t earliest(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static bool send_all(struct sender *s)
 {
     for (;;) {
@@ -234,8 +235,10 @@ static bool send_all(struct sender *s)
             if (!udp_peer_lives(s->flow))
                 return false;
         }
-        if (now >= s->end_ns + CATCH_UP_NS || (due >= s->end_ns && now >= s->end_ns))
+        if (now >= s->end_ns + CATCH_UP_NS || (due >= s->end_ns && now >= s->end_ns)) {
+            s->flow->slipped_ns += due < s->end_ns ? s->end_ns - due : 0;
             return true;
+        }
         if (due > now || due >= s->end_ns)
             sleep_until(earliest(earliest(due, s->end_ns), s->look_ns));
         else if (!send_due(s, due, now - due))

@@ -74,6 +74,19 @@ class IntervalEvent(_Message):
     jitter_us: list[float] | None = None
 
 
+class PointEvent(_Message):
+    """One size of a sweep: how long a message took; lists hold one value a flow."""
+
+    event: Literal["point"]
+    id: str
+    size: int
+    repetitions: int
+    trials: int
+    time_min_us: list[float]
+    time_median_us: list[float]
+    time_max_us: list[float]
+
+
 class ResultEvent(_Message):
     """The end of a job that went well; each kind of job has a result of its own."""
 
@@ -142,7 +155,22 @@ class ExchangeResult(ResultEvent):
     min_ns: int | None = None
     mean_ns: float | None = None
     max_ns: int | None = None
+    late: int | None = None
+    unsent: int | None = None
     histogram: Histogram | None = None
+    process: ProcessUse
+    endpoint: EndpointUse
+
+
+class SizesResult(ResultEvent):
+    """One end of a size sweep; the sender, which leads, knows whether all sizes were measured."""
+
+    job: Literal["sizes"]
+    role: Literal["sender", "receiver"]
+    elapsed_s: float
+    mode: Literal["pingpong", "stream", "both"]
+    check: bool
+    complete: bool | None = None
     process: ProcessUse
     endpoint: EndpointUse
 
@@ -195,13 +223,14 @@ class Gone(BaseModel):
     reason: str
 
 
-JobResult = BulkResult | ExchangeResult | UdpResult
+JobResult = BulkResult | ExchangeResult | SizesResult | UdpResult
 """Any job's result; ``job`` tells them apart."""
 
 JobEvent = (
     Listening
     | Connected
     | IntervalEvent
+    | PointEvent
     | Annotated[JobResult, Field(discriminator="job")]
     | ErrorEvent
 )

@@ -58,6 +58,22 @@ _COLUMNS = {
         _Column("retr.", "retransmits", ".0f"),
         _Column("RTT\nµs", "rtt_mean_us", ".0f"),
     ),
+    "latency": (
+        _Column("RTT\np50\nµs", "rtt_p50_us", ".0f"),
+        _Column("RTT\np99\nµs", "rtt_p99_us", ".0f"),
+        _Column("idle\np50\nµs", "idle_rtt_p50_us", ".0f"),
+        _Column("idle\np99\nµs", "idle_rtt_p99_us", ".0f"),
+        _Column("loaded\np50\nµs", "loaded_rtt_p50_us", ".0f"),
+        _Column("loaded\np99\nµs", "loaded_rtt_p99_us", ".0f"),
+        _Column("ratio of\nmedians", "latency_increase_ratio", ".1f"),
+        _Column("background\nBTC", "background_aggregate_btc_bps"),
+    ),
+    "size-sweep": (
+        _Column("smallest\nmessage\nµs", "latency_min_us", ".1f"),
+        _Column("highest\nthroughput", "throughput_max_bps"),
+        _Column("half of it\nfrom B", "n_half_bytes", ".0f"),
+        _Column("sizes", "sizes_measured", ".0f"),
+    ),
     "udp": (
         _Column("goodput", "goodput_bps"),
         _Column("sent", "sent_bps"),
@@ -90,8 +106,7 @@ def summary_table(summary: Summary) -> Table:
     )
     for key, name in short_names(swept).items():
         table.add_column(_HEADS.get(key, name))
-    kinds = dict.fromkeys(cell.workload for cell in summary.cells)
-    columns = list(dict.fromkeys(c for kind in kinds for c in _COLUMNS.get(kind, ())))
+    columns = _columns(summary)
     heads = ["dist.", "ok", *(column.head for column in columns)]
     if interval:
         heads.insert(3, "95 %\ninterval")
@@ -112,6 +127,14 @@ def keep_whole(table: Table) -> Table:
     wide = Console(width=1000)
     table.width = Measurement.get(wide, wide.options, table).maximum
     return table
+
+
+def _columns(summary: Summary) -> list[_Column]:
+    """Return the columns of the run's workloads, as far as they have such a metric."""
+    kinds = {cell.workload for cell in summary.cells}
+    metrics = {name for cell in summary.cells for name in cell.metrics}
+    of_kinds = [c for kind, columns in _COLUMNS.items() if kind in kinds for c in columns]
+    return [column for column in dict.fromkeys(of_kinds) if column.metric in metrics]
 
 
 def _numbers(cell: CellInfo, columns: Sequence[_Column], *, interval: bool) -> list[Text]:

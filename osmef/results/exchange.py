@@ -7,6 +7,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from osmef.scenario.base import Model
+from osmef.scenario.workload import SweepMode
 
 
 class Purpose(StrEnum):
@@ -67,27 +68,42 @@ class Exchange(Model):
     receiver: str = Field(description="endpoint that answered")
     size: int = Field(description="payload bytes of a request, and of its response")
     count: int = Field(description="exchanges that were timed")
-    elapsed_s: float = Field(description="seconds from the start to the end")
+    elapsed_s: float = Field(description="seconds from the start to the end of the last exchange")
+    late: int | None = Field(
+        default=None,
+        description="exchanges whose request had to wait for the response before it; only at a"
+        " `rate` not 0",
+    )
+    unsent: int | None = Field(
+        default=None,
+        description="requests that were due and never sent; only at a `rate` not 0",
+    )
     rtt: RoundTrips = Field(description="round-trip times")
 
 
 class SizePoint(Model):
-    """Messages of one size between one pair, back and forth as NetPIPE does."""
+    """Messages of one size on one connection of a pair, one after the other as NetPIPE does.
+
+    In a ping-pong a message takes half of a round trip.
+    """
 
     purpose: Purpose = Field(description="`measured`, or `background` beside what was measured")
     sender: str = Field(description="endpoint that began, and measured")
     receiver: str = Field(description="endpoint that answered")
-    process: int = Field(description="number of the pair of processes between both, from 0")
-    size: int = Field(description="payload bytes of a message")
-    bidirectional: bool = Field(description="whether both ends sent at once")
-    repetitions: int = Field(description="round trips that were timed")
-    latency_us: float | None = Field(description="mean of half the round-trip time, microseconds")
-    latency_min_us: float | None = Field(description="shortest half round trip, microseconds")
-    throughput_bps: float | None = Field(
-        description="payload over time, of both directions together where both send at once"
+    flow: int = Field(description="number of the connection, from 0")
+    mode: SweepMode = Field(
+        description="`pingpong`: one message at a time, there and back; `stream`: from the sender;"
+        " `both`: both ends send at once"
     )
-    corrupt: int | None = Field(
-        description="messages whose content was not what was sent; null where it was not checked"
+    checked: bool = Field(description="whether the content was compared with what was sent")
+    size: int = Field(description="payload bytes of a message")
+    repetitions: int = Field(description="how often it was repeated in all trials of the size")
+    trials: int = Field(description="into how many trials these were divided")
+    time_min_us: float = Field(description="time of a message in the shortest trial, microseconds")
+    time_median_us: float = Field(description="the same in the median trial")
+    time_max_us: float = Field(description="the same in the longest trial")
+    throughput_bps: float = Field(
+        description="payload bits over `time_median_us`, of both directions together in mode `both`"
     )
 
 

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.fields import Duration, Rate, Size
-from osmef.units import format_duration
+from osmef.units import format_duration, format_size
 
 Cpus = Annotated[list[Annotated[int, Field(ge=0, le=4095)]], Field(min_length=1)]
 """Numbers of CPUs, as the kernel counts them."""
@@ -160,6 +160,55 @@ class LatencySettings(Model):
     )
 
 
+class SweepMode(StrEnum):
+    """How the messages of a size sweep go."""
+
+    PINGPONG = "pingpong"
+    STREAM = "stream"
+    BOTH = "both"
+
+
+class SizeSweepSettings(Model):
+    """Size sweep: messages of growing sizes, one after the other, as NetPIPE measures them."""
+
+    kind: Literal["size-sweep"] = Field(default="size-sweep", description="the kind of workload")
+    min: Size = Field(default=1, ge=1, le=2**30, description="smallest message")
+    max: Size = Field(default=8 * 2**20, ge=1, le=2**30, description="largest message")
+    perturbation: Size = Field(
+        default=3, ge=0, le=2**20, description="each size is measured this much smaller and larger"
+    )
+    mode: SweepMode = Field(
+        default=SweepMode.PINGPONG,
+        strict=False,
+        description="pingpong: one message at a time, there and back; stream: from sender to"
+        " receiver; both: both ends send at once",
+    )
+    point: Duration = Field(
+        default=0.5, ge=0.001, le=1000.0, description="about how long each size is measured"
+    )
+    duration: Duration | None = Field(
+        default=None,
+        ge=0.1,
+        le=86400.0,
+        description="how long at most: no size is begun that would end later; by default one and"
+        " a half times what its sizes need, and 5 s",
+    )
+    connections: int = Field(
+        default=1, ge=1, le=1000, description="parallel TCP connections of each pair"
+    )
+    check: bool = Field(default=False, description="compare what arrives with what was sent")
+
+    @model_validator(mode="after")
+    def _sizes_ascend(self) -> SizeSweepSettings:
+        if self.min > self.max:
+            raise conflict(
+                "the smallest message is larger than the largest",
+                f"give a max of at least {format_size(self.min)}",
+                *("min", "max"),
+            )
+        return self
+
+
 class UdpSettings(Model):
     """UDP at a rate: parallel flows of datagrams, timed, with one start."""
 
@@ -225,11 +274,14 @@ def _check_interval(interval: float, duration: float) -> None:
 
 
 WorkloadSettings = Annotated[
-    BtcSettings | LatencySettings | UdpSettings, Field(discriminator="kind")
+    BtcSettings | LatencySettings | SizeSweepSettings | UdpSettings,
+    Field(discriminator="kind"),
 ]
 """Any workload's settings, told apart by ``kind``; ``btc`` where that is not written."""
 
 
 def connections_of(settings: WorkloadSettings) -> int | None:
     """Return how many parallel connections each pair has; None for a workload without."""
-    return settings.connections if isinstance(settings, BtcSettings | UdpSettings) else None
+    if isinstance(settings, LatencySettings):
+        return None
+    return settings.connections

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from osmef.agent.messages import JobResult
+from osmef.agent.messages import JobResult, PointEvent
 from osmef.results.exchange import Exchange, Purpose, Request, SizePoint
 from osmef.results.trial import Interval, Transfer
 from osmef.results.udp import Datagrams
@@ -57,12 +57,13 @@ class Part:
 
 @dataclass(frozen=True)
 class Ran:
-    """What a part gave between one pair: a result for each step, in order, and the intervals."""
+    """What a part gave between one pair: a result for each step, in order, and the series."""
 
     sender: str
     receiver: str
     results: tuple[JobResult, ...]
     intervals: list[Interval]
+    points: list[PointEvent] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

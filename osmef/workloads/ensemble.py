@@ -17,6 +17,7 @@ from osmef.agent.messages import (
     Gone,
     IntervalEvent,
     Listening,
+    PointEvent,
     ResultEvent,
 )
 from osmef.errors import AgentError
@@ -236,6 +237,8 @@ class _Ensemble:
                 task.connected = True
             case IntervalEvent():
                 self._keep(task, event)
+            case PointEvent():
+                task.points.append(event)
             case ErrorEvent() | Gone():
                 self._failures[task] = event
                 self._end(task)
@@ -301,5 +304,6 @@ def _rank(event: ErrorEvent | Gone) -> int:
 def _ran(group: list[Task]) -> Ran:
     results = [task.result for task in group if task.result is not None]
     intervals = [interval for task in group for interval in task.intervals]
+    points = [point for task in group for point in task.points]
     pair = group[0].pair
-    return Ran(pair.sender.name, pair.receiver.name, tuple(results), intervals)
+    return Ran(pair.sender.name, pair.receiver.name, tuple(results), intervals, points)

@@ -45,7 +45,8 @@ class Latency(Workload):
         parameters: dict[str, Value] = {
             "flows": 1,
             "duration_s": duration,
-            "size": self._settings.size,
+            "request_size": self._settings.size,
+            "response_size": self._settings.size,
         }
         if self._settings.rate is not None:
             parameters["rate_per_s"] = self._settings.rate
@@ -81,6 +82,8 @@ class Latency(Workload):
             size=self._settings.size,
             count=result.count,
             elapsed_s=result.elapsed_s,
+            late=result.late,
+            unsent=result.unsent,
             rtt=round_trips(
                 result.histogram, _us(result.min_ns), _us(result.mean_ns), _us(result.max_ns)
             ),

@@ -8,11 +8,18 @@ from typing import assert_never
 
 from osmef.results.exchange import Purpose
 from osmef.scenario.model import Scenario
-from osmef.scenario.workload import BtcSettings, LatencySettings, UdpSettings, WorkloadSettings
+from osmef.scenario.workload import (
+    BtcSettings,
+    LatencySettings,
+    SizeSweepSettings,
+    UdpSettings,
+    WorkloadSettings,
+)
 from osmef.workloads.base import Outcome, Part, Ran, Workload
 from osmef.workloads.btc import BulkTransfer
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.latency import Latency
+from osmef.workloads.sizes import SizeSweep
 from osmef.workloads.udp import UdpFlows
 
 BACKGROUND = "background_"
@@ -26,6 +33,8 @@ def workload_for(settings: WorkloadSettings, *, background: bool) -> Workload:
             return BulkTransfer(settings)
         case LatencySettings():
             return Latency(settings, background=background)
+        case SizeSweepSettings():
+            return SizeSweep(settings)
         case UdpSettings():
             return UdpFlows(settings)
         case _:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from osmef.agent.client import AgentClient
-from osmef.agent.messages import JobResult
+from osmef.agent.messages import JobResult, PointEvent
 from osmef.results.trial import Interval
 from osmef.workloads.base import End, Part, Step, Value
 
@@ -54,6 +54,7 @@ class Task:
     result: JobResult | None = None
     rate_bps: float = 0.0
     intervals: list[Interval] = field(default_factory=list)
+    points: list[PointEvent] = field(default_factory=list)
 
     @property
     def host(self) -> Host:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from osmef.agent.messages import BulkResult, IntervalEvent
-from tests.agents import udp_peer
+from tests.agents import duet, udp_peer
 from tests.agents.lab import Agent, Event, StartAgent, arm, connect, dial, header, job, succeed, way
 
 
@@ -42,7 +42,9 @@ def test_what_the_kernel_says_of_a_flow(
     (_, result), _ = transfer(start_any(), start())
     emulated = len(any_binary) > 1
     for flow in BulkResult.model_validate(result).way.flows:
-        figures = flow.tcp.model_dump(exclude={"congestion_control"})
+        figures = flow.tcp.model_dump(
+            exclude={"congestion_control", "send_buffer", "receive_buffer"}
+        )
         if emulated and flow.tcp.mss is None:
             assert set(figures.values()) == {None}
             continue
@@ -77,6 +79,27 @@ def test_the_header_is_big_endian_everywhere(start_any: StartAgent) -> None:
         assert good.recv(1) == b"+"
         swapped.sendall(header(0, 2)[:6] + b"\0\0\2\0" + header(0, 2)[10:])
         assert swapped.recv(1) == b""
+
+
+@pytest.mark.parametrize("foreign_leads", [True, False], ids=["it-leads", "it-follows"])
+def test_messages_that_are_checked(
+    start: StartAgent, start_any: StartAgent, *, foreign_leads: bool
+) -> None:
+    """Byte order again: what is announced, and what the messages hold."""
+    leader, follower = (start_any(), start()) if foreign_leads else (start(), start_any())
+    keys = {"max_size": 48, "point_s": 0.001, "min_repetitions": 1, "duration_s": 60}
+    duet.join("sizes", leader, follower, check=True, **keys)
+    points, _ = duet.result(leader)
+    assert [point["size"] for point in points][-2:] == [45, 48]
+    duet.result(follower)
+
+
+def test_exchanges(start: StartAgent, start_any: StartAgent) -> None:
+    asking, answering = start_any(), start()
+    duet.join("exchange", asking, answering, rate_per_s=100)
+    _, asked = duet.result(asking)
+    assert asked["count"] + asked["unsent"] == 30
+    assert asked["count"] == duet.result(answering)[1]["count"]
 
 
 @pytest.mark.parametrize("foreign_sends", [True, False], ids=["it-sends", "it-receives"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents import udp_peer, web
+from tests.agents import duet, udp_peer, web
 from tests.agents.compiling import compile_agent
 from tests.agents.lab import Agent, StartAgent, arm, connect, dial, header, job, succeed
 
@@ -120,6 +120,34 @@ def test_udp_that_arrives_in_any_way(start: StartAgent) -> None:
             peer.end(sent)
             assert receiver.ending()[1]["event"] == "result"
     leave(receiver)
+
+
+def test_exchanges(start: StartAgent) -> None:
+    asking, answering = start(), start()
+    for keys in ({"request_size": 100_000}, {"rate_per_s": 500, "warmup_s": 0.1}, {"gap_s": 0.01}):
+        duet.join("exchange", asking, answering, flows=8, interval_s=0.02, **keys)
+        assert duet.result(asking)[1]["count"] > 0
+        duet.result(answering)
+    duet.join("exchange", asking, answering, flows=8, duration_s=60)
+    asking.expect("exchanges")
+    answering.command("abort", id="job-1")
+    assert duet.failure(asking)["kind"] == "reset"
+    leave(asking)
+
+
+@pytest.mark.parametrize("mode", ["pingpong", "stream", "both"])
+def test_sweeps(start: StartAgent, mode: str) -> None:
+    leader, follower = start(), start()
+    keys = {"mode": mode, "flows": 4, "point_s": 0.005, "min_repetitions": 1, "duration_s": 60}
+    for check in (True, False):
+        duet.join("sizes", leader, follower, max_size=1_000, check=check, **keys)
+        assert duet.result(leader)[1]["complete"]
+        duet.result(follower)
+    duet.join("sizes", leader, follower, max_size=1_000_000, **{**keys, "point_s": 0.5})
+    leader.expect("point")
+    leader.command("abort", id="job-1")
+    assert duet.failure(follower)["kind"] == "reset"
+    leave(follower)
 
 
 def test_pong_ping_and_siege(start: StartAgent) -> None:

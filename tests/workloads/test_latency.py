@@ -61,7 +61,8 @@ def test_a_flow_alone_is_measured_once() -> None:
     workload = Latency(LatencySettings.model_validate({"duration": "3s"}), background=False)
     (part,) = workload.parts()
     assert (part.duration_s, part.loaded) == (3.0, True)
-    assert dict(part.steps[1].parameters) == {"flows": 1, "duration_s": 3.0, "size": 1}
+    wanted = {"flows": 1, "duration_s": 3.0, "request_size": 1, "response_size": 1}
+    assert dict(part.steps[1].parameters) == wanted
     outcome = workload.outcome(1, Purpose.MEASURED, [(ran([10, 20, 30, 40]),)])
     assert tuple(outcome.metrics) == workload.metrics
     assert outcome.metrics["rtt_p50_us"] == 20

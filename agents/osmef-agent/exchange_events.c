@@ -1,0 +1,183 @@
+/* What happens in an exchange as events of the protocol. */
+#include "clock.h"
+#include "events.h"
+#include "exchange.h"
+#include "out.h"
+
+#include <string.h>
+
+static struct {
+    int64_t count; /* of deadlines so far */
+    int64_t next_ns;
+    int64_t last_ns;
+    uint64_t answered;
+    struct tally tally;
+} series;
+
+void exchange_intervals_begin(void)
+{
+    memset(&series, 0, sizeof series);
+}
+
+/* As in a transfer: deadlines are absolute, and the last interval takes in what remains. */
+static void set_deadline(const struct exchange *exchange)
+{
+    const struct exchange_params *params = &exchange->params;
+    series.next_ns = FOREVER;
+    if (params->interval_s == 0)
+        return;
+    const double at_s = (double)++series.count * params->interval_s;
+    const double end_s = params->warmup_s + params->duration_s - params->interval_s / 2;
+    if (at_s <= end_s)
+        series.next_ns = exchange->crew.start_ns + seconds_ns(at_s);
+}
+
+/* Takes what the flow has noted since the last time. */
+static void take(struct asker *asker)
+{
+    pthread_mutex_lock(&asker->mutex);
+    struct tally *taken = &asker->interval[asker->current];
+    asker->current = !asker->current;
+    pthread_mutex_unlock(&asker->mutex);
+    tally_merge(&series.tally, taken);
+    memset(taken, 0, sizeof *taken);
+}
+
+static void tell_ns(const char *name, const struct tally *tally, int64_t ns)
+{
+    out_format(",\"%s\":", name);
+    tell_value("", tally->histogram.count ? ns : UNKNOWN);
+}
+
+static void tell_quantiles(const struct tally *tally)
+{
+    static const struct {
+        const char *name;
+        double q;
+    } quantiles[] = {{"p50_ns", 0.5},
+                     {"p90_ns", 0.9},
+                     {"p99_ns", 0.99},
+                     {"p999_ns", 0.999},
+                     {"p9999_ns", 0.9999}};
+    const struct histogram *histogram = &tally->histogram;
+    const uint64_t count = histogram->count;
+    out_format(",\"count\":%llu", (unsigned long long)count);
+    tell_ns("min_ns", tally, histogram->min_ns);
+    tell_ns("mean_ns", tally, count ? (int64_t)(tally->sum_ns / count) : UNKNOWN);
+    for (size_t i = 0; i < sizeof quantiles / sizeof *quantiles; i++)
+        tell_ns(quantiles[i].name, tally, histogram_quantile(histogram, quantiles[i].q));
+    tell_ns("max_ns", tally, histogram->max_ns);
+}
+
+/* The listening end only counts. */
+static void count_answers(struct exchange *exchange)
+{
+    uint64_t total = 0;
+    for (int i = 0; i < exchange->crew.count; i++)
+        total += atomic_load_explicit(&exchange->answers[i], memory_order_relaxed);
+    out_format(",\"count\":%llu", (unsigned long long)(total - series.answered));
+    series.answered = total;
+}
+
+static void tell_interval(struct exchange *exchange, int64_t now)
+{
+    const struct crew *crew = &exchange->crew;
+    event_begin(crew->job, "exchanges");
+    out_format(",\"start_s\":%.9f,\"length_s\":%.9f", ns_seconds(series.last_ns - crew->start_ns),
+               ns_seconds(now - series.last_ns));
+    if (crew->params->listens) {
+        count_answers(exchange);
+    } else {
+        memset(&series.tally, 0, sizeof series.tally);
+        for (int i = 0; i < crew->count; i++)
+            take(&exchange->askers[i]);
+        tell_quantiles(&series.tally);
+    }
+    event_end();
+    series.last_ns = now;
+}
+
+int64_t exchange_intervals_tick(struct exchange *exchange)
+{
+    if (series.count == 0) {
+        series.last_ns = exchange->crew.start_ns;
+        set_deadline(exchange);
+    }
+    const int64_t now = now_ns();
+    if (now >= series.next_ns)
+        tell_interval(exchange, now);
+    while (series.next_ns <= now)
+        set_deadline(exchange);
+    return series.next_ns;
+}
+
+void exchange_intervals_end(struct exchange *exchange)
+{
+    const int64_t end_ns = exchange->crew.start_ns + seconds_ns(exchange->crew.elapsed_s);
+    if (exchange->params.interval_s > 0 && end_ns > series.last_ns)
+        tell_interval(exchange, end_ns);
+}
+
+static void tell_asker(const struct asker *asker)
+{
+    tell_quantiles(&asker->measured);
+    out_format(",\"late\":%llu,\"unsent\":%llu", (unsigned long long)asker->late,
+               (unsigned long long)asker->unsent);
+}
+
+static void tell_flows(const struct exchange *exchange)
+{
+    const struct crew *crew = &exchange->crew;
+    out_format(",\"flows\":[");
+    for (int i = 0; i < crew->count; i++) {
+        out_format("%s{\"flow\":%d", i ? "," : "", i);
+        if (crew->params->listens)
+            out_format(",\"count\":%llu", (unsigned long long)exchange->answers[i]);
+        else
+            tell_asker(&exchange->askers[i]);
+        crew_tell_hand(&crew->hands[i]);
+        out_format("}");
+    }
+    out_format("]");
+}
+
+/* All flows together. */
+static void tell_asked(const struct exchange *exchange)
+{
+    const struct crew *crew = &exchange->crew;
+    static struct tally all;
+    uint64_t late = 0, unsent = 0;
+    int64_t last_ns = 0;
+    memset(&all, 0, sizeof all);
+    for (int i = 0; i < crew->count; i++) {
+        const struct asker *asker = &exchange->askers[i];
+        tally_merge(&all, &asker->measured);
+        late += asker->late;
+        unsent += asker->unsent;
+        if (asker->last_ns > last_ns)
+            last_ns = asker->last_ns;
+    }
+    const int64_t begun_ns = crew->start_ns + seconds_ns(exchange->params.warmup_s);
+    out_format(",\"elapsed_s\":%.9f", last_ns > begun_ns ? ns_seconds(last_ns - begun_ns) : 0.0);
+    tell_quantiles(&all);
+    out_format(",\"late\":%llu,\"unsent\":%llu,", (unsigned long long)late,
+               (unsigned long long)unsent);
+    histogram_tell(&all.histogram);
+}
+
+void exchange_tell_result(const struct exchange *exchange)
+{
+    const struct crew *crew = &exchange->crew;
+    crew_tell_begin(crew);
+    if (crew->params->listens) {
+        uint64_t count = 0;
+        for (int i = 0; i < crew->count; i++)
+            count += exchange->answers[i];
+        out_format(",\"elapsed_s\":%.9f,\"count\":%llu", crew->elapsed_s,
+                   (unsigned long long)count);
+    } else {
+        tell_asked(exchange);
+    }
+    tell_flows(exchange);
+    crew_tell_end(crew);
+}

@@ -1,0 +1,125 @@
+/* The connecting end's schedule: for each size some batches to learn how long a message takes, then
+ * the trials. */
+#include "clock.h"
+#include "sizes.h"
+
+#include <stdlib.h>
+
+/* What the batches before the trials take of a size's time; they warm up buffers and windows too.
+ */
+#define LEARNING 16
+/* One that was over in less than this part of its time has taught too little. */
+#define TOO_SHORT 0.25
+#define MOST_LESSONS 12
+
+static struct {
+    int point;
+    int lessons;   /* batches before the trials of this size */
+    int trials;    /* that have begun; 0: still learning */
+    double each_s; /* how long a repetition takes the slowest flow; 0: not known yet */
+} schedule;
+
+void sizes_schedule_begin(void)
+{
+    schedule.point = schedule.lessons = schedule.trials = 0;
+    schedule.each_s = 0;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+static struct spread spread_of(double *times, int count)
+{
+    qsort(times, (size_t)count, sizeof *times, by_time);
+    const double median = (times[(count - 1) / 2] + times[count / 2]) / 2;
+    return (struct spread){times[0], median, times[count - 1]};
+}
+
+static void end_point(struct sizes *sizes)
+{
+    struct spread *spreads = sizes->spreads + (size_t)schedule.point * (size_t)sizes->crew.count;
+    for (int i = 0; i < sizes->crew.count; i++)
+        spreads[i] = spread_of(sizes->movers[i].trials_s, schedule.trials);
+    sizes->points[schedule.point].trials = schedule.trials;
+    atomic_fetch_add(&sizes->done, 1);
+    crew_wake(&sizes->crew);
+}
+
+static bool begin_point(struct sizes *sizes, int point)
+{
+    schedule.point = point;
+    schedule.lessons = schedule.trials = 0;
+    if (point == sizes->planned) {
+        sizes->complete = true;
+        return false;
+    }
+    if (point > 0) /* at most so much longer than the size before */
+        schedule.each_s *= (double)sizes->plan[point] / (double)sizes->plan[point - 1];
+    sizes->points[point].size = sizes->plan[point];
+    /* What is known to end too late is not begun. */
+    const struct sizes_params *p = &sizes->params;
+    const double least_s = schedule.each_s * (1 + (double)p->trials * p->least);
+    return ns_seconds(now_ns() - sizes->crew.start_ns) + least_s < p->duration_s;
+}
+
+/* Takes in what the last batch has shown. */
+static void learn(struct sizes *sizes)
+{
+    schedule.each_s = 0;
+    for (int i = 0; i < sizes->crew.count; i++) {
+        struct mover *mover = &sizes->movers[i];
+        if (mover->batch_s > schedule.each_s)
+            schedule.each_s = mover->batch_s;
+        if (schedule.trials > 0)
+            mover->trials_s[schedule.trials - 1] = mover->batch_s;
+    }
+    if (schedule.trials > 0)
+        sizes->points[schedule.point].repetitions += sizes->batch.repetitions;
+}
+
+static bool has_learned(const struct sizes *sizes)
+{
+    const double lasted_s = schedule.each_s * (double)sizes->batch.repetitions;
+    return schedule.lessons == MOST_LESSONS ||
+           (schedule.lessons > 0 && lasted_s >= TOO_SHORT * sizes->params.point_s / LEARNING);
+}
+
+/* Returns how often to repeat in the next batch of this size; 0 when it is done. */
+static uint64_t next_repetitions(const struct sizes *sizes)
+{
+    const struct sizes_params *p = &sizes->params;
+    if (schedule.trials == 0 && !has_learned(sizes)) {
+        schedule.lessons++;
+        return schedule.each_s > 0 ? sizes_repetitions(p->point_s / LEARNING, schedule.each_s, 1)
+                                   : 1;
+    }
+    const bool late = ns_seconds(now_ns() - sizes->crew.start_ns) > p->duration_s;
+    if (schedule.trials == p->trials || (late && schedule.trials > 0))
+        return 0;
+    schedule.trials++;
+    return sizes_repetitions(p->point_s / p->trials, schedule.each_s, (uint64_t)p->least);
+}
+
+void sizes_schedule_next(struct crew *crew)
+{
+    struct sizes *sizes = (struct sizes *)crew; /* its first member */
+    struct batch *batch = &sizes->batch;
+    bool more = true;
+    if (batch->repetitions > 0) {
+        learn(sizes);
+        batch->number++;
+    } else {
+        more = begin_point(sizes, 0);
+    }
+    uint64_t repetitions = more ? next_repetitions(sizes) : 0;
+    if (more && repetitions == 0) {
+        end_point(sizes);
+        more = begin_point(sizes, schedule.point + 1);
+        repetitions = more ? next_repetitions(sizes) : 0;
+    }
+    batch->size = more ? sizes->plan[schedule.point] : 0;
+    batch->repetitions = repetitions;
+}

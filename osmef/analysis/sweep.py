@@ -1,0 +1,48 @@
+"""What the points of a size sweep say: rates and times by size, and where the half rate is."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from osmef.results.exchange import SizePoint
+
+
+def total_rates(points: Iterable[SizePoint]) -> dict[int, float]:
+    """Return the throughput of all connections together by size, bits per second.
+
+    Only of sizes that every connection has measured.
+    """
+    rates: dict[int, dict[tuple[str, str, int], float]] = defaultdict(dict)
+    for point in points:
+        rates[point.size][point.sender, point.receiver, point.flow] = point.throughput_bps
+    everybody = max((len(of) for of in rates.values()), default=0)
+    return {size: sum(of.values()) for size, of in sorted(rates.items()) if len(of) == everybody}
+
+
+def shortest_times(points: Iterable[SizePoint]) -> dict[int, float]:
+    """Return the shortest time of a message on any connection by size, microseconds."""
+    times: dict[int, float] = {}
+    for point in points:
+        times[point.size] = min(times.get(point.size, point.time_min_us), point.time_min_us)
+    return dict(sorted(times.items()))
+
+
+def half_performance_length(rates: Mapping[int, float]) -> float | None:
+    """Return the message size at which half of the highest rate is reached, in bytes.
+
+    Hockney's n_1/2 (R. W. Hockney, "The communication challenge for MPP: Intel Paragon and Meiko
+    CS-2", Parallel Computing 20, 1994), read from the measured rates by size: between the first
+    size that reaches half of the highest rate and the one before, linear in size and rate. None
+    where already the smallest size is that fast, or nothing was measured.
+    """
+    half = max(rates.values(), default=0.0) / 2
+    below: int | None = None
+    for size in sorted(rates):
+        if rates[size] >= half:
+            if below is None:
+                return None
+            share = (half - rates[below]) / (rates[size] - rates[below])
+            return below + share * (size - below)
+        below = size
+    return None
