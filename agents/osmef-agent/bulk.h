@@ -1,10 +1,11 @@
-/* Bulk transfer: one end of n TCP connections that carry as much as they can. */
+/* Bulk transfer: one end of n TCP connections that carry as much as they can, one way or both. */
 #ifndef OSMEF_BULK_H
 #define OSMEF_BULK_H
 
 #include "cpu.h"
 #include "kind.h"
 #include "link.h"
+#include "pins.h"
 #include "tcpinfo.h"
 
 #include <pthread.h>
@@ -14,34 +15,62 @@
 
 #define CACHE_LINE 64
 
-enum role { SENDER, RECEIVER };
+enum role { SENDER, RECEIVER, ROLES };
+
+/* How payload goes through this end: copied between its memory and the kernel's, sent without a
+ * copy, or dropped by the kernel instead of being copied out. */
+enum { MODE_COPY, MODE_ZEROCOPY, MODE_DISCARD, MODE_ZEROCOPY_DISCARD };
+extern const char *const bulk_modes[];
+extern const char *const bulk_directions[];
 
 struct bulk_params {
-    struct link_params link;
-    double duration_s;
+    struct link_params link; /* its opening holds direction and bytes; its flows are connections */
+    double duration_s;       /* with bytes: the longest that it may take after the warm-up */
+    double warmup_s;
     double interval_s;
+    double active_s; /* each burst; 0: without pauses */
+    double idle_s;   /* each pause between bursts */
+    int threads;     /* for each way; 0: one for each flow */
+    int mode;
+    struct pins pins;
 };
 
-struct bulk;
+struct way;
 
 struct flow {
     /* Alone on its cache line: the flow's thread writes it at each call, the others rarely read. */
     _Alignas(CACHE_LINE) _Atomic uint64_t bytes;
-    _Alignas(CACHE_LINE) struct bulk *bulk;
-    int index;
+    _Alignas(CACHE_LINE) struct way *way;
+    int index; /* in its way */
+    int connection;
     int fd;
-    pthread_t thread;
-    bool threaded;
     /* Written by the flow's thread before it sets `has_ended`. */
     int64_t start_ns;
     int64_t end_ns;
     int problem; /* errno, 0 for a proper end */
-    struct cpu_time cpu;
+    int bursts;
+    bool finished; /* senders: nothing more is sent */
+    int mptcp;     /* 1: it is MPTCP, 0: TCP, UNKNOWN */
     struct tcp_state tcp;
     atomic_bool has_ended;
+    /* Written by the main thread as the warm-up ends. */
+    struct tcp_state warm_tcp;
 };
 
-/* All byte counters at one moment. */
+/* A thread and the flows it serves: every n-th of its way, n being the number of threads. */
+struct worker {
+    struct way *way;
+    int index;
+    pthread_t thread;
+    bool started;
+    struct cpu_time begun;
+    bool is_warm;
+    struct cpu_time warm; /* CPU time after the warm-up counts from here */
+    struct cpu_time cpu;
+    struct cpu_time measured_cpu;
+};
+
+/* All byte counters of a way at one moment. */
 struct snapshot {
     atomic_bool taken;
     int64_t at_ns;
@@ -51,48 +80,79 @@ struct snapshot {
 struct interval {
     double start_s;
     double length_s;
+    bool warmup;
     uint64_t bytes[MAX_FLOWS];
     struct tcp_state tcp[MAX_FLOWS]; /* senders only; `retransmits` of this interval */
+};
+
+/* What goes one way at this end: it sends all of these flows, or receives them. */
+struct way {
+    struct bulk *bulk;
+    enum role role;
+    int count; /* of flows; 0: nothing goes this way */
+    struct flow *flows;
+    _Atomic uint32_t gate; /* a futex(2) at which the threads wait for the start */
+    int threads;           /* as many as flows: each has its own */
+    struct worker workers[MAX_FLOWS];
+    atomic_int begun;
+    atomic_int ended;
+    struct snapshot warm; /* at the end of the warm-up, if there is one */
+    /* Receivers only. */
+    struct snapshot all_begun;
+    struct snapshot first_ended;
+    const struct snapshot *common_from; /* NULL: no time at which all flows ran; to first_ended */
+};
+
+/* CPU counters since a moment. */
+struct usage {
+    int64_t at_ns;
+    struct cpu_time process;
+    struct endpoint_time endpoint;
 };
 
 struct outcome {
     int64_t start_realtime_ns;
     double elapsed_s;
-    double common_start_s; /* receivers only, as all common values */
-    double common_length_s;
-    struct cpu_time process;
-    struct endpoint_time endpoint;
+    struct usage whole;
+    struct usage measured; /* without the warm-up */
 };
 
 /* How a transfer tells what happens in it: as events, or as lines for people. */
+struct bulk;
 struct bulk_view {
     void (*connected)(const struct bulk *bulk);
-    void (*interval)(const struct bulk *bulk, const struct interval *interval);
+    void (*interval)(const struct way *way, const struct interval *interval);
 };
 
 struct bulk {
     struct job *job;
     struct bulk_params params;
-    enum role role;
-    int count; /* of flows */
     const struct bulk_view *view;
     struct link link;
-    struct flow flows[MAX_FLOWS];
+    struct flow flows[MAX_FLOWS]; /* as the link numbers them */
+    struct way ways[ROLES];
 
-    int wake;              /* eventfd: a receiver's first flow has begun, or a flow has ended */
-    _Atomic uint32_t gate; /* a futex(2) at which senders wait for the start */
-    int64_t deadline_ns;   /* senders: written before the gate opens */
+    int wake;            /* eventfd: a flow has ended */
+    int64_t released_ns; /* senders: written before the gate opens, like the deadline */
+    int64_t deadline_ns;
     atomic_bool cancelled;
+    atomic_bool is_warm;
     _Atomic int64_t start_ns; /* 0: not started */
-    atomic_int begun;
-    atomic_int ended;
-    struct snapshot all_begun;
-    struct snapshot first_ended;
 
     struct outcome outcome;
 };
 
 extern const struct kind bulk_kind;
+
+/* Whether this end sends, and whether it opened the connections. */
+bool bulk_sends(const struct bulk *bulk);
+bool bulk_connects(const struct bulk *bulk);
+
+/* Warm-up and measured part. */
+double bulk_sending_s(const struct bulk *bulk);
+
+/* Says what is wrong with parameters that don't fit each other, or returns NULL. */
+const char *bulk_misfit(const struct bulk_params *params);
 
 /* Does the whole job with these parameters, and returns its outcome, or NULL after a failure. It
  * is valid until the next job. */

@@ -6,36 +6,31 @@
 
 #include <stdio.h>
 
-static void tell_role(const struct bulk *bulk)
-{
-    out_format(",\"role\":\"%s\"", bulk->role == SENDER ? "sender" : "receiver");
-}
-
-static void tell_tcp_series(const struct bulk *bulk, const struct interval *interval,
+static void tell_tcp_series(const struct way *way, const struct interval *interval,
                             enum tcp_value which)
 {
     out_format(",\"%s\":", tcp_names[which]);
-    if (bulk->role == RECEIVER) {
+    if (way->role == RECEIVER) {
         out_format("null");
         return;
     }
-    for (int i = 0; i < bulk->count; i++)
+    for (int i = 0; i < way->count; i++)
         tell_value(i ? "," : "[", interval->tcp[i].value[which]);
     out_format("]");
 }
 
-static void tell_interval(const struct bulk *bulk, const struct interval *interval)
+static void tell_interval(const struct way *way, const struct interval *interval)
 {
-    event_begin(bulk->job, "interval");
-    tell_role(bulk);
-    out_format(",\"start_s\":%.9f,\"length_s\":%.9f,\"bytes\":", interval->start_s,
-               interval->length_s);
-    for (int i = 0; i < bulk->count; i++)
+    event_begin(way->bulk->job, "interval");
+    out_format(",\"role\":\"%s\",\"start_s\":%.9f,\"length_s\":%.9f,\"warmup\":%s,\"bytes\":",
+               way->role == SENDER ? "sender" : "receiver", interval->start_s, interval->length_s,
+               interval->warmup ? "true" : "false");
+    for (int i = 0; i < way->count; i++)
         out_format("%s%llu", i ? "," : "[", (unsigned long long)interval->bytes[i]);
     out_format("]");
-    tell_tcp_series(bulk, interval, TCP_RETRANSMITS);
-    tell_tcp_series(bulk, interval, TCP_RTT_US);
-    tell_tcp_series(bulk, interval, TCP_CWND);
+    tell_tcp_series(way, interval, TCP_RETRANSMITS);
+    tell_tcp_series(way, interval, TCP_RTT_US);
+    tell_tcp_series(way, interval, TCP_CWND);
     event_end();
 }
 
@@ -46,43 +41,133 @@ static void tell_connected(const struct bulk *bulk)
 
 const struct bulk_view bulk_event_view = {tell_connected, tell_interval};
 
-static void tell_flow(const struct bulk *bulk, const struct flow *flow)
+static void tell_growth(const struct flow *flow, enum tcp_value which)
 {
-    const int i = flow->index;
-    out_format("%s{\"flow\":%d,\"bytes\":%llu,\"common_bytes\":", i ? "," : "", i,
-               (unsigned long long)flow->bytes);
-    if (bulk->role == SENDER)
+    const int64_t later = flow->tcp.value[which];
+    out_format(",\"%s\":", tcp_names[which]);
+    if (flow->way->role == RECEIVER)
         out_format("null");
     else
-        out_format("%llu",
-                   (unsigned long long)(bulk->first_ended.bytes[i] - bulk->all_begun.bytes[i]));
+        tell_value("", flow->way->warm.taken ? tcp_growth(which, flow->warm_tcp.value[which], later)
+                                             : later);
+}
+
+static void tell_measured(const struct flow *flow, const struct worker *own)
+{
+    const struct way *way = flow->way;
+    const uint64_t before = way->warm.taken ? way->warm.bytes[flow->index] : 0;
+    out_format(",\"measured\":{\"bytes\":%llu", (unsigned long long)(flow->bytes - before));
+    tell_cpu_time(",", own ? &own->measured_cpu : NULL);
+    tell_growth(flow, TCP_RETRANSMITS);
+    tell_growth(flow, TCP_RETRANSMITTED_BYTES);
+    tell_growth(flow, TCP_BUSY_US);
+    tell_growth(flow, TCP_RECEIVE_WINDOW_LIMITED_US);
+    tell_growth(flow, TCP_SEND_BUFFER_LIMITED_US);
+    out_format("}");
+}
+
+static void tell_times(const struct flow *flow)
+{
+    const int64_t start_ns = flow->way->bulk->start_ns;
     const double length_s = ns_seconds(flow->end_ns - flow->start_ns);
-    out_format(",\"start_s\":%.9f,\"end_s\":%.9f", ns_seconds(flow->start_ns - bulk->start_ns),
-               ns_seconds(flow->end_ns - bulk->start_ns));
+    out_format(",\"start_s\":%.9f,\"end_s\":%.9f", ns_seconds(flow->start_ns - start_ns),
+               ns_seconds(flow->end_ns - start_ns));
     if (length_s > 0)
         out_format(",\"goodput_bps\":%.0f", 8 * (double)flow->bytes / length_s);
     else
         out_format(",\"goodput_bps\":null");
-    tell_cpu(&flow->cpu);
+}
+
+static void tell_flow(const struct flow *flow)
+{
+    const struct way *way = flow->way;
+    const int i = flow->index;
+    const struct worker *own = way->threads == way->count ? &way->workers[i] : NULL;
+    out_format("%s{\"flow\":%d,\"bytes\":%llu,\"common_bytes\":", i ? "," : "", i,
+               (unsigned long long)flow->bytes);
+    if (way->common_from)
+        out_format("%llu",
+                   (unsigned long long)(way->first_ended.bytes[i] - way->common_from->bytes[i]));
+    else
+        out_format("null");
+    tell_times(flow);
+    tell_value(",\"bursts\":", way->role == SENDER ? flow->bursts : UNKNOWN);
+    out_format(",\"mptcp\":%s", flow->mptcp == UNKNOWN ? "null" : flow->mptcp ? "true" : "false");
+    tell_cpu_time(",", own ? &own->cpu : NULL);
+    tell_value(",\"last_cpu\":", own ? own->cpu.last_cpu : UNKNOWN);
     tell_tcp(&flow->tcp);
+    tell_measured(flow, own);
     out_format("}");
+}
+
+static void tell_threads(const struct way *way)
+{
+    out_format(",\"threads\":");
+    if (way->threads == way->count) {
+        out_format("null");
+        return;
+    }
+    for (int i = 0; i < way->threads; i++) {
+        const struct worker *worker = &way->workers[i];
+        tell_cpu_time(i ? ",{" : "[{", &worker->cpu);
+        tell_value(",\"last_cpu\":", worker->cpu.last_cpu);
+        tell_cpu_time(",\"measured\":{", &worker->measured_cpu);
+        out_format("}}");
+    }
+    out_format("]");
+}
+
+static const char *mode_of(const struct way *way)
+{
+    const int mode = way->bulk->params.mode;
+    const int plain = way->role == SENDER ? MODE_ZEROCOPY : MODE_DISCARD;
+    return bulk_modes[mode == plain || mode == MODE_ZEROCOPY_DISCARD ? plain : MODE_COPY];
+}
+
+static void tell_way(const char *name, const struct way *way)
+{
+    out_format(",\"%s\":", name);
+    if (way->count == 0) {
+        out_format("null");
+        return;
+    }
+    out_format("{\"mode\":\"%s\"", mode_of(way));
+    if (way->common_from)
+        out_format(",\"common_start_s\":%.9f,\"common_length_s\":%.9f",
+                   ns_seconds(way->common_from->at_ns - way->bulk->start_ns),
+                   ns_seconds(way->first_ended.at_ns - way->common_from->at_ns));
+    else
+        out_format(",\"common_start_s\":null,\"common_length_s\":null");
+    tell_threads(way);
+    out_format(",\"flows\":[");
+    for (int i = 0; i < way->count; i++)
+        tell_flow(&way->flows[i]);
+    out_format("]}");
+}
+
+static void tell_pins(const struct pins *pins)
+{
+    out_format(",\"cpus\":%s", pins->count ? "[" : "null");
+    for (int i = 0; i < pins->count; i++)
+        out_format("%s%d%s", i ? "," : "", pins->cpus[i], i + 1 == pins->count ? "]" : "");
 }
 
 void bulk_tell_result(const struct bulk *bulk)
 {
     const struct outcome *outcome = &bulk->outcome;
-    tell_role(bulk);
-    out_format(",\"start_realtime_ns\":%lld,\"elapsed_s\":%.9f",
-               (long long)outcome->start_realtime_ns, outcome->elapsed_s);
-    if (bulk->role == SENDER)
-        out_format(",\"common_start_s\":null,\"common_length_s\":null");
-    else
-        out_format(",\"common_start_s\":%.9f,\"common_length_s\":%.9f", outcome->common_start_s,
-                   outcome->common_length_s);
-    out_format(",\"refused\":%d,\"flows\":[", bulk->link.refused);
-    for (int i = 0; i < bulk->count; i++)
-        tell_flow(bulk, &bulk->flows[i]);
-    out_format("]");
-    tell_process(&outcome->process);
-    tell_endpoint(&outcome->endpoint);
+    const struct usage *measured = &outcome->measured;
+    const double measured_s = ns_seconds(measured->at_ns - bulk->start_ns);
+    out_format(",\"direction\":\"%s\",\"start_realtime_ns\":%lld,\"elapsed_s\":%.9f,\"refused\":%d",
+               bulk_directions[bulk->params.link.opening.direction],
+               (long long)outcome->start_realtime_ns, outcome->elapsed_s, bulk->link.refused);
+    tell_pins(&bulk->params.pins);
+    tell_way("sending", &bulk->ways[SENDER]);
+    tell_way("receiving", &bulk->ways[RECEIVER]);
+    tell_process(&outcome->whole.process);
+    tell_endpoint(&outcome->whole.endpoint);
+    out_format(",\"measured\":{\"start_s\":%.9f,\"length_s\":%.9f", measured_s,
+               outcome->elapsed_s - measured_s);
+    tell_process(&measured->process);
+    tell_endpoint(&measured->endpoint);
+    out_format("}");
 }

@@ -141,6 +141,7 @@ bool connect_flows(struct job *job, const struct link_params *params, struct lin
     char port[8];
     snprintf(port, sizeof port, "%d", params->port);
     const struct addrinfo hints = {
+        .ai_family = params->family,
         .ai_socktype = SOCK_STREAM,
         /* Names only by hand: looking one up can't be interrupted. */
         .ai_flags = AI_NUMERICSERV | (job->by_hand ? 0 : AI_NUMERICHOST),

@@ -40,14 +40,22 @@ void tell_tcp(const struct tcp_state *tcp)
     out_format("}");
 }
 
+void tell_cpu_time(const char *separator, const struct cpu_time *cpu)
+{
+    if (cpu)
+        out_format("%s\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f", separator, cpu->user_s,
+                   cpu->system_s);
+    else
+        out_format("%s\"cpu_user_s\":null,\"cpu_system_s\":null", separator);
+    if (cpu && cpu->wait_s >= 0)
+        out_format(",\"cpu_wait_s\":%.6f", cpu->wait_s);
+    else
+        out_format(",\"cpu_wait_s\":null");
+}
+
 void tell_cpu(const struct cpu_time *cpu)
 {
-    out_format(",\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f,\"cpu_wait_s\":", cpu->user_s,
-               cpu->system_s);
-    if (cpu->wait_s < 0)
-        out_format("null");
-    else
-        out_format("%.6f", cpu->wait_s);
+    tell_cpu_time(",", cpu);
     tell_value(",\"last_cpu\":", cpu->last_cpu);
 }
 

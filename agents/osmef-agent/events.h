@@ -19,8 +19,10 @@ void tell_value(const char *separator, int64_t value);
 struct tcp_state;
 void tell_tcp(const struct tcp_state *tcp);
 
-/* Appends the members of a thread's CPU time. */
+/* Appends the members of a thread's CPU time; NULL: they are not known. */
 struct cpu_time;
+void tell_cpu_time(const char *separator, const struct cpu_time *cpu);
+/* The same, and where it ended. */
 void tell_cpu(const struct cpu_time *cpu);
 
 /* Appends the members that every result with a CPU account has. */

@@ -1,5 +1,6 @@
 #include "lines.h"
 
+#include "clock.h"
 #include "out.h"
 
 #include <stdio.h>
@@ -28,68 +29,108 @@ static void tell_amount(uint64_t bytes, double length_s)
     tell_scaled(length_s > 0 ? (double)bytes * 8 / length_s : 0, "bit/s");
 }
 
-static int64_t sum_of(const struct bulk *bulk, const struct interval *interval,
-                      enum tcp_value which)
+static int64_t sum_of(const struct way *way, const struct interval *interval, enum tcp_value which)
 {
     int64_t sum = 0;
-    for (int i = 0; i < bulk->count; i++)
+    for (int i = 0; i < way->count; i++)
         sum += interval->tcp[i].value[which] == UNKNOWN ? 0 : interval->tcp[i].value[which];
     return sum;
 }
 
-static void tell_interval(const struct bulk *bulk, const struct interval *interval)
+/* Only where data goes both ways a line has to say which. */
+static void tell_way(const struct way *way)
+{
+    if (way->bulk->ways[SENDER].count && way->bulk->ways[RECEIVER].count)
+        out_format(way->role == SENDER ? "sent     " : "received ");
+}
+
+static void tell_interval(const struct way *way, const struct interval *interval)
 {
     uint64_t bytes = 0;
-    for (int i = 0; i < bulk->count; i++)
+    for (int i = 0; i < way->count; i++)
         bytes += interval->bytes[i];
+    tell_way(way);
     out_format("%8.2f -%8.2f s", interval->start_s, interval->start_s + interval->length_s);
     tell_amount(bytes, interval->length_s);
-    if (bulk->role == SENDER)
+    if (way->role == SENDER)
         out_format("  %lld retransmits, RTT %.2f ms",
-                   (long long)sum_of(bulk, interval, TCP_RETRANSMITS),
-                   (double)sum_of(bulk, interval, TCP_RTT_US) / 1000 / bulk->count);
+                   (long long)sum_of(way, interval, TCP_RETRANSMITS),
+                   (double)sum_of(way, interval, TCP_RTT_US) / 1000 / way->count);
+    if (interval->warmup)
+        out_format("  warm-up");
     out_line();
 }
 
 static void tell_connected(const struct bulk *bulk)
 {
-    out_format("connected, %d flow%s, %g s", bulk->count, bulk->count == 1 ? "" : "s",
-               bulk->params.duration_s);
+    const struct opening *opening = &bulk->params.link.opening;
+    const int flows = opening->direction == BOTH ? opening->flows / 2 : opening->flows;
+    out_format("connected, %d flow%s%s", flows, flows == 1 ? "" : "s",
+               opening->direction == BOTH ? " each way" : "");
+    if (opening->bytes)
+        out_format(", %llu bytes each", (unsigned long long)opening->bytes);
+    else
+        out_format(", %g s", bulk->params.duration_s);
+    if (bulk->params.warmup_s > 0)
+        out_format(" after %g s of warm-up", bulk->params.warmup_s);
     out_line();
 }
 
 const struct bulk_view bulk_line_view = {tell_connected, tell_interval};
 
-static void tell_flow(const struct bulk *bulk, const struct flow *flow)
+static void tell_flow(const struct flow *flow)
 {
-    const double length_s = (double)(flow->end_ns - flow->start_ns) / 1e9;
+    const double length_s = ns_seconds(flow->end_ns - flow->start_ns);
+    tell_way(flow->way);
     out_format("flow %3d            ", flow->index);
     tell_amount(flow->bytes, length_s);
-    if (bulk->role == SENDER)
+    if (flow->way->role == SENDER)
         out_format("  %lld retransmits, %s", (long long)flow->tcp.value[TCP_RETRANSMITS],
                    flow->tcp.congestion_control);
+    if (flow->way->bulk->params.link.options.mptcp)
+        out_format(flow->mptcp == 1   ? ", MPTCP"
+                   : flow->mptcp == 0 ? ", fell back from MPTCP to TCP"
+                                      : ", MPTCP unless it fell back");
     out_line();
+}
+
+static void tell_common(const struct way *way)
+{
+    uint64_t bytes = 0;
+    if (!way->common_from)
+        return;
+    const double length_s = ns_seconds(way->first_ended.at_ns - way->common_from->at_ns);
+    for (int i = 0; i < way->count; i++)
+        bytes += way->first_ended.bytes[i] - way->common_from->bytes[i];
+    out_format("aggregate BTC        ");
+    tell_amount(bytes, length_s);
+    out_format("  in the %.2f s common to all flows", length_s);
+    out_line();
+}
+
+static void print_way(const struct way *way)
+{
+    uint64_t bytes = 0;
+    const double elapsed_s = way->bulk->outcome.elapsed_s;
+    if (way->count == 0)
+        return;
+    for (int i = 0; i < way->count; i++) {
+        bytes += way->flows[i].bytes;
+        tell_flow(&way->flows[i]);
+    }
+    tell_way(way);
+    out_format("all, %8.2f s     ", elapsed_s);
+    tell_amount(bytes, elapsed_s);
+    out_line();
+    tell_common(way);
 }
 
 void bulk_print_result(const struct bulk *bulk)
 {
-    uint64_t bytes = 0;
-    uint64_t common = 0;
-    for (int i = 0; i < bulk->count; i++) {
-        bytes += bulk->flows[i].bytes;
-        common += bulk->first_ended.bytes[i] - bulk->all_begun.bytes[i];
-        tell_flow(bulk, &bulk->flows[i]);
-    }
-    out_format("all, %8.2f s     ", bulk->outcome.elapsed_s);
-    tell_amount(bytes, bulk->outcome.elapsed_s);
-    const struct cpu_time *cpu = &bulk->outcome.process;
-    out_format("  CPU %.1f %%", (cpu->user_s + cpu->system_s) / bulk->outcome.elapsed_s * 100);
-    out_line();
-    if (bulk->role == SENDER)
-        return;
-    out_format("aggregate BTC        ");
-    tell_amount(common, bulk->outcome.common_length_s);
-    out_format("  in the %.2f s common to all flows", bulk->outcome.common_length_s);
+    const struct cpu_time *cpu = &bulk->outcome.whole.process;
+    print_way(&bulk->ways[SENDER]);
+    print_way(&bulk->ways[RECEIVER]);
+    out_format("CPU %.1f %%", (cpu->user_s + cpu->system_s) / bulk->outcome.elapsed_s * 100);
     out_line();
 }
 

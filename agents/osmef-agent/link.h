@@ -12,6 +12,7 @@ struct link_params {
     bool listens;
     char host[HOST_SIZE]; /* the listening end's address, at either end */
     int port;
+    int family; /* of a name's addresses that the connecting end takes; 0: any */
     struct opening opening;
     struct socket_options options;
     double arm_timeout_s;

@@ -58,7 +58,7 @@ int opening_check(struct opening *opening, const unsigned char text[OPENING_SIZE
     if (!same_cookie(text + COOKIE_AT, opening->cookie) || memcmp(text, magic, sizeof magic) != 0)
         return -1;
     if (flows < 1 || flows > MAX_FLOWS || flow >= flows || text[KIND_AT] != opening->kind ||
-        text[DIRECTION_AT] > BOTH)
+        text[DIRECTION_AT] > BOTH || (text[DIRECTION_AT] == BOTH && flows % 2 != 0))
         return -1;
     if (opening->flows == 0)
         learn(opening, text);

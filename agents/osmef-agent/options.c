@@ -1,5 +1,7 @@
 #include "options.h"
 
+#include "tcpinfo.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -10,6 +12,8 @@
 #ifndef IPPROTO_MPTCP
 #define IPPROTO_MPTCP 262
 #endif
+#define OSMEF_SOL_MPTCP 284
+#define OSMEF_MPTCP_INFO 1
 #ifndef SO_MAX_PACING_RATE
 #define SO_MAX_PACING_RATE 47
 #endif
@@ -19,12 +23,14 @@
 
 bool options_read(const struct json_object *command, struct socket_options *options, char *problem)
 {
-    return field_whole_or(command, "window", 1024, 1 << 30, 0, &options->window, problem) &&
-           field_whole_or(command, "mss", 88, 65495, 0, &options->mss, problem) &&
-           field_whole_or(command, "dscp", 0, 63, 0, &options->dscp, problem) &&
+    return field_whole_or(command, "window", LOWEST_WINDOW, HIGHEST_WINDOW, 0, &options->window,
+                          problem) &&
+           field_whole_or(command, "mss", LOWEST_MSS, HIGHEST_MSS, 0, &options->mss, problem) &&
+           field_whole_or(command, "dscp", 0, HIGHEST_DSCP, 0, &options->dscp, problem) &&
            field_text_or(command, "congestion_control", "", options->congestion_control,
                          sizeof options->congestion_control, problem) &&
-           field_number_or(command, "pacing_bps", 1000, 1e13, 0, &options->pacing_bps, problem) &&
+           field_number_or(command, "pacing_bps", LOWEST_PACING, HIGHEST_PACING, 0,
+                           &options->pacing_bps, problem) &&
            field_flag_or(command, "mptcp", false, &options->mptcp, problem);
 }
 
@@ -50,7 +56,7 @@ static bool set_window(struct job *job, int fd, int flow, int window)
             getsockopt(fd, SOL_SOCKET, buffers[i], &got, &length) < 0)
             return refused(job, flow, "the window", "use another one");
         /* It doubles what was asked for, for its own bookkeeping (socket(7)). */
-        if (got < 2 * window && got / 2 < window)
+        if (got / 2 < window)
             return job_fail(job, "option", flow,
                             "the kernel gives a window of %d bytes, not %d; raise net.core.%s",
                             got / 2, window, i ? "rmem_max" : "wmem_max");
@@ -112,6 +118,35 @@ int options_socket(struct job *job, const struct socket_options *options, int fa
         return -1;
     }
     return fd;
+}
+
+/* Returns the flags of struct mptcp_info (linux/mptcp.h), or -1. */
+static int64_t mptcp_flags(int fd)
+{
+    struct {
+        uint8_t counters[8];
+        uint32_t flags;
+        unsigned char rest[512];
+    } info;
+    socklen_t length = sizeof info;
+    if (getsockopt(fd, OSMEF_SOL_MPTCP, OSMEF_MPTCP_INFO, &info, &length) < 0)
+        return -1;
+    return info.flags;
+}
+
+int options_mptcp(int fd)
+{
+    enum { FALLBACK = 1 };
+    const int64_t flags = mptcp_flags(fd);
+    if (flags >= 0)
+        return !(flags & FALLBACK);
+    /* One that has fallen back has no such option any more (Documentation/networking/mptcp.rst of
+     * the kernel); a new one tells whether the kernel has it at all. */
+    const int fresh = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_MPTCP);
+    const bool known = fresh >= 0 && mptcp_flags(fresh) >= 0;
+    if (fresh >= 0)
+        close(fresh);
+    return known ? 0 : UNKNOWN;
 }
 
 int options_datagram(struct job *job, const struct socket_options *o, int family, int flow)

@@ -6,6 +6,13 @@
 #include "job.h"
 
 #define CONGESTION_SIZE 16
+#define LOWEST_WINDOW 1024
+#define HIGHEST_WINDOW (1 << 30)
+#define LOWEST_MSS 88
+#define HIGHEST_MSS 65495
+#define HIGHEST_DSCP 63
+#define LOWEST_PACING 1e3
+#define HIGHEST_PACING 1e13
 
 struct socket_options {
     int window; /* bytes; 0: the kernel tunes the buffers */
@@ -24,5 +31,9 @@ int options_socket(struct job *job, const struct socket_options *options, int fa
 
 /* Opens a UDP socket with those of the options that it knows: window and dscp. */
 int options_datagram(struct job *job, const struct socket_options *options, int family, int flow);
+
+/* Returns 1 when the connection really is MPTCP, 0 when it has fallen back to TCP, and UNKNOWN when
+ * the kernel does not tell (before Linux 5.16). */
+int options_mptcp(int fd);
 
 #endif

@@ -11,8 +11,9 @@ struct sampler {
 /* There is one sampler, as there is one job at a time. */
 const struct sampler *sampler_start(const struct bulk *bulk);
 
-/* Reports the interval that ends now and sets the next deadline. */
-void sampler_tick(const struct bulk *bulk);
+/* Reports the interval that ends now and sets the next deadline. The one that falls on the end of
+ * the warm-up begins the measured part. */
+void sampler_tick(struct bulk *bulk);
 
 /* Reports the last interval. */
 void sampler_finish(const struct bulk *bulk, int64_t end_ns);

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from osmef.results.exchange import Histogram
-from osmef.results.trial import FlowEnd
+from osmef.results.trial import FlowEnd, ThreadUse
 from osmef.results.udp import ReceivingFlow, SendingFlow
 from osmef.results.use import EndpointUse, ProcessUse
 
@@ -59,6 +59,7 @@ class IntervalEvent(_Message):
     role: Literal["sender", "receiver"]
     start_s: float
     length_s: float
+    warmup: bool = False
     bytes: list[int]
     retransmits: list[int | None] | None = None
     rtt_us: list[float | None] | None = None
@@ -93,19 +94,52 @@ class ResultEvent(_Message):
     id: str
 
 
-class BulkResult(ResultEvent):
-    """One end of a bulk transfer. ``role`` is what that end did with the data."""
+class BulkWay(_Message):
+    """What one end of a bulk transfer sent, or what it received."""
 
-    job: Literal["bulk"]
-    role: Literal["sender", "receiver"]
-    start_realtime_ns: int
-    elapsed_s: float
+    mode: Literal["copy", "zerocopy", "discard"]
     common_start_s: float | None = None
     common_length_s: float | None = None
-    refused: int = 0
+    threads: list[ThreadUse] | None = None
     flows: list[FlowEnd]
+
+
+class Measured(_Message):
+    """What an end used after the warm-up."""
+
+    start_s: float
+    length_s: float
     process: ProcessUse
     endpoint: EndpointUse
+
+
+class BulkResult(ResultEvent):
+    """One end of a bulk transfer: what went either way there, or None."""
+
+    job: Literal["bulk"]
+    direction: Literal["forward", "reverse", "both"]
+    start_realtime_ns: int
+    elapsed_s: float
+    refused: int = 0
+    cpus: list[int] | None = None
+    sending: BulkWay | None = None
+    receiving: BulkWay | None = None
+    process: ProcessUse
+    endpoint: EndpointUse
+    measured: Measured
+
+    @property
+    def role(self) -> Literal["sender", "receiver"]:
+        """What this end of a transfer in one direction did."""
+        return "receiver" if self.sending is None else "sender"
+
+    @property
+    def way(self) -> BulkWay:
+        """What went through this end of a transfer in one direction. Raises ValueError."""
+        way = self.sending or self.receiving
+        if way is None:
+            raise ValueError("a transfer of nothing")
+        return way
 
 
 class ExchangeResult(ResultEvent):

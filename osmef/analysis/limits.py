@@ -14,7 +14,6 @@ from osmef.analysis.knee import Knee, find_knee
 from osmef.results.exchange import Purpose
 from osmef.results.limits import FlowLimit, Limit
 from osmef.results.trial import FlowEnd, Interval, Transfer, TransferEnd
-from osmef.results.use import EndpointUse
 
 _DROWNED = 0.9
 _ALWAYS = 0.8
@@ -90,8 +89,8 @@ def transfer_limits(
         ]
         rtt_us = statistics.fmean(rtts) if rtts else sent.tcp.rtt_us
         case = _Case(
-            sender=_end(sent, sender.host),
-            receiver=_end(got, receiver.host),
+            sender=_end(sent, sender),
+            receiver=_end(got, receiver),
             time=_time(sent),
             window_fill=_fill(sent, got, rtt_us, sent.tcp.send_window),
             buffer_fill=_fill(sent, got, rtt_us, sent.tcp.send_buffer),
@@ -182,17 +181,21 @@ def _by_network(case: _Case, time: _Time) -> Limit | None:
     return None if short_sender or short_receiver else Limit.NETWORK
 
 
-def _end(flow: FlowEnd, host: EndpointUse) -> _End:
+def _end(flow: FlowEnd, end: TransferEnd) -> _End:
+    # Of n shared threads, every n-th connection is served by the same.
+    thread = end.threads[flow.flow % len(end.threads)] if end.threads else flow
+    host = end.host
     length = max(flow.end_s - flow.start_s, 1e-9)
-    wait = None if flow.cpu_wait_s is None else min(flow.cpu_wait_s / length, 1.0)
+    wait = None if thread.cpu_wait_s is None else min(thread.cpu_wait_s / length, 1.0)
     idle = interrupts = None
     each = host.each
     if each and each.cpu and host.elapsed_s > 0:
         busiest = max(a + b for a, b in zip(each.interrupts_s, each.steal_s, strict=True))
         interrupts = busiest / host.elapsed_s
-        if flow.last_cpu in each.cpu:
-            idle = each.idle_s[each.cpu.index(flow.last_cpu)] / host.elapsed_s
-    return _End((flow.cpu_user_s + flow.cpu_system_s) / length, wait, idle, interrupts)
+        if thread.last_cpu in each.cpu:
+            idle = each.idle_s[each.cpu.index(thread.last_cpu)] / host.elapsed_s
+    used = (thread.cpu_user_s or 0) + (thread.cpu_system_s or 0)
+    return _End(used / length, wait, idle, interrupts)
 
 
 def _time(sent: FlowEnd) -> _Time | None:

@@ -94,6 +94,49 @@ class TcpState(Model):
     )
 
 
+class FlowMeasured(Model):
+    """What one end of a connection counted after the warm-up; TCP counters at the sender only."""
+
+    bytes: int = Field(description="payload bytes sent or received")
+    cpu_user_s: float | None = Field(
+        default=None, description="CPU time of its thread in user mode, seconds"
+    )
+    cpu_system_s: float | None = Field(
+        default=None, description="CPU time of its thread in the kernel, seconds"
+    )
+    cpu_wait_s: float | None = Field(
+        default=None, description="time in which that thread waited for a CPU, seconds"
+    )
+    retransmits: int | None = Field(default=None, description="segments retransmitted")
+    retransmitted_bytes: int | None = Field(default=None, description="bytes retransmitted")
+    busy_us: float | None = Field(
+        default=None, description="time with data in flight, microseconds"
+    )
+    receive_window_limited_us: float | None = Field(
+        default=None, description="time held up by the receiver's window, microseconds"
+    )
+    send_buffer_limited_us: float | None = Field(
+        default=None, description="time held up by the send buffer, microseconds"
+    )
+
+
+class ThreadMeasured(Model):
+    """CPU time of a thread."""
+
+    cpu_user_s: float = Field(description="in user mode, seconds")
+    cpu_system_s: float = Field(description="in the kernel, seconds")
+    cpu_wait_s: float | None = Field(default=None, description="ready, but without a CPU, seconds")
+
+
+class ThreadUse(ThreadMeasured):
+    """CPU time of a thread that served several connections: of n threads, every n-th."""
+
+    measured: ThreadMeasured | None = Field(
+        default=None, description="the same without the warm-up"
+    )
+    last_cpu: int | None = Field(default=None, description="CPU on which it ended")
+
+
 class FlowEnd(Model):
     """One end of one connection. Times count from the start of the transfer at that end."""
 
@@ -107,11 +150,18 @@ class FlowEnd(Model):
     goodput_bps: float | None = Field(
         default=None, description="its bytes over its own time, not over the common interval"
     )
-    cpu_user_s: float = Field(
-        description="CPU time of the connection's thread in user mode, seconds"
+    bursts: int | None = Field(
+        default=None, description="times of sending between pauses; null at the receiver"
     )
-    cpu_system_s: float = Field(
-        description="CPU time of the connection's thread in the kernel, seconds"
+    mptcp: bool | None = Field(
+        default=None, description="whether it really was MPTCP; null if the kernel does not tell"
+    )
+    cpu_user_s: float | None = Field(
+        description="CPU time of the connection's thread in user mode, seconds; null where"
+        " threads served several connections"
+    )
+    cpu_system_s: float | None = Field(
+        description="CPU time of the connection's thread in the kernel, seconds; null likewise"
     )
     cpu_wait_s: float | None = Field(
         default=None,
@@ -120,6 +170,9 @@ class FlowEnd(Model):
     )
     last_cpu: int | None = Field(default=None, description="CPU on which that thread ended")
     tcp: TcpState = Field(description="TCP_INFO at the end of the connection")
+    measured: FlowMeasured | None = Field(
+        default=None, description="the same without the warm-up, as differences"
+    )
 
 
 class TransferEnd(Model):
@@ -139,6 +192,12 @@ class TransferEnd(Model):
     )
     refused: int = Field(default=0, description="connections that did not show the run's cookie")
     flows: list[FlowEnd] = Field(description="one entry for each connection")
+    mode: str = Field(
+        default="copy", description="how data was moved: `copy`, `zerocopy` or `discard`"
+    )
+    threads: list[ThreadUse] | None = Field(
+        default=None, description="threads that served several connections each; else null"
+    )
     process: ProcessUse = Field(description="what the agent's process used")
     host: EndpointUse = Field(description="what the whole endpoint used")
 

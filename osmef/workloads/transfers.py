@@ -122,7 +122,8 @@ def _sum(values: Sequence[int | None]) -> float | None:
 
 
 def _cpu_s(end: TransferEnd) -> float:
-    return sum(flow.cpu_user_s + flow.cpu_system_s for flow in end.flows)
+    threads = end.threads if end.threads is not None else end.flows
+    return sum((one.cpu_user_s or 0) + (one.cpu_system_s or 0) for one in threads)
 
 
 def _process_cpu(ends: Sequence[TransferEnd]) -> float | None:

@@ -158,3 +158,20 @@ def succeed(*agents: Agent) -> list[tuple[list[Event], Event]]:
     for _, event in ends:
         assert event["event"] == "result", event
     return ends
+
+
+def way(result: Event) -> Event:
+    """Return what went one way: what this end sent, or what it received."""
+    assert (result["sending"] is None) != (result["receiving"] is None)
+    only: Event = result["sending"] or result["receiving"]
+    return only
+
+
+def transfer(
+    sender: Agent, receiver: Agent, **changes: object
+) -> tuple[tuple[list[Event], Event], tuple[list[Event], Event]]:
+    """Run a job; return intervals and result of the connecting and of the listening end."""
+    connect(sender, receiver, **changes)
+    sender.command("start", id="job-1")
+    one, two = succeed(sender, receiver)
+    return one, two

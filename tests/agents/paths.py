@@ -109,9 +109,9 @@ def _end(event: Event) -> TransferEnd:
         endpoint=result.role,
         start_realtime_ns=result.start_realtime_ns,
         elapsed_s=result.elapsed_s,
-        common_start_s=result.common_start_s,
-        common_length_s=result.common_length_s,
-        flows=result.flows,
+        common_start_s=result.way.common_start_s,
+        common_length_s=result.way.common_length_s,
+        flows=result.way.flows,
         process=result.process,
         host=result.endpoint,
     )

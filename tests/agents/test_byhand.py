@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import select
 import socket
 import subprocess
@@ -128,14 +129,9 @@ def test_wrong_usage(binary: Path, arguments: list[str], named: str) -> None:
 def test_help_and_version(binary: Path) -> None:
     help_page = run(binary, "--help")
     assert help_page.returncode == 0
-    for option in (
-        "--flows",
-        "--duration",
-        "--interval",
-        "--port",
-        "--bind",
-        "--cookie-file",
-        "--json",
-    ):
-        assert option in help_page.stdout
+    source = (build.SOURCES / "byhand.c").read_text(encoding="utf-8")
+    options = re.findall(r'{"(-[^"]+)", [A-Z]+_HA', source)
+    assert len(options) > 20
+    for option in options:
+        assert f" {option}" in help_page.stdout
     assert run(binary, "--version").stdout == f"osmef-agent {build.version()}\n"

@@ -24,6 +24,7 @@ from tests.agents.lab import (
     header,
     job,
     succeed,
+    way,
 )
 
 LONG_S = 60
@@ -406,4 +407,4 @@ def test_a_slow_receiver_bounds_the_duration(start: StartAgent) -> None:
         peer.close()
     result = sender.ending()[1]
     assert result["event"] == "result", result
-    assert result["flows"][0]["bytes"] == count
+    assert way(result)["flows"][0]["bytes"] == count

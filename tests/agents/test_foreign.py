@@ -10,7 +10,7 @@ import pytest
 
 from osmef.agent.messages import BulkResult, IntervalEvent
 from tests.agents import duet, udp_peer
-from tests.agents.lab import Agent, Event, StartAgent, arm, connect, dial, header, job, succeed
+from tests.agents.lab import Agent, Event, StartAgent, arm, connect, dial, header, job, succeed, way
 
 
 def transfer(sender: Agent, receiver: Agent) -> list[tuple[list[Event], Event]]:
@@ -23,13 +23,13 @@ def transfer(sender: Agent, receiver: Agent) -> list[tuple[list[Event], Event]]:
 def test_a_transfer(start: StartAgent, start_any: StartAgent, *, foreign_sends: bool) -> None:
     sender, receiver = (start_any(), start()) if foreign_sends else (start(), start_any())
     ends = transfer(sender, receiver)
-    sent, received = ([flow["bytes"] for flow in result["flows"]] for _, result in ends)
+    sent, received = ([flow["bytes"] for flow in way(result)["flows"]] for _, result in ends)
     assert sent == received
     for intervals, raw in ends:
         result = BulkResult.model_validate(raw)
         parsed = [IntervalEvent.model_validate(event) for event in intervals]
         sums = [sum(counts) for counts in zip(*(i.bytes for i in parsed), strict=True)]
-        assert sums == [flow.bytes for flow in result.flows]
+        assert sums == [flow.bytes for flow in result.way.flows]
         assert 0.4 < result.elapsed_s < 20
         assert result.process.cpu_user_s + result.process.cpu_system_s < 20
     assert ends[1][1]["refused"] == 0
@@ -41,8 +41,10 @@ def test_what_the_kernel_says_of_a_flow(
     """The emulator hands on four bytes of TCP_INFO: what lies beyond them is unknown, never 0."""
     (_, result), _ = transfer(start_any(), start())
     emulated = len(any_binary) > 1
-    for flow in BulkResult.model_validate(result).flows:
-        figures = flow.tcp.model_dump(exclude={"congestion_control"})
+    for flow in BulkResult.model_validate(result).way.flows:
+        figures = flow.tcp.model_dump(
+            exclude={"congestion_control", "send_buffer", "receive_buffer"}
+        )
         if emulated and flow.tcp.mss is None:
             assert set(figures.values()) == {None}
             continue

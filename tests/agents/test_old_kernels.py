@@ -12,7 +12,7 @@ import pytest
 from osmef.agent.messages import BulkResult, IntervalEvent
 from tests.agents.compiling import WARNINGS, compile_with
 from tests.agents.faulty import FaultyAgent
-from tests.agents.lab import Agent, StartAgent, arm, connect, job, succeed
+from tests.agents.lab import Agent, StartAgent, arm, connect, job, succeed, way
 
 HERE = Path(__file__).parent
 MACHINES = ("x86_64", "aarch64")
@@ -73,7 +73,7 @@ def test_a_transfer_needs_nothing_newer(start_old: StartAgent, flows: int) -> No
     connect(sender, receiver, flows=flows)
     sender.command("start", id="job-1")
     (_, sent), (_, received) = succeed(sender, receiver)
-    assert [f["bytes"] for f in sent["flows"]] == [f["bytes"] for f in received["flows"]]
+    assert [f["bytes"] for f in way(sent)["flows"]] == [f["bytes"] for f in way(received)["flows"]]
     assert sender.close_input() == 0
     assert receiver.close_input() == 0
 
@@ -107,7 +107,7 @@ def test_what_the_kernel_does_not_tell_is_null(
     connect(sender, receiver)
     sender.command("start", id="job-1")
     (intervals, raw), _ = succeed(sender, receiver)
-    for flow in BulkResult.model_validate(raw).flows:
+    for flow in BulkResult.model_validate(raw).way.flows:
         figures = flow.tcp.model_dump(exclude=OF_THE_SOCKET | {"lost"})
         null = {key for key, value in figures.items() if value is None}
         usual = {"receive_rtt_us", "pacing_rate_bps", "delivery_rate_bps", "rtt_min_us"}

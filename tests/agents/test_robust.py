@@ -244,7 +244,8 @@ def test_a_transfer_of_24_hours(start: StartAgent, start_faulty: FaultyAgent) ->
     assert intervals[-1].start_s + intervals[-1].length_s == pytest.approx(result.elapsed_s)
     for earlier, later in itertools.pairwise(intervals):
         assert later.start_s == pytest.approx(earlier.start_s + earlier.length_s)
-    assert sum(i.bytes[0] for i in intervals) == result.flows[0].bytes == received.flows[0].bytes
+    sent_bytes = result.way.flows[0].bytes
+    assert sum(i.bytes[0] for i in intervals) == sent_bytes == received.way.flows[0].bytes
 
 
 def measured_after_connected(

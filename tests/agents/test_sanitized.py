@@ -50,6 +50,24 @@ def test_each_kind_of_job(start: StartAgent, pair: str) -> None:
     leave(sender, receiver)
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"direction": "both", "warmup_s": 0.3, "mode": "zerocopy-discard"},
+        {"direction": "both", "threads": 2, "warmup_s": 0.3},
+        {"direction": "reverse", "threads": 2, "bytes": 1_000_003, "mode": "zerocopy"},
+        {"active_s": 0.1, "idle_s": 0.2, "pacing_bps": 1e9, "dscp": 8, "window": 30_000},
+    ],
+)
+def test_every_path(start: StartAgent, changes: dict[str, object]) -> None:
+    sender, receiver = start(), start()
+    connect(sender, receiver, **({"flows": 8, "duration_s": 1} | changes))
+    sender.command("start", id="job-1")
+    succeed(sender, receiver)
+    assert sender.close_input() == 0
+    assert receiver.close_input() == 0
+
+
 def test_strangers_and_nonsense(start: StartAgent) -> None:
     receiver = start()
     receiver.write(b'{"cmd":"bulk","id":"\\u0041\n\n{}\n' + b"x" * 40000 + b"\n")

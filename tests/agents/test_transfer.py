@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from osmef.agent.messages import BulkResult, IntervalEvent
-from tests.agents.lab import PATIENCE_S, Agent, Event, StartAgent, connect, succeed
+from tests.agents.lab import PATIENCE_S, Agent, Event, StartAgent, connect, succeed, way
 
 
 def transfer(sender: Agent, receiver: Agent, **changes: object) -> tuple[list[Event], list[Event]]:
@@ -46,17 +46,17 @@ def test_intervals_add_up_to_the_result(start: StartAgent, flows: int) -> None:
     results = [end[-1] for end in ends]
     for *intervals, result in ends:
         sums = [sum(values) for values in zip(*(i["bytes"] for i in intervals), strict=True)]
-        assert sums == [flow["bytes"] for flow in result["flows"]]
+        assert sums == [flow["bytes"] for flow in way(result)["flows"]]
         for earlier, later in itertools.pairwise(intervals):
             assert math.isclose(
                 earlier["start_s"] + earlier["length_s"], later["start_s"], abs_tol=1e-6
             )
-        for flow in result["flows"]:
+        for flow in way(result)["flows"]:
             own_s = flow["end_s"] - flow["start_s"]
             assert math.isclose(flow["goodput_bps"] * own_s, 8 * flow["bytes"], rel_tol=1e-6)
         last = intervals[-1]
         assert math.isclose(last["start_s"] + last["length_s"], result["elapsed_s"], abs_tol=1e-6)
-    sent, received = ([flow["bytes"] for flow in result["flows"]] for result in results)
+    sent, received = ([flow["bytes"] for flow in way(result)["flows"]] for result in results)
     assert sent == received
     assert all(count > 0 for count in sent)
 
@@ -64,13 +64,14 @@ def test_intervals_add_up_to_the_result(start: StartAgent, flows: int) -> None:
 @pytest.mark.parametrize("flows", [1, 8])
 def test_common_interval_lies_within_every_flow(start: StartAgent, flows: int) -> None:
     *_, result = transfer(start(), start(), flows=flows, duration_s=0.5)[1]
-    begin, length = result["common_start_s"], result["common_length_s"]
-    assert begin >= max(flow["start_s"] for flow in result["flows"])
+    received = way(result)
+    begin, length = received["common_start_s"], received["common_length_s"]
+    assert begin >= max(flow["start_s"] for flow in way(result)["flows"])
     assert 0 < length < result["elapsed_s"]
-    for flow in result["flows"]:
+    for flow in way(result)["flows"]:
         assert 0 < flow["common_bytes"] <= flow["bytes"]
-    common_bps = sum(f["common_bytes"] for f in result["flows"]) * 8 / length
-    whole_bps = sum(f["bytes"] for f in result["flows"]) * 8 / result["elapsed_s"]
+    common_bps = sum(f["common_bytes"] for f in way(result)["flows"]) * 8 / length
+    whole_bps = sum(f["bytes"] for f in way(result)["flows"]) * 8 / result["elapsed_s"]
     # All flows run nearly all of the time on loopback: both rates say the same.
     assert 0.5 < common_bps / whole_bps < 2
 
@@ -83,14 +84,15 @@ def test_events_are_what_the_controller_reads(start: StartAgent) -> None:
         assert parsed.start_realtime_ns <= time.time_ns()
         assert parsed.process.cpu_system_s >= 0
         assert parsed.endpoint.cpus == len(os.sched_getaffinity(0))
-        for flow in parsed.flows:
+        for flow in parsed.way.flows:
             assert flow.tcp.congestion_control
             assert flow.tcp.mss is not None
             assert flow.tcp.mss > 500
             assert flow.tcp.retransmits is not None
             assert flow.tcp.send_buffer
             assert flow.tcp.receive_buffer
-        thread_s = sum(flow.cpu_user_s + flow.cpu_system_s for flow in parsed.flows)
+        used = [(f.cpu_user_s or 0) + (f.cpu_system_s or 0) for f in parsed.way.flows]
+        thread_s = sum(used)
         assert thread_s <= parsed.process.cpu_user_s + parsed.process.cpu_system_s + 0.1
 
 
@@ -104,7 +106,7 @@ def test_each_end_tells_how_its_threads_and_cpus_fared(start: StartAgent) -> Non
             parsed.endpoint.idle_s + parsed.endpoint.iowait_s, abs=0.05 * len(each.cpu)
         )
         assert len(each.interrupts_s) == len(each.steal_s) == len(each.cpu)
-        for flow in parsed.flows:
+        for flow in parsed.way.flows:
             assert flow.last_cpu in each.cpu
             assert (flow.cpu_wait_s is not None) == kernel_counts_waiting()
             assert flow.cpu_wait_s is None or 0 < flow.cpu_wait_s < PATIENCE_S
@@ -126,8 +128,8 @@ def test_only_the_sender_has_retransmits_rtt_and_cwnd(start: StartAgent) -> None
 
 def test_a_sender_has_no_common_interval(start: StartAgent) -> None:
     *_, result = transfer(start(), start())[0]
-    assert result["common_length_s"] is None
-    assert result["flows"][0]["common_bytes"] is None
+    assert way(result)["common_length_s"] is None
+    assert way(result)["flows"][0]["common_bytes"] is None
 
 
 def test_intervals_keep_their_deadlines(start: StartAgent) -> None:

@@ -43,8 +43,9 @@ class Sample:
 
 def _agent_rate(receiver: str, _sender: str) -> float:
     result = next(e for e in map(json.loads, receiver.splitlines()) if e["event"] == "result")
-    common = sum(flow["common_bytes"] for flow in result["flows"])
-    return float(8 * common / result["common_length_s"])
+    received = result["receiving"]
+    common = sum(flow["common_bytes"] for flow in received["flows"])
+    return float(8 * common / received["common_length_s"])
 
 
 def _iperf3_rate(_receiver: str, sender: str) -> float:

@@ -79,11 +79,16 @@ def result(role: str, count: int) -> BulkResult:
         "flow": 0, "bytes": count, "common_bytes": count if received else None,
         "start_s": 0, "end_s": 1, "tcp": {}, **USE,
     }  # fmt: skip
+    use = {"process": USE, "endpoint": {"cpus": 1, "elapsed_s": 1, **STAT}}
     return BulkResult.model_validate(
         {
-            "event": "result", "id": "1", "job": "bulk", "role": role, "start_realtime_ns": 1,
-            "elapsed_s": 1, "common_start_s": 0, "common_length_s": 1 if received else None,
-            "flows": [flow], "process": USE, "endpoint": {"cpus": 1, "elapsed_s": 1, **STAT},
+            "event": "result", "id": "1", "job": "bulk", "direction": "forward",
+            "start_realtime_ns": 1, "elapsed_s": 1,
+            "receiving" if received else "sending": {
+                "mode": "copy", "common_start_s": 0, "common_length_s": 1 if received else None,
+                "flows": [flow],
+            },
+            "measured": {"start_s": 0, "length_s": 1, **use}, **use,
         }
     )  # fmt: skip
 

@@ -36,7 +36,7 @@ def start_ns(ran: Ran) -> int:
 
 def received(ran: Ran) -> int:
     (result,) = (r for r in ran.results if isinstance(r, BulkResult) and r.role == "receiver")
-    return sum(flow.bytes for flow in result.flows)
+    return sum(flow.bytes for flow in result.way.flows)
 
 
 def test_every_sender_sends_to_every_receiver_at_one_time(hosts: MakeHosts) -> None:
@@ -222,8 +222,11 @@ def said(step: int, event: str, **values: object) -> str:
 
 
 def result(step: int) -> str:
-    values = {"job": "bulk", "role": "sender", "start_realtime_ns": 1, "elapsed_s": 1, "flows": []}
-    return said(step, "result", **values, process=USE, endpoint={"cpus": 1, **STAT})
+    used = {"process": USE, "endpoint": {"cpus": 1, **STAT}}
+    values = {"job": "bulk", "direction": "forward", "start_realtime_ns": 1, "elapsed_s": 1}
+    ends: dict[str, object] = {"sending": {"mode": "copy", "flows": []}}
+    ends |= {"measured": {"start_s": 0, "length_s": 1, **used}}
+    return said(step, "result", **values, **ends, **used)
 
 
 SERVER = f"read command\n{said(0, 'listening', port=4711)}\nread stop"

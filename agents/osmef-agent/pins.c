@@ -1,0 +1,79 @@
+#include "pins.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_CPUS 8192
+
+/* A set for more CPUs than the 1024 of cpu_set_t. */
+union cpu_mask {
+    cpu_set_t set;
+    unsigned char bytes[MAX_CPUS / 8];
+};
+
+bool pins_read(const char *text, struct pins *pins)
+{
+    const char *at = text;
+    pins->count = 0;
+    for (;;) {
+        char *end;
+        const unsigned long cpu = strtoul(at, &end, 10);
+        if (*at < '0' || *at > '9' || cpu >= MAX_CPUS || pins->count == MAX_PINS)
+            return false;
+        pins->cpus[pins->count++] = (int)cpu;
+        if (!*end)
+            return true;
+        if (*end != ',')
+            return false;
+        at = end + 1;
+    }
+}
+
+/* Writes the set as ranges, "0-3,8", as far as there is room. */
+static void list_cpus(const union cpu_mask *mask, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int cpu = 0; cpu < MAX_CPUS && used + 16 < size; cpu++) {
+        const int first = cpu;
+        if (!CPU_ISSET_S(cpu, sizeof *mask, &mask->set))
+            continue;
+        while (cpu + 1 < MAX_CPUS && CPU_ISSET_S(cpu + 1, sizeof *mask, &mask->set))
+            cpu++;
+        used += (size_t)snprintf(text + used, size - used, "%s%d", used ? "," : "", first);
+        if (cpu > first)
+            used += (size_t)snprintf(text + used, size - used, "-%d", cpu);
+    }
+}
+
+bool pins_allowed(struct job *job, const struct pins *pins)
+{
+    static union cpu_mask allowed;
+    memset(&allowed, 0, sizeof allowed);
+    if (pins->count == 0 || sched_getaffinity(0, sizeof allowed, &allowed.set) < 0)
+        return true;
+    for (int i = 0; i < pins->count; i++) {
+        char list[128];
+        if (CPU_ISSET_S(pins->cpus[i], sizeof allowed, &allowed.set))
+            continue;
+        list_cpus(&allowed, list, sizeof list);
+        return job_fail(job, "option", -1, "this process may not use CPU %d; it may use %s",
+                        pins->cpus[i], list);
+    }
+    return true;
+}
+
+bool pins_bind(struct job *job, const struct pins *pins, pthread_t thread, int number)
+{
+    static union cpu_mask one;
+    if (pins->count == 0)
+        return true;
+    const int cpu = pins->cpus[number % pins->count];
+    memset(&one, 0, sizeof one);
+    CPU_SET_S(cpu, sizeof one, &one.set);
+    const int problem = pthread_setaffinity_np(thread, sizeof one, &one.set);
+    return !problem ||
+           job_fail(job, "option", -1, "can't bind a thread to CPU %d: %s", cpu, strerror(problem));
+}

@@ -1,0 +1,87 @@
+"""The warm-up is sent and kept, but not measured."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tests.agents.lab import Event, StartAgent, transfer, way
+
+WARMUP_S = 0.25
+
+
+def warm_and_measured(intervals: list[Event]) -> tuple[list[Event], list[Event]]:
+    flags = [event["warmup"] for event in intervals]
+    assert flags == sorted(flags, reverse=True), "the warm-up comes first"
+    warm = flags.count(True)
+    return intervals[:warm], intervals[warm:]
+
+
+@pytest.mark.parametrize("threads", [None, 2])
+@pytest.mark.parametrize("interval_s", [0.1, 10])
+def test_an_interval_ends_with_the_warmup(
+    start: StartAgent, threads: int | None, interval_s: float
+) -> None:
+    ends = transfer(
+        start(), start(), flows=3, warmup_s=WARMUP_S, interval_s=interval_s, threads=threads
+    )
+    for intervals, result in ends:
+        warm, measured = warm_and_measured(intervals)
+        assert warm
+        assert measured
+        border = measured[0]["start_s"]
+        assert math.isclose(warm[-1]["start_s"] + warm[-1]["length_s"], border, abs_tol=1e-6)
+        assert border >= WARMUP_S
+        flows = way(result)["flows"]
+        assert result["elapsed_s"] >= WARMUP_S + 0.3 - 0.01
+        for flow in flows:
+            index = flow["flow"]
+            assert sum(event["bytes"][index] for event in intervals) == flow["bytes"]
+            counted = sum(event["bytes"][index] for event in measured)
+            assert counted == flow["measured"]["bytes"] < flow["bytes"]
+
+
+def test_the_common_interval_begins_after_the_warmup(start: StartAgent) -> None:
+    _, (intervals, result) = transfer(start(), start(), flows=2, warmup_s=WARMUP_S)
+    received = way(result)
+    _, measured = warm_and_measured(intervals)
+    assert math.isclose(received["common_start_s"], measured[0]["start_s"], abs_tol=1e-6)
+    for flow in received["flows"]:
+        assert flow["common_bytes"] <= flow["measured"]["bytes"]
+
+
+def test_what_was_used_is_told_with_and_without_the_warmup(start: StartAgent) -> None:
+    for _, result in transfer(start(), start(), warmup_s=WARMUP_S):
+        part = result["measured"]
+        assert part["start_s"] >= WARMUP_S
+        assert math.isclose(part["start_s"] + part["length_s"], result["elapsed_s"], abs_tol=1e-6)
+        for key in ("cpu_user_s", "cpu_system_s"):
+            assert 0 <= part["process"][key] <= result["process"][key]
+            flow = way(result)["flows"][0]
+            assert 0 <= flow["measured"][key] <= flow[key]
+        assert part["endpoint"]["elapsed_s"] < result["endpoint"]["elapsed_s"]
+
+
+def test_only_a_sender_has_tcp_counters_without_the_warmup(start: StartAgent) -> None:
+    sent, received = (
+        way(result)["flows"][0]["measured"]
+        for _, result in transfer(start(), start(), warmup_s=WARMUP_S)
+    )
+    assert sent["retransmits"] >= 0
+    assert received["retransmits"] is None
+
+
+def test_without_a_warmup_all_is_measured(start: StartAgent) -> None:
+    for intervals, result in transfer(start(), start(), flows=2):
+        assert not any(event["warmup"] for event in intervals)
+        assert result["measured"]["start_s"] == 0
+        assert result["measured"]["process"] == result["process"]
+        for flow in way(result)["flows"]:
+            assert flow["measured"]["bytes"] == flow["bytes"]
+
+
+def test_bytes_that_end_in_the_warmup_have_no_common_interval(start: StartAgent) -> None:
+    _, (_, result) = transfer(start(), start(), bytes=1000, warmup_s=5)
+    assert way(result)["common_length_s"] is None
+    assert way(result)["flows"][0]["bytes"] == 1000
