@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from osmef.results.exchange import Histogram
 from osmef.results.trial import FlowEnd, ThreadUse
@@ -12,6 +12,15 @@ from osmef.results.udp import ReceivingFlow, SendingFlow
 from osmef.results.use import EndpointUse, ProcessUse
 
 PROTOCOL = 2
+
+REQUEST_COLUMNS = (
+    *("size", "start_us", "duration_us", "relay_us"),
+    *("code", "length", "retries", "error"),
+)
+"""What is told of each request of a siege."""
+
+REQUEST_ERRORS = (None, "connect", "timeout", "closed", "protocol", "status")
+"""Why a request had no good answer, by the number that the agent gives."""
 
 
 class _Message(BaseModel):
@@ -206,6 +215,56 @@ UdpResult = Annotated[UdpSenderResult | UdpReceiverResult, Field(discriminator="
 """One end of a UDP job."""
 
 
+class RequestsEvent(_Message):
+    """Some requests of a siege, one list a column, as docs/agent-protocol.md tells them."""
+
+    event: Literal["requests"]
+    id: str
+    size: list[int]
+    start_us: list[float]
+    duration_us: list[float | None]
+    relay_us: list[float | None]
+    code: list[int | None]
+    length: list[int | None]
+    retries: list[int | None]
+    error: list[Annotated[int, Field(ge=0, lt=len(REQUEST_ERRORS))]]
+
+    @model_validator(mode="after")
+    def _columns_are_equally_long(self) -> Self:
+        if any(len(getattr(self, name)) != len(self.size) for name in REQUEST_COLUMNS):
+            raise ValueError("the columns differ in length")
+        return self
+
+
+class _HttpResult(ResultEvent):
+    start_realtime_ns: int
+    elapsed_s: float
+    requests: int
+    process: ProcessUse
+    endpoint: EndpointUse
+
+
+class PongResult(_HttpResult):
+    """The end of a server; ``bad`` counts answers with a status 4xx."""
+
+    job: Literal["pong"]
+    bad: int
+
+
+class PingResult(_HttpResult):
+    """The end of a relay."""
+
+    job: Literal["ping"]
+    bad: int
+
+
+class SiegeResult(_HttpResult):
+    """The end of a siege, of which every request has been told before."""
+
+    job: Literal["siege"]
+    failed: int
+
+
 class ErrorEvent(_Message):
     """The end of a job that did not go well, or a command that made no sense."""
 
@@ -223,13 +282,16 @@ class Gone(BaseModel):
     reason: str
 
 
-JobResult = BulkResult | ExchangeResult | SizesResult | UdpResult
+JobResult = (
+    BulkResult | ExchangeResult | SizesResult | UdpResult | PongResult | PingResult | SiegeResult
+)
 """Any job's result; ``job`` tells them apart."""
 
 JobEvent = (
     Listening
     | Connected
     | IntervalEvent
+    | RequestsEvent
     | PointEvent
     | Annotated[JobResult, Field(discriminator="job")]
     | ErrorEvent

@@ -1,4 +1,4 @@
-"""The figures of a run: BTC, what limited it, UDP."""
+"""The figures of a run: BTC, what limited it, UDP, ping-pong."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from osmef.report.chart import Chart, Line, render
 from osmef.report.limits import draw_limits
+from osmef.report.pingpong import pingpong_figures
 from osmef.report.series import Place, Point, Variant, by_variant, place, point
 from osmef.report.style import MARKERS, PLACE_COLOURS, ordered_colours, save
 from osmef.report.udp import udp_charts
@@ -37,6 +38,8 @@ def draw_figures(summary: Summary, directory: Path) -> list[Path]:
       logarithmic axis of BTC as in figure 3 of Venzano and Michiardi, "A Measurement Study of
       Data-intensive Network Traffic Patterns in a Private Cloud".
     - udp-loss, udp-jitter: against the rate that was offered (``osmef.report.udp``).
+    - pingpong-transfer, pingpong-latency, pingpong-requests: against the message size, of every
+      request that the directory holds (``osmef.report.pingpong``).
     - limits: what limited the connections of each cell, as shares.
 
     Swept values that have no axis, such as flavors, get a panel each. A figure that would show no
@@ -56,6 +59,8 @@ def draw_figures(summary: Summary, directory: Path) -> list[Path]:
     ):
         if any(line.points for line in chart.lines):
             paths += save(partial(render, chart), directory, name)
+    for name, draw in pingpong_figures(summary, directory).items():
+        paths += save(draw, directory, name)
     if any(cell.limited_by for cell in summary.cells):
         paths += save(partial(draw_limits, summary), directory, "limits")
     return paths

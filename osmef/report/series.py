@@ -100,6 +100,11 @@ def point(x: float, metric: Metric | None) -> Point:
     return Point(x, metric.median, low, high, exact=False)
 
 
+def written(value: Scalar) -> str:
+    """Return a swept value as people write it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def short_names(keys: Iterable[str]) -> dict[str, str]:
     """Return each dotted key by its last words, as few as tell it from the others.
 

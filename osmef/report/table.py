@@ -11,10 +11,11 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from osmef.report.series import short_names
+from osmef.report.series import short_names, written
 from osmef.results.limits import Limit
 from osmef.results.summary import CellInfo, Metric, Summary
 from osmef.scenario.fields import Placement, Tenancy
+from osmef.scenario.study import Scalar
 from osmef.units import format_rate, rate_unit
 
 _NOTHING = "-"
@@ -82,6 +83,15 @@ _COLUMNS = {
         _Column("reord.\n%", "reordered_percent", ".2f"),
         _Column("dup.\n%", "duplicate_percent", ".2f"),
         _Column("jitter\nµs", "jitter_us", ".1f"),
+        *_CPU,
+    ),
+    "pingpong": (
+        _Column("goodput", "goodput_bps"),
+        _Column("requests\n/s", "requests_per_s", ".0f"),
+        _Column("time\nmedian\nµs", "time_p50_us", ".0f"),
+        _Column("time\n99 %\nµs", "time_p99_us", ".0f"),
+        _Column("failed", "failed_requests", ".0f"),
+        _Column("retries", "retries", ".0f"),
         *_CPU,
     ),
 }
@@ -164,11 +174,11 @@ def _limit(cell: CellInfo) -> str:
     return _LIMITS.get(limit, limit.value) if most else "mixed"
 
 
-def _value(value: object) -> str:
+def _value(value: Scalar) -> str:
     """Return a swept value in words, the placement and tenancy in short."""
     if value is None:
         return _NOTHING
-    return _SHORT.get(value, str(value)) if isinstance(value, str) else str(value)
+    return _SHORT.get(value, written(value))
 
 
 def _median(cell: CellInfo, name: str) -> float | None:

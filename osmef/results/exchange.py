@@ -121,7 +121,14 @@ class Request(Model):
     duration_s: float | None = Field(
         description="from the intended start until the answer was there; null without an answer"
     )
+    relay_s: float | None = Field(
+        description="what ping measured, from the request's arrival there until pong's answer was"
+        " there; null without ping or an answer"
+    )
     code: int | None = Field(description="status code of the answer; null without an answer")
-    length: int | None = Field(description="bytes of the answer; null without an answer")
-    retries: int = Field(description="attempts after the first one")
-    error: str | None = Field(description="why there was no good answer; null if there was")
+    length: int | None = Field(description="bytes of the message; null without an answer")
+    retries: int | None = Field(description="attempts of ping after the first one; null without it")
+    error: str | None = Field(
+        description="why there was no good answer: `connect`, `timeout`, `closed` early, `protocol`"
+        " (it makes no sense) or `status` (the code is not 200); null if there was"
+    )

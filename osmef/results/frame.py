@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from osmef.errors import InputError
+from osmef.results.files import storage
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Trial
 
@@ -39,6 +40,39 @@ def load(path: str | PathLike[str]) -> pd.DataFrame:
     numbers = dict.fromkeys(["wall_s", "start_spread_s", *metrics], "float64")
     frame["started_at"] = pd.to_datetime(frame["started_at"], utc=True)
     return frame.astype({**whole, **numbers})
+
+
+def load_requests(directory: RunDirectory) -> pd.DataFrame:
+    """Return the requests of a run, one row each, with the ``cell`` of their trial.
+
+    The other columns are those of ``requests.parquet``, with NaN for null. Raises InputError where
+    there are none, or they are damaged.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - pyarrow is slow to load
+    from pyarrow import parquet  # noqa: PLC0415
+
+    if not directory.requests.is_file():
+        raise InputError(
+            "this run made no requests",
+            where=str(directory.path),
+            cure="give a run of `workload: pingpong` that has ended",
+        )
+    cells = {trial.index: trial.cell for trial in directory.read_trials().trials}
+    try:
+        with storage("read", directory.requests):
+            # Millions of rows repeat a few words.
+            table = parquet.read_table(directory.requests, read_dictionary=_WORDS)
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"this is no whole Parquet file: {error}",
+            where=str(directory.requests),
+            cure="put the file back as the run wrote it",
+        ) from error
+    frame: pd.DataFrame = table.to_pandas()
+    return frame.assign(cell=frame["trial"].map(cells))
+
+
+_WORDS = ["purpose", "sender", "receiver", "error"]
 
 
 _PLACE = (

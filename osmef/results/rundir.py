@@ -21,15 +21,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from osmef.errors import InputError, StorageError
 from osmef.results.document import read_document, read_json
-from osmef.results.exchange import Request
 from osmef.results.files import append_line, storage, write_atomically
 from osmef.results.summary import Summary
 from osmef.results.trial import Interval, Trial
-from osmef.scenario.base import Model
+
+if TYPE_CHECKING:
+    from pyarrow import Table  # pyarrow is slow to load
 
 _TABLES = ("intervals", "requests")
 
@@ -197,18 +198,20 @@ class RunDirectory:
 
     def write_intervals(self, trial: int, rows: Sequence[Interval]) -> None:
         """Write the time series of one trial, of all its connections at both ends."""
-        self._write_part("intervals", trial, rows)
+        from osmef.results.tables import as_table  # noqa: PLC0415 - pyarrow is slow to load
 
-    def write_requests(self, trial: int, rows: Sequence[Request]) -> None:
+        self._write_part("intervals", trial, [as_table("intervals", rows)])
+
+    def write_requests(self, trial: int, tables: Sequence[Table]) -> None:
         """Write the requests of one trial; without any there is nothing to write."""
-        if rows:
-            self._write_part("requests", trial, rows)
+        if tables:
+            self._write_part("requests", trial, tables)
 
-    def _write_part(self, table: str, trial: int, rows: Sequence[Model]) -> None:
+    def _write_part(self, table: str, trial: int, tables: Sequence[Table]) -> None:
         from osmef.results.tables import write_part  # noqa: PLC0415 - pyarrow is slow to load
 
         part = self.path / table / f"{trial:05d}.parquet"
-        write_atomically(part, lambda draft: write_part(table, draft, rows))
+        write_atomically(part, lambda draft: write_part(draft, tables))
 
     def write_facts(self, moment: str, endpoint: str, facts: Mapping[str, Any]) -> None:
         """Write the facts of an endpoint at one moment, as ``facts/MOMENT/ENDPOINT.json``."""

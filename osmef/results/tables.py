@@ -45,9 +45,10 @@ TABLES: dict[str, pa.Schema] = {
             pa.field("size", pa.int64(), nullable=False),
             pa.field("intended_start_s", pa.float64(), nullable=False),
             pa.field("duration_s", pa.float64()),
+            pa.field("relay_s", pa.float64()),
             pa.field("code", pa.int32()),
             pa.field("length", pa.int64()),
-            pa.field("retries", pa.int32(), nullable=False),
+            pa.field("retries", pa.int32()),
             pa.field("error", pa.string()),
         ]
     ),
@@ -55,11 +56,16 @@ TABLES: dict[str, pa.Schema] = {
 """The columns of each table by its name: those of ``Interval`` and of ``Request``."""
 
 
-def write_part(table: str, path: Path, rows: Sequence[Model]) -> None:
-    """Write the rows of one trial. Raises OSError."""
+def as_table(table: str, rows: Sequence[Model]) -> pa.Table:
+    """Return rows as columns."""
     schema = TABLES[table]
     columns = {name: [getattr(row, name) for row in rows] for name in schema.names}
-    parquet.write_table(pa.table(columns, schema=schema), path)
+    return pa.table(columns, schema=schema)
+
+
+def write_part(path: Path, tables: Sequence[pa.Table]) -> None:
+    """Write the rows of one trial. Raises OSError."""
+    parquet.write_table(pa.concat_tables(tables), path)
 
 
 def merge(table: str, path: Path, merged: Path, parts: Sequence[Path]) -> None:

@@ -18,7 +18,12 @@ from osmef.scenario.fields import (
     Tenancy,
 )
 from osmef.scenario.provider import LocalSettings, ProviderSettings
-from osmef.scenario.workload import BtcSettings, WorkloadSettings
+from osmef.scenario.workload import (
+    BackgroundSettings,
+    BtcSettings,
+    PingPongSettings,
+    WorkloadSettings,
+)
 
 
 class EndpointSettings(Model):
@@ -108,7 +113,7 @@ class Scenario(Model):
     workload: WorkloadSettings = Field(
         default_factory=BtcSettings, description="what is run: its name, or its settings"
     )
-    background: WorkloadSettings | None = Field(
+    background: BackgroundSettings | None = Field(
         default=None,
         description="a second workload between the same endpoints, beside the measured one",
     )
@@ -168,6 +173,20 @@ class Scenario(Model):
                     f"remove {key}; lead says how long it runs before and after",
                     f"background.{key}",
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _background_knows_how_long(self) -> Scenario:
+        if (
+            self.background
+            and isinstance(self.workload, PingPongSettings)
+            and not self.workload.rate
+        ):
+            raise conflict(
+                "nobody knows how long the requests take, and so the background, without a rate",
+                "write workload.rate, the requests per second",
+                *("workload.rate", "background"),
+            )
         return self
 
     @model_validator(mode="after")

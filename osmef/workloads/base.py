@@ -9,12 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from osmef.agent.messages import JobResult, PointEvent
-from osmef.results.exchange import Exchange, Purpose, Request, SizePoint
+from osmef.results.exchange import Exchange, Purpose, SizePoint
 from osmef.results.trial import Interval, Transfer
 from osmef.results.udp import Datagrams
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch, Table  # pyarrow is slow to load
 
 Value = str | int | float | bool
 """What a member of an agent's command may be."""
@@ -46,6 +49,8 @@ class Part:
     They are armed in their order, and the last one gets ``start``, ``delay_s`` after the common
     start of all parts. ``duration_s`` is how long it runs from there, in seconds. Where there is a
     background, a part that is not ``loaded`` runs before it.
+
+    Where ``duration_s`` is only an estimate, ``deadline_s`` says how long it may take at most.
     """
 
     steps: tuple[Step, ...]
@@ -53,17 +58,22 @@ class Part:
     delay_s: float = 0.0
     loaded: bool = True
     purpose: Purpose = Purpose.MEASURED
+    deadline_s: float | None = None
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What a part gave between one pair: a result for each step, in order, and the series."""
+    """What a part gave between one pair: a result for each step, in order, and the series.
+
+    ``requests`` has what sieges told of their requests (``osmef.workloads.requests``).
+    """
 
     sender: str
     receiver: str
     results: tuple[JobResult, ...]
     intervals: list[Interval]
     points: list[PointEvent] = field(default_factory=list)
+    requests: list[RecordBatch] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -77,7 +87,7 @@ class Outcome:
     transfers: list[Transfer] = field(default_factory=list)
     exchanges: list[Exchange] = field(default_factory=list)
     sizes: list[SizePoint] = field(default_factory=list)
-    requests: list[Request] = field(default_factory=list)
+    requests: list[Table] = field(default_factory=list)
     datagrams: list[Datagrams] = field(default_factory=list)
     intervals: list[Interval] = field(default_factory=list)
     start_spread_s: float | None = None

@@ -94,7 +94,7 @@ def _transfer(ran: Ran, purpose: Purpose, direction: Direction) -> Transfer:
         if isinstance(result, BulkResult)
     }
     wanted = "sender" if direction is Direction.FORWARD else "receiver"
-    if ends.keys() != {"sender", "receiver"} or ran.results[1].role != wanted:
+    if ends.keys() != {"sender", "receiver"} or getattr(ran.results[1], "role", None) != wanted:
         raise AgentError(
             f"the agents did not transfer {direction.value}, but as {', '.join(ends)}",
             where=f"{ran.sender} and {ran.receiver}",

@@ -18,6 +18,7 @@ from osmef.agent.messages import (
     IntervalEvent,
     Listening,
     PointEvent,
+    RequestsEvent,
     ResultEvent,
 )
 from osmef.errors import AgentError
@@ -46,6 +47,8 @@ _CURES = {
     "arm-timeout": "is the data port open between both ends (firewall, security group, route)?",
     "resource": "the endpoint is short of memory, threads or file descriptors",
 }
+
+_LATE_CURE = "raise the workload's deadline, or let it ask for less"
 
 
 @dataclass(frozen=True)
@@ -153,15 +156,15 @@ class _Ensemble:
                 at = moment + task.part.delay_s + clock.monotonic_s
                 command["at_monotonic_ns"] = round(1e9 * at)
             task.agent.send(command)
+            task.started = True
 
     def collect(self) -> None:
         """Wait for the results of all steps that end by themselves."""
         ending = [task for task in self._tasks if not task.step.serves]
-        lasting = max(task.part.delay_s + task.part.duration_s for task in self._tasks)
         self._wait_for(
             ending,
             lambda task: task.result is not None,
-            lasting + DRAIN_TIMEOUT_S + STALL_TIMEOUT_S + _GRACE_S,
+            max(_patience_s(task.part) for task in self._tasks),
         )
 
     def stop(self) -> None:
@@ -200,7 +203,9 @@ class _Ensemble:
             self._job.check()
             if time.monotonic() > deadline:
                 silent = ", ".join(sorted({task.host.name for task in waiting}))
-                raise AgentError("the agent has missed every deadline", where=silent)
+                late = any(task.started and task.part.deadline_s for task in waiting)
+                cure = _LATE_CURE if late else None
+                raise AgentError("the agent has missed every deadline", where=silent, cure=cure)
             self._take(_CHECK_EVERY_S)
             if self._failures:
                 raise self._failure()
@@ -237,6 +242,8 @@ class _Ensemble:
                 task.connected = True
             case IntervalEvent():
                 self._keep(task, event)
+            case RequestsEvent():
+                self._keep_requests(task, event)
             case PointEvent():
                 task.points.append(event)
             case ErrorEvent() | Gone():
@@ -249,6 +256,11 @@ class _Ensemble:
     def _end(self, task: Task) -> None:
         task.ended = True
         self._busy.discard(task)
+
+    def _keep_requests(self, task: Task, event: RequestsEvent) -> None:
+        from osmef.workloads.requests import as_batch  # noqa: PLC0415 - pyarrow is slow to load
+
+        task.requests.append(as_batch(event))
 
     def _keep(self, task: Task, event: IntervalEvent) -> None:
         measured = task.part.purpose is Purpose.MEASURED
@@ -273,6 +285,13 @@ class _Ensemble:
             )
             for flow in range(len(event.bytes))
         ]
+
+
+def _patience_s(part: Part) -> float:
+    """Return how long after the common start the results of a part are waited for."""
+    if part.deadline_s is not None:
+        return part.delay_s + part.deadline_s
+    return part.delay_s + part.duration_s + DRAIN_TIMEOUT_S + STALL_TIMEOUT_S + _GRACE_S
 
 
 _DATAGRAM_SERIES = (
@@ -306,4 +325,5 @@ def _ran(group: list[Task]) -> Ran:
     intervals = [interval for task in group for interval in task.intervals]
     points = [point for task in group for point in task.points]
     pair = group[0].pair
-    return Ran(pair.sender.name, pair.receiver.name, tuple(results), intervals, points)
+    requests = [batch for task in group for batch in task.requests]
+    return Ran(pair.sender.name, pair.receiver.name, tuple(results), intervals, points, requests)

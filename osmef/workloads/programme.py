@@ -11,6 +11,7 @@ from osmef.scenario.model import Scenario
 from osmef.scenario.workload import (
     BtcSettings,
     LatencySettings,
+    PingPongSettings,
     SizeSweepSettings,
     UdpSettings,
     WorkloadSettings,
@@ -19,6 +20,7 @@ from osmef.workloads.base import Outcome, Part, Ran, Workload
 from osmef.workloads.btc import BulkTransfer
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.latency import Latency
+from osmef.workloads.pingpong import PingPong
 from osmef.workloads.sizes import SizeSweep
 from osmef.workloads.udp import UdpFlows
 
@@ -37,6 +39,8 @@ def workload_for(settings: WorkloadSettings, *, background: bool) -> Workload:
             return SizeSweep(settings)
         case UdpSettings():
             return UdpFlows(settings)
+        case PingPongSettings():
+            return PingPong(settings)
         case _:
             assert_never(settings)
 

@@ -6,12 +6,15 @@ import secrets
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from osmef.agent.client import AgentClient
 from osmef.agent.messages import JobResult, PointEvent
 from osmef.results.trial import Interval
 from osmef.workloads.base import End, Part, Step, Value
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch  # pyarrow is slow to load
 
 ARM_TIMEOUT_S = 15.0
 STALL_TIMEOUT_S = 10.0
@@ -50,11 +53,13 @@ class Task:
     agent: AgentClient
     port: int | None = None
     connected: bool = False
+    started: bool = False
     ended: bool = False
     result: JobResult | None = None
     rate_bps: float = 0.0
     intervals: list[Interval] = field(default_factory=list)
     points: list[PointEvent] = field(default_factory=list)
+    requests: list[RecordBatch] = field(default_factory=list)
 
     @property
     def host(self) -> Host:

@@ -108,7 +108,7 @@ class UdpFlows(Workload):
                 case UdpReceiverResult():
                     receiver = _receiver(name, result)
         wanted = "sender" if direction is Direction.FORWARD else "receiver"
-        if sender is None or receiver is None or ran.results[-1].role != wanted:
+        if sender is None or receiver is None or getattr(ran.results[-1], "role", None) != wanted:
             raise AgentError(
                 f"the agents did not send datagrams {direction.value}",
                 where=f"{ran.sender} and {ran.receiver}",

@@ -12,6 +12,7 @@ import pytest
 from osmef.errors import InputError, StorageError
 from osmef.results.exchange import Request
 from osmef.results.rundir import RunDirectory
+from osmef.results.tables import as_table
 from osmef.results.trial import Interval, Trial
 
 MakeTrial = Callable[..., Trial]
@@ -230,12 +231,12 @@ def test_requests_are_a_table_of_their_own(run: RunDirectory) -> None:
     asked = [
         Request(
             trial=2, purpose="measured", sender="vm-1", receiver="vm-2", size=size,
-            intended_start_s=0.1, duration_s=None, code=None, length=None, retries=3,
+            intended_start_s=0.1, duration_s=None, relay_s=None, code=None, length=None, retries=3,
             error="timeout",
         )
         for size in (1, 1000)
     ]  # fmt: skip
-    run.write_requests(2, asked)
+    run.write_requests(2, [as_table("requests", asked)])
     run.finish()
     frame = pd.read_parquet(run.requests)
     assert frame["size"].tolist() == [1, 1000]

@@ -60,7 +60,7 @@ def test_all_keys_become_typed_values(tmp_path: Path) -> None:
     study = load(path)
     scenario = study.scenario
     assert scenario.provider.link_rate == 100e6
-    assert scenario.workload.duration == 120
+    assert btc_of(scenario).duration == 120
     assert btc_of(scenario).interval == 0.5
     assert scenario.placement is Placement.SAME_HOST
     assert [end.kind for end in scenario.ends] == [EndpointKind.VM, EndpointKind.HOST]

@@ -35,7 +35,7 @@ def keys(study: Study) -> list[str]:
 def test_values_outside_the_sweep(read: Reader) -> None:
     text = "name: a\nworkload: btc"
     study = read(text, {"workload.duration": "2s", "interval": "100ms", "repeat": "1"})
-    assert study.scenario.workload.duration == 2
+    assert btc_of(study.scenario).duration == 2
     assert btc_of(study.scenario).interval == 0.1
     assert study.scenario.repeat == 1
 
@@ -65,7 +65,7 @@ def test_a_list_makes_an_axis(read: Reader) -> None:
 
 def test_entries_of_include_with_another_value_fall_away(read: Reader) -> None:
     study = read(SWEPT, {"duration": "1s"})
-    assert {cell.scenario.workload.duration for cell in study.cells} == {1}
+    assert {btc_of(cell.scenario).duration for cell in study.cells} == {1}
     assert keys(study)[-1] == "connections=50"
     assert len(study.cells) == 6
 

@@ -1,0 +1,73 @@
+"""Ping-pong by message size: times, transfer rates, and requests per second."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+QUANTILES = {"p5": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95}
+"""The quantiles that are given; between p25 and p75 is half of the data, p5 to p95 hold 90 %."""
+
+VALUES = ("time_us", "transfer_rate_bytes_per_s", "requests_per_s")
+"""What a single request gives."""
+
+
+def message_times(requests: pd.DataFrame) -> pd.DataFrame:
+    """Return the requests that went well, with what each of them gives.
+
+    ``requests`` has the columns of ``requests.parquet``. ``time_us`` is what ping measured, or
+    siege where there was no ping; ``transfer_rate_bytes_per_s`` the length over that time, and
+    ``requests_per_s`` one over it.
+    """
+    good = requests[requests["error"].isna()]
+    time_s = good["relay_s"].fillna(good["duration_s"]).astype("float64")
+    return good.assign(
+        time_us=1e6 * time_s,
+        transfer_rate_bytes_per_s=good["length"].astype("float64") / time_s,
+        requests_per_s=1 / time_s,
+    )
+
+
+def by_size(requests: pd.DataFrame) -> pd.DataFrame:
+    """Return one row a message size, in order; what no good request tells is NaN.
+
+    ``requests`` has the columns of ``requests.parquet``. Columns:
+
+    - size; n, all requests; failed; retries, NaN without ping;
+    - length_bytes, the sum of those that went well, as everything below is;
+    - time_mean_us, and time_p5_us, time_p25_us, time_median_us, time_p75_us, time_p95_us;
+    - transfer_rate_bytes_per_s = sum(length) / sum(time);
+    - requests_per_s = 1 / mean time.
+
+    The formulas are those of ppbench (Kratzke and Quint, "ppbench, A Visualizing Network Benchmark
+    for Microservices", CLOSER 2016); quantiles are Hyndman and Fan's definition 7.
+    """
+    asked = requests.assign(failed=requests["error"].notna()).groupby("size")
+    sizes = message_times(requests).groupby("size")
+    times = sizes["time_us"]
+    mean = times.mean()
+    length = sizes["length"].sum().astype("float64")
+    columns = {
+        "failed": asked["failed"].sum(),
+        "retries": asked["retries"].sum(min_count=1).astype("float64"),
+        "length_bytes": length,
+        "time_mean_us": mean,
+        **{f"time_{name}_us": times.quantile(q) for name, q in QUANTILES.items()},
+        "transfer_rate_bytes_per_s": 1e6 * length / times.sum(),
+        "requests_per_s": 1e6 / mean,
+    }
+    return pd.DataFrame({"n": asked.size(), **columns}).reset_index()
+
+
+def by_bin(requests: pd.DataFrame, value: str, edges: np.ndarray) -> pd.DataFrame:
+    """Return the quantiles of a value of single requests over bins of the message size.
+
+    ``value`` is one of ``VALUES``, ``requests`` what ``message_times`` gives; a bin goes from an
+    edge to below the next. One row a bin: ``size``, the mean size of what is in it, and a column
+    for each of ``QUANTILES``. An empty bin has NaN in all of them: a gap, not an error.
+    """
+    bins = pd.Series(np.digitize(requests["size"], edges), index=requests.index)
+    groups = requests.groupby(bins)
+    found = {name: groups[value].quantile(q) for name, q in QUANTILES.items()}
+    rows = pd.DataFrame({"size": groups["size"].mean(), **found})
+    return rows.reindex(range(1, len(edges))).reset_index(drop=True)

@@ -1,0 +1,89 @@
+"""Ping-pong by message size."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from osmef.analysis.pingpong import QUANTILES, by_bin, by_size, message_times
+
+COLUMNS = ["size", "duration_s", "relay_s", "length", "retries", "error"]
+
+
+def frame(*rows: tuple[Any, ...]) -> pd.DataFrame:
+    """Return requests: size, duration, time at ping, length, retries, error."""
+    return pd.DataFrame(rows, columns=pd.Index(COLUMNS)).convert_dtypes()
+
+
+def test_the_time_is_ping_s_or_else_siege_s() -> None:
+    found = message_times(
+        frame(
+            (10, 0.5, 0.25, 10, 0, None), (10, 0.5, None, 10, None, None), (9, 1, 1, 0, 3, "status")
+        )
+    )
+    assert found["time_us"].tolist() == [250_000, 500_000]
+    assert found["transfer_rate_bytes_per_s"].tolist() == [40, 20]
+    assert found["requests_per_s"].tolist() == [4, 2]
+
+
+def test_a_size_without_a_good_answer_has_no_times() -> None:
+    found = by_size(
+        frame((5, 0.1, 0.1, 5, 0, None), (2, None, None, None, None, "timeout"))
+    ).set_index("size")
+    assert found.index.tolist() == [2, 5]
+    assert found.loc[[2], ["n", "failed"]].to_numpy().tolist() == [[1, 1]]
+    assert found.drop(columns=["n", "failed"]).loc[[2]].isna().all(axis=None)
+    assert found.loc[5, "time_median_us"] == pytest.approx(100_000)
+    assert found.loc[5, "failed"] == 0
+
+
+requests = st.lists(
+    st.tuples(
+        st.integers(1, 4),
+        st.floats(1e-6, 10),
+        st.integers(0, 10**6),
+        st.integers(0, 10),
+        st.sampled_from([None, None, "timeout"]),
+    ),
+    min_size=1,
+)
+
+
+@given(rows=requests)
+def test_the_formulas_are_those_of_ppbench(
+    rows: list[tuple[int, float, int, int, str | None]],
+) -> None:
+    found = by_size(
+        frame(*((size, 2 * s, s, length, again, error) for size, s, length, again, error in rows))
+    ).set_index("size")
+    assert found.index.tolist() == sorted({row[0] for row in rows})
+    for size in found.index:
+        same = [row for row in rows if row[0] == size]
+        ms = [1000 * s for _, s, _, _, error in same if error is None]
+        lengths = [length for _, _, length, _, error in same if error is None]
+        row = found.loc[size]
+        assert (row["n"], row["failed"]) == (len(same), len(same) - len(ms))
+        assert row["retries"] == sum(again for _, _, _, again, _ in same)
+        if not ms:
+            assert np.isnan(row["requests_per_s"])
+            continue
+        assert row["time_mean_us"] / 1000 == pytest.approx(statistics.fmean(ms))
+        assert row["time_median_us"] / 1000 == pytest.approx(statistics.median(ms))
+        assert row["requests_per_s"] == pytest.approx(1000 / statistics.fmean(ms))
+        assert row["transfer_rate_bytes_per_s"] == pytest.approx(sum(lengths) * 1000 / sum(ms))
+        for name, q in QUANTILES.items():
+            assert row[f"time_{name}_us"] / 1000 == pytest.approx(np.quantile(ms, q))
+
+
+def test_an_empty_bin_is_a_gap() -> None:
+    rows = message_times(frame(*((size, 1.0, size, 1, 0, None) for size in (1, 3, 25))))
+    bins = by_bin(rows, "time_us", np.array([0, 10, 20, 30]))
+    assert bins["size"].tolist()[::2] == [2, 25]
+    assert bins["median"].tolist()[::2] == [2e6, 25e6]
+    assert bins.loc[1].isna().all()
