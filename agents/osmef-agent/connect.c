@@ -1,10 +1,10 @@
 #include "connect.h"
 
 #include "clock.h"
+#include "resolve.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -39,14 +39,14 @@ static bool connect_failed(const struct attempt *a, int flow, int why)
                     strerror(why));
 }
 
-static bool begin_connect(const struct attempt *a, int flow, const struct addrinfo *address)
+static bool begin_connect(const struct attempt *a, int flow, const struct place *place)
 {
-    const int fd = options_socket(a->job, &a->params->options, address->ai_family, flow);
+    const int fd = options_socket(a->job, &a->params->options, place->address.any.sa_family, flow);
     if (fd < 0)
         return false;
     a->link->fds[flow] = fd;
     linger_reset(fd, true);
-    if (connect(fd, address->ai_addr, address->ai_addrlen) < 0 && errno != EINPROGRESS)
+    if (connect(fd, &place->address.any, place->size) < 0 && errno != EINPROGRESS)
         return connect_failed(a, flow, errno);
     return true;
 }
@@ -88,7 +88,7 @@ static bool advance(const struct attempt *a, int flow, enum stage *stage)
     return ok;
 }
 
-static bool connect_to(const struct attempt *a, const struct addrinfo *address)
+static bool connect_to(const struct attempt *a, const struct place *place)
 {
     static struct pollfd fds[1 + MAX_FLOWS];
     enum stage stages[MAX_FLOWS] = {CONNECTING};
@@ -96,7 +96,7 @@ static bool connect_to(const struct attempt *a, const struct addrinfo *address)
     int begun = 0;
     for (int ready = 0; ready < flows;) {
         for (; begun < flows && begun - ready < CROWD; begun++)
-            if (!begin_connect(a, begun, address))
+            if (!begin_connect(a, begun, place))
                 return false;
         for (int i = 0; i < flows; i++)
             fds[1 + i] = (struct pollfd){
@@ -124,10 +124,10 @@ static bool connect_to(const struct attempt *a, const struct addrinfo *address)
 }
 
 /* A name may have several addresses: after one that can't be reached, the next is tried. */
-static bool try_next(const struct attempt *a, const struct addrinfo *address)
+static bool try_next(const struct attempt *a, bool there_is_one)
 {
     struct failure *failure = &a->job->failure;
-    if (!address->ai_next || a->job->control->abort || strcmp(failure->kind, "connect") != 0)
+    if (!there_is_one || a->job->control->abort || strcmp(failure->kind, "connect") != 0)
         return false;
     failure->kind = NULL;
     link_close(a->link);
@@ -138,25 +138,15 @@ bool connect_flows(struct job *job, const struct link_params *params, struct lin
 {
     const struct attempt attempt = {job, params, link,
                                     now_ns() + seconds_ns(params->arm_timeout_s)};
-    char port[8];
-    snprintf(port, sizeof port, "%d", params->port);
-    const struct addrinfo hints = {
-        .ai_family = params->family,
-        .ai_socktype = SOCK_STREAM,
-        /* Names only by hand: looking one up can't be interrupted. */
-        .ai_flags = AI_NUMERICSERV | (job->by_hand ? 0 : AI_NUMERICHOST),
-    };
-    struct addrinfo *found;
-    const int problem = getaddrinfo(params->host, port, &hints, &found);
-    if (problem)
-        return job_fail(job, "connect", -1, "%s: %s; give %s", params->host, gai_strerror(problem),
-                        job->by_hand ? "an address or a name that resolves" : "a numeric address");
+    struct places found;
+    if (!resolve(params->host, params->port, job->by_hand, &found))
+        return job_fail(job, "connect", -1, "%s is no address; %s", params->host,
+                        resolve_cure(job->by_hand));
     bool ok = false;
-    for (const struct addrinfo *at = found; at; at = at->ai_next) {
-        ok = connect_to(&attempt, at);
-        if (ok || !try_next(&attempt, at))
+    for (int i = 0; i < found.count; i++) {
+        ok = connect_to(&attempt, &found.at[i]);
+        if (ok || !try_next(&attempt, i + 1 < found.count))
             break;
     }
-    freeaddrinfo(found);
     return ok;
 }

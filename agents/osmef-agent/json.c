@@ -1,8 +1,9 @@
 #include "json.h"
 
+#include "number.h"
+
 #include <math.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct cursor {
@@ -78,38 +79,6 @@ static const char *parse_string(struct cursor *c, const char **text)
     return NULL;
 }
 
-static const char *skip_digits(const char *at)
-{
-    while (*at >= '0' && *at <= '9')
-        at++;
-    return at;
-}
-
-/* Returns the end of a number as JSON's grammar has it, or NULL; strtod takes more than that. */
-static char *number_end(char *text)
-{
-    const char *at = text + (*text == '-');
-    const char *digits = at;
-    at = skip_digits(at);
-    if (at == digits || (*digits == '0' && at > digits + 1))
-        return NULL;
-    if (*at == '.') {
-        digits = ++at;
-        at = skip_digits(at);
-        if (at == digits)
-            return NULL;
-    }
-    if (*at == 'e' || *at == 'E') {
-        at++;
-        at += *at == '+' || *at == '-';
-        digits = at;
-        at = skip_digits(at);
-        if (at == digits)
-            return NULL;
-    }
-    return text + (at - text);
-}
-
 static const char *parse_value(struct cursor *c, struct json_member *member)
 {
     static const char *const literals[] = {"true", "false", "null"};
@@ -126,12 +95,11 @@ static const char *parse_value(struct cursor *c, struct json_member *member)
             return NULL;
         }
     }
-    char *end = number_end(c->at);
+    const char *const end = number_read(c->at, &member->number);
     if (!end)
         return "a value is neither string, number, true, false nor null";
     member->type = JSON_NUMBER;
-    member->number = strtod(c->at, NULL);
-    c->at = end;
+    c->at += end - c->at;
     return isfinite(member->number) ? NULL : "a number is too large";
 }
 

@@ -1,7 +1,10 @@
 #include "resolve.h"
 
+#include "number.h"
+
 #include <arpa/inet.h>
 #include <net/if.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +15,10 @@
 
 static bool read_scope(const char *text, uint32_t *scope)
 {
-    char *end;
+    double number;
     *scope = if_nametoindex(text);
-    if (*scope == 0)
-        *scope = (uint32_t)strtol(text, &end, 10);
+    if (*scope == 0 && number_read(text, &number) && number > 0 && number < UINT32_MAX)
+        *scope = (uint32_t)number;
     return *scope != 0;
 }
 

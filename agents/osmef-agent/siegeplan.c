@@ -1,9 +1,10 @@
 /* Which sizes a siege asks for, and in which order. */
+#include "number.h"
 #include "siege.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -39,9 +40,10 @@ static int64_t count_sizes(const struct siege_params *params)
     }
     int64_t count = 0;
     for (const char *at = params->sizes; *at || at == params->sizes; count++) {
-        char *end;
-        const long size = *at >= '0' && *at <= '9' ? strtol(at, &end, 10) : -1;
-        if (size < 0 || size > 1 << 30 || (*end && (*end != ',' || !end[1])))
+        double size;
+        const char *const end = number_read(at, &size);
+        if (!end || size < 0 || size > 1 << 30 || size != floor(size) ||
+            (*end && (*end != ',' || !end[1])))
             return -1;
         at = *end ? end + 1 : end;
     }
@@ -71,8 +73,9 @@ static void list_sizes(int64_t sizes)
 {
     const char *at = siege.params.sizes;
     for (int64_t i = 0; i < sizes; i++) {
-        siege.shots[i].size = (int32_t)strtol(at, NULL, 10);
-        at += strcspn(at, ",") + 1;
+        double size = 0;
+        at = number_read(at, &size) + 1;
+        siege.shots[i].size = (int32_t)size;
     }
 }
 

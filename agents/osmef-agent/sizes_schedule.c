@@ -25,15 +25,21 @@ void sizes_schedule_begin(void)
     schedule.each_s = 0;
 }
 
-static int by_time(const void *a, const void *b)
+/* There are few: qsort(3) would be more code than this. */
+static void sort(double *times, int count)
 {
-    const double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
+    for (int i = 1; i < count; i++) {
+        const double time = times[i];
+        int at = i;
+        for (; at > 0 && times[at - 1] > time; at--)
+            times[at] = times[at - 1];
+        times[at] = time;
+    }
 }
 
 static struct spread spread_of(double *times, int count)
 {
-    qsort(times, (size_t)count, sizeof *times, by_time);
+    sort(times, count);
     const double median = (times[(count - 1) / 2] + times[count / 2]) / 2;
     return (struct spread){times[0], median, times[count - 1]};
 }

@@ -1,5 +1,7 @@
 #include "usage.h"
 
+#include "number.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,9 +23,9 @@ _Noreturn void bad_usage(const char *format, ...)
 
 double usage_number(const char *option, const char *text, double low, double high)
 {
-    char *end;
-    const double value = strtod(text, &end);
-    if (end == text || *end || !(value >= low && value <= high))
+    double value;
+    const char *const end = number_read(text, &value);
+    if (!end || *end || !(value >= low && value <= high))
         bad_usage("%s is %s, but must be a number from %g to %g", option, text, low, high);
     return value;
 }
