@@ -6,7 +6,6 @@ import ctypes
 import json
 import math
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given

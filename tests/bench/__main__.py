@@ -1,41 +1,92 @@
 """``make bench``: the agent beside its peers, and what the controller costs, in one run.
 
-Everything happens in namespaces of this machine. Repetitions are interleaved, and ratios are of
-medians, since the machine's speed changes by the minute.
+Everything happens in namespaces of this machine, which go with this process. Programs are measured
+in turns, and verdicts are of medians, since the machine's speed changes by the minute.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import platform
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
 from rich.console import Console
 
-from tests.bench.controller import bench_controller
-from tests.bench.peers import bench_peers
+from tests.bench import accuracy, controller, goodput, http, latency, memory, modes, report
+from tests.bench.room import Room
 
 INSIDE = "OSMEF_BENCH_INSIDE"
+PAGE = Path("docs/benchmarks.md")
+GROUPS = {
+    "goodput": goodput.bench,
+    "modes": modes.bench,
+    "latency": latency.bench,
+    "http": http.bench,
+    "accuracy": accuracy.bench,
+    "memory": memory.bench,
+    "controller": controller.bench,
+}
+INTERRUPTED = 130
 
 
-def main() -> None:
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=GROUPS,
+        default=list(GROUPS),
+        metavar="GROUP",
+        help=f"measure only these, other sections of the page stay: {', '.join(GROUPS)}",
+    )
     parser.add_argument("--repeat", type=int, default=5, help="repetitions of each measurement")
-    parser.add_argument("--duration", type=float, default=2.0, help="seconds of each transfer")
-    arguments = parser.parse_args()
+    parser.add_argument("--duration", type=float, default=2.0, help="seconds of each measurement")
+    return parser.parse_args()  # fmt: skip
+
+
+def _run_inside() -> int:
+    """Run again in namespaces of its own; when either process ends, all that runs in there does."""
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    flags = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    again = [sys.executable, "-m", "tests.bench", *sys.argv[1:]]
+    command = ["setpriv", "--pdeathsig", "KILL", "unshare", *user, *flags, *again]
+    with subprocess.Popen(command, env={**os.environ, INSIDE: "1"}) as process:
+        try:
+            return process.wait()
+        finally:
+            process.kill()
+
+
+def _run(arguments: argparse.Namespace) -> None:
     console = Console()
-    if INSIDE not in os.environ:
-        bench_controller(console)
-        # The peers' namespaces hang in one of our own, which goes with this process.
-        sys.stdout.flush()
-        user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-        flags = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        again = [sys.executable, "-m", "tests.bench", *sys.argv[1:]]
-        os.execvpe("unshare", ["unshare", *user, *flags, *again], {**os.environ, INSIDE: "1"})
-    agent = Path("osmef/agent/bin") / f"osmef-agent-{os.uname().machine}"
-    bench_peers(console, agent.resolve(), arguments.repeat, arguments.duration)
+    room = Room()
+    binary = Path("osmef/agent/bin").resolve() / f"osmef-agent-{platform.machine()}"
+    bench = report.Bench(console, room, binary, arguments.repeat, arguments.duration)
+    try:
+        for name in arguments.only:
+            text = GROUPS[name](bench).text(bench)
+            report.write(PAGE, [text])
+            sys.stdout.write(f"\n{text}")
+            sys.stdout.flush()
+    finally:
+        room.close()
+
+
+def main() -> int:
+    arguments = _arguments()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        if INSIDE not in os.environ:
+            return _run_inside()
+        _run(arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

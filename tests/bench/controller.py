@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import statistics
 import tempfile
 import time
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
 from typing_extensions import override
 
 from osmef.engine.observer import Observer
@@ -18,6 +15,8 @@ from osmef.engine.stop import stop_on_signals
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Trial
 from osmef.scenario.load import load_text
+from tests.bench.contest import Spread
+from tests.bench.report import Bench, Section, Table
 
 SCENARIO = """
 name: overhead
@@ -38,6 +37,7 @@ sweep:
   exclude: [{placement: same-host, tenancy: different-tenant}]
 repeat: 1
 """
+PROVISIONINGS = 3
 
 
 class _Clock(Observer):
@@ -81,21 +81,23 @@ def _run(text: str) -> _Clock:
     return clock
 
 
-def bench_controller(console: Console) -> None:
-    """Measure and print what a trial and a provisioning cost beside the measuring itself."""
-    clock = _run(SCENARIO)
-    table = Table("what", "median (min-max)", "wanted", title="the controller, local provider")
-    for connections, values in sorted(clock.overheads_s.items()):
-        low, middle, high = min(values), statistics.median(values), max(values)
-        table.add_row(
-            f"overhead of a trial, {connections} connections (n = {len(values)})",
-            f"{1000 * middle:.0f} ms ({1000 * low:.0f}-{1000 * high:.0f})",
-            "under 100 ms",
-        )
-    times = [_run(PAIRS).provision_s for _ in range(3)]
-    table.add_row(
-        "four VMs, from nothing to agents ready (n = 3)",
-        f"{statistics.median(times):.2f} s ({min(times):.2f}-{max(times):.2f})",
-        "under 3 s",
+def _row(what: str, spread: Spread, unit: str, enough: float) -> tuple[str, str, str, str]:
+    reached = "reached" if spread.median < enough else "**not reached**"
+    return what, f"{spread} {unit}", f"under {enough:g} {unit}", reached
+
+
+def bench(_bench: Bench) -> Section:
+    """Measure what a trial and a provisioning cost beside the measuring itself."""
+    rows = []
+    for connections, values in sorted(_run(SCENARIO).overheads_s.items()):
+        what = f"overhead of a trial, {connections} connections (n = {len(values)})"
+        rows.append(_row(what, Spread(tuple(1000 * v for v in values)), "ms", 100))
+    times = Spread(tuple(_run(PAIRS).provision_s for _ in range(PROVISIONINGS)))
+    what = f"four VMs, from nothing to agents ready (n = {PROVISIONINGS})"
+    rows.append(_row(what, times, "s", 3))
+    return Section(
+        "The controller",
+        "With the local provider: what is not the transfer itself.",
+        [Table("Times", ("", "median (min-max)", "wanted", "verdict"), rows)],
+        repeated=False,
     )
-    console.print(table)

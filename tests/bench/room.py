@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyroute2 import IPRoute
 
-ADDRESSES = ("10.99.0.1", "10.99.0.2")
 START_TIMEOUT_S = 10.0
+PATIENCE_S = 60.0
+"""Of a program beyond the time that its measurement takes."""
 LISTEN = "0A"
 
 _SET_UP = """
@@ -28,12 +32,88 @@ with IPRoute() as ipr:
 """
 
 
+class ProgramError(Exception):
+    """A program of the benchmark failed or hung; the message says which, and what it printed."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the two ends of a measurement run: numbers of namespaces, the second one's address."""
+
+    name: str
+    client: int
+    server: int
+    address: str
+
+
+ADDRESSES = ("10.99.0.1", "10.99.0.2")
+APART = Place("two namespaces", 0, 1, ADDRESSES[1])
+LOOPBACK = Place("loopback", 1, 1, "127.0.0.1")
+PLACES = (APART, LOOPBACK)
+
+
 @dataclass(frozen=True)
 class Ended:
     """What a program printed, and the CPU-seconds that it and its children used."""
 
     output: str
     cpu_s: float
+
+
+class Program:
+    """A running program, the leader of a process group of its own."""
+
+    def __init__(self, enter: list[str], command: list[str]) -> None:
+        self._process = subprocess.Popen(
+            [*enter, *command],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            process_group=0,
+        )
+        self._name = Path(command[0]).name
+        self._ended: Ended | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def end(self) -> Ended:
+        """Wait until it ends; raises ProgramError when it fails or does not end."""
+        ended = self._reap()
+        if self._process.returncode:
+            status = self._process.returncode
+            raise ProgramError(f"{self._name} ended with {status}: {ended.output[-200:]}")
+        return ended
+
+    def stop(self, number: signal.Signals) -> Ended:
+        """End a server that serves for ever; how it ends does not matter."""
+        if self._ended is None:
+            os.kill(self.pid, number)  # not Popen's way: that would reap it, and lose its CPU time
+        return self._reap()
+
+    def kill(self) -> None:
+        if self._ended is None:
+            self._kill_group()
+            self._reap()
+
+    def _kill_group(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+
+    def _reap(self) -> Ended:
+        if self._ended is None:
+            assert self._process.stdout is not None
+            alarm = threading.Timer(PATIENCE_S, self._kill_group)
+            alarm.daemon = True  # an interrupted benchmark does not wait for it
+            alarm.start()
+            output = self._process.stdout.read()
+            self._process.stdout.close()
+            _, status, use = os.wait4(self.pid, 0)
+            alarm.cancel()
+            self._process.returncode = os.waitstatus_to_exitcode(status)
+            self._ended = Ended(output, use.ru_utime + use.ru_stime)
+        return self._ended
 
 
 class Room:
@@ -50,36 +130,41 @@ class Room:
                 (index,) = ipr.link_lookup(ifname=name)
                 ipr.link("set", index=index, net_ns_pid=holder.pid)
         for number, name in enumerate(("one", "two")):
-            self.run(number, [sys.executable, "-c", _SET_UP, name, ADDRESSES[number]])
+            self.python(number, _SET_UP, name, ADDRESSES[number])
 
     def pid(self, number: int) -> int:
         """Return a process in that namespace."""
         return self._holders[number].pid
 
     def enter(self, number: int) -> list[str]:
-        """Return the prefix of a command that runs in that namespace."""
+        """Return the prefix of a command that runs in that namespace; it becomes that command."""
         return ["nsenter", "-t", str(self.pid(number)), "-n"]
 
-    def start(self, number: int, command: list[str]) -> subprocess.Popen[str]:
-        enter = [*self.enter(number), *command]
-        return subprocess.Popen(enter, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    def table(self, number: int, name: str) -> Path:
+        """Return a file of /proc/net as a namespace sees it."""
+        return Path(f"/proc/{self.pid(number)}/net/{name}")
+
+    def python(self, number: int, text: str, *arguments: str) -> None:
+        """Run a few lines of Python in a namespace."""
+        self.run(number, [sys.executable, "-c", text, *arguments])
 
     def run(self, number: int, command: list[str]) -> Ended:
-        return self.end(self.start(number, command))
+        with self.running(number, command) as program:
+            return program.end()
 
-    def await_port(self, number: int, port: int) -> None:
-        tables = [Path(f"/proc/{self.pid(number)}/net/{tcp}") for tcp in ("tcp", "tcp6")]
-        _wait(lambda: any(_listens(table, port) for table in tables))
-
-    def end(self, process: subprocess.Popen[str]) -> Ended:
-        assert process.stdout is not None
-        output = process.stdout.read()
-        process.stdout.close()
-        _, status, use = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode:
-            raise RuntimeError(f"{process.args!r} ended with {process.returncode}: {output}")
-        return Ended(output, use.ru_utime + use.ru_stime)
+    @contextmanager
+    def running(
+        self, number: int, command: list[str], port: int | None = None
+    ) -> Iterator[Program]:
+        """Start a program, and wait until it listens; one that still runs in the end is killed."""
+        program = Program(self.enter(number), command)
+        try:
+            if port is not None:
+                tables = [self.table(number, name) for name in ("tcp", "tcp6")]
+                _wait(lambda: any(_listens(table, port) for table in tables))
+            yield program
+        finally:
+            program.kill()
 
     def close(self) -> None:
         for holder in self._holders:
@@ -96,5 +181,5 @@ def _wait(ready: Callable[[], bool]) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while not ready():
         if time.monotonic() > deadline:
-            raise TimeoutError("a program of the benchmark did not start")
+            raise ProgramError("a program of the benchmark did not start to listen")
         time.sleep(0.005)

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.bench.report import Table, write
+
+
+def test_a_section_replaces_its_elder_and_leaves_the_others(tmp_path: Path) -> None:
+    page = tmp_path / "benchmarks.md"
+    write(page, ["## One\n\nold\n", "## Two\n\nkept\n"])
+    write(page, ["## One\n\nnew\n", "## Three\n\nadded\n"])
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("# Benchmarks\n")
+    assert text.endswith("\n## One\n\nnew\n\n## Two\n\nkept\n\n## Three\n\nadded\n")
+
+
+def test_a_table_reads_well_in_a_terminal_too() -> None:
+    table = Table("Title", ("", "figure"), [("a", "1"), ("long", "2")])
+    lines = ["|      | figure |", "|------|--------|", "| a    | 1      |", "| long | 2      |"]
+    assert str(table) == "**Title**\n\n" + "\n".join(lines) + "\n"
