@@ -8,7 +8,7 @@ from osmef.agent.messages import BulkResult
 from osmef.analysis.limits import prevailing, transfer_limits
 from osmef.errors import AgentError
 from osmef.results.exchange import Direction, Purpose
-from osmef.results.trial import Transfer, TransferEnd
+from osmef.results.trial import EndMeasured, Transfer, TransferEnd
 from osmef.scenario.workload import BtcSettings, TransferDirection
 from osmef.workloads.base import End, Outcome, Part, Ran, Step, Value, Workload
 from osmef.workloads.transfers import METRICS, transfer_metrics
@@ -125,4 +125,10 @@ def _end(name: str, result: BulkResult) -> TransferEnd:
         threads=result.way.threads,
         process=result.process,
         host=result.endpoint,
+        measured=EndMeasured(
+            start_s=result.measured.start_s,
+            length_s=result.measured.length_s,
+            process=result.measured.process,
+            host=result.measured.endpoint,
+        ),
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from osmef.analysis import rfc6349
 from osmef.analysis.fairness import jain_fairness
+from osmef.analysis.warmup import measured_intervals, without_warmup
 from osmef.errors import AgentError
 from osmef.results.trial import Interval, Transfer, TransferEnd
 from osmef.results.use import EndpointUse
@@ -45,8 +46,11 @@ def transfer_metrics(
     data, summed over the connections of all pairs; the endpoint's are all that is not idle in
     /proc/stat, soft interrupts included, summed over the endpoints, each counted once however many
     agents ran there. ``rtt_mean_us`` is the mean of the senders' smoothed RTT at the end of each
-    interval of each connection. Raises AgentError when a receiver had no common interval.
+    interval of each connection. A warm-up counts in none of them, except that ``rtt_min_us``, which
+    the kernel keeps, is of the whole connection. Raises AgentError when a receiver had no common
+    interval.
     """
+    transfers, intervals = list(map(_measured, transfers)), measured_intervals(intervals)
     rates = [flow_rates(transfer) for transfer in transfers]
     flows = [rate for pair in rates for rate in pair]
     by_sender: dict[str, float] = defaultdict(float)
@@ -78,6 +82,11 @@ def transfer_metrics(
         "rtt_min_us": min(lowest) if lowest else None,
         **rfc6349.rfc6349_metrics(transfers, intervals),
     }
+
+
+def _measured(transfer: Transfer) -> Transfer:
+    ends = {"sender": transfer.sender, "receiver": transfer.receiver}
+    return transfer.model_copy(update={name: without_warmup(end) for name, end in ends.items()})
 
 
 def flow_rates(transfer: Transfer) -> list[float]:

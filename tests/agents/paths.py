@@ -126,6 +126,7 @@ def _rows(event: Event) -> Iterator[Interval]:
             flow=flow,
             start_s=event["start_s"],
             length_s=event["length_s"],
+            warmup=event["warmup"],
             bytes=size,
             retransmits=event["retransmits"] and event["retransmits"][flow],
             rtt_us=event["rtt_us"] and event["rtt_us"][flow],
