@@ -89,7 +89,7 @@ class BulkTransfer(Workload):
 def _transfer(ran: Ran, purpose: Purpose, direction: Direction) -> Transfer:
     names = (ran.receiver, ran.sender)  # as the steps are
     ends = {
-        result.role: _end(name, result)
+        result.role: transfer_end(name, result)
         for name, result in zip(names, ran.results, strict=True)
         if isinstance(result, BulkResult)
     }
@@ -112,7 +112,8 @@ def _transfer(ran: Ran, purpose: Purpose, direction: Direction) -> Transfer:
     )
 
 
-def _end(name: str, result: BulkResult) -> TransferEnd:
+def transfer_end(name: str, result: BulkResult) -> TransferEnd:
+    """Return what an agent told of its end of a transfer in one direction."""
     return TransferEnd(
         endpoint=name,
         start_realtime_ns=result.start_realtime_ns,
