@@ -54,6 +54,7 @@ _COLUMNS = {
     "btc": (
         _Column("aggregate\nBTC", "aggregate_btc_bps"),
         _Column("BTC per\nconnection", "connection_btc_bps"),
+        _Column("aggregate\nreverse", "reverse_aggregate_btc_bps"),
         _Column("J", "jain_fairness", ".3f"),
         *_CPU,
         _Column("retr.", "retransmits", ".0f"),
@@ -79,6 +80,8 @@ _COLUMNS = {
         _Column("goodput", "goodput_bps"),
         _Column("sent", "sent_bps"),
         _Column("loss\n%", "loss_percent", ".2f"),
+        _Column("reverse\ngoodput", "reverse_goodput_bps"),
+        _Column("reverse\nloss\n%", "reverse_loss_percent", ".2f"),
         _Column("recv.\ndrops", "receiver_drops", ".0f"),
         _Column("reord.\n%", "reordered_percent", ".2f"),
         _Column("dup.\n%", "duplicate_percent", ".2f"),
