@@ -92,17 +92,24 @@ def _measured(transfer: Transfer) -> Transfer:
 def flow_rates(transfer: Transfer) -> list[float]:
     """Return the goodput of each connection over the common interval, in bits per second.
 
-    Raises AgentError when the receiver had no common interval.
+    Raises AgentError when the receiver had no common interval, or got nothing in it.
     """
     length = transfer.receiver.common_length_s
     shares = [flow.common_bytes for flow in transfer.receiver.flows]
-    if not length or None in shares:
-        raise AgentError(
-            "no-overlap: the connections did not all run at one time",
-            where=transfer.receiver.endpoint,
-            cure="make the transfer longer, or use fewer connections",
-        )
+    if not length or None in shares or not any(shares):
+        reason, cure = _no_overlap(transfer.receiver)
+        raise AgentError(f"no-overlap: {reason}", where=transfer.receiver.endpoint, cure=cure)
     return [8 * share / length for share in shares if share is not None]
+
+
+def _no_overlap(receiver: TransferEnd) -> tuple[str, str]:
+    """Return why there is no common interval, and the cure."""
+    if any(flow.measured is not None and not flow.measured.bytes for flow in receiver.flows):
+        return "a connection ended in the warm-up", "send more bytes, or shorten warmup"
+    cure = "make the transfer longer, or use fewer connections"
+    if receiver.common_length_s and all(f.common_bytes == 0 for f in receiver.flows):
+        return "nothing came while all connections ran", cure
+    return "the connections did not all run at one time", cure
 
 
 def overlap_percent(receivers: Sequence[TransferEnd]) -> float | None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from osmef.analysis.limits import transfer_limits
 from osmef.errors import AgentError
-from osmef.results.trial import Interval, Transfer
+from osmef.results.trial import Interval, Transfer, TransferEnd
 from osmef.workloads.transfers import METRICS, overlap_percent, transfer_metrics
 
 
@@ -156,6 +156,23 @@ def test_without_a_common_interval_there_is_no_number(
 ) -> None:
     with pytest.raises(AgentError, match="did not all run at one time"):
         transfer_metrics([transfer(common, length)], [])
+
+
+def test_without_a_byte_in_the_common_interval_there_is_no_number() -> None:
+    with pytest.raises(AgentError, match="nothing came while all connections ran"):
+        transfer_metrics([transfer([0, 0], 0.001)], [])
+    assert transfer_metrics([transfer([0, 8], 0.001)], [])["aggregate_btc_bps"] == 64_000
+
+
+def test_a_transfer_that_ended_in_its_warmup_says_so() -> None:
+    one, _ = warmed(threads=False)
+    ended = flow(0, None, bytes=500, measured={"bytes": 0})
+    receiver = TransferEnd.model_validate(
+        {**one.receiver.model_dump(), "common_length_s": None, "flows": [ended]}
+    )
+    with pytest.raises(AgentError, match="in the warm-up") as caught:
+        transfer_metrics([one.model_copy(update={"receiver": receiver})], [])
+    assert "warmup" in str(caught.value.cure)
 
 
 def test_every_trial_gives_the_metrics_that_are_named() -> None:
