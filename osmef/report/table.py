@@ -63,12 +63,15 @@ _COLUMNS = {
     "latency": (
         _Column("RTT\np50\nµs", "rtt_p50_us", ".0f"),
         _Column("RTT\np99\nµs", "rtt_p99_us", ".0f"),
+        _Column("done\n/s", "exchanges_per_s", ".0f"),
         _Column("idle\np50\nµs", "idle_rtt_p50_us", ".0f"),
         _Column("idle\np99\nµs", "idle_rtt_p99_us", ".0f"),
         _Column("loaded\np50\nµs", "loaded_rtt_p50_us", ".0f"),
         _Column("loaded\np99\nµs", "loaded_rtt_p99_us", ".0f"),
         _Column("ratio of\nmedians", "latency_increase_ratio", ".1f"),
+        _Column("loaded\ndone\n/s", "loaded_exchanges_per_s", ".0f"),
         _Column("background\nBTC", "background_aggregate_btc_bps"),
+        _Column("background\ngoodput", "background_goodput_bps"),
     ),
     "size-sweep": (
         _Column("smallest\nmessage\nµs", "latency_min_us", ".1f"),

@@ -51,6 +51,21 @@ def test_what_went_back_has_a_column_of_its_own(
     assert not any("reverse" in line for line in lines(make_summary(cell)))
 
 
+def test_latency_says_how_many_exchanges_there_were_and_what_was_beside_them(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    values = {
+        "loaded_rtt_p50_us": 250.0,
+        "loaded_exchanges_per_s": 4000.0,
+        "background_goodput_bps": 2e8,
+    }
+    cell = make_cell(workload="latency", background="udp").model_copy(
+        update={"metrics": {name: describe([value] * 3) for name, value in values.items()}}
+    )
+    rows = [" ".join(line.split()) for line in lines(make_summary(cell))]
+    assert any(row.endswith(" 250 4000 200 Mbit/s") for row in rows)
+
+
 def test_what_limited_most_connections_is_named(
     make_cell: MakeCell, make_summary: MakeSummary
 ) -> None:
