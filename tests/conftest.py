@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from tests.sshd import Sshd
 # A busy machine is slow now and then; how long one example takes says nothing about the code.
 settings.register_profile("osmef", deadline=None)
 settings.load_profile("osmef")
+
+# A shell that runs its job in the background has it ignore Ctrl-C, and so all programs under test.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -91,11 +91,11 @@ def test_pauses_are_no_stall(start: StartAgent, threads: int | None) -> None:
         receiver,
         flows=2,
         threads=threads,
-        duration_s=1.4,
+        duration_s=2.8,
         interval_s=0.2,
         active_s=0.2,
-        idle_s=0.5,
-        stall_timeout_s=0.4,
+        idle_s=2.4,
+        stall_timeout_s=2,
     )
     assert [flow["bursts"] for flow in way(sent)["flows"]] == [2, 2]
     assert [flow["bursts"] for flow in way(received)["flows"]] == [None, None]
