@@ -46,6 +46,6 @@ def _of_work(cell: Cell) -> Iterator[str]:
     scenario = cell.scenario
     if scenario.background is not None:
         yield f"measured beside a background of {scenario.background.kind}"
-    for settings in (scenario.workload, scenario.background):
+    for whose, settings in (("", scenario.workload), ("background's ", scenario.background)):
         if isinstance(settings, BtcSettings) and settings.mode in _MODES:
-            yield f"mode {settings.mode}: {_MODES[settings.mode]}"
+            yield f"{whose}mode {settings.mode}: {_MODES[settings.mode]}"

@@ -18,7 +18,7 @@ DISCARD = "mode discard: the receiving end throws the data away in the kernel"
         ("sweep: {workload.mode: [copy, zerocopy, discard]}", [DISCARD, ZEROCOPY]),
         (
             "workload: {kind: udp}\nbackground: {kind: btc, mode: zerocopy}",
-            [BESIDE, ZEROCOPY],
+            [f"background's {ZEROCOPY}", BESIDE],
         ),
     ],
 )
