@@ -87,6 +87,8 @@ bool hand_receive(struct hand *hand, void *data, size_t size)
         const ssize_t n = hand_receive_some(hand, (char *)data + got, size - got);
         if (n <= 0)
             return n < 0 ? false : hand_broken(hand, ECONNRESET);
+        if (hand_is_cancelled(hand)) /* nothing had to be waited for */
+            return false;
         got += (size_t)n;
     }
     return true;
