@@ -31,7 +31,7 @@ bool hand_fail(struct hand *hand, const char *kind, const char *format, ...)
 bool hand_broken(struct hand *hand, int why)
 {
     if (why == ETIMEDOUT)
-        return hand_fail(hand, "stalled", "the connection timed out; is the link up?");
+        return hand_fail(hand, "stalled", GAVE_UP);
     return hand_fail(hand, "reset", "the peer closed the flow before its end: %s", strerror(why));
 }
 

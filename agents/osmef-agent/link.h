@@ -19,6 +19,11 @@ struct link_params {
     double stall_timeout_s;
 };
 
+/* Of a flow with ETIMEDOUT. */
+#define GAVE_UP                                                                                    \
+    "the kernel has given up, since the peer acknowledges nothing (ETIMEDOUT); is the link up, "   \
+    "and fast enough for so many flows?"
+
 struct link {
     int flows;
     int fds[MAX_FLOWS]; /* blocking; they linger for 0 s */

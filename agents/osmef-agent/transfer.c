@@ -21,8 +21,7 @@
 static bool fail_flow(struct bulk *bulk, const struct flow *flow)
 {
     if (flow->problem == ETIMEDOUT)
-        return job_fail(bulk->job, "stalled", flow->connection,
-                        "the connection timed out; is the link up?");
+        return job_fail(bulk->job, "stalled", flow->connection, GAVE_UP);
     if (flow->problem == ETIME)
         return job_fail(bulk->job, "timeout", flow->connection,
                         "%llu of %llu bytes were sent in %g s; allow a longer time or fewer bytes",

@@ -371,11 +371,15 @@ def test_flows_that_do_not_overlap_are_an_error(start: StartAgent) -> None:
         assert error_of(receiver)["kind"] == "no-overlap"
 
 
-def test_too_few_descriptors_are_a_resource_error(start: StartAgent) -> None:
+@pytest.mark.parametrize(("limit", "flows"), [(20, 64), (200, 500)])
+def test_too_few_descriptors_are_a_resource_error(
+    start: StartAgent, limit: int, flows: int
+) -> None:
+    """With 500 flows some are admitted before the descriptors run out."""
     receiver, sender = start(), start()
-    resource.prlimit(sender.process.pid, resource.RLIMIT_NOFILE, (20, 20))
-    port = arm(receiver, flows=64)
-    sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(flows=64))
+    resource.prlimit(sender.process.pid, resource.RLIMIT_NOFILE, (limit, limit))
+    port = arm(receiver, flows=flows)
+    sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(flows=flows))
     assert error_of(sender)["kind"] == "resource"
     sender.idle()
 
