@@ -254,7 +254,7 @@ def test_a_rate_of_next_to_nothing(start: StartAgent, rate_bps: float) -> None:
 
 
 def test_a_datagram_that_the_system_has_no_buffer_for(binary: Path) -> None:
-    """Its fragments take more than the socket may have (ENOBUFS): counted, and no more than that."""
+    """Its fragments take more than the socket may have (ENOBUFS): it is counted."""
     if os.geteuid() != 0:
         pytest.skip("a namespace with a path of its own needs root")
     with closing(Paths(binary)) as paths:
