@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import resource
 import signal
 import socket
@@ -412,3 +413,14 @@ def test_a_slow_receiver_bounds_the_duration(start: StartAgent) -> None:
     result = sender.ending()[1]
     assert result["event"] == "result", result
     assert way(result)["flows"][0]["bytes"] == count
+
+
+def test_a_controller_that_reads_no_more_ends_the_agent(start: StartAgent) -> None:
+    """Nobody wants what it says: it gives up after some seconds instead of waiting for ever."""
+    agent, peer = start(), start()
+    running(peer, agent)
+    assert agent.process.stdout is not None
+    fcntl.fcntl(agent.process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+    agent.write(b'{"cmd":"clock"}\n' * 200)
+    assert agent.process.wait(PATIENCE_S) == 1
+    assert error_of(peer)["kind"] == "reset"
