@@ -111,7 +111,7 @@ static void *work(void *argument)
         pool_send(worker);
     else
         pool_receive(worker);
-    if (worker_must_split(worker))
+    if (!worker->is_warm)
         worker_split(worker);
     /* The part before the whole, which can't be smaller then. */
     worker->measured_cpu = cpu_since(worker->warm, RUSAGE_THREAD);

@@ -79,8 +79,7 @@ static void report_until(const struct bulk *bulk, int64_t end_ns)
             report_way(&bulk->ways[role]);
 }
 
-/* The measured part of each way begins with the sample that has just been taken. */
-static void end_warmup(struct bulk *bulk, int64_t now)
+void sampler_end_warmup(struct bulk *bulk, int64_t now)
 {
     for (int role = 0; role < ROLES; role++) {
         struct way *way = &bulk->ways[role];
@@ -101,7 +100,7 @@ void sampler_tick(struct bulk *bulk)
     const int64_t now = now_ns();
     report_until(bulk, now);
     if (!bulk->is_warm && now >= bulk->start_ns + seconds_ns(bulk->params.warmup_s))
-        end_warmup(bulk, now);
+        sampler_end_warmup(bulk, now);
     while (sampler.public.next_ns <= now)
         set_deadline(bulk);
 }

@@ -15,6 +15,9 @@ const struct sampler *sampler_start(const struct bulk *bulk);
  * the warm-up begins the measured part. */
 void sampler_tick(struct bulk *bulk);
 
+/* Begins the measured part of each way with the sample that was taken last, at `now`. */
+void sampler_end_warmup(struct bulk *bulk, int64_t now);
+
 /* Reports the last interval. */
 void sampler_finish(const struct bulk *bulk, int64_t end_ns);
 

@@ -241,6 +241,9 @@ static void conclude(struct bulk *bulk)
         if (bulk->flows[i].end_ns > end_ns)
             end_ns = bulk->flows[i].end_ns;
     outcome->elapsed_s = ns_seconds(end_ns - bulk->start_ns);
+    const bool was_warm = bulk->is_warm;
+    if (!was_warm)
+        use_now(&outcome->measured);
     if (bulk->params.warmup_s > 0)
         use_since(&outcome->measured);
     use_since(&outcome->whole);
@@ -248,6 +251,11 @@ static void conclude(struct bulk *bulk)
         outcome->measured =
             (struct usage){bulk->start_ns, outcome->whole.process, outcome->whole.endpoint};
     sampler_finish(bulk, end_ns);
+    /* It ended in its warm-up: nothing of it is measured. */
+    if (!was_warm) {
+        sampler_end_warmup(bulk, end_ns);
+        outcome->measured.at_ns = end_ns;
+    }
 }
 
 bool transfer(struct bulk *bulk)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from osmef.analysis.knee import Knee, find_knee
+from osmef.analysis.warmup import measured_intervals, without_warmup
 from osmef.results.exchange import Purpose
 from osmef.results.limits import FlowLimit, Limit
 from osmef.results.trial import FlowEnd, Interval, Transfer, TransferEnd
@@ -78,9 +79,14 @@ class _Case:
 def transfer_limits(
     sender: TransferEnd, receiver: TransferEnd, intervals: Sequence[Interval]
 ) -> list[FlowLimit]:
-    """Return what limited each flow; ``intervals`` are those of both ends of this transfer."""
+    """Return what limited each flow; ``intervals`` are those of both ends of this transfer.
+
+    A warm-up counts for the knee only: a token bucket that it has emptied shapes what follows.
+    """
+    knee = _shared_knee([interval for interval in intervals if interval.role == "receiver"])
+    sender, receiver = without_warmup(sender), without_warmup(receiver)
+    intervals = measured_intervals(intervals)
     received = [interval for interval in intervals if interval.role == "receiver"]
-    knee = _shared_knee(received)
     limits = []
     for sent, got in zip(sender.flows, receiver.flows, strict=True):
         rates = [8 * i.bytes / i.length_s for i in received if i.flow == got.flow and i.length_s]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from osmef.errors import InputError
 from osmef.providers import provider_for
-from osmef.scenario.study import Study
+from osmef.scenario.study import Cell, Study
+from osmef.scenario.workload import BtcSettings, Mode
 
 
 def check_study(study: Study) -> None:
@@ -25,6 +28,24 @@ def check_provider(study: Study) -> None:
 
 
 def warnings_of(study: Study) -> list[str]:
-    """Return what a reader of the numbers has to know about the provider, each once."""
+    """Return what a reader of the numbers has to know, each once: of the cloud and the workload."""
     provider = provider_for(study.scenario.provider)
-    return sorted({text for cell in study.cells for text in provider.warnings(cell)})
+    cells = study.cells
+    return sorted({text for cell in cells for text in (*provider.warnings(cell), *_of_work(cell))})
+
+
+_MODES = {
+    Mode.ZEROCOPY: "the sending end hands over its pages and copies nothing",
+    Mode.DISCARD: "the receiving end throws the data away in the kernel",
+    Mode.ZEROCOPY_DISCARD: "the sending end copies nothing, and the receiving end throws it away",
+}
+
+
+def _of_work(cell: Cell) -> Iterator[str]:
+    """Say what makes the numbers others than those of the workload alone, as programs do it."""
+    scenario = cell.scenario
+    if scenario.background is not None:
+        yield f"measured beside a background of {scenario.background.kind}"
+    for settings in (scenario.workload, scenario.background):
+        if isinstance(settings, BtcSettings) and settings.mode in _MODES:
+            yield f"mode {settings.mode}: {_MODES[settings.mode]}"

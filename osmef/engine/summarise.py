@@ -10,13 +10,13 @@ from typing import Any
 import osmef
 from osmef.agent.messages import PROTOCOL
 from osmef.analysis.describe import describe
+from osmef.engine.check import warnings_of
 from osmef.engine.journal import Journal
 from osmef.engine.metadata import made_at
 from osmef.engine.plan import Plan, PlannedCell, the_same
 from osmef.engine.station import Station
 from osmef.errors import StorageError
 from osmef.facts.change import change
-from osmef.providers import provider_for
 from osmef.results.exchange import Purpose
 from osmef.results.limits import Limit
 from osmef.results.rundir import RunDirectory
@@ -68,8 +68,6 @@ def _run_info(
     plan: Plan, directory: RunDirectory, journal: Journal, trials: list[Trial], torn: list[str]
 ) -> RunInfo:
     scenario = plan.study.scenario
-    provider = provider_for(scenario.provider)
-    warnings = {text for cell in plan.study.cells for text in provider.warnings(cell)}
     starts, ends = journal.read("start"), journal.read("end")
     if not starts:
         raise StorageError(
@@ -94,7 +92,7 @@ def _run_info(
             "python": platform.python_version(),
             "controller_kernel": platform.release(),
         },
-        warnings=[*sorted(warnings), *torn],
+        warnings=[*warnings_of(plan.study), *torn],
     )
 
 

@@ -54,6 +54,7 @@ _COLUMNS = {
     "btc": (
         _Column("aggregate\nBTC", "aggregate_btc_bps"),
         _Column("BTC per\nconnection", "connection_btc_bps"),
+        _Column("aggregate\nreverse", "reverse_aggregate_btc_bps"),
         _Column("J", "jain_fairness", ".3f"),
         *_CPU,
         _Column("retr.", "retransmits", ".0f"),
@@ -62,12 +63,15 @@ _COLUMNS = {
     "latency": (
         _Column("RTT\np50\nµs", "rtt_p50_us", ".0f"),
         _Column("RTT\np99\nµs", "rtt_p99_us", ".0f"),
+        _Column("done\n/s", "exchanges_per_s", ".0f"),
         _Column("idle\np50\nµs", "idle_rtt_p50_us", ".0f"),
         _Column("idle\np99\nµs", "idle_rtt_p99_us", ".0f"),
         _Column("loaded\np50\nµs", "loaded_rtt_p50_us", ".0f"),
         _Column("loaded\np99\nµs", "loaded_rtt_p99_us", ".0f"),
         _Column("ratio of\nmedians", "latency_increase_ratio", ".1f"),
+        _Column("loaded\ndone\n/s", "loaded_exchanges_per_s", ".0f"),
         _Column("background\nBTC", "background_aggregate_btc_bps"),
+        _Column("background\ngoodput", "background_goodput_bps"),
     ),
     "size-sweep": (
         _Column("smallest\nmessage\nµs", "latency_min_us", ".1f"),
@@ -79,6 +83,8 @@ _COLUMNS = {
         _Column("goodput", "goodput_bps"),
         _Column("sent", "sent_bps"),
         _Column("loss\n%", "loss_percent", ".2f"),
+        _Column("reverse\ngoodput", "reverse_goodput_bps"),
+        _Column("reverse\nloss\n%", "reverse_loss_percent", ".2f"),
         _Column("recv.\ndrops", "receiver_drops", ".0f"),
         _Column("reord.\n%", "reordered_percent", ".2f"),
         _Column("dup.\n%", "duplicate_percent", ".2f"),

@@ -22,6 +22,7 @@ TABLES: dict[str, pa.Schema] = {
             pa.field("flow", pa.int32(), nullable=False),
             pa.field("start_s", pa.float64(), nullable=False),
             pa.field("length_s", pa.float64(), nullable=False),
+            pa.field("warmup", pa.bool_()),
             pa.field("bytes", pa.int64(), nullable=False),
             pa.field("retransmits", pa.int64()),
             pa.field("rtt_us", pa.float64()),

@@ -175,6 +175,15 @@ class FlowEnd(Model):
     )
 
 
+class EndMeasured(Model):
+    """What was used at one end after the warm-up."""
+
+    start_s: float = Field(description="end of the warm-up, in seconds from the start at this end")
+    length_s: float = Field(description="seconds from there to the end at this end")
+    process: ProcessUse = Field(description="what the agent's process used")
+    host: EndpointUse = Field(description="what the whole endpoint used")
+
+
 class TransferEnd(Model):
     """One end of a bulk transfer."""
 
@@ -200,6 +209,9 @@ class TransferEnd(Model):
     )
     process: ProcessUse = Field(description="what the agent's process used")
     host: EndpointUse = Field(description="what the whole endpoint used")
+    measured: EndMeasured | None = Field(
+        default=None, description="the same without the warm-up, as differences"
+    )
 
 
 class Transfer(Model):
@@ -302,6 +314,9 @@ class Interval(Model):
         description="start of the interval, in seconds from the start at this end"
     )
     length_s: float = Field(description="measured length in seconds; rates are computed from it")
+    warmup: bool | None = Field(
+        default=False, description="whether it is of the warm-up; null in runs of version 1"
+    )
     bytes: int = Field(description="payload bytes in the interval")
     retransmits: int | None = Field(
         description="segments retransmitted in the interval; null at the receiver"

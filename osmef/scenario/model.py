@@ -21,6 +21,7 @@ from osmef.scenario.provider import LocalSettings, ProviderSettings
 from osmef.scenario.workload import (
     BackgroundSettings,
     BtcSettings,
+    LatencySettings,
     PingPongSettings,
     WorkloadSettings,
 )
@@ -172,6 +173,19 @@ class Scenario(Model):
                     "the background runs as long as what is measured needs it",
                     f"remove {key}; lead says how long it runs before and after",
                     f"background.{key}",
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _what_goes_with_a_background_has_one(self) -> Scenario:
+        latency = isinstance(self.workload, LatencySettings)
+        idle = latency and "idle" in self.workload.model_fields_set
+        for key, is_written in (("lead", "lead" in self.model_fields_set), ("workload.idle", idle)):
+            if is_written and self.background is None:
+                raise conflict(
+                    f"{key} goes with a background, and there is none",
+                    f"write a background, such as background: btc, or remove {key}",
+                    key,
                 )
         return self
 

@@ -330,6 +330,13 @@ class PingPongSettings(Model):
         return self.repetitions * (len(self.sizes) if self.sizes else drawn)
 
     @model_validator(mode="after")
+    def _sizes_or_a_range(self) -> PingPongSettings:
+        for key in ("min", "max", "coverage", "replacement"):
+            if self.sizes is not None and key in self.model_fields_set:
+                raise conflict(f"with sizes, {key} has no say", f"remove {key} or sizes", key)
+        return self
+
+    @model_validator(mode="after")
     def _range_has_sizes(self) -> PingPongSettings:
         if self.min > self.max:
             raise conflict(

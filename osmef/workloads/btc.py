@@ -8,7 +8,7 @@ from osmef.agent.messages import BulkResult
 from osmef.analysis.limits import prevailing, transfer_limits
 from osmef.errors import AgentError
 from osmef.results.exchange import Direction, Purpose
-from osmef.results.trial import Transfer, TransferEnd
+from osmef.results.trial import EndMeasured, Transfer, TransferEnd
 from osmef.scenario.workload import BtcSettings, TransferDirection
 from osmef.workloads.base import End, Outcome, Part, Ran, Step, Value, Workload
 from osmef.workloads.transfers import METRICS, transfer_metrics
@@ -89,7 +89,7 @@ class BulkTransfer(Workload):
 def _transfer(ran: Ran, purpose: Purpose, direction: Direction) -> Transfer:
     names = (ran.receiver, ran.sender)  # as the steps are
     ends = {
-        result.role: _end(name, result)
+        result.role: transfer_end(name, result)
         for name, result in zip(names, ran.results, strict=True)
         if isinstance(result, BulkResult)
     }
@@ -112,7 +112,8 @@ def _transfer(ran: Ran, purpose: Purpose, direction: Direction) -> Transfer:
     )
 
 
-def _end(name: str, result: BulkResult) -> TransferEnd:
+def transfer_end(name: str, result: BulkResult) -> TransferEnd:
+    """Return what an agent told of its end of a transfer in one direction."""
     return TransferEnd(
         endpoint=name,
         start_realtime_ns=result.start_realtime_ns,
@@ -125,4 +126,10 @@ def _end(name: str, result: BulkResult) -> TransferEnd:
         threads=result.way.threads,
         process=result.process,
         host=result.endpoint,
+        measured=EndMeasured(
+            start_s=result.measured.start_s,
+            length_s=result.measured.length_s,
+            process=result.measured.process,
+            host=result.measured.endpoint,
+        ),
     )

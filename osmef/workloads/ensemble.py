@@ -277,6 +277,7 @@ class _Ensemble:
                 flow=flow,
                 start_s=event.start_s,
                 length_s=event.length_s,
+                warmup=event.warmup,
                 bytes=event.bytes[flow],
                 retransmits=event.retransmits[flow] if event.retransmits else None,
                 rtt_us=event.rtt_us[flow] if event.rtt_us else None,

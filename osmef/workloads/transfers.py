@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from osmef.analysis import rfc6349
 from osmef.analysis.fairness import jain_fairness
+from osmef.analysis.warmup import measured_intervals, without_warmup
 from osmef.errors import AgentError
 from osmef.results.trial import Interval, Transfer, TransferEnd
 from osmef.results.use import EndpointUse
@@ -45,8 +46,11 @@ def transfer_metrics(
     data, summed over the connections of all pairs; the endpoint's are all that is not idle in
     /proc/stat, soft interrupts included, summed over the endpoints, each counted once however many
     agents ran there. ``rtt_mean_us`` is the mean of the senders' smoothed RTT at the end of each
-    interval of each connection. Raises AgentError when a receiver had no common interval.
+    interval of each connection. A warm-up counts in none of them, except that ``rtt_min_us``, which
+    the kernel keeps, is of the whole connection. Raises AgentError when a receiver had no common
+    interval.
     """
+    transfers, intervals = list(map(_measured, transfers)), measured_intervals(intervals)
     rates = [flow_rates(transfer) for transfer in transfers]
     flows = [rate for pair in rates for rate in pair]
     by_sender: dict[str, float] = defaultdict(float)
@@ -80,20 +84,32 @@ def transfer_metrics(
     }
 
 
+def _measured(transfer: Transfer) -> Transfer:
+    ends = {"sender": transfer.sender, "receiver": transfer.receiver}
+    return transfer.model_copy(update={name: without_warmup(end) for name, end in ends.items()})
+
+
 def flow_rates(transfer: Transfer) -> list[float]:
     """Return the goodput of each connection over the common interval, in bits per second.
 
-    Raises AgentError when the receiver had no common interval.
+    Raises AgentError when the receiver had no common interval, or got nothing in it.
     """
     length = transfer.receiver.common_length_s
     shares = [flow.common_bytes for flow in transfer.receiver.flows]
-    if not length or None in shares:
-        raise AgentError(
-            "no-overlap: the connections did not all run at one time",
-            where=transfer.receiver.endpoint,
-            cure="make the transfer longer, or use fewer connections",
-        )
+    if not length or None in shares or not any(shares):
+        reason, cure = _no_overlap(transfer.receiver)
+        raise AgentError(f"no-overlap: {reason}", where=transfer.receiver.endpoint, cure=cure)
     return [8 * share / length for share in shares if share is not None]
+
+
+def _no_overlap(receiver: TransferEnd) -> tuple[str, str]:
+    """Return why there is no common interval, and the cure."""
+    if any(flow.measured is not None and not flow.measured.bytes for flow in receiver.flows):
+        return "a connection ended in the warm-up", "send more bytes, or shorten warmup"
+    cure = "make the transfer longer, or use fewer connections"
+    if receiver.common_length_s and all(f.common_bytes == 0 for f in receiver.flows):
+        return "nothing came while all connections ran", cure
+    return "the connections did not all run at one time", cure
 
 
 def overlap_percent(receivers: Sequence[TransferEnd]) -> float | None:

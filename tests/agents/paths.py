@@ -11,6 +11,7 @@ from typing import Any
 
 from osmef.agent.messages import BulkResult
 from osmef.results.trial import Interval, TransferEnd
+from osmef.workloads.btc import transfer_end
 from tests.agents.lab import Agent, Event, job, succeed
 from tests.agents.udp_peer import flow_of, udp_job
 from tests.bench.room import ADDRESSES, Room
@@ -99,7 +100,9 @@ class Paths:
             one.command("start", id="job-1")
             ends = succeed(one, two)
         series = [row for events, _ in ends for event in events for row in _rows(event)]
-        return _end(ends[0][1]), _end(ends[1][1]), series
+        results = [BulkResult.model_validate(event) for _, event in ends]
+        one_end, other_end = (transfer_end(result.role, result) for result in results)
+        return one_end, other_end, series
 
 
 @contextmanager
@@ -121,20 +124,6 @@ def _kill(process: subprocess.Popen[Any]) -> None:
         process.stdout.close()
 
 
-def _end(event: Event) -> TransferEnd:
-    result = BulkResult.model_validate(event)
-    return TransferEnd(
-        endpoint=result.role,
-        start_realtime_ns=result.start_realtime_ns,
-        elapsed_s=result.elapsed_s,
-        common_start_s=result.way.common_start_s,
-        common_length_s=result.way.common_length_s,
-        flows=result.way.flows,
-        process=result.process,
-        host=result.endpoint,
-    )
-
-
 def _rows(event: Event) -> Iterator[Interval]:
     for flow, size in enumerate(event["bytes"]):
         yield Interval(
@@ -144,6 +133,7 @@ def _rows(event: Event) -> Iterator[Interval]:
             flow=flow,
             start_s=event["start_s"],
             length_s=event["length_s"],
+            warmup=event["warmup"],
             bytes=size,
             retransmits=event["retransmits"] and event["retransmits"][flow],
             rtt_us=event["rtt_us"] and event["rtt_us"][flow],

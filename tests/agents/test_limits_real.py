@@ -93,6 +93,17 @@ def paced(paths: Paths) -> Measured:
     return paths.transfer(sender={"pacing_bps": 20e6}, duration_s=1.5)
 
 
+def emptied_bucket(paths: Paths) -> Measured:
+    bucket = "tbf rate 20mbit burst 8mb latency 50ms peakrate 400mbit mtu 70000"
+    with paths.shaped(bucket):
+        return paths.transfer(duration_s=2, warmup_s=1, interval_s=0.1)
+
+
+def pauses(paths: Paths) -> Measured:
+    sender = {"active_s": 0.05, "idle_s": 0.25}
+    return paths.transfer(sender=sender, flows=2, duration_s=1.5)
+
+
 CASES: list[tuple[Callable[[Paths], Measured], set[Limit]]] = [
     (starved_sender, {Limit.SENDER_CPU}),
     (starved_receiver, {Limit.RECEIVER_CPU}),
@@ -105,6 +116,8 @@ CASES: list[tuple[Callable[[Paths], Measured], set[Limit]]] = [
     (slow_link_of_four, {Limit.NETWORK}),
     (bucket_with_a_burst, {Limit.SHAPER}),
     (paced, {Limit.SHAPER}),
+    (emptied_bucket, {Limit.SHAPER}),
+    (pauses, {Limit.SENDER_IDLE}),
 ]
 
 
@@ -126,3 +139,24 @@ def test_many_flows_drain_on_a_slow_link(paths: Paths) -> None:
     with paths.shaped("tbf rate 5mbit burst 10kb limit 1mb"):
         sent, received, _ = paths.transfer(flows=128, duration_s=2)
     assert sum(flow.bytes for flow in sent.flows) == sum(flow.bytes for flow in received.flows) > 0
+
+
+def number(limit: FlowLimit, name: str) -> float:
+    value = limit.evidence[name]
+    assert value is not None
+    return value
+
+
+def test_the_evidence_tells_our_own_pacing_from_a_token_bucket(paths: Paths) -> None:
+    _, (limit,) = judge(paced(paths))
+    assert number(limit, "pacing_percent") >= 85
+    assert limit.evidence["max_pacing_rate_bps"] == pytest.approx(20e6)
+    assert limit.evidence["knee_s"] is None
+    _, (limit,) = judge(bucket_with_a_burst(paths))
+    assert limit.evidence["pacing_percent"] is None
+    assert limit.evidence["knee_s"] is not None
+
+
+def test_the_evidence_of_pauses_is_that_there_was_nothing_to_send(paths: Paths) -> None:
+    for limit in judge(pauses(paths))[1]:
+        assert number(limit, "nothing_to_send_percent") > 50

@@ -81,7 +81,20 @@ def test_without_a_warmup_all_is_measured(start: StartAgent) -> None:
             assert flow["measured"]["bytes"] == flow["bytes"]
 
 
-def test_bytes_that_end_in_the_warmup_have_no_common_interval(start: StartAgent) -> None:
-    _, (_, result) = transfer(start(), start(), bytes=1000, warmup_s=5)
-    assert way(result)["common_length_s"] is None
-    assert way(result)["flows"][0]["bytes"] == 1000
+@pytest.mark.parametrize("threads", [None, 1])
+def test_of_bytes_that_end_in_the_warmup_nothing_is_measured(
+    start: StartAgent, threads: int | None
+) -> None:
+    for intervals, result in transfer(
+        start(), start(), flows=2, bytes=1000, warmup_s=5, threads=threads
+    ):
+        assert all(event["warmup"] for event in intervals)
+        assert way(result)["common_length_s"] is None
+        assert result["measured"]["start_s"] == pytest.approx(result["elapsed_s"], abs=1e-6)
+        assert result["measured"]["length_s"] == pytest.approx(0, abs=1e-6)
+        for flow in way(result)["flows"]:
+            assert flow["bytes"] == 1000
+            assert flow["measured"]["bytes"] == 0
+            assert flow["measured"]["retransmits"] in {0, None}
+        for one in way(result)["threads"] or way(result)["flows"]:
+            assert one["measured"]["cpu_system_s"] <= 0.001

@@ -43,7 +43,7 @@ def bench(bench: Bench) -> Section:
     return Section(
         "Zerocopy and discard",
         "`zerocopy`: the sender's payload is not copied into the kernel (iperf3 `-Z`); `discard`: "
-        "the receiver's is not copied out of it (iperf3 `--skip-rx-copy`, from version 3.17 on; a "
+        "the receiver's is not copied out of it (iperf3 `--skip-rx-copy`, after version 3.18; a "
         "mode that the installed iperf3 lacks has nobody to be compared with).",
         [
             Table("Goodput, Gbit/s", *compare(samples, contests, "gbps", MORE)),

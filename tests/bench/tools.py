@@ -28,9 +28,15 @@ def path_of(command: str) -> str | None:
 
 @cache
 def version_of(command: str) -> str:
-    """Return the version of the command's package: not every program knows its own."""
+    """Return the version of the command, or that of its package: not every program knows its own.
+
+    iperf3 does, and may be a newer one than the package's.
+    """
     if path_of(command) is None:
         return "not installed"
+    if command == "iperf3":
+        said = subprocess.run([command, "--version"], capture_output=True, text=True, check=False)
+        return said.stdout.split()[1]
     query = ["dpkg-query", "-W", "-f", "${Version}", PACKAGES[command]]
     try:
         said = subprocess.run(query, capture_output=True, text=True, check=False)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
+from osmef.analysis.describe import describe
 from osmef.report.table import summary_table
 from osmef.results.limits import Limit
 from osmef.results.summary import CellInfo, Summary
@@ -36,6 +37,33 @@ def test_a_row_says_what_was_measured(make_cell: MakeCell, make_summary: MakeSum
     expected = "other same 10 2 6/6 940 Mbit/s 930..950 94 Mbit/s 0.998 21 135 12 31250"
     text = lines(make_summary(make_cell(connections=10, aggregate_bps=bps)))
     assert expected.split() in [line.split() for line in text]
+
+
+def test_what_went_back_has_a_column_of_its_own(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    cell = make_cell(aggregate_bps=[9.4e8] * 3)
+    back = {"reverse_aggregate_btc_bps": describe([5e8] * 3)}
+    both = cell.model_copy(update={"metrics": cell.metrics | back})
+    rows = [" ".join(line.split()) for line in lines(make_summary(cell, both))]
+    assert any(" 940 Mbit/s 940 Mbit/s - 0.998 " in row for row in rows)
+    assert any(" 940 Mbit/s 940 Mbit/s 500 Mbit/s 0.998 " in row for row in rows)
+    assert not any("reverse" in line for line in lines(make_summary(cell)))
+
+
+def test_latency_says_how_many_exchanges_there_were_and_what_was_beside_them(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    values = {
+        "loaded_rtt_p50_us": 250.0,
+        "loaded_exchanges_per_s": 4000.0,
+        "background_goodput_bps": 2e8,
+    }
+    cell = make_cell(workload="latency", background="udp").model_copy(
+        update={"metrics": {name: describe([value] * 3) for name, value in values.items()}}
+    )
+    rows = [" ".join(line.split()) for line in lines(make_summary(cell))]
+    assert any(row.endswith(" 250 4000 200 Mbit/s") for row in rows)
 
 
 def test_what_limited_most_connections_is_named(

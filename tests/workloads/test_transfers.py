@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from osmef.analysis.limits import transfer_limits
 from osmef.errors import AgentError
-from osmef.results.trial import Interval, Transfer
+from osmef.results.trial import Interval, Transfer, TransferEnd
 from osmef.workloads.transfers import METRICS, overlap_percent, transfer_metrics
 
 
@@ -87,12 +88,91 @@ def test_rtt_is_the_mean_of_the_sender_s_samples() -> None:
     assert transfer_metrics([transfer([1])], [])["rtt_mean_us"] is None
 
 
+def warmed(*, threads: bool) -> tuple[Transfer, list[Interval]]:
+    """1 s of warm-up with ten times as much of everything as in the measured 2 s."""
+    cpu = {"cpu_user_s": 0.5, "cpu_system_s": 0.6, "cpu_wait_s": 0.2}
+    counted = {"cpu_user_s": 0.1, "cpu_system_s": 0.1, "cpu_wait_s": 0.0}
+    tcp = {
+        "retransmits": 44, "retransmitted_bytes": 5_500, "sent_bytes": 22_000, "rtt_min_us": 40,
+        "busy_us": 1.1e6, "receive_window_limited_us": 1e6, "send_buffer_limited_us": 0,
+    }  # fmt: skip
+    tcp_counted = {
+        "retransmits": 4, "retransmitted_bytes": 500, "busy_us": 1e5,
+        "receive_window_limited_us": 0, "send_buffer_limited_us": 0,
+    }  # fmt: skip
+    part = {"bytes": 2_000, **({} if threads else counted), **tcp_counted}
+    own = dict.fromkeys(cpu) if threads else cpu
+    one = flow(0, 2_000, bytes=22_000, end_s=3.0, tcp=tcp, **own, measured=part)
+    whole = end([one], 2.0)
+    host, used = whole["host"], {"cpu_user_s": 0.1, "cpu_system_s": 0.1}
+    whole |= {"elapsed_s": 3.0, "host": {**host, "elapsed_s": 3.0, "user_s": 9.0}}
+    whole["measured"] = {"start_s": 1.0, "length_s": 2.0, "process": used, "host": host}
+    if threads:
+        whole["threads"] = [{**cpu, "last_cpu": 0, "measured": counted}]
+    rows = [
+        Interval(
+            trial=1, endpoint="vm", role=role, flow=0, start_s=start, length_s=1, warmup=start == 0,
+            bytes=20_000 if start == 0 else 1_000, retransmits=0,
+            rtt_us=9000 if start == 0 else 60, cwnd=1,
+        )
+        for role in ("sender", "receiver") for start in range(3)
+    ]  # fmt: skip
+    return Transfer.model_validate({"sender": whole, "receiver": whole}), rows
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_the_warmup_counts_in_no_metric(*, threads: bool) -> None:
+    transfer, rows = warmed(threads=threads)
+    metrics = transfer_metrics([transfer], rows)
+    expected = {
+        "aggregate_btc_bps": 8_000,
+        "cpu_sender_percent": 100 * 0.2 / 2,
+        "cpu_receiver_percent": 100 * 0.2 / 2,
+        "endpoint_cpu_sender_percent": 100 * 1.0 / 2,
+        "endpoint_cpu_receiver_percent": 100 * 1.0 / 2,
+        "cpu_sender_us_per_kb": 0.2e6 / 2,
+        "retransmits": 4,
+        "rtt_mean_us": 60,
+        "transfer_time_ratio": 1,
+        "tcp_efficiency_percent": 100 * 2_000 / 2_500,
+        "buffer_delay_percent": 50,
+    }
+    assert {name: metrics[name] for name in expected} == pytest.approx(expected)
+
+
+def test_the_warmup_has_no_say_in_what_limited_a_flow() -> None:
+    transfer, rows = warmed(threads=False)
+    (limit,) = transfer_limits(transfer.sender, transfer.receiver, rows)
+    assert limit.limited_by == "sender-idle"
+    assert limit.evidence["nothing_to_send_percent"] == 95
+    assert limit.evidence["sender_cpu_percent"] == 10
+    assert limit.evidence["retransmits"] == 4
+    assert limit.evidence["rtt_mean_us"] == 60
+
+
 @pytest.mark.parametrize(("common", "length"), [([None], 1.0), ([5], None), ([5], 0.0)])
 def test_without_a_common_interval_there_is_no_number(
     common: list[int | None], length: float | None
 ) -> None:
     with pytest.raises(AgentError, match="did not all run at one time"):
         transfer_metrics([transfer(common, length)], [])
+
+
+def test_without_a_byte_in_the_common_interval_there_is_no_number() -> None:
+    with pytest.raises(AgentError, match="nothing came while all connections ran"):
+        transfer_metrics([transfer([0, 0], 0.001)], [])
+    assert transfer_metrics([transfer([0, 8], 0.001)], [])["aggregate_btc_bps"] == 64_000
+
+
+def test_a_transfer_that_ended_in_its_warmup_says_so() -> None:
+    one, _ = warmed(threads=False)
+    ended = flow(0, None, bytes=500, measured={"bytes": 0})
+    receiver = TransferEnd.model_validate(
+        {**one.receiver.model_dump(), "common_length_s": None, "flows": [ended]}
+    )
+    with pytest.raises(AgentError, match="in the warm-up") as caught:
+        transfer_metrics([one.model_copy(update={"receiver": receiver})], [])
+    assert "warmup" in str(caught.value.cure)
 
 
 def test_every_trial_gives_the_metrics_that_are_named() -> None:
