@@ -98,15 +98,17 @@ static bool connect_to(const struct attempt *a, const struct place *place)
         for (; begun < flows && begun - ready < CROWD; begun++)
             if (!begin_connect(a, begun, place))
                 return false;
-        for (int i = 0; i < flows; i++)
+        /* Only those that are there: poll(2) takes no more entries than there may be descriptors.
+         */
+        for (int i = 0; i < begun; i++)
             fds[1 + i] = (struct pollfd){
                 .fd = stages[i] == READY ? -1 : a->link->fds[i],
                 .events = stages[i] == CONNECTING ? POLLOUT : POLLIN,
             };
-        control_wait(a->job->control, fds, (nfds_t)flows + 1, a->deadline_ns);
+        control_wait(a->job->control, fds, (nfds_t)begun + 1, a->deadline_ns);
         if (job_aborted(a->job))
             return false;
-        for (int i = 0; i < flows; i++) {
+        for (int i = 0; i < begun; i++) {
             if (!fds[1 + i].revents)
                 continue;
             if (!advance(a, i, &stages[i]))

@@ -99,15 +99,6 @@ static bool start_threads(struct crew *crew)
     return ok;
 }
 
-static void wait_event(struct crew *crew, int64_t until_ns)
-{
-    struct pollfd fds[2] = {[1] = {.fd = crew->wake, .events = POLLIN}};
-    eventfd_t count;
-    control_wait(crew->job->control, fds, 2, until_ns);
-    if (fds[1].revents)
-        eventfd_read(crew->wake, &count);
-}
-
 /* Returns how many hands have ended; fails the job for the first that did not end well. */
 static int count_ended(struct crew *crew)
 {
@@ -123,30 +114,40 @@ static int count_ended(struct crew *crew)
     return ended;
 }
 
-static bool has_started(const struct crew *crew)
-{
-    const struct control *control = crew->job->control;
-    if (crew->params->listens)
-        return crew->start_ns != 0;
-    return control->start && now_ns() >= control->start_ns;
-}
-
-/* Waits for the controller's start and its moment, or for the first byte. */
+/* Waits for the controller's start and its moment. The threads are behind the gate, so nobody else
+ * sees a peer that leaves. */
 static bool await_start(struct crew *crew)
 {
     const struct control *control = crew->job->control;
     const double timeout_s = crew->params->arm_timeout_s;
     const int64_t deadline_ns = now_ns() + seconds_ns(timeout_s);
-    while (!has_started(crew)) {
-        wait_event(crew, control->start ? control->start_ns : deadline_ns);
+    while (!control->start || now_ns() < control->start_ns) {
+        if (!control->start && now_ns() >= deadline_ns)
+            return job_fail(crew->job, "arm-timeout", -1,
+                            "no start from the controller within %g s", timeout_s);
+        const int left = link_watch(crew->job, &crew->link, 0, crew->count, crew->wake,
+                                    control->start ? control->start_ns : deadline_ns);
+        if (job_aborted(crew->job))
+            return false;
+        if (left >= 0)
+            return job_fail(crew->job, "reset", left, "the peer left before the start");
+    }
+    return true;
+}
+
+/* Waits for the first byte, of which the threads tell. */
+static bool await_byte(struct crew *crew)
+{
+    const double timeout_s = crew->params->arm_timeout_s;
+    const int64_t deadline_ns = now_ns() + seconds_ns(timeout_s);
+    while (!crew->start_ns) {
+        if (now_ns() >= deadline_ns)
+            return job_fail(crew->job, "arm-timeout", -1,
+                            "no byte from the connecting end within %g s", timeout_s);
+        link_watch(crew->job, &crew->link, 0, 0, crew->wake, deadline_ns);
         count_ended(crew);
         if (job_aborted(crew->job) || crew->job->failure.kind)
             return false;
-        if (now_ns() >= deadline_ns && !control->start && !crew->start_ns)
-            return job_fail(crew->job, "arm-timeout", -1, "%s within %g s",
-                            crew->params->listens ? "no byte from the connecting end"
-                                                  : "no start from the controller",
-                            timeout_s);
     }
     return true;
 }
@@ -199,7 +200,8 @@ static bool watch(struct crew *crew)
 {
     while (count_ended(crew) < crew->count && !crew->job->failure.kind) {
         const int64_t tick_ns = crew->trade->tick(crew);
-        wait_event(crew, tick_ns < crew->look_ns ? tick_ns : crew->look_ns);
+        link_watch(crew->job, &crew->link, 0, 0, crew->wake,
+                   tick_ns < crew->look_ns ? tick_ns : crew->look_ns);
         if (job_aborted(crew->job))
             return false;
         if (now_ns() >= crew->look_ns)
@@ -235,7 +237,7 @@ static bool work(struct crew *crew)
     bool ok = crew->trade->prepare(crew) && start_threads(crew);
     if (ok) {
         crew->job->report->connected(crew->job);
-        ok = await_start(crew);
+        ok = crew->params->listens ? await_byte(crew) : await_start(crew);
     }
     if (ok) {
         begin(crew);

@@ -31,7 +31,7 @@ bool hand_fail(struct hand *hand, const char *kind, const char *format, ...)
 bool hand_broken(struct hand *hand, int why)
 {
     if (why == ETIMEDOUT)
-        return hand_fail(hand, "stalled", "the connection timed out; is the link up?");
+        return hand_fail(hand, "stalled", GAVE_UP);
     return hand_fail(hand, "reset", "the peer closed the flow before its end: %s", strerror(why));
 }
 
@@ -87,6 +87,8 @@ bool hand_receive(struct hand *hand, void *data, size_t size)
         const ssize_t n = hand_receive_some(hand, (char *)data + got, size - got);
         if (n <= 0)
             return n < 0 ? false : hand_broken(hand, ECONNRESET);
+        if (hand_is_cancelled(hand)) /* nothing had to be waited for */
+            return false;
         got += (size_t)n;
     }
     return true;

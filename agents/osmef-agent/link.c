@@ -3,6 +3,7 @@
 #include "admit.h"
 #include "connect.h"
 
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 bool link_read(const struct json_object *command, struct link_params *params, char *problem)
@@ -36,6 +37,23 @@ bool link_open(struct job *job, struct link_params *params, struct link *link)
     if (!ok)
         link_close(link);
     return ok;
+}
+
+int link_watch(struct job *job, const struct link *link, int first, int count, int wake,
+               int64_t until_ns)
+{
+    static struct pollfd fds[2 + MAX_FLOWS];
+    eventfd_t ended;
+    fds[1] = (struct pollfd){.fd = wake, .events = POLLIN};
+    for (int i = 0; i < count; i++)
+        fds[2 + i] = (struct pollfd){.fd = link->fds[first + i], .events = POLLIN | POLLRDHUP};
+    control_wait(job->control, fds, (nfds_t)count + 2, until_ns);
+    if (fds[1].revents)
+        eventfd_read(wake, &ended);
+    for (int i = 0; i < count; i++)
+        if (fds[2 + i].revents)
+            return first + i;
+    return -1;
 }
 
 void link_close(struct link *link)

@@ -19,6 +19,11 @@ struct link_params {
     double stall_timeout_s;
 };
 
+/* Of a flow with ETIMEDOUT. */
+#define GAVE_UP                                                                                    \
+    "the kernel has given up, since the peer acknowledges nothing (ETIMEDOUT); is the link up, "   \
+    "and fast enough for so many flows?"
+
 struct link {
     int flows;
     int fds[MAX_FLOWS]; /* blocking; they linger for 0 s */
@@ -33,6 +38,11 @@ bool link_read(const struct json_object *command, struct link_params *params, ch
 bool link_open(struct job *job, struct link_params *params, struct link *link);
 
 /* Until a flow has ended properly its socket lingers for 0 s: closing it resets the peer. */
+/* Waits as control_wait() does, for `wake` (an eventfd, which it reads) too, and for the peer to
+ * say something on one of `count` flows or to leave. Returns the first such flow, or -1. */
+int link_watch(struct job *job, const struct link *link, int first, int count, int wake,
+               int64_t until_ns);
+
 void link_close(struct link *link);
 
 #endif

@@ -17,6 +17,7 @@
 #define LOOK_MS 20
 
 static int polls[ROLES][MAX_FLOWS]; /* of each worker */
+static int opened[ROLES];           /* how many of them there are */
 
 static bool watch(int poll, struct flow *flow)
 {
@@ -29,8 +30,11 @@ bool pool_prepare(struct way *way)
 {
     int *poll = polls[way->role];
     bool ok = true;
-    for (int i = 0; i < way->threads; i++)
-        ok = (poll[i] = epoll_create1(EPOLL_CLOEXEC)) >= 0 && ok;
+    for (int i = 0; ok && i < way->threads; i++) {
+        poll[i] = epoll_create1(EPOLL_CLOEXEC);
+        ok = poll[i] >= 0;
+        opened[way->role] += ok;
+    }
     for (int i = 0; ok && i < way->count; i++) {
         struct flow *flow = &way->flows[i];
         ok = fcntl(flow->fd, F_SETFL, fcntl(flow->fd, F_GETFL) | O_NONBLOCK) == 0 &&
@@ -42,9 +46,9 @@ bool pool_prepare(struct way *way)
 
 void pool_close(struct way *way)
 {
-    for (int i = 0; i < way->threads; i++)
-        if (polls[way->role][i] >= 0)
-            close(polls[way->role][i]);
+    int *count = &opened[way->role];
+    while (*count > 0)
+        close(polls[way->role][--*count]);
 }
 
 static int flows_of(const struct worker *worker)

@@ -20,7 +20,10 @@ ssize_t receive_some(struct flow *flow, int flags)
 
 void receive_ended(struct flow *flow, ssize_t how)
 {
-    const int problem = how < 0 ? errno : flow->bytes == 0 ? ECONNRESET : 0;
+    const int problem = is_cancelled(flow->way->bulk) ? ECANCELED
+                        : how < 0                     ? errno
+                        : flow->bytes == 0            ? ECONNRESET
+                                                      : 0;
     if (!problem) {
         /* Tells the sender that everything has been read. */
         linger_reset(flow->fd, false);
@@ -31,8 +34,10 @@ void receive_ended(struct flow *flow, ssize_t how)
 
 void receive_flow(struct worker *worker, struct flow *flow)
 {
-    ssize_t n;
-    while ((n = receive_some(flow, 0)) > 0 || (n < 0 && errno == EINTR))
+    ssize_t n = 0;
+    /* A shutdown() ends a wait, but while there is something to read none is needed. */
+    while (!is_cancelled(flow->way->bulk) &&
+           ((n = receive_some(flow, 0)) > 0 || (n < 0 && errno == EINTR)))
         if (worker_must_split(worker))
             worker_split(worker);
     receive_ended(flow, n);

@@ -17,7 +17,7 @@ struct unsent {
     int smallest;
     int all;
 };
-static const struct unsent unsent_copy = {256 * 1024, 64 * 1024, 4 * 1024 * 1024};
+static const struct unsent unsent_copy = {256 * 1024, 16 * 1024, 4 * 1024 * 1024};
 static const struct unsent unsent_zerocopy = {2048 * 1024, 64 * 1024, 16 * 1024 * 1024};
 #define FIRST_SIZE 1024
 /* A sender that is blocked looks at its deadline this often: it can't overshoot a slow link's. */

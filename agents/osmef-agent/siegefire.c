@@ -4,6 +4,7 @@
 #include "clock.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,8 @@
 
 /* A signal by hand interrupts a wait, unless it comes just before it. */
 #define LOOK_NS NS_PER_S
+/* A century: a sum of times can hold it. */
+#define NEVER_NS 3e18
 
 static struct {
     struct barrage *barrages; /* one a thread */
@@ -30,7 +33,8 @@ static int64_t take_shot(struct barrage *b)
     while (next < siege.count) {
         const int64_t now = now_ns();
         const int64_t start_ns =
-            rate > 0 ? (int64_t)((double)next / rate * (double)NS_PER_S) : now - siege.start_ns;
+            rate > 0 ? (int64_t)fmin((double)next / rate * (double)NS_PER_S, NEVER_NS)
+                     : now - siege.start_ns;
         if (start_ns > now - siege.start_ns) {
             loop_due(&b->loop, siege.start_ns + start_ns);
             return -1;
@@ -101,6 +105,10 @@ static bool prepare(void)
     field.done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     field.barrages = map((size_t)field.threads * sizeof *field.barrages);
     field.guns = map((size_t)guns * sizeof *field.guns);
+    for (int i = 0; field.guns && i < guns; i++) {
+        field.guns[i].source = (struct source){ready, -1};
+        field.guns[i].shot = -1;
+    }
     bool ok = field.done >= 0 && field.barrages && field.guns;
     for (int i = 0, first = 0; ok && i < field.threads; i++) {
         struct barrage *b = &field.barrages[i];
@@ -109,10 +117,6 @@ static bool prepare(void)
         b->check_ns = FOREVER;
         first += b->count;
         ok = loop_open(&b->loop, i, tick);
-    }
-    for (int i = 0; ok && i < guns; i++) {
-        field.guns[i].source = (struct source){ready, -1};
-        field.guns[i].shot = -1;
     }
     return ok || job_fail(siege.job, "resource", -1,
                           "no memory or descriptors: %s; try fewer "

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -19,22 +18,10 @@
 #define GO '!'
 #define GATHER_NS (50 * NS_PER_S / 1000)
 
-/* Waits for whatever comes first; `fd` may be -1. */
-static void wait_event(struct bulk *bulk, int fd, int64_t until_ns)
-{
-    struct pollfd fds[3] = {
-        [1] = {.fd = bulk->wake, .events = POLLIN}, [2] = {.fd = fd, .events = POLLIN}};
-    eventfd_t count;
-    control_wait(bulk->job->control, fds, 3, until_ns);
-    if (fds[1].revents)
-        eventfd_read(bulk->wake, &count);
-}
-
 static bool fail_flow(struct bulk *bulk, const struct flow *flow)
 {
     if (flow->problem == ETIMEDOUT)
-        return job_fail(bulk->job, "stalled", flow->connection,
-                        "the connection timed out; is the link up?");
+        return job_fail(bulk->job, "stalled", flow->connection, GAVE_UP);
     if (flow->problem == ETIME)
         return job_fail(bulk->job, "timeout", flow->connection,
                         "%llu of %llu bytes were sent in %g s; allow a longer time or fewer bytes",
@@ -79,46 +66,39 @@ static int count_ended(struct bulk *bulk)
     return ended;
 }
 
-static bool is_told_to_start(struct bulk *bulk)
-{
-    const struct control *control = bulk->job->control;
-    return control->start && now_ns() >= control->start_ns;
-}
-
-static bool has_go(struct bulk *bulk)
+/* The flow on which the connecting end says go. */
+static bool has_go(const struct bulk *bulk, int spoken)
 {
     char go = 0;
-    const ssize_t n = recv(bulk->ways[SENDER].flows[0].fd, &go, 1, MSG_DONTWAIT);
-    if (n == 1 && go == GO)
-        return true;
-    if (n >= 0 || (errno != EAGAIN && errno != EINTR))
-        job_fail(bulk->job, "reset", bulk->ways[SENDER].flows[0].connection,
-                 "the peer left before the start");
-    return false;
+    return !bulk_connects(bulk) && spoken == bulk->ways[SENDER].flows[0].connection &&
+           recv(bulk->link.fds[spoken], &go, 1, MSG_DONTWAIT) == 1 && go == GO;
 }
 
-struct cause {
-    bool (*is_there)(struct bulk *bulk);
-    const char *missing;
-    int fd;
-};
-
-static bool await(struct bulk *bulk, struct cause cause)
+/* Waits for the controller's start and its moment, or for the connecting end's go. Nothing else is
+ * said on these flows, and their threads are behind the gate: nobody else sees a peer that leaves.
+ */
+static bool await(struct bulk *bulk)
 {
     const struct control *control = bulk->job->control;
+    const struct way *way = &bulk->ways[bulk_sends(bulk) ? SENDER : RECEIVER];
     const double timeout_s = bulk->params.link.arm_timeout_s;
     const int64_t deadline_ns = now_ns() + seconds_ns(timeout_s);
-    while (!cause.is_there(bulk)) {
-        const bool timed = cause.is_there == is_told_to_start && control->start;
-        count_ended(bulk);
-        if (job_aborted(bulk->job) || bulk->job->failure.kind)
+    for (;;) {
+        const bool timed = bulk_connects(bulk) && control->start;
+        if (timed && now_ns() >= control->start_ns)
+            return true;
+        if (!timed && now_ns() >= deadline_ns)
+            return job_fail(bulk->job, "arm-timeout", -1, "no start from the %s within %g s",
+                            bulk_connects(bulk) ? "controller" : "connecting end", timeout_s);
+        const int spoken = link_watch(bulk->job, &bulk->link, way->flows[0].connection, way->count,
+                                      bulk->wake, timed ? control->start_ns : deadline_ns);
+        if (job_aborted(bulk->job))
             return false;
-        if (now_ns() >= deadline_ns && !timed)
-            return job_fail(bulk->job, "arm-timeout", -1, "%s within %g s", cause.missing,
-                            timeout_s);
-        wait_event(bulk, cause.fd, timed ? control->start_ns : deadline_ns);
+        if (has_go(bulk, spoken))
+            return true;
+        if (spoken >= 0)
+            return job_fail(bulk->job, "reset", spoken, "the peer left before the start");
     }
-    return true;
 }
 
 /* Tells the other end that it may send. */
@@ -131,20 +111,13 @@ static bool say_go(struct bulk *bulk)
                     strerror(errno));
 }
 
-/* The connecting end waits for the controller's start and its moment, and passes it on to an end
- * that is to send to it. */
+/* An end that only receives what the other one begins has nothing to wait for; a connecting end
+ * passes the start on to an end that is to send to it. */
 static bool await_start(struct bulk *bulk)
 {
-    if (bulk_connects(bulk)) {
-        if (!await(bulk, (struct cause){is_told_to_start, "no start from the controller", -1}))
-            return false;
-        if (bulk->ways[RECEIVER].count > 0 && !say_go(bulk))
-            return false;
-    } else if (bulk_sends(bulk)) {
-        return await(bulk, (struct cause){has_go, "no start from the connecting end",
-                                          bulk->ways[SENDER].flows[0].fd});
-    }
-    return true;
+    if (!bulk_connects(bulk))
+        return !bulk_sends(bulk) || await(bulk);
+    return await(bulk) && (bulk->ways[RECEIVER].count == 0 || say_go(bulk));
 }
 
 static void use_now(struct usage *usage)
@@ -232,7 +205,8 @@ static bool measure(struct bulk *bulk)
     const struct watchdog *watchdog = watchdog_start(bulk);
     while (count_ended(bulk) < bulk->link.flows && !bulk->job->failure.kind) {
         const bool sample_first = sampler->next_ns < watchdog->next_ns;
-        wait_event(bulk, -1, sample_first ? sampler->next_ns : watchdog->next_ns);
+        link_watch(bulk->job, &bulk->link, 0, 0, bulk->wake,
+                   sample_first ? sampler->next_ns : watchdog->next_ns);
         if (job_aborted(bulk->job))
             return false;
         if (now_ns() >= sampler->next_ns)

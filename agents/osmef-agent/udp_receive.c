@@ -245,7 +245,8 @@ static bool hear_count(struct receiver *r, int64_t now)
     r->heard += (size_t)n;
     if (r->heard < UDP_COUNT_SIZE)
         return true;
-    udp_count_read(flow, r->count);
+    if (!udp_count_read(flow, r->count))
+        return udp_fail(flow, "protocol", "the peer told a count that can't be");
     r->counted_ns = r->quiet_ns = now;
     if (threshold_s < ns_seconds(UDP_LOOK_NS))
         set_timeout(flow->fd, seconds_ns(threshold_s));

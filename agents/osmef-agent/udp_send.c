@@ -4,6 +4,7 @@
 #include "udp_wire.h"
 
 #include <errno.h>
+#include <math.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <string.h>
@@ -27,6 +28,8 @@
  * path with what it missed. The schedule slips by the rest. */
 #define CATCH_UP_NS (NS_PER_S / 100)
 #define SEND_TIMEOUT_US 20000
+/* Beyond any job's end, and far from what a sum of times can hold. */
+#define LONGEST_GAP_NS (4e6 * NS_PER_S)
 /* By when the reset of a peer that was killed must have come, once its port has been closed. */
 #define RESET_MS 500
 
@@ -85,7 +88,7 @@ static void plan(struct sender *s)
     const struct udp *udp = s->flow->udp;
     const struct udp_params *p = &udp->params;
     if (p->rate_bps > 0)
-        s->gap_ns = 8e9 * p->size * p->burst / p->rate_bps;
+        s->gap_ns = fmin(8e9 * p->size * p->burst / p->rate_bps, LONGEST_GAP_NS);
     s->origin_ns = udp->start_ns + (int64_t)(s->gap_ns * s->flow->index / udp->count);
     s->measured_ns = udp->start_ns + seconds_ns(p->warmup_s);
     s->end_ns = s->measured_ns + seconds_ns(p->duration_s);

@@ -43,15 +43,6 @@ static int count_ended(struct udp *udp)
     return ended;
 }
 
-static void wait_event(struct udp *udp, struct pollfd *fds, nfds_t count, int64_t until_ns)
-{
-    eventfd_t ended;
-    fds[1] = (struct pollfd){.fd = udp->wake, .events = POLLIN};
-    control_wait(udp->job->control, fds, count, until_ns);
-    if (fds[1].revents)
-        eventfd_read(udp->wake, &ended);
-}
-
 /* Returns true once the connecting end has said that it starts. */
 static bool hear_go(struct udp *udp)
 {
@@ -60,19 +51,10 @@ static bool hear_go(struct udp *udp)
            byte == UDP_GO;
 }
 
-/* Watches all connections; returns false when a peer has left. */
-static bool watch(struct udp *udp, int64_t until_ns, bool *go)
+/* Whether the controller has said when to start; only the connecting end heeds that. */
+static bool timed(const struct udp *udp)
 {
-    static struct pollfd fds[2 + MAX_FLOWS];
-    for (int i = 0; i < udp->count; i++)
-        fds[2 + i] = (struct pollfd){.fd = udp->flows[i].control, .events = POLLRDHUP};
-    fds[2].events |= POLLIN;
-    wait_event(udp, fds, (nfds_t)udp->count + 2, until_ns);
-    *go = fds[2].revents && hear_go(udp);
-    for (int i = 0; !*go && i < udp->count; i++)
-        if (fds[2 + i].revents)
-            return job_fail(udp->job, "reset", i, "the peer left before the start");
-    return true;
+    return udp->job->control->start && !udp->params.link.listens;
 }
 
 /* The connecting end waits for the controller, the listening one for the connecting one. */
@@ -81,17 +63,18 @@ static bool await_start(struct udp *udp)
     const struct control *control = udp->job->control;
     const double timeout_s = udp->params.link.arm_timeout_s;
     const int64_t deadline_ns = now_ns() + seconds_ns(timeout_s);
-    const bool listens = udp->params.link.listens;
-    bool go = false;
-    while (!go && !(control->start && !listens && now_ns() >= control->start_ns)) {
-        if (!watch(udp, control->start && !listens ? control->start_ns : deadline_ns, &go))
-            return false;
+    for (bool go = false; !go && !(timed(udp) && now_ns() >= control->start_ns);) {
+        const int spoken = link_watch(udp->job, &udp->link, 0, udp->count, udp->wake,
+                                      timed(udp) ? control->start_ns : deadline_ns);
+        go = spoken == 0 && hear_go(udp);
         count_ended(udp);
         if (job_aborted(udp->job) || udp->job->failure.kind)
             return false;
-        if (!go && !control->start && now_ns() >= deadline_ns)
+        if (spoken >= 0 && !go)
+            return job_fail(udp->job, "reset", spoken, "the peer left before the start");
+        if (!go && !timed(udp) && now_ns() >= deadline_ns)
             return job_fail(udp->job, "arm-timeout", -1, "no start from the %s within %g s",
-                            listens ? "peer" : "controller", timeout_s);
+                            udp->params.link.listens ? "peer" : "controller", timeout_s);
     }
     return true;
 }
@@ -113,10 +96,9 @@ static void open_gate(struct udp *udp)
 /* Samples until all flows have ended. Every wait of their threads has an end. */
 static bool measure(struct udp *udp)
 {
-    struct pollfd fds[2];
     int64_t next_ns = udp_series_begin(udp);
     while (count_ended(udp) < udp->count && !udp->job->failure.kind) {
-        wait_event(udp, fds, 2, next_ns);
+        link_watch(udp->job, &udp->link, 0, 0, udp->wake, next_ns);
         if (job_aborted(udp->job))
             return false;
         next_ns = udp_series_tick(udp);

@@ -44,8 +44,7 @@ bool udp_header_read(const struct udp_flow *flow, const unsigned char *text, siz
     header->phase = (enum udp_phase)text[PHASE_AT];
     header->sequence = get(text + SEQUENCE_AT, 8);
     header->sent_ns = (int64_t)get(text + TIME_AT, 8);
-    /* Far beyond what can be sent in the longest job; sums with it can't wrap. */
-    return header->sequence < (uint64_t)1 << 60;
+    return header->sequence < UDP_MOST && (uint64_t)header->sent_ns < UDP_MOST;
 }
 
 void udp_count_write(const struct udp_flow *flow, unsigned char text[UDP_COUNT_SIZE])
@@ -55,9 +54,14 @@ void udp_count_write(const struct udp_flow *flow, unsigned char text[UDP_COUNT_S
     put(text + 8 * UDP_PHASES, 8, (uint64_t)flow->length_ns);
 }
 
-void udp_count_read(struct udp_flow *flow, const unsigned char text[UDP_COUNT_SIZE])
+bool udp_count_read(struct udp_flow *flow, const unsigned char text[UDP_COUNT_SIZE])
 {
-    for (int i = 0; i < UDP_PHASES; i++)
+    const uint64_t length_ns = get(text + 8 * UDP_PHASES, 8);
+    bool possible = length_ns < UDP_MOST;
+    for (int i = 0; i < UDP_PHASES; i++) {
         flow->sent[i] = get(text + 8 * i, 8);
-    flow->length_ns = (int64_t)get(text + 8 * UDP_PHASES, 8);
+        possible = possible && flow->sent[i] < UDP_MOST;
+    }
+    flow->length_ns = (int64_t)length_ns;
+    return possible;
 }

@@ -30,7 +30,11 @@ void udp_header_write(const struct udp_header *header, unsigned char text[UDP_HE
 bool udp_header_read(const struct udp_flow *flow, const unsigned char *text, size_t size,
                      struct udp_header *header);
 
+/* No number of datagrams or nanoseconds is larger: sums with them can't wrap. */
+#define UDP_MOST ((uint64_t)1 << 60)
+
 void udp_count_write(const struct udp_flow *flow, unsigned char text[UDP_COUNT_SIZE]);
-void udp_count_read(struct udp_flow *flow, const unsigned char text[UDP_COUNT_SIZE]);
+/* Returns false for what nobody can have sent. */
+bool udp_count_read(struct udp_flow *flow, const unsigned char text[UDP_COUNT_SIZE]);
 
 #endif

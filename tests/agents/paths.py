@@ -13,6 +13,7 @@ from osmef.agent.messages import BulkResult
 from osmef.results.trial import Interval, TransferEnd
 from osmef.workloads.btc import transfer_end
 from tests.agents.lab import Agent, Event, job, succeed
+from tests.agents.udp_peer import flow_of, udp_job
 from tests.bench.room import ADDRESSES, Room
 
 FAR_ADDRESSES = ("10.98.0.1", "10.98.0.2")
@@ -55,6 +56,23 @@ class Paths:
             yield
         finally:
             self._room.run(0, ["tc", "qdisc", "del", "dev", "one", "root"])
+
+    def datagrams(self, **keys: object) -> tuple[Event, Event]:
+        """Send one flow of UDP over the fast path; return what its sender and its receiver say."""
+        with ExitStack() as stack:
+            one, two = (
+                stack.enter_context(Agent(*self._room.enter(number), self._binary))
+                for number in (0, 1)
+            )
+            both = udp_job(**keys)
+            two.command("udp", side="listen", bind=ADDRESSES[1], port=0, **both)
+            port = two.expect("listening")["port"]
+            one.command("udp", side="connect", host=ADDRESSES[1], port=port, **both)
+            one.expect("connected")
+            two.expect("connected")
+            one.command("start", id="job-1")
+            (_, sent), (_, received) = succeed(one, two)
+        return flow_of(sent), flow_of(received)
 
     def transfer(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import resource
 import signal
 import socket
@@ -371,11 +372,15 @@ def test_flows_that_do_not_overlap_are_an_error(start: StartAgent) -> None:
         assert error_of(receiver)["kind"] == "no-overlap"
 
 
-def test_too_few_descriptors_are_a_resource_error(start: StartAgent) -> None:
+@pytest.mark.parametrize(("limit", "flows"), [(20, 64), (200, 500)])
+def test_too_few_descriptors_are_a_resource_error(
+    start: StartAgent, limit: int, flows: int
+) -> None:
+    """With 500 flows some are admitted before the descriptors run out."""
     receiver, sender = start(), start()
-    resource.prlimit(sender.process.pid, resource.RLIMIT_NOFILE, (20, 20))
-    port = arm(receiver, flows=64)
-    sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(flows=64))
+    resource.prlimit(sender.process.pid, resource.RLIMIT_NOFILE, (limit, limit))
+    port = arm(receiver, flows=flows)
+    sender.command("bulk", side="connect", host="127.0.0.1", port=port, **job(flows=flows))
     assert error_of(sender)["kind"] == "resource"
     sender.idle()
 
@@ -408,3 +413,14 @@ def test_a_slow_receiver_bounds_the_duration(start: StartAgent) -> None:
     result = sender.ending()[1]
     assert result["event"] == "result", result
     assert way(result)["flows"][0]["bytes"] == count
+
+
+def test_a_controller_that_reads_no_more_ends_the_agent(start: StartAgent) -> None:
+    """Nobody wants what it says: it gives up after some seconds instead of waiting for ever."""
+    agent, peer = start(), start()
+    running(peer, agent)
+    assert agent.process.stdout is not None
+    fcntl.fcntl(agent.process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+    agent.write(b'{"cmd":"clock"}\n' * 200)
+    assert agent.process.wait(PATIENCE_S) == 1
+    assert error_of(peer)["kind"] == "reset"

@@ -134,6 +134,13 @@ def test_the_limit_is_named(
     assert verdict in expected, limits
 
 
+def test_many_flows_drain_on_a_slow_link(paths: Paths) -> None:
+    """What lies unsent in the sender's kernel at the end is bounded in all, not by the flow."""
+    with paths.shaped("tbf rate 5mbit burst 10kb limit 1mb"):
+        sent, received, _ = paths.transfer(flows=128, duration_s=2)
+    assert sum(flow.bytes for flow in sent.flows) == sum(flow.bytes for flow in received.flows) > 0
+
+
 def number(limit: FlowLimit, name: str) -> float:
     value = limit.evidence[name]
     assert value is not None

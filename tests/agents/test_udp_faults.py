@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import struct
 import time
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
 from tests.agents.lab import Agent, StartAgent, succeed
+from tests.agents.paths import Paths
 from tests.agents.udp_peer import (
     REVERSE,
+    count,
+    datagram,
     flow_of,
     playing_receiver,
     playing_sender,
@@ -214,3 +220,44 @@ def test_reverse_is_marked(start: StartAgent) -> None:
         assert len(peer.control.recv(24, socket.MSG_WAITALL)) == 24
         peer.control.close()
         flow_of(sender.ending()[1])
+
+
+@pytest.mark.parametrize(
+    "said", [count(1 << 60), count(1, warmup=(1 << 64) - 1), struct.pack(">QQq", 0, 1, -1)]
+)
+def test_a_count_that_can_not_be(start: StartAgent, said: bytes) -> None:
+    receiver = start()
+    with playing_sender(receiver) as peer:
+        peer.control.sendall(said)
+        assert error_of(receiver)[0] == "protocol"
+    assert_works(start(), receiver)
+
+
+@pytest.mark.parametrize("sent_ns", [-(1 << 63), -1, 1 << 60, (1 << 63) - 1])
+def test_a_time_that_can_not_be_is_foreign(start: StartAgent, sent_ns: int) -> None:
+    receiver = start()
+    with playing_sender(receiver) as peer:
+        peer.send([0])
+        peer.data.send(datagram(1, sent_ns=sent_ns))
+        peer.end(1)
+        flow = flow_of(receiver.ending()[1])
+    assert (flow["datagrams"], flow["foreign"]) == (1, 1)
+
+
+@pytest.mark.parametrize("rate_bps", [1e-300, 1e-9, 1])
+def test_a_rate_of_next_to_nothing(start: StartAgent, rate_bps: float) -> None:
+    """The first datagram of a flow may be due at once, no other one within the job."""
+    ends = start(), start()
+    run(*ends, rate_bps=rate_bps, flows=3, duration_s=0.3)
+    for _, result in succeed(*ends):
+        assert [flow["sent"] for flow in result["flows"]] == [1, 0, 0]
+
+
+def test_a_datagram_that_the_system_has_no_buffer_for(binary: Path) -> None:
+    """Its fragments take more than the socket may have (ENOBUFS): it is counted."""
+    if os.geteuid() != 0:
+        pytest.skip("a namespace with a path of its own needs root")
+    with closing(Paths(binary)) as paths:
+        sent, received = paths.datagrams(size=60_000, window=8192, duration_s=0.5)
+    assert sent["send_refused"] > 0
+    assert sent["sent"] == received["sent"] == received["datagrams"] == 0
