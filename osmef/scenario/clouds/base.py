@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+from pydantic import Field
+
 from osmef.scenario.base import Model
 
 
 class CloudSettings(Model):
     """Where endpoints come from. Each kind of cloud has a subclass with its own keys."""
 
-    kind: str
+    kind: str = Field(description="the kind of cloud")
 
     @abstractmethod
     def lanes(self, parallel: int, kinds: int) -> int:
