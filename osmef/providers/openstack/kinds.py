@@ -1,0 +1,168 @@
+"""The kinds of things that a run makes: how to list those of ours, and how to delete one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from openstack.connection import Connection
+from openstack.exceptions import NotFoundException
+
+from osmef.providers.base import Resource
+from osmef.providers.openstack import marks
+from osmef.providers.openstack.access import Cloud
+from osmef.providers.openstack.marks import PREFIX, Mark
+
+PROVIDER = "openstack"
+_NONE = Mark("", 0, 0)
+
+
+@dataclass(frozen=True)
+class Thing:
+    """Something of ours that exists: its kind, id and name, its mark, and where it is."""
+
+    kind: str
+    id: str
+    name: str
+    mark: Mark
+    cloud: Cloud
+
+    @property
+    def resource(self) -> Resource:
+        """The same, as the engine knows it."""
+        return Resource(
+            PROVIDER,
+            self.kind,
+            self.name,
+            self.mark.run,
+            id=self.id,
+            deadline=float(self.mark.deadline),
+            made=float(self.mark.made),
+            access=self.cloud.access,
+        )
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How to list what a project has of a kind, read its mark, and delete one of them by id.
+
+    ``list`` is given the project's id and the run, and may leave out what can't be of that run.
+    """
+
+    name: str
+    list: Callable[[Connection, str, str | None], Iterable[Any]]
+    mark: Callable[[Any], Mark | None]
+    delete: Callable[[Connection, str], object]
+
+    def find(self, cloud: Cloud, run: str, name: str) -> Any | None:
+        """Look for one of a run by its name; for use while a call to the cloud is repeated."""
+        there = self.list(cloud.connection, cloud.project_id, run)
+        found = (one for one in there if one.name == name)
+        return next((one for one in found if (self.mark(one) or _NONE).run == run), None)
+
+    def owned(self, cloud: Cloud, run: str | None) -> list[Thing]:
+        """List those that carry our mark, of one run or all. Raises ProviderError."""
+        found = cloud.do(
+            f"listing {self.name}s", lambda c: list(self.list(c, cloud.project_id, run))
+        )
+        marked = ((one, self.mark(one)) for one in found)
+        return [
+            Thing(self.name, str(one.id), str(one.name or ""), mark, cloud)
+            for one, mark in marked
+            if mark is not None and run in {None, mark.run}
+        ]
+
+
+def _servers(connection: Connection, _project: str, run: str | None) -> Iterable[Any]:
+    # The name is a regular expression, matched by the service.
+    return connection.compute.servers(details=True, name=f"^{PREFIX}{re.escape(run or '')}")
+
+
+def _delete_server(connection: Connection, server: str) -> None:
+    connection.compute.delete_server(server, ignore_missing=True)
+
+
+def _volumes(connection: Connection, _project: str, _run: str | None) -> Iterable[Any]:
+    if not connection.has_service("block-storage"):
+        return []
+    return connection.block_storage.volumes(details=True)
+
+
+def _by_description(thing: Any) -> Mark | None:
+    return marks.of_text(thing.description)
+
+
+def _by_metadata(thing: Any) -> Mark | None:
+    return marks.of_metadata(thing.metadata)
+
+
+def _by_name(thing: Any) -> Mark | None:
+    return marks.of_name(thing.name)
+
+
+def _delete_router(connection: Connection, router: str) -> None:
+    network = connection.network
+    ports = network.ports(device_id=router, fields=["id", "device_owner"])
+    try:
+        for port in ports:
+            # Also the owners of distributed and of highly available routers begin so.
+            if str(port.device_owner).startswith("network:router_interface"):
+                network.remove_interface_from_router(router, port_id=port.id)
+    except NotFoundException:  # somebody else removes it, too
+        pass
+    network.delete_router(router, ignore_missing=True)
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (
+        Kind("server", _servers, _by_metadata, _delete_server),
+        Kind(
+            "floating-ip",
+            lambda c, project, _run: c.network.ips(project_id=project),
+            _by_description,
+            lambda c, one: c.network.delete_ip(one, ignore_missing=True),
+        ),
+        Kind(
+            "key-pair",
+            lambda c, _project, _run: c.compute.keypairs(),
+            _by_name,
+            lambda c, one: c.compute.delete_keypair(one, ignore_missing=True),
+        ),
+        Kind(
+            "server-group",
+            lambda c, _project, _run: c.compute.server_groups(),
+            _by_name,
+            lambda c, one: c.compute.delete_server_group(one, ignore_missing=True),
+        ),
+        Kind(
+            "router",
+            lambda c, project, _run: c.network.routers(project_id=project),
+            _by_description,
+            _delete_router,
+        ),
+        Kind(
+            "security-group",
+            lambda c, project, _run: c.network.security_groups(
+                project_id=project, fields=["id", "name", "description"]
+            ),
+            _by_description,
+            lambda c, one: c.network.delete_security_group(one, ignore_missing=True),
+        ),
+        Kind(
+            "network",
+            lambda c, project, _run: c.network.networks(project_id=project),
+            _by_description,
+            lambda c, one: c.network.delete_network(one, ignore_missing=True),
+        ),
+        Kind(
+            "volume",
+            _volumes,
+            _by_metadata,
+            lambda c, one: c.block_storage.delete_volume(one, ignore_missing=True),
+        ),
+    )
+}
+"""What stands in a project, by name."""
