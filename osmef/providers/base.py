@@ -12,7 +12,7 @@ from typing import Protocol
 from osmef.errors import ProviderError
 from osmef.remote.keys import KeyPair
 from osmef.remote.session import Login
-from osmef.scenario.fields import EndpointKind, Layer
+from osmef.scenario.fields import EndpointKind, FlavorNeed, Layer
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
 
@@ -25,14 +25,15 @@ class EndpointRequest:
     slot must share a host or tenant, two with different slots must not. Which real host or tenant
     a slot becomes is the provider's choice; ``Location`` says which it was. A host endpoint has
     no tenant. Only requests of one ``lane`` meet in a trial: different host slots of different
-    lanes may be one host. ``role`` ("sender", "receiver" or "loopback") lets a provider keep both
-    ends off each other's CPUs.
+    lanes may be one host. ``flavor`` is the provider's own name, a need for which it chooses the
+    smallest that fits, or None for its default. ``role`` ("sender", "receiver" or "loopback") lets
+    a provider keep both ends off each other's CPUs.
     """
 
     name: str
     role: str
     kind: EndpointKind
-    flavor: str | None
+    flavor: str | FlavorNeed | None
     host: str
     tenant: str | None
     lane: int = 1

@@ -11,6 +11,7 @@ from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import (
     Duration,
     EndpointKind,
+    Flavor,
     Layer,
     Name,
     OnMismatch,
@@ -32,8 +33,8 @@ class EndpointSettings(Model):
     """One end of a measurement."""
 
     kind: EndpointKind = Field(default=EndpointKind.VM, description="a VM or a physical host")
-    flavor: str | None = Field(
-        default=None, min_length=1, description="the provider's name of the VM's size"
+    flavor: Flavor | None = Field(
+        default=None, description="the provider's name of the VM's size, or what it needs"
     )
     count: int = Field(
         default=1,

@@ -17,10 +17,11 @@ from osmef.providers.local.sandbox import Sandbox, is_rootless
 from osmef.remote.keys import KeyPair
 from osmef.remote.session import Login
 from osmef.scenario.clouds.local import LocalSettings
-from osmef.scenario.fields import EndpointKind, Layer, Placement, Tenancy
+from osmef.scenario.fields import EndpointKind, FlavorNeed, Layer, Placement, Tenancy
 from osmef.scenario.location import Location
 from osmef.scenario.model import EndpointSettings
 from osmef.scenario.study import Cell
+from osmef.units import format_size
 
 _KIND = "local"
 _RESOURCE = "sandbox"
@@ -79,6 +80,9 @@ class LocalProvider(Provider):
         if name not in settings.flavors:
             known = ", ".join(settings.flavors)
             return [(where, f"the local cloud has no flavor {name!r}", f"use one of: {known}")]
+        if isinstance(end.flavor, FlavorNeed) and (end.flavor.ram or 0) > _memory():
+            has = format_size(_memory())
+            return [(f"{where}.ram", f"this machine has {has} of memory", "ask for less")]
         vcpus, cpus = settings.flavors[name].vcpus, len(self._cpus)
         if vcpus <= cpus or settings.cpu_overcommit:
             return []
@@ -215,6 +219,11 @@ def _vm_ends(cell: Cell) -> dict[str, EndpointSettings]:
         for name, end in named.items()
         if end is not None and end.kind is EndpointKind.VM
     }
+
+
+def _memory() -> int:
+    """Return the bytes of this machine's memory, which every VM may use."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _count(things: Sequence[object], what: str) -> str:
