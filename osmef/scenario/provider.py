@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from osmef.scenario.clouds.local import LocalSettings
+from osmef.scenario.clouds.openstack import OpenStackSettings
 
-ProviderSettings = Annotated[LocalSettings, Field()]
-"""Any provider's settings; becomes a union discriminated by ``kind`` with the second provider."""
+ProviderSettings = Annotated[LocalSettings | OpenStackSettings, Field(discriminator="kind")]
+"""Any provider's settings."""

@@ -8,13 +8,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from keystoneauth1.exceptions import ClientException
 from openstack.config import OpenStackConfig
 from openstack.config.cloud_region import CloudRegion
 from openstack.connection import Connection
 from openstack.exceptions import SDKException
+from openstack.identity.v3._proxy import Proxy as IdentityV3
 
 from osmef.errors import CredentialsError, ProviderError
 from osmef.providers.base import Access
@@ -58,7 +59,7 @@ class Cloud:
 
     @property
     def connection(self) -> Connection:
-        """This thread's connection; all share one token and what was discovered of the services."""
+        """The thread's own; all share one token and what was discovered of the services."""
         found: Connection | None = getattr(self._threads, "connection", None)
         if found is None:
             region = self._region
@@ -118,9 +119,7 @@ class Cloud:
 
         return self._repeat(doing, attempt, failures.is_passing)
 
-    def _repeat(
-        self, doing: str, call: Callable[[], T], again: Callable[[Exception], bool]
-    ) -> T:
+    def _repeat(self, doing: str, call: Callable[[], T], again: Callable[[Exception], bool]) -> T:
         end = time.monotonic() + PATIENCE_S
         pause = _FIRST_PAUSE_S
         while True:
@@ -190,9 +189,17 @@ def _no_cloud(cloud: str | None, known: list[str], error: Exception | None) -> C
     )
 
 
-def side_by_side(
-    work: Callable[[T], S], things: Iterable[T], *, at_once: int = AT_ONCE
-) -> list[S]:
+def identity(connection: Connection) -> IdentityV3:
+    """Return the identity service; no cloud has its version 2 any more."""
+    return cast("IdentityV3", connection.identity)
+
+
+def together(*steps: Callable[[], Any]) -> list[Any]:
+    """Do different things at once, and return their results in order; else as side_by_side."""
+    return side_by_side(lambda step: step(), steps)
+
+
+def side_by_side(work: Callable[[T], S], things: Iterable[T], *, at_once: int = AT_ONCE) -> list[S]:
     """Do the same with many things at once, and return the results in order.
 
     All that began ends before this returns; after a failure nothing more begins, and the first

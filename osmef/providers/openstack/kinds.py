@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from openstack.connection import Connection
-from openstack.exceptions import NotFoundException
+from openstack.exceptions import ForbiddenException, NotFoundException
 
 from osmef.providers.base import Resource
 from osmef.providers.openstack import marks
-from osmef.providers.openstack.access import Cloud
+from osmef.providers.openstack.access import Cloud, identity
 from osmef.providers.openstack.marks import PREFIX, Mark
 
 PROVIDER = "openstack"
@@ -48,28 +48,29 @@ class Thing:
 class Kind:
     """How to list what a project has of a kind, read its mark, and delete one of them by id.
 
-    ``list`` is given the project's id and the run, and may leave out what can't be of that run.
+    ``there`` is given the project's id and the run, and may leave out what can't be of that run.
     """
 
     name: str
-    list: Callable[[Connection, str, str | None], Iterable[Any]]
+    there: Callable[[Connection, str, str | None], Iterable[Any]]
     mark: Callable[[Any], Mark | None]
     delete: Callable[[Connection, str], object]
+    name_of: Callable[[Any], str] = lambda thing: str(thing.name or "")
 
     def find(self, cloud: Cloud, run: str, name: str) -> Any | None:
         """Look for one of a run by its name; for use while a call to the cloud is repeated."""
-        there = self.list(cloud.connection, cloud.project_id, run)
-        found = (one for one in there if one.name == name)
+        there = self.there(cloud.connection, cloud.project_id, run)
+        found = (one for one in there if self.name_of(one) == name)
         return next((one for one in found if (self.mark(one) or _NONE).run == run), None)
 
     def owned(self, cloud: Cloud, run: str | None) -> list[Thing]:
         """List those that carry our mark, of one run or all. Raises ProviderError."""
         found = cloud.do(
-            f"listing {self.name}s", lambda c: list(self.list(c, cloud.project_id, run))
+            f"listing {self.name}s", lambda c: list(self.there(c, cloud.project_id, run))
         )
         marked = ((one, self.mark(one)) for one in found)
         return [
-            Thing(self.name, str(one.id), str(one.name or ""), mark, cloud)
+            Thing(self.name, str(one.id), self.name_of(one), mark, cloud)
             for one, mark in marked
             if mark is not None and run in {None, mark.run}
         ]
@@ -109,10 +110,24 @@ def _delete_router(connection: Connection, router: str) -> None:
         for port in ports:
             # Also the owners of distributed and of highly available routers begin so.
             if str(port.device_owner).startswith("network:router_interface"):
-                network.remove_interface_from_router(router, port_id=port.id)
+                network.remove_interface_from_router(router, None, port.id)
     except NotFoundException:  # somebody else removes it, too
         pass
     network.delete_router(router, ignore_missing=True)
+
+
+def _projects(connection: Connection, _project: str, _run: str | None) -> Iterable[Any]:
+    try:
+        return list(identity(connection).projects())
+    except ForbiddenException:  # only administrators may, and only they make any
+        return []
+
+
+def _delete_project(connection: Connection, project: str) -> None:
+    # Neutron made this group by itself with the first network, and nobody would remove it.
+    for group in connection.network.security_groups(project_id=project):
+        connection.network.delete_security_group(group.id, ignore_missing=True)
+    identity(connection).delete_project(project, ignore_missing=True)
 
 
 KINDS = {
@@ -124,6 +139,7 @@ KINDS = {
             lambda c, project, _run: c.network.ips(project_id=project),
             _by_description,
             lambda c, one: c.network.delete_ip(one, ignore_missing=True),
+            lambda ip: marks.name_in_text(ip.description),
         ),
         Kind(
             "key-pair",
@@ -163,6 +179,7 @@ KINDS = {
             _by_metadata,
             lambda c, one: c.block_storage.delete_volume(one, ignore_missing=True),
         ),
+        Kind("project", _projects, _by_description, _delete_project),
     )
 }
-"""What stands in a project, by name."""
+"""By name. Of the projects, those that the cloud's user may list."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from openstack.connection import Connection
 
@@ -28,7 +28,7 @@ class Maker:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def make(self, cloud: Cloud, kind: str, name: str, call: Callable[[Connection], T]) -> T:
-        """Make one thing of this name, which ``call`` gives the run's mark. Raises ProviderError."""
+        """Make one thing of this name; ``call`` gives it the run's mark. Raises ProviderError."""
         mark = self.mark
         resource = Resource(
             PROVIDER,
@@ -42,9 +42,11 @@ class Maker:
         with self._lock:
             self.ledger.intend(resource)
             self.made.append((resource, cloud))
-        thing = cloud.create(
-            f"making the {kind} {name}", call, lambda _: KINDS[kind].find(cloud, mark.run, name)
-        )
+
+        def find(_: Connection) -> T | None:
+            return cast("T | None", KINDS[kind].find(cloud, mark.run, name))
+
+        thing = cloud.create(f"making the {kind} {name}", call, find)
         known = replace(resource, id=str(getattr(thing, "id", "")))
         with self._lock:
             self.ledger.created(known)

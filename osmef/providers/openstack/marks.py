@@ -10,7 +10,7 @@ from osmef.providers.base import Order
 
 PREFIX = "osmef-"
 _RUN = r"[A-Za-z0-9-]+"
-_TEXT = re.compile(rf"^osmef run=({_RUN}) made=(\d+) deadline=(\d+)$")
+_TEXT = re.compile(rf"^osmef run=({_RUN}) made=(\d+) deadline=(\d+)(?: name=(\S+))?$")
 _NAME = re.compile(rf"^osmef-({_RUN})-(?:key|group)-[0-9]+-(\d+)-(\d+)$")
 
 
@@ -31,6 +31,10 @@ class Mark:
     def text(self) -> str:
         """The mark as a description, for things that have one."""
         return f"osmef run={self.run} made={self.made} deadline={self.deadline}"
+
+    def text_with(self, name: str) -> str:
+        """Return the mark as a description that also gives a name, for things that have none."""
+        return f"{self.text} name={name}"
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -54,6 +58,12 @@ def of_text(description: str | None) -> Mark | None:
     """Read the mark of a description; None if it is not one of ours."""
     found = _TEXT.match(description or "")
     return Mark(found[1], int(found[2]), int(found[3])) if found else None
+
+
+def name_in_text(description: str | None) -> str:
+    """Read the name that a description gives a thing that has none of its own."""
+    found = _TEXT.match(description or "")
+    return (found[4] if found else None) or ""
 
 
 def of_name(name: str | None) -> Mark | None:

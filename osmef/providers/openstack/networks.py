@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
 from typing import Any
 
 from osmef.errors import ProviderError
+from osmef.remote.login import SSH_PORT
+from osmef.scenario.ports import DATA_PORTS
 
 _POOLS = tuple(IPv4Network(pool) for pool in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
 _SMALLEST = 24
+_SHORTEST_ROUTE = 8
 _TAKEN = 8
 """Addresses of a subnet that endpoints don't get: its own, router, DHCP, broadcast."""
-DATA_PORTS = (20000, 20999)
-SSH_PORT = 22
+_DATA = (DATA_PORTS.start, DATA_PORTS.stop - 1)
 
 
 def choose_subnets(sizes: Sequence[int], used: Iterable[IPv4Network]) -> list[IPv4Network]:
@@ -64,34 +68,56 @@ def source_address(target: str) -> str:
 
 
 @dataclass(frozen=True)
-class Peers:
-    """From where a group's servers are talked to: blocks for SSH, blocks for data."""
+class Rule:
+    """What a security group lets in: a protocol and its ports, from a block or from the group."""
 
-    ssh: frozenset[str]
-    data: frozenset[str]
+    protocol: str
+    ports: tuple[int, int]
+    source: str | None
+
+    def attributes(self, group: str) -> dict[str, Any]:
+        """Return the rule as neutron takes it; without a source it is for the group's own."""
+        remote = {"remote_ip_prefix": self.source} if self.source else {"remote_group_id": group}
+        return {
+            "security_group_id": group,
+            "direction": "ingress",
+            "ethertype": "IPv4",
+            "protocol": self.protocol,
+            "port_range_min": self.ports[0],
+            "port_range_max": self.ports[1],
+            **remote,
+        }
+
+    @classmethod
+    def of(cls, rule: Any) -> Rule:
+        """Return what neutron's rule lets in."""
+        ports = (rule.port_range_min, rule.port_range_max)
+        return cls(str(rule.protocol), ports, rule.remote_ip_prefix)
 
 
-def group_rules(group: str, peers: Peers) -> list[dict[str, Any]]:
-    """Return the rules of a security group: SSH from the controller, data from the peers.
+def rules_for(controllers: Iterable[str], peers: Iterable[str]) -> list[Rule]:
+    """Return the rules of a group: SSH from the controller, data from each other and from peers.
 
-    Those of the group itself are let in by its id, those of other projects by address.
+    Both are blocks of addresses; peers are the servers of other projects.
     """
-    rules = [_rule(group, "tcp", (SSH_PORT, SSH_PORT), remote_ip_prefix=p) for p in peers.ssh]
-    for protocol in ("tcp", "udp"):
-        rules.append(_rule(group, protocol, DATA_PORTS, remote_group_id=group))
-        rules += [
-            _rule(group, protocol, DATA_PORTS, remote_ip_prefix=p) for p in sorted(peers.data)
-        ]
-    return rules
+    ssh = [Rule("tcp", (SSH_PORT, SSH_PORT), block) for block in sorted(set(controllers))]
+    sources = [None, *sorted(set(peers))]
+    return ssh + [Rule(protocol, _DATA, s) for protocol in ("tcp", "udp") for s in sources]
 
 
-def _rule(group: str, protocol: str, ports: tuple[int, int], **remote: str) -> dict[str, Any]:
-    return {
-        "security_group_id": group,
-        "direction": "ingress",
-        "ethertype": "IPv4",
-        "protocol": protocol,
-        "port_range_min": ports[0],
-        "port_range_max": ports[1],
-        **remote,
-    }
+def controller_networks() -> list[IPv4Network]:
+    """Return the networks that this machine's routes lead to, but for default routes.
+
+    proc_pid_net(5): /proc/net/route holds addresses as hexadecimal numbers of this machine.
+    """
+    table = Path("/proc/net/route")
+    if not table.exists():  # not on Linux
+        return []
+    rows = (line.split() for line in table.read_text().splitlines()[1:])
+    routes = ((_address(row[1]), _address(row[7])) for row in rows if len(row) > 7)
+    found = (IPv4Network((address, mask), strict=False) for address, mask in routes)
+    return [network for network in found if network.prefixlen >= _SHORTEST_ROUTE]
+
+
+def _address(text: str) -> str:
+    return str(IPv4Address(int(text, 16).to_bytes(4, sys.byteorder)))

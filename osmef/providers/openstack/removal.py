@@ -18,6 +18,7 @@ _STAGES = (
     ("server", "floating-ip", "key-pair", "server-group"),
     ("router",),  # and until the servers are gone
     ("security-group", "network", "volume"),
+    ("project",),
 )
 _GONE_S = 180.0
 _POLL_S = 1.0
