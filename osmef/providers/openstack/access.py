@@ -80,7 +80,7 @@ class Cloud:
     def of_project(self, project_id: str) -> Cloud:
         """Return another project of the same cloud, for the same user. Raises ProviderError."""
         try:
-            region = self.connection.connect_as_project(project_id).config
+            region = self.connection.connect_as(project_id=project_id, project_name=None).config
         except _LIBRARY_ERRORS as error:
             raise failures.translate(error, "changing the project") from error
         return Cloud(region, {**self.access, "project": project_id})
