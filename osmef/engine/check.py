@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from osmef.engine.plan import Plan
 from osmef.errors import InputError
 from osmef.providers import provider_for
 from osmef.scenario.study import Cell, Study
@@ -22,9 +23,9 @@ def check_study(study: Study) -> None:
         raise InputError.from_problems(problems)
 
 
-def check_provider(study: Study) -> None:
+def check_provider(plan: Plan) -> None:
     """Check tools, credentials and quotas before anything is made. Raises ProviderError."""
-    provider_for(study.scenario.provider).check()
+    provider_for(plan.study.scenario.provider).check(plan.endpoints)
 
 
 def warnings_of(study: Study) -> list[str]:

@@ -99,7 +99,8 @@ def open_stations(
 
     After an error or a stop no session stays open.
     """
-    places = {endpoint.name: provider.describe(endpoint) for endpoint in endpoints}
+    found = provider.describe(endpoints)
+    places = {endpoint.name: place for endpoint, place in zip(endpoints, found, strict=True)}
     pool = ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(endpoints)))
     futures: list[Future[Station]] = [
         pool.submit(Station, endpoint, places[endpoint.name], order.key, order.run)

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from osmef.scenario.base import Model, conflict
+from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import (
     Duration,
     EndpointKind,
@@ -17,7 +18,7 @@ from osmef.scenario.fields import (
     Placement,
     Tenancy,
 )
-from osmef.scenario.provider import LocalSettings, ProviderSettings
+from osmef.scenario.provider import ProviderSettings
 from osmef.scenario.workload import (
     BackgroundSettings,
     BtcSettings,
@@ -158,6 +159,11 @@ class Scenario(Model):
     @classmethod
     def _kind_alone(cls, value: Any) -> Any:  # pydantic hands over whatever the file holds
         return {"kind": value} if isinstance(value, str) else value
+
+    @field_validator("provider", mode="before")
+    @classmethod
+    def _local_by_default(cls, value: Any) -> Any:
+        return {"kind": "local", **value} if isinstance(value, dict) else value
 
     @field_validator("workload", "background", mode="before")
     @classmethod

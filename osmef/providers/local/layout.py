@@ -10,8 +10,8 @@ from osmef.errors import ProviderError
 from osmef.providers.base import EndpointRequest
 from osmef.providers.local.addresses import AddressPlan
 from osmef.providers.local.wire import CloudSpec, HostSpec, TenantSpec
+from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind
-from osmef.scenario.provider import LocalSettings
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from functools import partial
 
 from osmef.errors import ProviderError
-from osmef.providers.base import Endpoint, Order, Provider, Resource
+from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
 from osmef.providers.local import processes, wire
 from osmef.providers.local.addresses import choose_block, used_networks
 from osmef.providers.local.layout import Place, flavor_of, lay_out
@@ -16,10 +16,10 @@ from osmef.providers.local.requirements import check_machine, find_program
 from osmef.providers.local.sandbox import Sandbox, is_rootless
 from osmef.remote.keys import KeyPair
 from osmef.remote.session import Login
+from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind, Layer, Placement, Tenancy
 from osmef.scenario.location import Location
 from osmef.scenario.model import EndpointSettings
-from osmef.scenario.provider import LocalSettings
 from osmef.scenario.study import Cell
 
 _KIND = "local"
@@ -43,7 +43,7 @@ class LocalProvider(Provider):
         self._close_ledger: Callable[[Resource], None] | None = None
         self._places: dict[str, Place] = {}
 
-    def check(self) -> None:
+    def check(self, requests: Sequence[EndpointRequest]) -> None:  # noqa: ARG002
         """Check for sshd, unshare and the right to make namespaces. Raises ProviderError."""
         check_machine()
 
@@ -134,7 +134,9 @@ class LocalProvider(Provider):
     def _start(self, order: Order) -> Sandbox:
         unshare = find_program("unshare", "util-linux")
         resource = Resource(
-            _KIND, _RESOURCE, f"osmef-{order.run}", order.run, deadline=order.deadline
+            *(_KIND, _RESOURCE, f"osmef-{order.run}", order.run),
+            deadline=order.deadline,
+            made=order.made,
         )
         order.ledger.intend(resource)
         self._resource, self._close_ledger = resource, order.ledger.destroyed
@@ -165,12 +167,12 @@ class LocalProvider(Provider):
             warnings=warnings,
         )
 
-    def describe(self, endpoint: Endpoint) -> Location:
-        """Ask the kernel which host and tenant the endpoint is attached to."""
+    def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
+        """Ask the kernel which host and tenant the endpoints are attached to."""
         if self._sandbox is None:
-            raise ProviderError("the local cloud is closed", where=endpoint.name)
-        found = self._sandbox.ask("locate", name=endpoint.name)
-        return Location(host=found["host"], tenant=found["tenant"])
+            raise ProviderError("the local cloud is closed")
+        found = [self._sandbox.ask("locate", name=endpoint.name) for endpoint in endpoints]
+        return [Location(host=one["host"], tenant=one["tenant"]) for one in found]
 
     def data_address(self, receiver: Endpoint, sender: Endpoint, layer: Layer) -> str:
         """Return a host's overlay address for a VM and for ``layer: overlay``."""
@@ -187,7 +189,7 @@ class LocalProvider(Provider):
             self._resource = None
 
     @classmethod
-    def owned(cls, run: str | None = None) -> list[Resource]:
+    def owned(cls, access: Access, run: str | None = None) -> list[Resource]:  # noqa: ARG003
         """List the sandboxes on this machine: this user's, or for root everybody's."""
         return [
             Resource(
@@ -198,9 +200,11 @@ class LocalProvider(Provider):
         ]
 
     @classmethod
-    def destroy(cls, resource: Resource) -> None:
-        """Kill a sandbox and wait until it is gone; without an id all that carry the run's mark."""
-        processes.end(resource.run, resource.id)
+    def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
+        """Kill sandboxes and wait until they are gone; without an id all that carry the mark."""
+        for resource in resources:
+            processes.end(resource.run, resource.id)
+            gone(resource)
 
 
 def _vm_ends(cell: Cell) -> dict[str, EndpointSettings]:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from osmef.errors import ProviderError
 from osmef.providers.base import EndpointRequest
 from osmef.providers.local.layout import cpus_for, lay_out
+from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind
-from osmef.scenario.provider import LocalSettings
 
 BLOCK = IPv4Network("10.0.0.0/17")
 Vm = Callable[..., EndpointRequest]
