@@ -10,14 +10,14 @@ from functools import partial
 from osmef.errors import ProviderError
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
 from osmef.providers.local import processes, wire
-from osmef.providers.local.addresses import choose_block, used_networks
+from osmef.providers.local.addresses import choose_block, has_ipv6, ipv6_of, used_networks
 from osmef.providers.local.layout import Place, flavor_of, lay_out
 from osmef.providers.local.requirements import check_machine, find_program
 from osmef.providers.local.sandbox import Sandbox, is_rootless
 from osmef.remote.keys import KeyPair
 from osmef.remote.session import Login
 from osmef.scenario.clouds.local import LocalSettings
-from osmef.scenario.fields import EndpointKind, FlavorNeed, Layer, Placement, Tenancy
+from osmef.scenario.fields import EndpointKind, Family, FlavorNeed, Layer, Placement, Tenancy
 from osmef.scenario.location import Location
 from osmef.scenario.model import EndpointSettings
 from osmef.scenario.study import Cell
@@ -35,6 +35,7 @@ class LocalProvider(Provider):
     """Hosts, tenants and VMs as namespaces of this Linux machine, as root or without."""
 
     kind = _KIND
+    families = frozenset(Family)
 
     def __init__(self, settings: LocalSettings) -> None:
         self._settings = settings
@@ -68,6 +69,9 @@ class LocalProvider(Provider):
         if ends > _MOST_ENDPOINTS:
             message = f"the local cloud has no room for {ends} endpoints at once"
             found.append(("endpoints", message, f"make groups of {_MOST_ENDPOINTS} at most"))
+        if scenario.family is Family.IPV6 and not has_ipv6():
+            cure = "boot it without ipv6.disable=1, or use family: ipv4"
+            found.append(("family", "this machine's kernel has no IPv6", cure))
         if settings.link_rate > _HIGHEST_RATE_BPS:
             message = "the local cloud can't hold a link to more than 34 Gbit/s"
             found.append(("provider.link_rate", message, "set a lower link_rate"))
@@ -169,6 +173,7 @@ class LocalProvider(Provider):
             flavor=flavor,
             vcpus=len(place.cpus),
             warnings=warnings,
+            data_address6=ipv6_of(place.physical or place.address) if has_ipv6() else None,
         )
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
@@ -178,10 +183,13 @@ class LocalProvider(Provider):
         found = [self._sandbox.ask("locate", name=endpoint.name) for endpoint in endpoints]
         return [Location(host=one["host"], tenant=one["tenant"]) for one in found]
 
-    def data_address(self, receiver: Endpoint, sender: Endpoint, layer: Layer) -> str:
+    def data_address(
+        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
+    ) -> str:
         """Return a host's overlay address for a VM and for ``layer: overlay``."""
         overlay = layer is Layer.OVERLAY or sender.request.kind is EndpointKind.VM
-        return self._places[receiver.name].address if overlay else receiver.data_address
+        address = self._places[receiver.name].address if overlay else receiver.data_address
+        return address if family is Family.IPV4 else ipv6_of(address)
 
     def close(self) -> None:
         """End the sandbox, and with it all that it holds."""
