@@ -15,7 +15,7 @@ from osmef.providers.local.layout import Place, flavor_of, lay_out
 from osmef.providers.local.requirements import check_machine, find_program
 from osmef.providers.local.sandbox import Sandbox, is_rootless
 from osmef.remote.keys import KeyPair
-from osmef.remote.session import Login
+from osmef.remote.login import HostKeys, Login
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind, Family, FlavorNeed, Layer, Placement, Tenancy
 from osmef.scenario.location import Location
@@ -135,7 +135,7 @@ class LocalProvider(Provider):
         sandbox.ask("wait")
         self._places = {place.request.name: place for place in layout.places}
         return [
-            self._endpoint(sandbox, place, host_key)
+            self._endpoint(sandbox, place, host_key, order.key)
             for place, host_key in zip(layout.places, host_keys, strict=True)
         ]
 
@@ -153,7 +153,9 @@ class LocalProvider(Provider):
         order.ledger.created(self._resource)
         return self._sandbox
 
-    def _endpoint(self, sandbox: Sandbox, place: Place, host_key: KeyPair) -> Endpoint:
+    def _endpoint(
+        self, sandbox: Sandbox, place: Place, host_key: KeyPair, key: KeyPair
+    ) -> Endpoint:
         name, flavor = place.request.name, place.flavor
         wanted = len(place.cpus) if flavor is None else self._settings.flavors[flavor].vcpus
         warnings: tuple[str, ...] = ()
@@ -166,7 +168,8 @@ class LocalProvider(Provider):
                 name=name,
                 user=_user(),
                 address=place.management,
-                host_key=" ".join(host_key.public.split()[:2]),
+                host_keys=HostKeys((host_key.public,)),
+                key=key,
                 connect=partial(sandbox.connect, name),
             ),
             data_address=place.physical or place.address,
