@@ -8,11 +8,12 @@ from dataclasses import asdict, replace
 from functools import partial
 
 from osmef.errors import ProviderError
+from osmef.programs import find_program
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
 from osmef.providers.local import processes, wire
 from osmef.providers.local.addresses import choose_block, has_ipv6, ipv6_of, used_networks
 from osmef.providers.local.layout import Place, flavor_of, lay_out
-from osmef.providers.local.requirements import check_machine, find_program
+from osmef.providers.local.requirements import WHERE, check_machine
 from osmef.providers.local.sandbox import Sandbox, is_rootless
 from osmef.remote.keys import KeyPair
 from osmef.remote.login import HostKeys, Login
@@ -119,7 +120,7 @@ class LocalProvider(Provider):
 
     def create(self, order: Order) -> list[Endpoint]:
         """Start the sandbox, make the networks and boot all endpoints."""
-        sshd = find_program("sshd", "openssh-server")
+        sshd = find_program("sshd", "openssh-server", WHERE)
         layout = lay_out(self._settings, order.requests, choose_block(used_networks()), self._cpus)
         cloud = layout.cloud
         order.progress(
@@ -140,7 +141,7 @@ class LocalProvider(Provider):
         ]
 
     def _start(self, order: Order) -> Sandbox:
-        unshare = find_program("unshare", "util-linux")
+        unshare = find_program("unshare", "util-linux", WHERE)
         resource = Resource(
             *(_KIND, _RESOURCE, f"osmef-{order.run}", order.run),
             deadline=order.deadline,
