@@ -11,6 +11,7 @@ from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import (
     Duration,
     EndpointKind,
+    Family,
     Flavor,
     Layer,
     Name,
@@ -19,12 +20,12 @@ from osmef.scenario.fields import (
     Placement,
     Tenancy,
 )
+from osmef.scenario.pingpong import PingPongSettings
 from osmef.scenario.provider import ProviderSettings
 from osmef.scenario.workload import (
     BackgroundSettings,
     BtcSettings,
     LatencySettings,
-    PingPongSettings,
     WorkloadSettings,
 )
 
@@ -112,6 +113,9 @@ class Scenario(Model):
     layer: Layer = Field(
         default=Layer.BARE,
         description="between two physical hosts: their own network or an overlay",
+    )
+    family: Family = Field(
+        default=Family.IPV4, description="the version of IP between the endpoints"
     )
     workload: WorkloadSettings = Field(
         default_factory=BtcSettings, description="what is run: its name, or its settings"

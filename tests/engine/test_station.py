@@ -70,7 +70,7 @@ def test_an_endpoint_takes_more_agents_than_one_connection_of_its_sshd(tmp_path:
 
 def test_jobs_get_data_ports_in_turn(sshd: Sshd, tmp_path: Path) -> None:
     endpoint = Endpoint(REQUEST, "id", sshd.login(), "192.0.2.1", None, None)
-    station = Station(endpoint, Location(), sshd.user, tmp_path.name)
+    station = Station(endpoint, Location(), tmp_path.name)
     station.close()
     counts = [1, 100, 1, 400, 300, 1000, 1, 1]
     taken = [set(range(first := station.data_ports(n), first + n)) for n in counts]
