@@ -24,6 +24,7 @@ from tests.openstack.schemas import Schemas
 from tests.openstack.settings import APIS, HOSTS, IP, REGION
 
 SERVICES = Path(__file__).parent / "services"
+ROOT = Path(__file__).parent.parent.parent
 _READY_S = 90.0
 _RABBITMQ = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 _ERLANG = (
@@ -34,7 +35,9 @@ _ERLANG = (
 class Cloud:
     """One cloud, known by its state folder."""
 
-    def __init__(self, state: Path, tell: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self, state: Path, tell: Callable[[str], None] = lambda _: None, *, guests: bool = False
+    ) -> None:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
         if state.stat().st_uid != os.getuid():
             raise CloudError(f"{state} belongs to someone else; give another --state")
@@ -42,12 +45,24 @@ class Cloud:
         self.processes = Processes(self.state)
         self.settings = settings.load(self.state)
         self.began = time.monotonic()
+        self.guests = guests
         self._tell = tell
 
     @property
     def clouds_yaml(self) -> Path:
         """The file with the clouds admin, alice (project alpha) and bob (project beta)."""
         return self.state / "etc/clouds.yaml"
+
+    @property
+    def fabric(self) -> Path:
+        """The socket of the data plane."""
+        return self.state / "fabric.sock"
+
+    @property
+    def inside(self) -> list[str]:
+        """What to put before a command that is to run where the guests can be reached."""
+        pid = self.processes.pid("fabric")
+        return ["nsenter", f"--net=/proc/{pid}/root/run/netns/lab", "--"]
 
     def up(self) -> None:
         """Start what doesn't run, once more when that fails. Raises CloudError, and keeps logs."""
@@ -78,15 +93,18 @@ class Cloud:
     @property
     def environment(self) -> dict[str, str]:
         """What the services inherit. Not PYTHONDONTWRITEBYTECODE: it costs 3 s a start."""
-        return {
+        environment = {
             "PATH": f"{self.venv}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME": str(self.state),
             "LANG": "C.UTF-8",
             "PYTHONWARNINGS": "ignore",
-            "PYTHONPATH": str(SERVICES / "plugin"),
+            "PYTHONPATH": f"{SERVICES / 'plugin'}:{ROOT}",
+            "PYTHONSAFEPATH": "1",
+            "LAB_STATE": str(self.state),
             "OS_KEYSTONE_CONFIG_FILES": str(self.state / "etc/keystone.conf"),
             "OS_PLACEMENT_CONFIG_DIR": str(self.state / "etc/placement"),
         }
+        return environment | ({"LAB_FABRIC": str(self.fabric)} if self.guests else {})
 
     def _up(self) -> None:
         for folder in ("lock", "images", "mq", "glance/staging", "glance/tasks"):
@@ -149,6 +167,10 @@ class Cloud:
         self._await_api("keystone")
         self._populate("services")
         self.tell("keystone knows the services")
+        if self.guests:
+            alone = ("unshare", "--mount", "--propagation", "private")
+            self._start("fabric", *alone, *_module("fabric"), str(self.state))
+            self.processes.wait("fabric", _READY_S, self.fabric.exists)
         self._start("neutron-server", "neutron-server", "--config-file", f"{etc}/neutron.conf")
         self._start("nova-api", "nova-api-os-compute", *nova)
         self._start("glance-api", "glance-api", "--config-file", f"{etc}/glance.conf")
@@ -157,7 +179,7 @@ class Cloud:
         self.processes.wait("nova-conductor", _READY_S, lambda: "fanout queue" in _text(log))
         for host in HOSTS:
             own = ("--config-file", f"{etc}/nova-{host}.conf")
-            self._start(f"nova-compute-{host}", "python", str(SERVICES / "compute.py"), *own)
+            self._start(f"nova-compute-{host}", *_module("compute"), *own)
         for name in APIS:
             self._await_api(name)
 
@@ -166,7 +188,7 @@ class Cloud:
 
     def _serve(self, name: str, application: str) -> None:
         where = (IP, str(self.settings.ports[name]))
-        self._start(name, "python", str(SERVICES / "serve_wsgi.py"), application, *where)
+        self._start(name, *_module("serve_wsgi"), application, *where)
 
     def _start(self, name: str, *argv: str, **environment: str) -> None:
         program = shutil.which(argv[0], path=self.environment["PATH"]) or argv[0]
@@ -177,7 +199,7 @@ class Cloud:
         urls = {name: self.settings.url(name) for name in APIS}
         given = {"urls": urls, "hosts": HOSTS, "region": REGION}
         self._command(
-            *(f"{self.venv}/bin/python", str(SERVICES / "populate.py"), step, json.dumps(given)),
+            *(f"{self.venv}/bin/python", *_module("populate")[1:], step, json.dumps(given)),
             OS_CLIENT_CONFIG_FILE=str(self.clouds_yaml),
         )
 
@@ -195,6 +217,11 @@ class Cloud:
             )
         if done.returncode != 0:
             raise CloudError(f"{argv[0]} failed, {log}:\n{_text(log)[-1500:]}")
+
+
+def _module(name: str) -> tuple[str, ...]:
+    """Return how to run a program of services/ with the Python of the services."""
+    return ("python", "-m", f"tests.openstack.services.{name}")
 
 
 def _listens(port: int) -> bool:
