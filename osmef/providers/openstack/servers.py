@@ -57,7 +57,7 @@ class Server:
 
 def server_name(maker: Maker, number: int, request: EndpointRequest) -> str:
     """Return the name of a server; flavors may have names that no server can have."""
-    return maker.mark.name(f"{number}-{_NOT_IN_NAMES.sub('-', request.name)[:80]}")
+    return maker.mark.name(f"{number}-{_NOT_IN_NAMES.sub('-', request.name)[:40]}")
 
 
 def make_server(maker: Maker, order: ServerOrder, settings: OpenStackSettings) -> str:
