@@ -12,6 +12,8 @@ from hypothesis import settings
 from osmef.remote.session import Session
 from tests.sshd import Sshd
 
+pytest_plugins = ["tests.openstack.fixtures"]
+
 # A busy machine is slow now and then; how long one example takes says nothing about the code.
 settings.register_profile("osmef", deadline=None)
 settings.load_profile("osmef")
