@@ -83,7 +83,7 @@ class CellInfo(Model):
     placement: Placement = Field(description="as requested")
     tenancy: Tenancy = Field(description="as requested")
     achieved_placement: Placement | None = Field(
-        description="read back from the cloud; null if it does not tell"
+        description="read back from the cloud; null if it does not tell, or pairs differ"
     )
     achieved_tenancy: Tenancy | None = Field(
         description="read back from the cloud; null where an end has no tenant"
@@ -92,7 +92,13 @@ class CellInfo(Model):
         description="from the achieved locations: 0, 2 or 4; null if they are not known, or not all"
         " pairs are equally far apart"
     )
-    requested_distance: int = Field(description="from the requested placement and tenancy")
+    requested_distance: int | None = Field(
+        description="from the requested placement and tenancy; null where the cloud decides"
+    )
+    mismatch: list[str] = Field(
+        default_factory=list,
+        description="what is not as requested or can't be told: `placement`, `tenancy`, `distance`",
+    )
     connections: int | None = Field(
         description="parallel connections of each pair; null for a workload without"
     )

@@ -26,10 +26,11 @@ from osmef.units import (
 
 
 class Placement(StrEnum):
-    """Where the receiver stands, seen from the sender."""
+    """Where the receiver stands, seen from the sender; any: where the cloud puts it."""
 
     SAME_HOST = "same-host"
     DIFFERENT_HOST = "different-host"
+    ANY = "any"
 
 
 class Tenancy(StrEnum):

@@ -104,7 +104,8 @@ class Scenario(Model):
         description="who sends to whom",
     )
     placement: Placement = Field(
-        default=Placement.DIFFERENT_HOST, description="whether both ends share a host"
+        default=Placement.DIFFERENT_HOST,
+        description="whether both ends share a host; any: the cloud decides",
     )
     tenancy: Tenancy = Field(
         default=Tenancy.SAME_TENANT, description="whether both ends share a tenant"
