@@ -20,7 +20,7 @@ from osmef.errors import Interrupted, OsmefError
 from osmef.providers.base import Provider
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Failure, Status, Trial
-from osmef.scenario.fields import OnMismatch
+from osmef.scenario.fields import RECORD
 from osmef.scenario.location import Location
 from osmef.scenario.workload import connections_of
 from osmef.workloads import Job, Outcome, Pair, Programme
@@ -95,7 +95,7 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
     outcome, failure = Outcome(metrics={}), None
     found = standings(planned.cell, bench.places)
     try:
-        if planned.cell.cell.scenario.on_mismatch is not OnMismatch.RECORD:
+        if planned.cell.cell.scenario.on_mismatch != RECORD:
             check(requested(planned.cell), found)
         outcome = _measure(bench, planned)
     except Interrupted:

@@ -34,8 +34,8 @@ from osmef.scenario.workload import connections_of
 from osmef.workloads import Programme
 
 
-def endpoint_info(station: Station) -> EndpointInfo:
-    """Return what is known of an endpoint when it is ready."""
+def endpoint_info(station: Station, earlier: list[Location]) -> EndpointInfo:
+    """Return what is known of an endpoint when it is ready, and where it stood before."""
     request = station.endpoint.request
     return EndpointInfo(
         name=request.name,
@@ -44,6 +44,7 @@ def endpoint_info(station: Station) -> EndpointInfo:
         vcpus=station.endpoint.vcpus,
         requested=Location(host=request.host, tenant=request.tenant),
         achieved=station.location,
+        earlier=earlier,
         data_address=station.endpoint.data_address,
         warnings=list(station.endpoint.warnings),
         agent_sha256=station.deployment.binary.sha256,
@@ -70,6 +71,12 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
         endpoints=[_with_facts(info, directory) for info in endpoints.values()],
         cells=cells,
     )
+
+
+def _not_replaced(journal: Journal) -> list[str]:
+    """Tell why tries to make an endpoint anew elsewhere have ended."""
+    failed = [note["error"] for note in journal.read("replace") if note["error"]]
+    return [f"on_mismatch: retry ended early: {error}" for error in dict.fromkeys(failed)]
 
 
 def _elsewhere(cells: list[CellInfo]) -> list[str]:
@@ -109,7 +116,7 @@ def _run_info(
             "python": platform.python_version(),
             "controller_kernel": platform.release(),
         },
-        warnings=[*warnings_of(plan.study), *found],
+        warnings=[*warnings_of(plan.study), *_not_replaced(journal), *found],
     )
 
 

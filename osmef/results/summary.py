@@ -60,6 +60,10 @@ class EndpointInfo(Model):
     vcpus: int | None = Field(description="CPUs that it really got; null where nobody can tell")
     requested: Location = Field(description="host and tenant as slots of the plan")
     achieved: Location = Field(description="where it really stands, read back from the cloud")
+    earlier: list[Location] = Field(
+        default_factory=list,
+        description="where it stood before it was made anew, with `on_mismatch: retry N`",
+    )
     data_address: str = Field(description="address at which it is measured")
     warnings: list[str] = Field(description="what differs from what was asked for")
     agent_sha256: str = Field(description="SHA-256 of the agent that ran on it")
