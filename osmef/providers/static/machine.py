@@ -35,8 +35,8 @@ def login_to(access: Access) -> Login:
 
 def resource_of(run: str, endpoint: str, access: Access, deadline: float) -> Resource:
     """Return what a run has on a machine: a directory, with a lock beside it."""
-    name = f"{run}-{endpoint}"
-    return Resource(KIND, _RESOURCE, f"osmef-{name}", run, deadline=deadline, access=access)
+    name = f"osmef-{run}-{endpoint}"
+    return Resource(KIND, _RESOURCE, name, run, deadline=deadline, access=access)
 
 
 def take(session: Session, request: EndpointRequest, order: Order) -> None:

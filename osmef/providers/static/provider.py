@@ -91,6 +91,7 @@ class StaticProvider(Provider):
         try:
             endpoint = machine.endpoint_of(session, login, request, host)
             resource = machine.resource_of(order.run, request.name, access, order.deadline)
+            resource = replace(resource, made=order.made)
             order.ledger.intend(resource)
             self._taken[request.name] = resource
             machine.take(session, request, order)
