@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from osmef.images.bundle import Bundle
 from osmef.remote.session import Session
+from tests.guest_image import shared_image
 from tests.sshd import Sshd
 
 # A busy machine is slow now and then; how long one example takes says nothing about the code.
@@ -34,3 +36,10 @@ def session(sshd: Sshd) -> Iterator[Session]:
     session = Session.open(sshd.login())
     yield session
     session.close()
+
+
+@pytest.fixture(scope="session")
+def guest_image(request: pytest.FixtureRequest) -> Bundle:
+    """A guest image, made as `osmef image build` makes it."""
+    cache: pytest.Cache = request.config.cache
+    return shared_image(cache)

@@ -159,7 +159,8 @@ def _request(
     if end.kind is EndpointKind.HOST:
         # A host is one endpoint, whatever its role in a cell.
         return EndpointRequest(f"host-{host}", role, end.kind, None, f"host-{host}", None, lane)
-    name = "-".join(filter(None, (role, end.flavor, f"h{host}", f"t{tenant}")))
+    flavor = None if end.flavor is None else str(end.flavor)
+    name = "-".join(filter(None, (role, flavor, f"h{host}", f"t{tenant}")))
     return EndpointRequest(
         name, role, end.kind, end.flavor, f"host-{host}", f"tenant-{tenant}", lane
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -15,6 +16,7 @@ from osmef.providers.base import Endpoint, Order, Provider
 from osmef.remote.session import Session
 from osmef.remote.workdir import directory_of
 from osmef.scenario.location import Location
+from osmef.scenario.ports import DATA_PORTS
 
 _POLL_S = 0.05
 _MOST_AT_ONCE = 16
@@ -32,6 +34,8 @@ class Station:
         self._agents: dict[str, AgentClient] = {}
         self._used: dict[str, Session] = {}
         self._more: list[Session] = []
+        # Not always the same ones, so that runs on one machine rarely meet.
+        self._next_port = random.choice(DATA_PORTS)  # noqa: S311 - no secret
         self._session, self.deployment = self._reach()
 
     @property
@@ -70,6 +74,13 @@ class Station:
                 return session
         self._more.append(Session.open(self.endpoint.login))
         return self._more[-1]
+
+    def data_ports(self, count: int) -> int:
+        """Return the first of so many data ports in a row, in turn: the next call gets others."""
+        if self._next_port + count > DATA_PORTS.stop:
+            self._next_port = DATA_PORTS.start
+        first, self._next_port = self._next_port, self._next_port + count
+        return first
 
     def facts(self) -> dict[str, Any]:
         """Collect the endpoint's metadata, clock offset and agent included."""

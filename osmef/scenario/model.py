@@ -11,6 +11,8 @@ from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import (
     Duration,
     EndpointKind,
+    Family,
+    Flavor,
     Layer,
     Name,
     OnMismatch,
@@ -18,12 +20,12 @@ from osmef.scenario.fields import (
     Placement,
     Tenancy,
 )
+from osmef.scenario.pingpong import PingPongSettings
 from osmef.scenario.provider import ProviderSettings
 from osmef.scenario.workload import (
     BackgroundSettings,
     BtcSettings,
     LatencySettings,
-    PingPongSettings,
     WorkloadSettings,
 )
 
@@ -32,8 +34,8 @@ class EndpointSettings(Model):
     """One end of a measurement."""
 
     kind: EndpointKind = Field(default=EndpointKind.VM, description="a VM or a physical host")
-    flavor: str | None = Field(
-        default=None, min_length=1, description="the provider's name of the VM's size"
+    flavor: Flavor | None = Field(
+        default=None, description="the provider's name of the VM's size, or what it needs"
     )
     count: int = Field(
         default=1,
@@ -111,6 +113,9 @@ class Scenario(Model):
     layer: Layer = Field(
         default=Layer.BARE,
         description="between two physical hosts: their own network or an overlay",
+    )
+    family: Family = Field(
+        default=Family.IPV4, description="the version of IP between the endpoints"
     )
     workload: WorkloadSettings = Field(
         default_factory=BtcSettings, description="what is run: its name, or its settings"
