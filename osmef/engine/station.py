@@ -14,6 +14,7 @@ from osmef.errors import OsmefError
 from osmef.facts.collect import collect
 from osmef.providers.base import Endpoint, Order
 from osmef.remote.session import Session
+from osmef.remote.workdir import directory_of
 from osmef.scenario.location import Location
 from osmef.scenario.ports import DATA_PORTS
 
@@ -29,7 +30,7 @@ class Station:
     def __init__(self, endpoint: Endpoint, location: Location, run: str) -> None:
         self.endpoint = endpoint
         self.location = location
-        self._run = run
+        self._directory = directory_of(run, endpoint.name)
         self._agents: dict[str, AgentClient] = {}
         self._used: dict[str, Session] = {}
         self._more: list[Session] = []
@@ -48,7 +49,7 @@ class Station:
         try:
             if self._agents:  # one that a hanging sshd keeps alive would hold its file
                 session.remove_directory(self.deployment.directory)
-            return session, deploy(session, self._run)
+            return session, deploy(session, self._directory)
         except BaseException:
             session.close()
             raise
