@@ -181,7 +181,8 @@ class Scenario(Model):
     @model_validator(mode="after")
     def _background_lasts_as_long_as_needed(self) -> Scenario:
         written = self.background.model_fields_set if self.background else frozenset()
-        for key in ("duration", "bytes"):
+        idle = ("idle",) if isinstance(self.background, LatencySettings) else ()
+        for key in ("duration", "bytes", "warmup", *idle):
             if key in written:
                 raise conflict(
                     "the background runs as long as what is measured needs it",

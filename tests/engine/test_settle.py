@@ -38,6 +38,10 @@ SENDER, NEAR, FAR = (end.name for end in PLACEMENTS.endpoints)
 AS_ASKED: dict[str, str | None] = {SENDER: "a", NEAR: "a", FAR: "b"}
 
 
+def login(name: str) -> Login:
+    return Login(name, "user", "nowhere", HostKeys(()), KeyPair.generate("test"))
+
+
 def at(hosts: dict[str, str | None]) -> dict[str, Location]:
     return {name: Location(host=host, tenant="t") for name, host in hosts.items()}
 
@@ -91,7 +95,7 @@ class Scheduler(LocalProvider):
 
     def create(self, order: Order) -> list[Endpoint]:
         return [
-            Endpoint(request, "1", Login(request.name, "u", "a", "k"), "a", None, None)
+            Endpoint(request, "1", login(request.name), "a", None, None)
             for request in order.requests
         ]
 
@@ -166,9 +170,7 @@ def test_a_stop_ends_the_tries(order: Order) -> None:
 
 def test_a_provider_that_can_t_move_says_so() -> None:
     request = PLACEMENTS.endpoints[0]
-    endpoint = Endpoint(
-        request, "1", Login("n", "u", "a", HostKeys(()), KeyPair.generate("test")), "a", None, None
-    )
+    endpoint = Endpoint(request, "1", login(request.name), "a", None, None)
     plain = LocalProvider.__new__(LocalProvider)
     key = KeyPair.generate("test")
     with pytest.raises(ProviderError, match="can't move") as caught:
