@@ -395,7 +395,7 @@ def test_an_interruption_by_hand(binary: Path) -> None:
         connection.recv(1)
 
     with talker(hang) as port:
-        argv = [binary, "siege", f"http://127.0.0.1:{port}/x", "--sizes", "5"]
+        argv = [str(binary), "siege", f"http://127.0.0.1:{port}/x", "--sizes", "5"]
         siege = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         _, problem = siege.communicate(timeout=PATIENCE_S)
     assert (siege.returncode, problem) == (1, "osmef-agent: aborted: interrupted\n")
