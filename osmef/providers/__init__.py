@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _CLASSES = {
     "local": ("osmef.providers.local.provider", "LocalProvider"),
     "openstack": ("osmef.providers.openstack.provider", "OpenStackProvider"),
+    "static": ("osmef.providers.static.provider", "StaticProvider"),
 }
 
 

@@ -12,6 +12,9 @@ from pydantic import Field
 
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.clouds.openstack import OpenStackSettings
+from osmef.scenario.clouds.static import StaticSettings
 
-ProviderSettings = Annotated[LocalSettings | OpenStackSettings, Field(discriminator="kind")]
-"""Any provider's settings."""
+ProviderSettings = Annotated[
+    LocalSettings | OpenStackSettings | StaticSettings, Field(discriminator="kind")
+]
+"""Any provider's settings, which ``kind`` tells apart."""

@@ -61,8 +61,7 @@ class Cloud:
     @property
     def inside(self) -> list[str]:
         """What to put before a command that is to run where the guests can be reached."""
-        pid = self.processes.pid("fabric")
-        return ["nsenter", f"--net=/proc/{pid}/root/run/netns/lab", "--"]
+        return ["nsenter", f"--net={self._lab()}", "--"]
 
     def up(self) -> None:
         """Start what doesn't run, once more when that fails. Raises CloudError, and keeps logs."""
@@ -87,6 +86,12 @@ class Cloud:
         if purge:
             shutil.rmtree(self.state)
 
+    def restart(self, name: str) -> None:
+        """Start a service again, and wait until it answers."""
+        self.processes.restart(name)
+        if name in APIS:
+            self._await_api(name)
+
     def tell(self, text: str) -> None:
         self._tell(f"{time.monotonic() - self.began:6.1f} s  {text}")
 
@@ -107,7 +112,7 @@ class Cloud:
         return environment | ({"LAB_FABRIC": str(self.fabric)} if self.guests else {})
 
     def _up(self) -> None:
-        for folder in ("lock", "images", "mq", "glance/staging", "glance/tasks"):
+        for folder in ("lock", "faults", "images", "mq", "glance/staging", "glance/tasks"):
             (self.state / folder).mkdir(parents=True, exist_ok=True)
         config.write(self.settings, self.venv)
         self._start_basis()
@@ -164,13 +169,12 @@ class Cloud:
         self._serve("placement", "placement.wsgi:init_application")
         self._start("nova-conductor", "nova-conductor", *nova)
         self._start("nova-scheduler", "nova-scheduler", *nova)
+        if self.guests and not self.processes.alive("fabric"):
+            self._start_fabric()
+        self._start_front()
         self._await_api("keystone")
         self._populate("services")
         self.tell("keystone knows the services")
-        if self.guests:
-            alone = ("unshare", "--mount", "--propagation", "private")
-            self._start("fabric", *alone, *_module("fabric"), str(self.state))
-            self.processes.wait("fabric", _READY_S, self.fabric.exists)
         self._start("neutron-server", "neutron-server", "--config-file", f"{etc}/neutron.conf")
         self._start("nova-api", "nova-api-os-compute", *nova)
         self._start("glance-api", "glance-api", "--config-file", f"{etc}/glance.conf")
@@ -182,6 +186,26 @@ class Cloud:
             self._start(f"nova-compute-{host}", *_module("compute"), *own)
         for name in APIS:
             self._await_api(name)
+
+    def _start_fabric(self) -> None:
+        self.fabric.unlink(missing_ok=True)
+        alone = ("unshare", "--mount", "--propagation", "private")
+        self._start("fabric", *alone, *_module("fabric"), str(self.state))
+        self.processes.wait("fabric", _READY_S, self.fabric.exists)
+        if "front" in self.processes.names():
+            self.processes.stop("front")  # it listens in a namespace that has gone
+
+    def _start_front(self) -> None:
+        ports = self.settings.ports
+        apis = [(name, ports[f"front-{name}"], ports[name]) for name in APIS]
+        lab = str(self._lab()) if self.guests else None
+        given = {"state": str(self.state), "apis": apis, "lab": lab}
+        self._start("front", *_module("front"), json.dumps(given))
+        self.processes.wait("front", _READY_S, lambda: _listens(ports["front-keystone"]))
+
+    def _lab(self) -> Path:
+        """Return the network namespace of the data plane, which has a name in its process only."""
+        return Path(f"/proc/{self.processes.pid('fabric')}/root/run/netns/lab")
 
     def _await_api(self, name: str) -> None:
         self.processes.wait(name, _READY_S, lambda: _answers(self.settings.url(name)))
@@ -196,7 +220,8 @@ class Cloud:
 
     def _populate(self, step: str) -> None:
         """Run a step of populate.py with the SDK of the services' venv."""
-        urls = {name: self.settings.url(name) for name in APIS}
+        public, internal = self.settings.public_url, self.settings.url
+        urls = {name: {"public": public(name), "internal": internal(name)} for name in APIS}
         given = {"urls": urls, "hosts": HOSTS, "region": REGION}
         self._command(
             *(f"{self.venv}/bin/python", *_module("populate")[1:], step, json.dumps(given)),

@@ -40,7 +40,7 @@ def _clouds(settings: Settings) -> str:
             "region_name": REGION,
             "identity_api_version": "3",
             "auth": {
-                "auth_url": settings.url("keystone"),
+                "auth_url": settings.public_url("keystone"),
                 "username": cloud,
                 "password": settings.password,
                 "project_name": project,

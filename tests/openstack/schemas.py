@@ -43,7 +43,8 @@ class Schemas:
     def _others(self) -> None:
         keystone = ("keystone-manage", "--config-file", f"{self.etc}/keystone.conf")
         url = self.settings.url("keystone")
-        urls = [f"--bootstrap-{kind}-url={url}" for kind in ("public", "internal", "admin")]
+        urls = [f"--bootstrap-{kind}-url={url}" for kind in ("internal", "admin")]
+        urls.append(f"--bootstrap-public-url={self.settings.public_url('keystone')}")
         password = f"--bootstrap-password={self.settings.password}"
         self._run(*keystone, "db_sync")
         self._run(*keystone, "bootstrap", password, f"--bootstrap-region-id={REGION}", *urls)

@@ -60,7 +60,7 @@ class LabDriver(fake.FakeDriverWithoutFakeNodes):
 
     def get_console_output(self, context: Any, instance: Any) -> str:
         """Return what the guest printed while it booted."""
-        console = STATE / "guests" / instance.uuid / "console"
+        console: Path = STATE / "guests" / instance.uuid / "console"
         if console.exists():
             return console.read_text(errors="replace")
         canned: str = super().get_console_output(context, instance)
