@@ -26,11 +26,11 @@ def plan_groups(requests: Sequence[EndpointRequest], *, soft: bool) -> dict[str,
 
     A server is in one group only, and a group in one project. So of a lane's servers in a project
     those on one host slot form an affinity group; only where each has a slot of its own they form
-    an anti-affinity group.
+    an anti-affinity group. Those that may stand anywhere are in none.
     """
     sets: dict[tuple[int, str], list[EndpointRequest]] = defaultdict(list)
     for request in requests:
-        if request.tenant is not None:
+        if request.tenant is not None and request.host is not None:
             sets[request.lane, request.tenant].append(request)
     groups: dict[str, Group] = {}
     number = 0
@@ -42,8 +42,10 @@ def plan_groups(requests: Sequence[EndpointRequest], *, soft: bool) -> dict[str,
     return groups
 
 
-def _divide(members: Sequence[EndpointRequest]) -> list[tuple[str, list[EndpointRequest]]]:
-    by_slot: dict[str, list[EndpointRequest]] = defaultdict(list)
+def _divide(
+    members: Sequence[EndpointRequest],
+) -> list[tuple[str, list[EndpointRequest]]]:
+    by_slot: dict[str | None, list[EndpointRequest]] = defaultdict(list)
     for member in members:
         by_slot[member.host].append(member)
     if len(by_slot) == len(members):
@@ -58,7 +60,7 @@ def assign_places(requests: Sequence[EndpointRequest], places: Sequence[str]) ->
     """
     slots: dict[int, list[str]] = defaultdict(list)
     for request in sorted(requests, key=lambda request: request.lane):
-        if request.host not in slots[request.lane]:
+        if request.host is not None and request.host not in slots[request.lane]:
             slots[request.lane].append(request.host)
     most = max((len(lane) for lane in slots.values()), default=0)
     if most > len(places):

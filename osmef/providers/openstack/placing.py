@@ -64,7 +64,7 @@ def places_of(
         return {r.name: Place(group=made.get(groups.get(r.name)), zone=zone) for r in requests}
     if settings.placement_by is PlacedBy.ZONE:
         zones = assign_places(requests, settings.zones)
-        return {r.name: Place(zone=zones[r.host]) for r in requests}
+        return {r.name: Place(zone=zones.get(r.host or "")) for r in requests}
     cloud = next(iter(clouds.values()))
     hosts = {host.name: host for host in usable_hosts(cloud, settings)}
     slots = assign_places(requests, list(hosts))
@@ -72,9 +72,9 @@ def places_of(
         "looking at nova's version", lambda c: supports_microversion(c.compute, _HOST_SINCE)
     )
     if by_name:
-        return {r.name: Place(host=slots[r.host]) for r in requests}
-    forced = {name: f"{host.zone}:{name}" for name, host in hosts.items()}
-    return {r.name: Place(zone=forced[slots[r.host]]) for r in requests}
+        return {r.name: Place(host=slots.get(r.host or "")) for r in requests}
+    forced = {slot: f"{hosts[name].zone}:{name}" for slot, name in slots.items()}
+    return {r.name: Place(zone=forced.get(r.host or "")) for r in requests}
 
 
 def _make_groups(

@@ -28,7 +28,7 @@ from osmef.providers.openstack.reach import Reached, needs_floating
 from osmef.providers.openstack.servers import list_servers
 from osmef.providers.openstack.tenants import Tenant
 from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy
-from osmef.scenario.fields import Layer
+from osmef.scenario.fields import Family, Layer
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
 
@@ -145,10 +145,12 @@ class OpenStackProvider(Provider):
                 cloud.check = lambda: None
             self._remove(self._made(), self._order)
 
-    def data_address(self, receiver: Endpoint, sender: Endpoint, layer: Layer) -> str:  # noqa: ARG002
+    def data_address(
+        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
+    ) -> str:
         """Return the address in the tenant's network, or for another tenant that from outside."""
         if receiver.request.tenant == sender.request.tenant:
-            return receiver.data_address
+            return super().data_address(receiver, sender, layer, family)
         return self._reached[receiver.name].outside
 
     @classmethod

@@ -15,6 +15,7 @@ from osmef.providers.openstack.servers import POLL_S, Server, console_of
 from osmef.providers.openstack.tenants import Site, open_group
 from osmef.providers.openstack.userdata import host_keys
 from osmef.remote.login import HostKeys, Login
+from osmef.remote.ssh_config import find_login
 from osmef.remote.waiting import wait_for_ssh
 from osmef.scenario.clouds.openstack import OpenStackSettings, Reach
 
@@ -130,10 +131,17 @@ def _login(
     return Login(
         name=server.order.request.name,
         user=settings.user,
-        address=floating or server.fixed,
+        address=server.fixed if settings.way_in is Reach.JUMP else floating or server.fixed,
         host_keys=_host_keys(server, order, deadline),
         key=order.key,
+        jump=_jump(settings),
     )
+
+
+def _jump(settings: OpenStackSettings) -> Login | None:
+    if settings.way_in is not Reach.JUMP or settings.jump is None:
+        return None
+    return find_login(f"the jump host {settings.jump}", settings.jump)
 
 
 def _host_keys(server: Server, order: Order, deadline: float) -> HostKeys:

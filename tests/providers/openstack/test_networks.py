@@ -60,7 +60,7 @@ def test_a_small_network_in_the_way_costs_one_subnet() -> None:
 
 def test_no_room_at_all_names_a_cure() -> None:
     pools = [IPv4Network(p) for p in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")]
-    with pytest.raises(ProviderError, match="no.*free") as caught:
+    with pytest.raises(ProviderError, match="none is free") as caught:
         choose_subnets([2], pools)
     assert caught.value.cure is not None
 
@@ -80,7 +80,7 @@ def test_a_rule_is_read_back_as_it_was_written() -> None:
     for rule in rules_for({"198.51.100.7/32"}, ["203.0.113.5/32"]):
         written = {"remote_ip_prefix": None, **rule.attributes("group-id")}
         assert Rule.of(SimpleNamespace(**written)) == rule
-        assert "0.0.0.0" not in json.dumps(written)
+        assert not str(written["remote_ip_prefix"]).endswith("/0")
 
 
 def test_this_machines_networks_are_those_that_ip_route_shows() -> None:
