@@ -129,6 +129,8 @@ class Cloud:
                 wait = failures.pause_of(error) or pause * random.uniform(0.75, 1.25)  # noqa: S311
                 if not again(error) or time.monotonic() + wait > end:
                     raise self._shown(error, doing) from error
+                # It may have discovered a service wrongly that was just not there.
+                self._threads.connection = None
             self.wait(wait)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 

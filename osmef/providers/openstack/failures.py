@@ -26,7 +26,8 @@ _NO_CREDENTIALS = (
     auth.MissingAuthMethods,
     sdk.ConfigException,
 )
-_NO_ANSWER = (auth.ConnectionError, auth.DiscoveryFailure)
+# A service that does not answer has no versions for the SDK.
+_NO_ANSWER = (auth.ConnectionError, auth.DiscoveryFailure, sdk.NotSupported)
 _BUSY = {429, 500, 502, 503, 504}
 _CURES: dict[type[ProviderError], str] = {
     CredentialsError: "check the cloud's entry in clouds.yaml, or the OS_* variables; does"

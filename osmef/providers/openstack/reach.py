@@ -97,7 +97,7 @@ def open_groups(
 
 def _controllers(settings: OpenStackSettings, targets: Iterable[str]) -> set[str]:
     if settings.controller_cidr is not None:
-        return {str(settings.controller_cidr)}
+        return {settings.controller_cidr}
     return {f"{source_address(target)}/32" for target in targets}
 
 

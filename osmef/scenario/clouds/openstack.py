@@ -6,18 +6,27 @@ from enum import StrEnum
 from ipaddress import IPv4Network
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.clouds.base import CloudSettings
 from osmef.scenario.fields import Duration, Name, Size
 
 Text = Annotated[str, Field(min_length=1, max_length=255)]
+
+
+def _cidr(value: str) -> str:
+    try:
+        return str(IPv4Network(value))
+    except ValueError:
+        example = "write it like 198.51.100.7/32 or 198.51.100.0/24"
+        raise ValueError(f"{value[:60]!r} is no block of IPv4 addresses; {example}") from None
+
+
 Cidr = Annotated[
-    IPv4Network,
-    BeforeValidator(lambda value: value if isinstance(value, IPv4Network) else IPv4Network(value)),
-    PlainSerializer(str, return_type=str),
-    WithJsonSchema({"type": "string", "examples": ["198.51.100.0/24", "198.51.100.7/32"]}),
+    str,
+    AfterValidator(_cidr),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9]+(\.[0-9]+){3}(/[0-9]{1,2})?$"}),
 ]
 """A block of IPv4 addresses."""
 
