@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -38,7 +38,7 @@ SENDER, NEAR, FAR = (end.name for end in PLACEMENTS.endpoints)
 AS_ASKED = {SENDER: "a", NEAR: "a", FAR: "b"}
 
 
-def at(hosts: dict[str, str | None]) -> dict[str, Location]:
+def at(hosts: Mapping[str, str | None]) -> dict[str, Location]:
     return {name: Location(host=host, tenant="t") for name, host in hosts.items()}
 
 
