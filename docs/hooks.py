@@ -165,7 +165,7 @@ def commands(_argument: str | None = None) -> str:
     """Return the reference of all commands, as their own help has it."""
     group: Any = typer.main.get_command(app)  # click's or typer's own, which differ by version
     parts = [_table(["Option", "Meaning"], _parameters(group))]
-    for name, command in group.commands.items():
+    for name, command in every_command(group):
         arguments = [p.metavar or p.name.upper() for p in command.params if not _is_option(p)]
         usage = " ".join(["osmef", name, "[OPTIONS]", *arguments])
         parts += [
@@ -176,6 +176,15 @@ def commands(_argument: str | None = None) -> str:
             _epilog(command.epilog),
         ]
     return "\n\n".join(parts)
+
+
+def every_command(group: Any) -> Iterable[tuple[str, Any]]:
+    """Yield every command with its name; those of a group by both names ("image build")."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from ((f"{name} {inner}", found) for inner, found in every_command(command))
+        else:
+            yield name, command
 
 
 def _is_option(parameter: Any) -> bool:

@@ -13,8 +13,8 @@ from osmef.engine.settle import Settled
 from osmef.errors import OsmefError
 from osmef.facts.collect import collect
 from osmef.providers.base import Endpoint, Order
-from osmef.remote.keys import KeyPair
 from osmef.remote.session import Session
+from osmef.remote.workdir import directory_of
 from osmef.scenario.location import Location
 from osmef.scenario.ports import DATA_PORTS
 
@@ -27,11 +27,10 @@ _AGENTS_A_SESSION = 7
 class Station:
     """An endpoint that is reached and ready. Lost sessions and agents are opened anew."""
 
-    def __init__(self, endpoint: Endpoint, location: Location, key: KeyPair, run: str) -> None:
+    def __init__(self, endpoint: Endpoint, location: Location, run: str) -> None:
         self.endpoint = endpoint
         self.location = location
-        self._key = key
-        self._run = run
+        self._directory = directory_of(run, endpoint.name)
         self._agents: dict[str, AgentClient] = {}
         self._used: dict[str, Session] = {}
         self._more: list[Session] = []
@@ -46,11 +45,11 @@ class Station:
 
     def _reach(self) -> tuple[Session, Deployment]:
         """Connect and put the agent there; after an error no session stays open."""
-        session = Session.open(self.endpoint.login, self._key)
+        session = Session.open(self.endpoint.login)
         try:
             if self._agents:  # one that a hanging sshd keeps alive would hold its file
                 session.remove_directory(self.deployment.directory)
-            return session, deploy(session, self._run)
+            return session, deploy(session, self._directory)
         except BaseException:
             session.close()
             raise
@@ -60,6 +59,7 @@ class Station:
         agent = self._agents.get(role)
         if agent is None or agent.gone is not None:
             if not self._session.is_open:
+                self._session.close()  # also its jump host, which may well be there
                 self._session, self.deployment = self._reach()
             session = self._used[role] = self._roomy_session(role)
             agent = self._agents[role] = AgentClient.start(session, self.deployment)
@@ -72,7 +72,7 @@ class Station:
         for session in (self._session, *self._more):
             if sum(used is session for used in others) < _AGENTS_A_SESSION:
                 return session
-        self._more.append(Session.open(self.endpoint.login, self._key))
+        self._more.append(Session.open(self.endpoint.login))
         return self._more[-1]
 
     def data_ports(self, count: int) -> int:
@@ -110,7 +110,7 @@ def open_stations(settled: Settled, order: Order) -> dict[str, Station]:
     """
     pool = ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(settled.endpoints)))
     futures: list[Future[Station]] = [
-        pool.submit(Station, endpoint, settled.places[name], order.key, order.run)
+        pool.submit(Station, endpoint, settled.places[name], order.run)
         for name, endpoint in settled.endpoints.items()
     ]
     try:

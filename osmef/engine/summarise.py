@@ -46,6 +46,7 @@ def endpoint_info(station: Station, earlier: list[Location]) -> EndpointInfo:
         achieved=station.location,
         earlier=earlier,
         data_address=station.endpoint.data_address,
+        data_address6=station.endpoint.data_address6,
         warnings=list(station.endpoint.warnings),
         agent_sha256=station.deployment.binary.sha256,
         facts={},

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from osmef.errors import ProviderError
 from osmef.remote.keys import KeyPair
-from osmef.remote.session import Login
-from osmef.scenario.fields import EndpointKind, FlavorNeed, Layer
+from osmef.remote.login import Login
+from osmef.scenario.fields import EndpointKind, Family, FlavorNeed, Layer
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
 
@@ -42,7 +42,10 @@ class EndpointRequest:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An endpoint that exists. ``vcpus`` is what it really got, None where nobody can tell."""
+    """An endpoint that exists. ``vcpus`` is what it really got, None where nobody can tell.
+
+    ``data_address`` is IPv4, ``data_address6`` IPv6 or None where it has none.
+    """
 
     request: EndpointRequest
     resource_id: str
@@ -51,6 +54,7 @@ class Endpoint:
     flavor: str | None
     vcpus: int | None
     warnings: tuple[str, ...] = ()
+    data_address6: str | None = None
 
     @property
     def name(self) -> str:
@@ -125,6 +129,8 @@ class Provider(ABC):
     """
 
     kind: str
+    families: frozenset[Family] = frozenset({Family.IPV4})
+    """What its networks can carry; a cell that asks for another is a problem of the file."""
 
     @abstractmethod
     def check(self, requests: Sequence[EndpointRequest]) -> None:
@@ -168,9 +174,26 @@ class Provider(ABC):
     def close(self) -> None:
         """Destroy all that ``create`` made, and note it in the ledger."""
 
-    def data_address(self, receiver: Endpoint, sender: Endpoint, layer: Layer) -> str:  # noqa: ARG002
-        """Return the address at which the receiver is measured from this sender."""
-        return receiver.data_address
+    def data_address(
+        self,
+        receiver: Endpoint,
+        sender: Endpoint,  # noqa: ARG002
+        layer: Layer,  # noqa: ARG002
+        family: Family,
+    ) -> str:
+        """Return the address at which the receiver is measured from this sender.
+
+        Raises ProviderError where it has none of that family.
+        """
+        if family is Family.IPV4:
+            return receiver.data_address
+        if receiver.data_address6 is None:
+            raise ProviderError(
+                "it has no IPv6 address",
+                where=receiver.name,
+                cure="give it one, or use family: ipv4",
+            )
+        return receiver.data_address6
 
     @classmethod
     @abstractmethod

@@ -96,6 +96,7 @@ _COLUMNS = {
         _Column("requests\n/s", "requests_per_s", ".0f"),
         _Column("time\nmedian\nµs", "time_p50_us", ".0f"),
         _Column("time\n99 %\nµs", "time_p99_us", ".0f"),
+        _Column("request\n99 %\nµs", "request_p99_us", ".0f"),
         _Column("failed", "failed_requests", ".0f"),
         _Column("retries", "retries", ".0f"),
         *_CPU,

@@ -64,7 +64,10 @@ class EndpointInfo(Model):
         default_factory=list,
         description="where it stood before it was made anew, with `on_mismatch: retry N`",
     )
-    data_address: str = Field(description="address at which it is measured")
+    data_address: str = Field(description="address at which it is measured, IPv4")
+    data_address6: str | None = Field(
+        default=None, description="address at which it is measured, IPv6; null without one"
+    )
     warnings: list[str] = Field(description="what differs from what was asked for")
     agent_sha256: str = Field(description="SHA-256 of the agent that ran on it")
     facts: dict[str, Any] = Field(description="facts before the first and after the last group")

@@ -78,7 +78,9 @@ class TcpState(Model):
         default=None, description="receive buffer that the kernel aims at, bytes"
     )
     sent_bytes: int | None = Field(
-        default=None, description="payload bytes sent, retransmitted ones included"
+        default=None,
+        description="payload bytes that TCP handed down: also what was sent again, and what the"
+        " endpoint's own queue threw away",
     )
     send_window: int | None = Field(
         default=None, description="window that the other end advertised last, bytes"

@@ -54,6 +54,13 @@ class Layer(StrEnum):
     OVERLAY = "overlay"
 
 
+class Family(StrEnum):
+    """The version of IP that carries what is measured."""
+
+    IPV4 = "ipv4"
+    IPV6 = "ipv6"
+
+
 class Order(StrEnum):
     """The order of the trials."""
 

@@ -11,6 +11,7 @@ from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import (
     Duration,
     EndpointKind,
+    Family,
     Flavor,
     Layer,
     Name,
@@ -19,12 +20,12 @@ from osmef.scenario.fields import (
     Placement,
     Tenancy,
 )
+from osmef.scenario.pingpong import PingPongSettings
 from osmef.scenario.provider import ProviderSettings
 from osmef.scenario.workload import (
     BackgroundSettings,
     BtcSettings,
     LatencySettings,
-    PingPongSettings,
     WorkloadSettings,
 )
 
@@ -114,6 +115,9 @@ class Scenario(Model):
         default=Layer.BARE,
         description="between two physical hosts: their own network or an overlay",
     )
+    family: Family = Field(
+        default=Family.IPV4, description="the version of IP between the endpoints"
+    )
     workload: WorkloadSettings = Field(
         default_factory=BtcSettings, description="what is run: its name, or its settings"
     )
@@ -184,7 +188,8 @@ class Scenario(Model):
     @model_validator(mode="after")
     def _background_lasts_as_long_as_needed(self) -> Scenario:
         written = self.background.model_fields_set if self.background else frozenset()
-        for key in ("duration", "bytes"):
+        idle = ("idle",) if isinstance(self.background, LatencySettings) else ()
+        for key in ("duration", "bytes", "warmup", *idle):
             if key in written:
                 raise conflict(
                     "the background runs as long as what is measured needs it",

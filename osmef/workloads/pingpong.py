@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from osmef.agent.messages import PingResult, PongResult, SiegeResult
 from osmef.errors import AgentError
 from osmef.results.exchange import Purpose
-from osmef.scenario.workload import PingPongSettings
+from osmef.scenario.pingpong import PingPongSettings
 from osmef.workloads.base import Outcome, Part, Ran, Step, Value, Workload
 from osmef.workloads.ensemble import CLOSED_CURE
 from osmef.workloads.transfers import endpoint_cpu_percent

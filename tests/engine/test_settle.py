@@ -22,7 +22,7 @@ from osmef.errors import CapacityError, Interrupted, ProviderError
 from osmef.providers.base import Endpoint, Order
 from osmef.providers.local.provider import LocalProvider
 from osmef.remote.keys import KeyPair
-from osmef.remote.session import Login
+from osmef.remote.login import HostKeys, Login
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.scenario.load import load_text
@@ -35,7 +35,11 @@ def plan_of(text: str) -> Plan:
 
 PLACEMENTS = plan_of("sweep: {placement: [same-host, different-host]}")
 SENDER, NEAR, FAR = (end.name for end in PLACEMENTS.endpoints)
-AS_ASKED = {SENDER: "a", NEAR: "a", FAR: "b"}
+AS_ASKED: dict[str, str | None] = {SENDER: "a", NEAR: "a", FAR: "b"}
+
+
+def login(name: str) -> Login:
+    return Login(name, "user", "nowhere", HostKeys(()), KeyPair.generate("test"))
 
 
 def at(hosts: Mapping[str, str | None]) -> dict[str, Location]:
@@ -91,7 +95,7 @@ class Scheduler(LocalProvider):
 
     def create(self, order: Order) -> list[Endpoint]:
         return [
-            Endpoint(request, "1", Login(request.name, "u", "a", "k"), "a", None, None)
+            Endpoint(request, "1", login(request.name), "a", None, None)
             for request in order.requests
         ]
 
@@ -166,7 +170,7 @@ def test_a_stop_ends_the_tries(order: Order) -> None:
 
 def test_a_provider_that_can_t_move_says_so() -> None:
     request = PLACEMENTS.endpoints[0]
-    endpoint = Endpoint(request, "1", Login("n", "u", "a", "k"), "a", None, None)
+    endpoint = Endpoint(request, "1", login(request.name), "a", None, None)
     plain = LocalProvider.__new__(LocalProvider)
     key = KeyPair.generate("test")
     with pytest.raises(ProviderError, match="can't move") as caught:

@@ -83,7 +83,7 @@ def hosts(sshd: Sshd, tmp_path: Path) -> Iterator[MakeHosts]:
                 login = replace(sshd.login(), name=name)
                 endpoint = Endpoint(request, "id", login, "127.0.0.1", None, None)
                 run = f"{os.getpid()}-{tmp_path.name}-{name}"
-                made.append(Victim(Station(endpoint, Location(), sshd.user, run)))
+                made.append(Victim(Station(endpoint, Location(), run)))
                 opened.callback(made[-1].close)
             return made
 

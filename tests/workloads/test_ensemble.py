@@ -15,10 +15,10 @@ import pytest
 from osmef.agent.messages import BulkResult
 from osmef.errors import AgentError, Interrupted
 from osmef.results.exchange import Purpose
+from osmef.scenario.pingpong import PingPongSettings
 from osmef.scenario.ports import DATA_PORTS
 from osmef.scenario.workload import (
     BtcSettings,
-    PingPongSettings,
     UdpSettings,
     WorkloadSettings,
 )

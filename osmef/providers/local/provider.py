@@ -8,16 +8,17 @@ from dataclasses import asdict, replace
 from functools import partial
 
 from osmef.errors import ProviderError
+from osmef.programs import find_program
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
 from osmef.providers.local import processes, wire
-from osmef.providers.local.addresses import choose_block, used_networks
+from osmef.providers.local.addresses import choose_block, has_ipv6, ipv6_of, used_networks
 from osmef.providers.local.layout import Place, flavor_of, lay_out
-from osmef.providers.local.requirements import check_machine, find_program
+from osmef.providers.local.requirements import WHERE, check_machine
 from osmef.providers.local.sandbox import Sandbox, is_rootless
 from osmef.remote.keys import KeyPair
-from osmef.remote.session import Login
+from osmef.remote.login import HostKeys, Login
 from osmef.scenario.clouds.local import LocalSettings
-from osmef.scenario.fields import EndpointKind, FlavorNeed, Layer, Placement, Tenancy
+from osmef.scenario.fields import EndpointKind, Family, FlavorNeed, Layer, Placement, Tenancy
 from osmef.scenario.location import Location
 from osmef.scenario.model import EndpointSettings
 from osmef.scenario.study import Cell
@@ -35,6 +36,7 @@ class LocalProvider(Provider):
     """Hosts, tenants and VMs as namespaces of this Linux machine, as root or without."""
 
     kind = _KIND
+    families = frozenset(Family)
 
     def __init__(self, settings: LocalSettings) -> None:
         self._settings = settings
@@ -68,6 +70,9 @@ class LocalProvider(Provider):
         if ends > _MOST_ENDPOINTS:
             message = f"the local cloud has no room for {ends} endpoints at once"
             found.append(("endpoints", message, f"make groups of {_MOST_ENDPOINTS} at most"))
+        if scenario.family is Family.IPV6 and not has_ipv6():
+            cure = "boot it without ipv6.disable=1, or use family: ipv4"
+            found.append(("family", "this machine's kernel has no IPv6", cure))
         if settings.link_rate > _HIGHEST_RATE_BPS:
             message = "the local cloud can't hold a link to more than 34 Gbit/s"
             found.append(("provider.link_rate", message, "set a lower link_rate"))
@@ -115,7 +120,7 @@ class LocalProvider(Provider):
 
     def create(self, order: Order) -> list[Endpoint]:
         """Start the sandbox, make the networks and boot all endpoints."""
-        sshd = find_program("sshd", "openssh-server")
+        sshd = find_program("sshd", "openssh-server", WHERE)
         layout = lay_out(self._settings, order.requests, choose_block(used_networks()), self._cpus)
         cloud = layout.cloud
         order.progress(
@@ -131,12 +136,12 @@ class LocalProvider(Provider):
         sandbox.ask("wait")
         self._places = {place.request.name: place for place in layout.places}
         return [
-            self._endpoint(sandbox, place, host_key)
+            self._endpoint(sandbox, place, host_key, order.key)
             for place, host_key in zip(layout.places, host_keys, strict=True)
         ]
 
     def _start(self, order: Order) -> Sandbox:
-        unshare = find_program("unshare", "util-linux")
+        unshare = find_program("unshare", "util-linux", WHERE)
         resource = Resource(
             *(_KIND, _RESOURCE, f"osmef-{order.run}", order.run),
             deadline=order.deadline,
@@ -149,7 +154,9 @@ class LocalProvider(Provider):
         order.ledger.created(self._resource)
         return self._sandbox
 
-    def _endpoint(self, sandbox: Sandbox, place: Place, host_key: KeyPair) -> Endpoint:
+    def _endpoint(
+        self, sandbox: Sandbox, place: Place, host_key: KeyPair, key: KeyPair
+    ) -> Endpoint:
         name, flavor = place.request.name, place.flavor
         wanted = len(place.cpus) if flavor is None else self._settings.flavors[flavor].vcpus
         warnings: tuple[str, ...] = ()
@@ -162,13 +169,15 @@ class LocalProvider(Provider):
                 name=name,
                 user=_user(),
                 address=place.management,
-                host_key=" ".join(host_key.public.split()[:2]),
+                host_keys=HostKeys((host_key.public,)),
+                key=key,
                 connect=partial(sandbox.connect, name),
             ),
             data_address=place.physical or place.address,
             flavor=flavor,
             vcpus=len(place.cpus),
             warnings=warnings,
+            data_address6=ipv6_of(place.physical or place.address) if has_ipv6() else None,
         )
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
@@ -178,10 +187,13 @@ class LocalProvider(Provider):
         found = [self._sandbox.ask("locate", name=endpoint.name) for endpoint in endpoints]
         return [Location(host=one["host"], tenant=one["tenant"]) for one in found]
 
-    def data_address(self, receiver: Endpoint, sender: Endpoint, layer: Layer) -> str:
+    def data_address(
+        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
+    ) -> str:
         """Return a host's overlay address for a VM and for ``layer: overlay``."""
         overlay = layer is Layer.OVERLAY or sender.request.kind is EndpointKind.VM
-        return self._places[receiver.name].address if overlay else receiver.data_address
+        address = self._places[receiver.name].address if overlay else receiver.data_address
+        return address if family is Family.IPV4 else ipv6_of(address)
 
     def close(self) -> None:
         """End the sandbox, and with it all that it holds."""
