@@ -37,7 +37,7 @@ def assign(requests: Sequence[EndpointRequest], hosts: Hosts) -> dict[str, str]:
     """
     slots: dict[str, list[EndpointRequest]] = {}
     for request in requests:
-        slots.setdefault(request.host, []).append(request)
+        slots.setdefault(request.host or request.name, []).append(request)
     places = _places(hosts)
     names = list(dict.fromkeys(r.tenant for r in requests if r.tenant is not None))
     for tenants in _tenants(names, hosts):

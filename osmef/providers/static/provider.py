@@ -15,7 +15,7 @@ from osmef.providers.static.wanted import requests_of
 from osmef.remote.session import Session
 from osmef.scenario.clouds.inventory import InventoryHost
 from osmef.scenario.clouds.static import StaticSettings
-from osmef.scenario.fields import EndpointKind, Layer, OnMismatch
+from osmef.scenario.fields import RECORD, EndpointKind, Layer
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
 
@@ -47,7 +47,7 @@ class StaticProvider(Provider):
         requests, known = requests_of(scenario), dict(filter(_is_known, self._hosts.items()))
         try:
             unknown = {*assign(requests, self._hosts).values()} - {*known}
-            if unknown and scenario.on_mismatch is not OnMismatch.RECORD:
+            if unknown and scenario.on_mismatch != RECORD:
                 message = f"nobody says on which host it runs: {', '.join(sorted(unknown))}"
                 cure = "write its location.host, or set on_mismatch: record"
                 found.append(("provider.hosts", message, cure))
