@@ -36,6 +36,7 @@ class LocalProvider(Provider):
     """Hosts, tenants and VMs as namespaces of this Linux machine, as root or without."""
 
     kind = _KIND
+    ambient = True
     families = frozenset(Family)
 
     def __init__(self, settings: LocalSettings) -> None:
@@ -209,7 +210,9 @@ class LocalProvider(Provider):
         """List the sandboxes on this machine: this user's, or for root everybody's."""
         return [
             Resource(
-                _KIND, _RESOURCE, f"osmef-{found.run}", found.run, found.identity, found.deadline
+                *(_KIND, _RESOURCE, f"osmef-{found.run}", found.run, found.identity),
+                deadline=found.deadline,
+                made=found.made,
             )
             for found in processes.sandboxes()
             if run in {None, found.run}
