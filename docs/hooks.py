@@ -27,6 +27,7 @@ from pydantic.fields import FieldInfo  # noqa: E402
 from osmef.cli.main import app  # noqa: E402
 from osmef.facts.source import Command  # noqa: E402
 from osmef.facts.table import FACTS, INTERFACE_FACTS, Fact  # noqa: E402
+from osmef.images import bundle  # noqa: E402
 from osmef.results import exchange, summary, tables, trial, udp, use  # noqa: E402
 from osmef.results.schema import summary_schema  # noqa: E402
 from osmef.scenario import location, model, provider, workload  # noqa: E402
@@ -68,7 +69,7 @@ def on_post_build(config: Any) -> None:
 
 def models() -> dict[str, type[BaseModel]]:
     """Return every model of the scenario file and of the results, by the name of its class."""
-    rooms = (model, provider, workload, location, summary, trial, exchange, udp, use)
+    rooms = (model, provider, workload, location, summary, trial, exchange, udp, use, bundle)
     return {
         name: thing
         for room in rooms
