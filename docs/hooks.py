@@ -12,7 +12,9 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from enum import Enum
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
@@ -30,7 +32,7 @@ from osmef.facts.table import FACTS, INTERFACE_FACTS, Fact  # noqa: E402
 from osmef.images import bundle  # noqa: E402
 from osmef.results import exchange, summary, tables, trial, udp, use  # noqa: E402
 from osmef.results.schema import summary_schema  # noqa: E402
-from osmef.scenario import location, model, provider, workload  # noqa: E402
+from osmef.scenario import clouds, fields, location, model, workload  # noqa: E402
 from osmef.scenario.explain import write_scalar  # noqa: E402
 from osmef.scenario.fields import quantity_of  # noqa: E402
 from osmef.scenario.schema import json_schema  # noqa: E402
@@ -69,7 +71,10 @@ def on_post_build(config: Any) -> None:
 
 def models() -> dict[str, type[BaseModel]]:
     """Return every model of the scenario file and of the results, by the name of its class."""
-    rooms = (model, provider, workload, location, summary, trial, exchange, udp, use, bundle)
+    names = [f"{clouds.__name__}.{room.name}" for room in iter_modules(clouds.__path__)]
+    settings_of_clouds = [import_module(name) for name in names]
+    written = (model, fields, *settings_of_clouds, workload, location)
+    rooms = (*written, summary, trial, exchange, udp, use, bundle)
     return {
         name: thing
         for room in rooms

@@ -42,7 +42,7 @@ def sshd(tmp_path: Path) -> Iterator[Sshd]:
 @pytest.fixture
 def session(sshd: Sshd) -> Iterator[Session]:
     """An open session to a real sshd."""
-    session = Session.open(sshd.login(), sshd.user)
+    session = Session.open(sshd.login())
     yield session
     session.close()
 

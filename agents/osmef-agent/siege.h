@@ -13,12 +13,13 @@
 #define SIEGE_CONNECTIONS 1000
 #define SIEGE_PATH 512
 #define SIEGE_TEXT (2 * SIEGE_PATH)
+#define SIEGE_MARK "{size}" /* in a path: stands for the size */
 #define SIEGE_SIZES (12 * 1024)
 
 struct siege_params {
     char host[HOST_SIZE];
     int port;
-    char path[SIEGE_PATH];   /* "{size}" stands for the size */
+    char path[SIEGE_PATH];   /* with SIEGE_MARK or without */
     char sizes[SIEGE_SIZES]; /* a list with commas; else they are drawn: */
     int size_min;
     int size_max;

@@ -185,15 +185,14 @@ static void close_guns(void)
 /* What all requests have in common: made once. */
 static void write_texts(const char *authority)
 {
-    static const char mark[] = "{size}";
     const char *path = siege.params.path;
-    const char *found = strstr(path, mark);
+    const char *found = strstr(path, SIEGE_MARK);
     const int size = found ? (int)(found - path) : (int)strlen(path);
     siege.sized = found != NULL;
     siege.before_size = snprintf(siege.before, sizeof siege.before, "GET %.*s", size, path);
     siege.behind_size =
         snprintf(siege.behind, sizeof siege.behind, "%s HTTP/1.1\r\nHost: %s\r\n%s\r\n",
-                 found ? found + sizeof mark - 1 : "", authority,
+                 found ? found + strlen(SIEGE_MARK) : "", authority,
                  siege.params.keep_alive ? "" : "Connection: close\r\n");
 }
 

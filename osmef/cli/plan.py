@@ -19,6 +19,7 @@ from osmef.cli.console import (
 )
 from osmef.engine.check import check_study, warnings_of
 from osmef.engine.plan import Plan, PlannedCell, make_plan
+from osmef.providers.base import EndpointRequest
 from osmef.report.table import keep_whole
 from osmef.scenario.load import load
 from osmef.units import format_duration
@@ -74,9 +75,13 @@ def _group(names: list[str]) -> str:
 def _endpoints(plan: Plan) -> Table:
     table = Table("endpoint", "kind", "flavor", "host", "tenant", box=SIMPLE_HEAD)
     for end in plan.endpoints:
-        flavor = "-" if end.kind == "host" else end.flavor or "the provider's default"
+        flavor = "-" if end.kind == "host" else _flavor(end) or "the provider's default"
         table.add_row(end.name, end.kind, flavor, end.host, end.tenant or "-")
     return table
+
+
+def _flavor(end: EndpointRequest) -> str | None:
+    return None if end.flavor is None else str(end.flavor)
 
 
 def _record(plan: Plan, notes: list[str]) -> dict[str, Any]:
@@ -86,7 +91,7 @@ def _record(plan: Plan, notes: list[str]) -> dict[str, Any]:
         "trials": len(plan.trials),
         "estimate_s": plan.estimate_s,
         "warnings": notes,
-        "endpoints": [vars(end) for end in plan.endpoints],
+        "endpoints": [{**vars(end), "flavor": _flavor(end)} for end in plan.endpoints],
         "cells": [
             {
                 "key": cell.cell.key,

@@ -18,11 +18,12 @@ from osmef.errors import Interrupted, OsmefError, PlacementError
 from osmef.providers.base import Provider
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Failure, Status, Trial
-from osmef.scenario.fields import OnMismatch
+from osmef.scenario.fields import Family, OnMismatch
 from osmef.scenario.workload import connections_of
 from osmef.workloads import Job, Outcome, Pair, Programme
 
 _POLL_S = 0.1
+_LOOPBACK = {Family.IPV4: "127.0.0.1", Family.IPV6: "::1"}
 
 Ended = tuple[Trial, Outcome]
 
@@ -155,14 +156,16 @@ def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:
 
 def _pair(bench: Bench, sender: str, receiver: str, planned: PlannedTrial) -> Pair:
     here, there = bench.stations[sender], bench.stations[receiver]
+    scenario, address = planned.cell.cell.scenario, bench.provider.data_address
     if here is there:
-        return Pair(here, there, "127.0.0.1", "127.0.0.1")
-    layer, address = planned.cell.cell.scenario.layer, bench.provider.data_address
+        loopback = _LOOPBACK[scenario.family]
+        return Pair(here, there, loopback, loopback)
+    path = (scenario.layer, scenario.family)
     return Pair(
         here,
         there,
-        sender_address=address(here.endpoint, there.endpoint, layer),
-        receiver_address=address(there.endpoint, here.endpoint, layer),
+        sender_address=address(here.endpoint, there.endpoint, *path),
+        receiver_address=address(there.endpoint, here.endpoint, *path),
     )
 
 

@@ -101,8 +101,7 @@ def make_plan(study: Study, seed: int | None = None) -> Plan:
     scenario = study.scenario
     if seed is None:
         seed = scenario.seed if scenario.seed is not None else secrets.randbits(32)
-    lanes = max(1, min(scenario.parallel, scenario.provider.hosts // 2))
-    cells = _place(study.cells, lanes)
+    cells = _place(study.cells, scenario)
     trials = _order(cells, scenario, seed)
     endpoints = {end.name: end for cell in cells for end in cell.endpoints}
     return Plan(
@@ -110,50 +109,61 @@ def make_plan(study: Study, seed: int | None = None) -> Plan:
     )
 
 
-def _place(cells: Sequence[Cell], lanes: int) -> tuple[PlannedCell, ...]:
+def _place(cells: Sequence[Cell], scenario: Scenario) -> tuple[PlannedCell, ...]:
     """Give every cell its endpoints; cells that differ only in the workload share them.
 
-    One at a time, all cells use the same two hosts, so that their numbers compare. Trials that may
+    In one lane all cells use the same two hosts, so that their numbers compare. Trials that may
     run at once need hosts of their own, so pairs are then spread over lanes of two hosts each.
     """
     kinds: dict[tuple[object, ...], int] = {}
-    placed = []
     for cell in cells:
-        s = cell.scenario
-        lane = kinds.setdefault((s.endpoints, s.placement, s.tenancy, s.layer), len(kinds)) % lanes
-        placed.append(_place_cell(cell, first_host=2 * lane + 1))
-    return tuple(placed)
+        kinds.setdefault(_kind_of_pair(cell), len(kinds))
+    lanes = scenario.provider.lanes(scenario.parallel, len(kinds))
+    return tuple(_place_cell(cell, kinds[_kind_of_pair(cell)] % lanes + 1) for cell in cells)
 
 
-def _place_cell(cell: Cell, first_host: int) -> PlannedCell:
+def _kind_of_pair(cell: Cell) -> tuple[object, ...]:
+    s = cell.scenario
+    return (s.endpoints, s.placement, s.tenancy, s.layer)
+
+
+def _place_cell(cell: Cell, lane: int) -> PlannedCell:
     scenario = cell.scenario
+    first_host = 2 * lane - 1
     sender, receiver = scenario.ends
     if scenario.endpoints.loopback is not None:
-        end = _request("loopback", sender, first_host, 1)
+        end = _request("loopback", sender, lane, first_host, 1)
         return PlannedCell(cell, (end,), (end,), 0)
     other_host = scenario.placement is Placement.DIFFERENT_HOST
     other_tenant = scenario.tenancy is Tenancy.DIFFERENT_TENANT
-    ones = _group("sender", sender, first_host, 1)
-    others = _group("receiver", receiver, first_host + other_host, 1 + other_tenant)
+    ones = _group("sender", sender, lane, first_host, 1)
+    others = _group("receiver", receiver, lane, first_host + other_host, 1 + other_tenant)
     apart = distance(_slots(ones[0]), _slots(others[0]))
     if apart is None:
         raise AssertionError("slots are always known")
     return PlannedCell(cell, ones, others, apart)
 
 
-def _group(role: str, end: EndpointSettings, host: int, tenant: int) -> tuple[EndpointRequest, ...]:
+def _group(
+    role: str, end: EndpointSettings, lane: int, host: int, tenant: int
+) -> tuple[EndpointRequest, ...]:
     """Return the members of a group: on one host, of one tenant. A smaller group is its start."""
-    first = _request(role, end, host, tenant)
+    first = _request(role, end, lane, host, tenant)
     others = (replace(first, name=f"{first.name}-m{n}") for n in range(2, end.count + 1))
     return (first, *others)
 
 
-def _request(role: str, end: EndpointSettings, host: int, tenant: int) -> EndpointRequest:
+def _request(
+    role: str, end: EndpointSettings, lane: int, host: int, tenant: int
+) -> EndpointRequest:
     if end.kind is EndpointKind.HOST:
         # A host is one endpoint, whatever its role in a cell.
-        return EndpointRequest(f"host-{host}", role, end.kind, None, f"host-{host}", None)
-    name = "-".join(filter(None, (role, end.flavor, f"h{host}", f"t{tenant}")))
-    return EndpointRequest(name, role, end.kind, end.flavor, f"host-{host}", f"tenant-{tenant}")
+        return EndpointRequest(f"host-{host}", role, end.kind, None, f"host-{host}", None, lane)
+    flavor = None if end.flavor is None else str(end.flavor)
+    name = "-".join(filter(None, (role, flavor, f"h{host}", f"t{tenant}")))
+    return EndpointRequest(
+        name, role, end.kind, end.flavor, f"host-{host}", f"tenant-{tenant}", lane
+    )
 
 
 def _slots(request: EndpointRequest) -> Location:

@@ -70,6 +70,8 @@ class Run:
             ledger=journal,
             deadline=time.time() + longest_s(missing),
             progress=self.observer.step,
+            check=self.stop.check,
+            keep=self.directory.keep,
         )
         try:
             self.observer.step(f"provisioning {len(names)} endpoints")

@@ -39,6 +39,7 @@ def endpoint_info(station: Station) -> EndpointInfo:
         requested=Location(host=request.host, tenant=request.tenant),
         achieved=station.location,
         data_address=station.endpoint.data_address,
+        data_address6=station.endpoint.data_address6,
         warnings=list(station.endpoint.warnings),
         agent_sha256=station.deployment.binary.sha256,
         facts={},

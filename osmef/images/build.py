@@ -37,7 +37,7 @@ _ROOM_BYTES = 1_500_000_000
 _LEAST_DISK_BYTES = 512 << 20
 _MIB = 1 << 20
 _STEP = re.compile(r"I: (running|downloading|extracting|installing|cleaning) .*\.\.\.")
-_CMDLINE = "console={console} root=/dev/vda rw net.ifnames=0 panic=-1 quiet"
+_CMDLINE = "console={console} net.ifnames=0 panic=-1 quiet"
 _FORMATS: dict[Literal["root", "kernel", "initrd"], tuple[str, Literal["qcow2", "linux", "cpio"]]]
 _FORMATS = {
     "root": ("root.qcow2", "qcow2"),

@@ -60,7 +60,10 @@ class EndpointInfo(Model):
     vcpus: int | None = Field(description="CPUs that it really got; null where nobody can tell")
     requested: Location = Field(description="host and tenant as slots of the plan")
     achieved: Location = Field(description="where it really stands, read back from the cloud")
-    data_address: str = Field(description="address at which it is measured")
+    data_address: str = Field(description="address at which it is measured, IPv4")
+    data_address6: str | None = Field(
+        default=None, description="address at which it is measured, IPv6; null without one"
+    )
     warnings: list[str] = Field(description="what differs from what was asked for")
     agent_sha256: str = Field(description="SHA-256 of the agent that ran on it")
     facts: dict[str, Any] = Field(description="facts before the first and after the last group")

@@ -7,9 +7,12 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from osmef.scenario.base import Model, conflict
+from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import (
     Duration,
     EndpointKind,
+    Family,
+    Flavor,
     Layer,
     Name,
     OnMismatch,
@@ -17,12 +20,12 @@ from osmef.scenario.fields import (
     Placement,
     Tenancy,
 )
-from osmef.scenario.provider import LocalSettings, ProviderSettings
+from osmef.scenario.pingpong import PingPongSettings
+from osmef.scenario.provider import ProviderSettings
 from osmef.scenario.workload import (
     BackgroundSettings,
     BtcSettings,
     LatencySettings,
-    PingPongSettings,
     WorkloadSettings,
 )
 
@@ -31,8 +34,8 @@ class EndpointSettings(Model):
     """One end of a measurement."""
 
     kind: EndpointKind = Field(default=EndpointKind.VM, description="a VM or a physical host")
-    flavor: str | None = Field(
-        default=None, min_length=1, description="the provider's name of the VM's size"
+    flavor: Flavor | None = Field(
+        default=None, description="the provider's name of the VM's size, or what it needs"
     )
     count: int = Field(
         default=1,
@@ -111,6 +114,9 @@ class Scenario(Model):
         default=Layer.BARE,
         description="between two physical hosts: their own network or an overlay",
     )
+    family: Family = Field(
+        default=Family.IPV4, description="the version of IP between the endpoints"
+    )
     workload: WorkloadSettings = Field(
         default_factory=BtcSettings, description="what is run: its name, or its settings"
     )
@@ -158,6 +164,11 @@ class Scenario(Model):
     @classmethod
     def _kind_alone(cls, value: Any) -> Any:  # pydantic hands over whatever the file holds
         return {"kind": value} if isinstance(value, str) else value
+
+    @field_validator("provider", mode="before")
+    @classmethod
+    def _local_by_default(cls, value: Any) -> Any:
+        return {"kind": "local", **value} if isinstance(value, dict) else value
 
     @field_validator("workload", "background", mode="before")
     @classmethod

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.engine.plan import Plan, make_plan, the_same
+from osmef.scenario.fields import FlavorNeed
 from osmef.scenario.load import load_text
 from osmef.scenario.location import Location
 
@@ -67,6 +68,18 @@ def test_endpoints_of_every_kind(endpoints: str, names: tuple[str, str], distanc
     (cell,) = plan_of(f"endpoints: {endpoints}").cells
     assert (cell.senders[0].name, cell.receivers[0].name) == names
     assert cell.distance == distance
+
+
+def test_a_flavor_by_need_is_swept_and_named() -> None:
+    flavors = "sweep: {flavor: [small, {vcpus: 2}, {vcpus: 4, ram: 1536MiB}]}"
+    cells = plan_of(flavors).cells
+    assert [cell.senders[0].name for cell in cells] == [
+        "sender-small-h1-t1", "sender-2vcpu-h1-t1", "sender-4vcpu-1536mib-h1-t1",
+    ]  # fmt: skip
+    assert cells[1].senders[0].flavor == FlavorNeed(vcpus=2)
+    assert cells[2].cell.key == "flavor={vcpus: 4, ram: 1536MiB}"
+    grown = plan_of("endpoints: {loopback: {flavor: {vcpus: 1}}}\nsweep: {vcpus: [1, 2]}").cells
+    assert [c.senders[0].name for c in grown] == ["loopback-1vcpu-h1-t1", "loopback-2vcpu-h1-t1"]
 
 
 GROUPS = "endpoints: {sender: {flavor: small, count: 3}, receiver: {count: 2}}\n"

@@ -121,5 +121,5 @@ def test_without_a_seed_it_says_its_host_key_and_that_nobody_gets_in(
 
 
 def test_without_a_disk_it_says_so_and_goes_off(guest_image: Bundle, tmp_path: Path) -> None:
-    with said(guest_image, tmp_path, "no root file system on the first virtio disk", disk=False):
+    with said(guest_image, tmp_path, "no root file system on any virtio disk", disk=False):
         pass

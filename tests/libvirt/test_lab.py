@@ -18,7 +18,9 @@ from osmef.errors import ReachError
 from osmef.images.bundle import Bundle
 from osmef.images.seed import SERIAL, Card, Seed
 from osmef.remote.keys import KeyPair
-from osmef.remote.session import Login, Session
+from osmef.remote.login import HostKeys, Login
+from osmef.remote.session import Session
+from osmef.remote.waiting import wait_for_ssh
 from tests.libvirt.lab import LAN, PATIENCE_S, Hypervisor, Lab, libvirt_module
 
 DOMAIN = """
@@ -101,14 +103,13 @@ class Guest:
 
     def session(self) -> Session:
         """Log in, from the network of the first hypervisor, once the guest is up."""
-        deadline = time.monotonic() + PATIENCE_S
-        login = Login(self.name, "root", self.address, self.host.public)
-        while True:
-            try:
-                return Session.open(login, self.user)
-            except ReachError:
-                console = Path(f"{self.hypervisor.directory}/{self.name}.console")
-                assert time.monotonic() < deadline, console.read_text(errors="replace")
+        keys = HostKeys((self.host.public,))
+        login = Login(self.name, "root", self.address, keys, self.user)
+        try:
+            return wait_for_ssh(login, deadline=time.monotonic() + PATIENCE_S, check=lambda: None)
+        except ReachError as error:
+            console = Path(f"{self.hypervisor.directory}/{self.name}.console")
+            raise AssertionError(console.read_text(errors="replace")) from error
 
 
 @pytest.fixture

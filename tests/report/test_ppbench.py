@@ -86,7 +86,7 @@ def test_without_ping_the_path_is_pong_s_and_the_machine_its_name(
     code, out, _ = export("ppbench", str(write_run(tmp_path, make_summary(cell), [rows])))
     assert code == 0
     (row,) = csv.DictReader(io.StringIO(out))
-    assert (row["Machine Tag"], row["Experiment Tag"]) == ("vm-1", "a=1,b=2")
+    assert (row["Machine Tag"], row["Experiment Tag"]) == ("vm-1", "a=1;b=2")
     assert (row["Document Path"], row["Time per request"]) == ("/pong/20", "1")
     assert row["Retries"] == "0"
 

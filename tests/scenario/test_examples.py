@@ -8,7 +8,8 @@ from osmef.scenario.fields import EndpointKind, Layer, Placement, Tenancy
 from osmef.scenario.load import load
 from osmef.scenario.location import Location, distance
 from osmef.scenario.model import Scenario
-from osmef.scenario.workload import PingPongSettings, UdpSettings, connections_of
+from osmef.scenario.pingpong import PingPongSettings
+from osmef.scenario.workload import UdpSettings, connections_of
 from osmef.workloads import Programme
 from tests.btc import btc_of
 

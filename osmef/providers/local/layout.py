@@ -10,8 +10,8 @@ from osmef.errors import ProviderError
 from osmef.providers.base import EndpointRequest
 from osmef.providers.local.addresses import AddressPlan
 from osmef.providers.local.wire import CloudSpec, HostSpec, TenantSpec
-from osmef.scenario.fields import EndpointKind
-from osmef.scenario.provider import LocalSettings
+from osmef.scenario.clouds.local import LocalSettings
+from osmef.scenario.fields import EndpointKind, FlavorNeed
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,16 @@ def lay_out(
     return Layout(_cloud(settings, plan, len(hosts), len(tenants), places), tuple(places))
 
 
-def flavor_of(settings: LocalSettings, name: str | None) -> str:
-    """Return the flavor of a VM that asks for this one, or for none in particular."""
-    return name or settings.default_flavor or next(iter(settings.flavors))
+def flavor_of(settings: LocalSettings, wanted: str | FlavorNeed | None) -> str:
+    """Return the flavor of a VM that asks for this one, for a need, or for none in particular.
+
+    For a need it is the smallest that fits; the need itself where none does.
+    """
+    if isinstance(wanted, FlavorNeed):
+        sizes = {name: flavor.vcpus for name, flavor in settings.flavors.items()}
+        fitting = [name for name, vcpus in sizes.items() if vcpus >= wanted.vcpus]
+        return min(fitting, key=sizes.__getitem__, default=str(wanted))
+    return wanted or settings.default_flavor or next(iter(settings.flavors))
 
 
 def _cloud(
