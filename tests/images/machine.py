@@ -16,11 +16,12 @@ from typing import Any
 
 import pytest
 
-from osmef.errors import ReachError
 from osmef.images.bundle import Bundle
 from osmef.images.seed import SERIAL, Seed
 from osmef.remote.keys import KeyPair
-from osmef.remote.session import Login, Session
+from osmef.remote.login import HostKeys, Login
+from osmef.remote.session import Session
+from osmef.remote.waiting import wait_for_ssh
 
 PATIENCE_S = 120.0
 MEMORY_MIB = 256
@@ -50,13 +51,9 @@ class Machine:
     def session(self, user: KeyPair, host: KeyPair) -> Session:
         """Log in as root."""
         self.wait_for(_UP)
-        login = Login("vm-1", "root", "127.0.0.1", host.public, self._port())
-        deadline = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                return Session.open(login, user)
-            except ReachError:  # sshd starts only now
-                assert time.monotonic() < deadline, self.console
+        keys = HostKeys((host.public,))
+        login = Login("vm-1", "root", "127.0.0.1", keys, user, self._port())
+        return wait_for_ssh(login, deadline=time.monotonic() + PATIENCE_S, check=lambda: None)
 
     def _port(self) -> int:
         """Return the port of the loopback that leads to the guest's sshd."""
@@ -99,8 +96,9 @@ def booted(
                 *("-nic", "user,model=virtio-net-pci,restrict=on,hostfwd=tcp:127.0.0.1:0-:22"),
                 *("-chardev", f"socket,id=monitor,fd={there.fileno()}"),
                 *("-mon", "chardev=monitor,mode=control"),
-                *(_disk("root", image.root, "qcow2", "snapshot=on") if disk else []),
+                # Seed first: the guest finds each by what it is, not by its place.
                 *_seed_disk(directory / "seed", seed),
+                *(_disk("root", image.root, "qcow2", "snapshot=on") if disk else []),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
