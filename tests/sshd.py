@@ -32,7 +32,7 @@ PrintMotd no
 AS_ROOT = """
 mount -t tmpfs tmpfs /run && mkdir /run/sshd &&
 printf 'root:*:19000:0:99999:7:::\\n' >/run/shadow && mount --bind /run/shadow /etc/shadow &&
-exec "$@"
+mount --bind "$1" /dev/shm && shift && exec "$@"
 """
 
 
@@ -65,8 +65,10 @@ class Sshd:
 
     def _serve(self, connection: socket.socket) -> None:
         argv = [self.sshd, "-i", "-e", "-f", str(self.directory / "config")]
-        if os.geteuid() == 0:
-            argv = ["unshare", "--mount", "sh", "-c", AS_ROOT, "sh", *argv]
+        if os.geteuid() == 0:  # each is a machine of its own, as far as locks on it go
+            shm = self.directory / "shm"
+            shm.mkdir(exist_ok=True)
+            argv = ["unshare", "--mount", "sh", "-c", AS_ROOT, "sh", str(shm), *argv]
         with connection, (self.directory / "log").open("ab") as log:
             ends = connection.fileno()
             self.servers.append(subprocess.Popen(argv, stdin=ends, stdout=ends, stderr=log))

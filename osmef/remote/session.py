@@ -160,6 +160,29 @@ class Session:
             file.prefetch()
             return bytes(file.read())
 
+    def link(self, target: str, path: str) -> bool:
+        """Make a symbolic link; False where something is there already. Raises ReachError."""
+        with self._sftp(f"making {path}") as sftp:
+            try:
+                sftp.symlink(target, path)
+            except OSError:
+                with contextlib.suppress(FileNotFoundError):
+                    sftp.lstat(path)
+                    return False
+                raise
+        return True
+
+    def read_link(self, path: str) -> str | None:
+        """Return where a symbolic link points to, None where there is none. Raises ReachError."""
+        with self._sftp(f"reading {path}") as sftp, contextlib.suppress(FileNotFoundError):
+            return sftp.readlink(path)
+        return None
+
+    def remove(self, path: str) -> None:
+        """Remove a file or a link, if it is there. Raises ReachError."""
+        with self._sftp(f"removing {path}") as sftp, contextlib.suppress(FileNotFoundError):
+            sftp.remove(path)
+
     def remove_directory(self, path: str) -> None:
         """Remove a directory and the files in it, if it is there. Raises ReachError."""
         with self._sftp(f"removing {path}") as sftp, contextlib.suppress(FileNotFoundError):

@@ -9,6 +9,7 @@ import pytest
 
 from osmef.errors import Problem
 from osmef.providers.local.provider import LocalProvider
+from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.model import Scenario
 from osmef.scenario.study import Cell
 
@@ -23,6 +24,7 @@ def cell(provider: dict[str, Any], **values: Any) -> tuple[LocalProvider, Cell]:
     scenario = Scenario.model_validate(
         {"name": "x", "provider": {"kind": "local", **provider}, **values}
     )
+    assert isinstance(scenario.provider, LocalSettings)
     return LocalProvider(scenario.provider), Cell("x", (), scenario, problem)
 
 
