@@ -11,7 +11,7 @@ from pathlib import Path
 
 from osmef.engine.journal import Journal
 from osmef.errors import OsmefError, ProviderError, StorageError
-from osmef.providers import provider_class, provider_kinds
+from osmef.providers import AMBIENT, provider_class
 from osmef.providers.base import Access, Resource
 from osmef.results.rundir import RunDirectory
 
@@ -53,11 +53,6 @@ class Search:
     access: Access = field(default_factory=dict)
     older_than_s: float | None = None
 
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The kinds of clouds to look at."""
-        return (self.provider,) if self.provider else provider_kinds()
-
     def is_due(self, resource: Resource, now: float) -> bool:
         """Tell whether a resource that no journal knows may be taken."""
         if resource.deadline is not None and resource.deadline <= now:
@@ -85,7 +80,7 @@ def find_orphans(search: Search) -> Found:
     live = {name for name, directory in runs.items() if directory.is_live()}
     dead = [directory for name, directory in runs.items() if name not in live]
     for orphan in (one for directory in dead for one in leftovers(directory)):
-        if orphan.resource.provider in search.kinds:
+        if search.provider in {None, orphan.resource.provider}:
             found[orphan.key] = orphan
     result = Found()
     for resource in _owned(search, runs, result.errors):
@@ -113,14 +108,11 @@ def _owned(
     search: Search, runs: Mapping[str, RunDirectory], errors: list[ProviderError]
 ) -> Iterator[Resource]:
     """Ask every cloud for what carries our mark; keep why one can't be asked, and go on."""
-    for kind in search.kinds:
+    for kind in (search.provider,) if search.provider else AMBIENT:
         places = [search.access, *(_named(kind, runs) if search.provider else [])]
-        cloud = provider_class(kind)
-        if not (search.provider or cloud.ambient):
-            continue
         for access in (one for n, one in enumerate(places) if one not in places[:n]):
             try:
-                yield from cloud.owned(access)
+                yield from provider_class(kind).owned(access)
             except ProviderError as error:
                 errors.append(error)
 

@@ -7,7 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from osmef.errors import ProviderError
 from osmef.remote.keys import KeyPair
@@ -125,12 +125,10 @@ class Provider(ABC):
     """A cloud, for the length of one run.
 
     ``create`` is called once. ``close`` destroys all that ``create`` made, also after a failure
-    half-way, and may be called again; destroying what is gone is success. ``ambient`` says that
-    ``owned`` needs no access, so that `osmef reap` always looks there.
+    half-way, and may be called again; destroying what is gone is success.
     """
 
     kind: str
-    ambient: ClassVar[bool] = False
     families: frozenset[Family] = frozenset({Family.IPV4})
     """What its networks can carry; a cell that asks for another is a problem of the file."""
 

@@ -23,7 +23,6 @@ class MemoryCloud(LocalProvider):
     """Named by ``cloud``; without a name there are no credentials."""
 
     kind = "memory"
-    ambient = False
     sites: ClassVar[dict[str, Site]] = {}
     calls: ClassVar[list[tuple[str, tuple[str, ...]]]] = []
 

@@ -36,7 +36,6 @@ class LocalProvider(Provider):
     """Hosts, tenants and VMs as namespaces of this Linux machine, as root or without."""
 
     kind = _KIND
-    ambient = True
     families = frozenset(Family)
 
     def __init__(self, settings: LocalSettings) -> None:
