@@ -16,7 +16,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from osmef.analysis.pingpong import by_bin, message_times, relative
-from osmef.report.series import short_names, written
+from osmef.report.series import short_names, shown_values, written
 from osmef.report.style import GREY, HEAD_LINE_INCHES, PLACE_COLOURS, panels
 from osmef.results.exchange import Purpose
 from osmef.results.frame import load_requests
@@ -80,9 +80,9 @@ def pingpong_figures(summary: Summary, directory: Path) -> dict[str, Callable[[]
 
 
 def _name(cell: CellInfo, summary: Summary) -> str:
-    names = short_names(dict.fromkeys(key for one in summary.cells for key in one.values))
+    names = short_names(dict.fromkeys(key for one in summary.cells for key in shown_values(one)))
     return (
-        ", ".join(f"{names[key]} {written(value)}" for key, value in cell.values.items())
+        ", ".join(f"{names[key]} {written(value)}" for key, value in shown_values(cell).items())
         or summary.run.scenario
     )
 
