@@ -3,10 +3,18 @@
     OsmefError                 exit 1   something failed that the user can be told about
     ├── InputError             exit 2   a file or an argument is wrong; carries every Problem found
     ├── ProviderError          exit 3   the cloud, its tools or its credentials
+    │   ├── CredentialsError   exit 3   there are none, or the cloud does not take them
+    │   ├── PolicyError        exit 3   the credentials are good, and the cloud's policy says no
+    │   ├── NotFoundError      exit 3   an image, flavor, network or other thing that was named
+    │   ├── QuotaError         exit 3   the plan needs more than the quota leaves
+    │   ├── CapacityError      exit 3   the cloud has no room now, or no host that fits
+    │   ├── BootError          exit 3   an endpoint was made and does not come up
+    │   ├── ApiError           exit 3   the cloud's API fails, also after repeating
     │   └── PlacementError     exit 3   the cloud put an endpoint where it was not asked to
     ├── EndpointError          exit 3   one endpoint or what runs on it; in a trial it is a record
-    │   ├── ReachError         exit 3   SSH: no route, refused, no login
-    │   │   └── HostKeyError   exit 3   the endpoint shows a key that the provider does not know
+    │   ├── ReachError         exit 3   SSH: no route, refused, silent
+    │   │   ├── HostKeyError   exit 3   the endpoint shows a host key that nobody vouches for
+    │   │   └── LoginError     exit 3   sshd does not let us in
     │   └── AgentError         exit 3   the agent reported an error, or is gone
     ├── StorageError           exit 4   the run directory can't be written; the state so far is kept
     └── Interrupted            exit 4   Ctrl-C or SIGTERM; the state so far is kept
@@ -83,6 +91,48 @@ class ProviderError(OsmefError):
     kind = "provider"
 
 
+class CredentialsError(ProviderError):
+    """There are no credentials, or the cloud does not take them."""
+
+    kind = "credentials"
+
+
+class PolicyError(ProviderError):
+    """The credentials are good, and the cloud's policy does not allow what is asked."""
+
+    kind = "policy"
+
+
+class NotFoundError(ProviderError):
+    """An image, flavor, network, project or other thing that the scenario names is not there."""
+
+    kind = "not-found"
+
+
+class QuotaError(ProviderError):
+    """The plan needs more than the quota leaves."""
+
+    kind = "quota"
+
+
+class CapacityError(ProviderError):
+    """The cloud has no room now, or no host that fits the request."""
+
+    kind = "capacity"
+
+
+class BootError(ProviderError):
+    """An endpoint was made and does not come up; the message holds the end of its console."""
+
+    kind = "boot"
+
+
+class ApiError(ProviderError):
+    """The cloud's API fails or answers too slowly, also after repeating."""
+
+    kind = "api"
+
+
 class PlacementError(ProviderError):
     """The achieved placement is not the requested one."""
 
@@ -106,9 +156,15 @@ class ReachError(EndpointError):
 
 
 class HostKeyError(ReachError):
-    """An endpoint shows a host key that is not the one the provider knows."""
+    """An endpoint shows a host key that is not the one that is known of it, or none is known."""
 
     kind = "host-key"
+
+
+class LoginError(ReachError):
+    """An endpoint's sshd takes none of the keys that it was shown."""
+
+    kind = "login"
 
 
 class AgentError(EndpointError):

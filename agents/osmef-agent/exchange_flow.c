@@ -146,8 +146,7 @@ static bool answer(struct hand *hand, struct exchange *exchange)
     if (answered == 0 || lasted_s < least_s)
         return hand_fail(hand, "reset", "the peer ended the flow after %.2f s, not %g s", lasted_s,
                          params->warmup_s + params->duration_s);
-    hand_end_too(hand);
-    return true;
+    return hand_end_too(hand);
 }
 
 bool exchange_work(struct hand *hand)

@@ -28,5 +28,5 @@ def command(run: RunPath, as_json: AsJson = False, verbose: Verbose = False) -> 
             err.print(f"destroying what was left: {escape(orphan.resource.name)}")
             destroy(orphan)
         plan = reopen(directory)
-        check_provider(plan.study)
+        check_provider(plan)
         execute(plan, directory, verbose=verbose, as_json=as_json)

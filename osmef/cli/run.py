@@ -43,8 +43,8 @@ def command(
     with reporting(as_json):
         study = load(file, parse_overrides(overrides))
         check_study(study)
-        check_provider(study)
         plan = make_plan(study)
+        check_provider(plan)
         with RunDirectory.create(out, study.scenario.name, study.text, file.suffix) as directory:
             note_plan(directory, plan)
             execute(plan, directory, verbose=verbose, as_json=as_json)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from osmef.engine.plan import Plan
 from osmef.errors import InputError
 from osmef.providers import provider_for
+from osmef.providers.base import Provider
 from osmef.scenario.study import Cell, Study
 from osmef.scenario.workload import BtcSettings, Mode
 
@@ -16,15 +18,22 @@ def check_study(study: Study) -> None:
     problems = [
         cell.problem(key, message, cure)
         for cell in study.cells
-        for key, message, cure in provider.problems(cell)
+        for key, message, cure in (*_family(provider, cell), *provider.problems(cell))
     ]
     if problems:
         raise InputError.from_problems(problems)
 
 
-def check_provider(study: Study) -> None:
+def _family(provider: Provider, cell: Cell) -> Iterator[tuple[str, str, str]]:
+    family = cell.scenario.family
+    if family not in provider.families:
+        message = f"the provider {provider.kind} gives its endpoints no addresses of {family}"
+        yield "family", message, f"use one of: {', '.join(sorted(provider.families))}"
+
+
+def check_provider(plan: Plan) -> None:
     """Check tools, credentials and quotas before anything is made. Raises ProviderError."""
-    provider_for(study.scenario.provider).check()
+    provider_for(plan.study.scenario.provider).check(plan.endpoints)
 
 
 def warnings_of(study: Study) -> list[str]:

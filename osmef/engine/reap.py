@@ -37,7 +37,7 @@ def find_orphans(out: Path) -> list[Orphan]:
             orphans += leftovers(directory)
     now = time.time()
     for kind in provider_kinds():
-        for resource in provider_class(kind).owned():
+        for resource in provider_class(kind).owned({}):
             if resource.run in known or resource.deadline is None or resource.deadline > now:
                 continue
             orphans.append(Orphan(resource, "its deadline has passed", None))
@@ -62,6 +62,9 @@ def reap(orphan: Orphan) -> None:
 
 def destroy(orphan: Orphan) -> None:
     """Destroy it and note that in its journal; what is gone already is noted, too."""
-    provider_class(orphan.resource.provider).destroy(orphan.resource)
-    if orphan.directory is not None:
-        Journal(orphan.directory.journal).destroyed(orphan.resource)
+
+    def gone(resource: Resource) -> None:
+        if orphan.directory is not None:
+            Journal(orphan.directory.journal).destroyed(resource)
+
+    provider_class(orphan.resource.provider).destroy([orphan.resource], gone)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import socket
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from osmef.errors import ProviderError
 from osmef.remote.keys import KeyPair
-from osmef.remote.session import Login
-from osmef.scenario.fields import EndpointKind, Layer
+from osmef.remote.login import Login
+from osmef.scenario.fields import EndpointKind, Family, FlavorNeed, Layer
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
 
@@ -19,24 +21,31 @@ from osmef.scenario.study import Cell
 class EndpointRequest:
     """An endpoint that a plan needs.
 
-    ``host`` and ``tenant`` are slots of the plan ("host-1", "tenant-2"): two requests with one
-    slot must share a host or tenant, two with different slots must not. Which real host or tenant
-    a slot becomes is the provider's choice; ``Location`` says which it was. A host endpoint has
-    no tenant. ``role`` ("sender", "receiver" or "loopback") lets a provider keep both ends off
-    each other's CPUs.
+    ``host`` and ``tenant`` are slots of the plan ("host-1", "tenant-2"): two requests with one slot
+    must share a host or tenant, two with different slots must not. Which real host or tenant a slot
+    becomes is the provider's choice; ``Location`` says which it was. Without a host slot the cloud
+    decides where a VM stands (``placement: any``). A host endpoint has no tenant. Only requests of
+    one ``lane`` meet in a trial: different host slots of different lanes may be one host.
+    ``flavor`` is the provider's own name, a need for which it chooses the smallest that fits, or
+    None for its default. ``role`` ("sender", "receiver" or "loopback") lets a provider keep both
+    ends off each other's CPUs.
     """
 
     name: str
     role: str
     kind: EndpointKind
-    flavor: str | None
-    host: str
+    flavor: str | FlavorNeed | None
+    host: str | None
     tenant: str | None
+    lane: int = 1
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An endpoint that exists. ``vcpus`` is what it really got, None where nobody can tell."""
+    """An endpoint that exists. ``vcpus`` is what it really got, None where nobody can tell.
+
+    ``data_address`` is IPv4, ``data_address6`` IPv6 or None where it has none.
+    """
 
     request: EndpointRequest
     resource_id: str
@@ -45,6 +54,7 @@ class Endpoint:
     flavor: str | None
     vcpus: int | None
     warnings: tuple[str, ...] = ()
+    data_address6: str | None = None
 
     @property
     def name(self) -> str:
@@ -52,12 +62,18 @@ class Endpoint:
         return self.request.name
 
 
+Access = dict[str, str]
+"""How to reach a cloud again, without any secret: names of a cloud, region, project, or a URI."""
+
+
 @dataclass(frozen=True)
 class Resource:
     """Something that a provider made and that must go again.
 
     ``run`` is the mark that it carries from its first moment; ``id`` is None while it is only
-    intended. ``deadline`` is the UNIX time after which nobody can need it any more.
+    intended. ``deadline`` is the UNIX time after which nobody can need it any more, ``made`` the
+    UNIX time at which its run began to make things, both None where the mark has no room for them.
+    ``access`` says where it is.
     """
 
     provider: str
@@ -66,6 +82,8 @@ class Resource:
     run: str
     id: str | None = None
     deadline: float | None = None
+    made: float | None = None
+    access: Access = field(default_factory=dict, hash=False)
 
 
 class Ledger(Protocol):
@@ -85,7 +103,11 @@ class Ledger(Protocol):
 class Order:
     """All that a provider needs to provision a run: what, for whom, and where to write it down.
 
-    ``progress`` is called with a line for the user as each step begins.
+    ``made`` and ``deadline`` are UNIX times for the mark of each resource: when the run began to
+    make things, and when nobody can need them any more. ``progress`` is called with a line for the
+    user as each step begins. ``check`` raises Interrupted after a request to stop: every wait calls
+    it at least once a second. ``keep`` writes a text, such as the console of an endpoint that
+    failed to boot, into the run directory under a file name, and returns its path for the message.
     """
 
     run: str
@@ -94,6 +116,9 @@ class Order:
     ledger: Ledger
     deadline: float
     progress: Callable[[str], None] = field(default=lambda _line: None)
+    made: float = field(default_factory=time.time)
+    check: Callable[[], None] = field(default=lambda: None)
+    keep: Callable[[str, str], str] = field(default=lambda name, _text: name)
 
 
 class Provider(ABC):
@@ -104,10 +129,15 @@ class Provider(ABC):
     """
 
     kind: str
+    families: frozenset[Family] = frozenset({Family.IPV4})
+    """What its networks can carry; a cell that asks for another is a problem of the file."""
 
     @abstractmethod
-    def check(self) -> None:
-        """Check tools, credentials and quotas; raises ProviderError with a cure. Makes nothing."""
+    def check(self, requests: Sequence[EndpointRequest]) -> None:
+        """Check tools, credentials, what the scenario names, and quotas against the requests.
+
+        Makes nothing. Raises ProviderError with a cure.
+        """
 
     @abstractmethod
     def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
@@ -125,26 +155,63 @@ class Provider(ABC):
         """
 
     @abstractmethod
-    def describe(self, endpoint: Endpoint) -> Location:
-        """Read back where the endpoint really stands."""
+    def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
+        """Read back from the cloud where the endpoints really stand, in their order."""
+
+    def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:  # noqa: ARG002
+        """Make an endpoint anew, elsewhere if the cloud can; the old one is destroyed.
+
+        Called when the cloud put it where it was not asked to. The old one goes only when the new
+        one stands, or the cloud would choose the same place again. Raises ProviderError.
+        """
+        raise ProviderError(
+            f"the provider {self.kind} can't move an endpoint",
+            where=endpoint.name,
+            cure="set on_mismatch: fail or record",
+        )
 
     @abstractmethod
     def close(self) -> None:
         """Destroy all that ``create`` made, and note it in the ledger."""
 
-    def data_address(self, receiver: Endpoint, sender: Endpoint, layer: Layer) -> str:  # noqa: ARG002
-        """Return the address at which the receiver is measured from this sender."""
-        return receiver.data_address
+    def data_address(
+        self,
+        receiver: Endpoint,
+        sender: Endpoint,  # noqa: ARG002
+        layer: Layer,  # noqa: ARG002
+        family: Family,
+    ) -> str:
+        """Return the address at which the receiver is measured from this sender.
+
+        Raises ProviderError where it has none of that family.
+        """
+        if family is Family.IPV4:
+            return receiver.data_address
+        if receiver.data_address6 is None:
+            raise ProviderError(
+                "it has no IPv6 address",
+                where=receiver.name,
+                cure="give it one, or use family: ipv4",
+            )
+        return receiver.data_address6
 
     @classmethod
     @abstractmethod
-    def owned(cls, run: str | None = None) -> list[Resource]:
-        """List what exists and carries our mark, of one run or of all runs."""
+    def owned(cls, access: Access, run: str | None = None) -> list[Resource]:
+        """List what exists and carries our mark, of one run or of all runs.
+
+        An empty ``access`` means wherever the environment points to. Raises ProviderError.
+        """
 
     @classmethod
     @abstractmethod
-    def destroy(cls, resource: Resource) -> None:
-        """Destroy a resource of ours, even if only its mark is known. Gone already is success."""
+    def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
+        """Destroy resources of ours, in any order given, even if only their marks are known.
+
+        ``gone`` is called for each as soon as it is gone; gone already is success. What stands in
+        the way of others goes first. Goes on after a failure, and raises the first one at the end.
+        A resource at an id that does not carry our mark is not touched, and counts as gone.
+        """
 
 
 Connect = Callable[[], socket.socket]

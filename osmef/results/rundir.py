@@ -239,6 +239,14 @@ class RunDirectory:
         found = (self.path / "facts").glob(f"*/{endpoint}.json")
         return sorted(path.parent.name for path in found)
 
+    def keep(self, name: str, text: str) -> str:
+        """Keep a text of an endpoint, such as its console, and return its path."""
+        path = self.path / "logs" / name
+        with storage("make a directory", path.parent):
+            path.parent.mkdir(exist_ok=True)
+        write_atomically(path, lambda draft: draft.write_text(text, encoding="utf-8"))
+        return str(path)
+
     def write_summary(self, summary: Summary) -> None:
         """Write the summary, in the place of an older one."""
         text = summary.model_dump_json(indent=1)

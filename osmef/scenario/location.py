@@ -10,9 +10,24 @@ from osmef.scenario.base import Model
 class Location(Model):
     """A place in a cloud. What is not known is None, and never assumed."""
 
-    host: str | None = Field(default=None, description="name of the physical host")
+    host: str | None = Field(default=None, description="name or id of the physical host")
+    host_scope: str | None = Field(
+        default=None,
+        description="tenant within which the host's id means something; null if everywhere",
+    )
     zone: str | None = Field(default=None, description="availability zone")
     tenant: str | None = Field(default=None, description="tenant, project, account or VPC")
+
+
+def same_host(one: Location, other: Location) -> bool | None:
+    """Return whether both stand on one host; None where the locations do not tell.
+
+    Ids of a host that a cloud gives a tenant, so that it can't tell which host it is, say nothing
+    about the ids that it gives another.
+    """
+    if one.host is None or other.host is None or one.host_scope != other.host_scope:
+        return None
+    return one.host == other.host
 
 
 def distance(sender: Location, receiver: Location) -> int | None:
@@ -27,6 +42,7 @@ def distance(sender: Location, receiver: Location) -> int | None:
     """
     if None not in {sender.tenant, receiver.tenant} and sender.tenant != receiver.tenant:
         return 4
-    if sender.host is None or receiver.host is None:
+    together = same_host(sender, receiver)
+    if together is None:
         return None
-    return 0 if sender.host == receiver.host else 2
+    return 0 if together else 2

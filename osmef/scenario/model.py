@@ -7,9 +7,12 @@ from typing import Any
 from pydantic import Field, field_validator, model_validator
 
 from osmef.scenario.base import Model, conflict
+from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import (
     Duration,
     EndpointKind,
+    Family,
+    Flavor,
     Layer,
     Name,
     OnMismatch,
@@ -17,12 +20,12 @@ from osmef.scenario.fields import (
     Placement,
     Tenancy,
 )
-from osmef.scenario.provider import LocalSettings, ProviderSettings
+from osmef.scenario.pingpong import PingPongSettings
+from osmef.scenario.provider import ProviderSettings
 from osmef.scenario.workload import (
     BackgroundSettings,
     BtcSettings,
     LatencySettings,
-    PingPongSettings,
     WorkloadSettings,
 )
 
@@ -31,8 +34,8 @@ class EndpointSettings(Model):
     """One end of a measurement."""
 
     kind: EndpointKind = Field(default=EndpointKind.VM, description="a VM or a physical host")
-    flavor: str | None = Field(
-        default=None, min_length=1, description="the provider's name of the VM's size"
+    flavor: Flavor | None = Field(
+        default=None, description="the provider's name of the VM's size, or what it needs"
     )
     count: int = Field(
         default=1,
@@ -102,7 +105,8 @@ class Scenario(Model):
         description="who sends to whom",
     )
     placement: Placement = Field(
-        default=Placement.DIFFERENT_HOST, description="whether both ends share a host"
+        default=Placement.DIFFERENT_HOST,
+        description="whether both ends share a host; any: the cloud decides",
     )
     tenancy: Tenancy = Field(
         default=Tenancy.SAME_TENANT, description="whether both ends share a tenant"
@@ -110,6 +114,9 @@ class Scenario(Model):
     layer: Layer = Field(
         default=Layer.BARE,
         description="between two physical hosts: their own network or an overlay",
+    )
+    family: Family = Field(
+        default=Family.IPV4, description="the version of IP between the endpoints"
     )
     workload: WorkloadSettings = Field(
         default_factory=BtcSettings, description="what is run: its name, or its settings"
@@ -149,8 +156,10 @@ class Scenario(Model):
         description="how many trials may run at once; those that share a host never do",
     )
     on_mismatch: OnMismatch = Field(
-        default=OnMismatch.FAIL,
-        description="what to do when the achieved placement is not the requested one",
+        default="fail",
+        description="what to do when the achieved placement is not the requested one: `fail` the"
+        " cell, `record` where it was, or `retry N`: make endpoints anew, N times at most (1 to"
+        " 20), and then fail",
     )
     tags: dict[str, str] = Field(default_factory=dict, description="free text for your own use")
 
@@ -158,6 +167,11 @@ class Scenario(Model):
     @classmethod
     def _kind_alone(cls, value: Any) -> Any:  # pydantic hands over whatever the file holds
         return {"kind": value} if isinstance(value, str) else value
+
+    @field_validator("provider", mode="before")
+    @classmethod
+    def _local_by_default(cls, value: Any) -> Any:
+        return {"kind": "local", **value} if isinstance(value, dict) else value
 
     @field_validator("workload", "background", mode="before")
     @classmethod
@@ -167,7 +181,8 @@ class Scenario(Model):
     @model_validator(mode="after")
     def _background_lasts_as_long_as_needed(self) -> Scenario:
         written = self.background.model_fields_set if self.background else frozenset()
-        for key in ("duration", "bytes"):
+        idle = ("idle",) if isinstance(self.background, LatencySettings) else ()
+        for key in ("duration", "bytes", "warmup", *idle):
             if key in written:
                 raise conflict(
                     "the background runs as long as what is measured needs it",

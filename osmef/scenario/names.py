@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 from osmef.scenario.model import Scenario
 from osmef.scenario.node import Entry, Node, Path
 
-SWEPT = ("endpoints", "placement", "tenancy", "layer", "workload", "background", "lead")
+SWEPT = ("endpoints", "placement", "tenancy", "layer", "family", "workload", "background", "lead")
 """The keys of a scenario that may differ from cell to cell, with all that is under them."""
 
 BY_KIND = ("provider", "workload", "background")

@@ -10,6 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import osmef as package
+from osmef.providers.local.addresses import has_ipv6
 from tests.cli.conftest import Osmef
 
 SHORT = """
@@ -180,6 +181,48 @@ repeat: 1
         for trial in map(json.loads, lines)
     }
     assert mss["overlay"] < mss["bare"], "VXLAN takes 50 bytes of every packet"
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine's kernel has no IPv6")
+def test_ipv6_takes_20_bytes_more_of_every_packet(osmef: Osmef) -> None:
+    text = """
+name: families
+workload: {kind: btc, duration: 200ms, interval: 100ms}
+sweep: {family: [ipv4, ipv6], tenancy: [same-tenant, different-tenant]}
+repeat: 1
+"""
+    ended = osmef("run", osmef.write(text))
+    assert ended.code == 0, ended.err
+    trials = map(json.loads, (osmef.run / "trials.jsonl").read_text().splitlines())
+    mss = {
+        (trial["values"]["family"], trial["distance"]): flow["tcp"]["mss"]
+        for trial in trials
+        for flow in trial["transfers"][0]["sender"]["flows"]
+    }
+    assert mss.keys() == {("ipv4", 2), ("ipv4", 4), ("ipv6", 2), ("ipv6", 4)}
+    assert {mss["ipv4", distance] - mss["ipv6", distance] for distance in (2, 4)} == {20}
+    endpoints = json.loads((osmef.run / "summary.json").read_text())["endpoints"]
+    assert len({end["data_address6"] for end in endpoints}) == len(endpoints)
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="this machine's kernel has no IPv6")
+def test_every_workload_goes_over_ipv6(osmef: Osmef) -> None:
+    text = """
+name: six
+family: ipv6
+sweep:
+  endpoints: [{sender: {}, receiver: {}}, {loopback: {}}]
+  workload:
+    - {kind: btc, duration: 200ms, interval: 100ms, direction: both}
+    - {kind: latency, duration: 200ms}
+    - {kind: udp, duration: 200ms, interval: 100ms}
+    - {kind: size-sweep, duration: 1s, max: 1kB}
+    - {kind: pingpong, sizes: [100B], repetitions: 5}
+repeat: 1
+"""
+    ended = osmef("run", osmef.write(text), "--json")
+    assert ended.code == 0, ended.err
+    assert {cell["n_ok"] for cell in ended.json()["summary"]["cells"]} == {1}
 
 
 def test_trials_on_separate_hosts_run_at_once(osmef: Osmef) -> None:

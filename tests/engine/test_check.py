@@ -2,7 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from osmef.engine.check import warnings_of
+from osmef.engine.check import check_study, warnings_of
+from osmef.errors import InputError
+from osmef.providers.local.provider import LocalProvider
+from osmef.scenario.fields import Family
 from osmef.scenario.load import load_text
 
 BESIDE = "measured beside a background of btc"
@@ -25,3 +28,15 @@ DISCARD = "mode discard: the receiving end throws the data away in the kernel"
 def test_what_makes_the_numbers_others_is_said(text: str, expected: list[str]) -> None:
     study = load_text(f"name: test\nprovider: local\n{text}", Path("test.yaml"))
     assert [one for one in warnings_of(study) if "CPUs" not in one] == expected
+
+
+def test_a_family_that_the_cloud_lacks_is_a_problem_of_the_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    study = load_text("name: test\nsweep:\n  family: [ipv4, ipv6]\n", Path("test.yaml"))
+    monkeypatch.setattr(LocalProvider, "families", frozenset({Family.IPV4}))
+    with pytest.raises(InputError) as caught:
+        check_study(study)
+    (problem,) = caught.value.problems
+    assert "no addresses of ipv6" in problem.message
+    assert problem.cure == "use one of: ipv4"

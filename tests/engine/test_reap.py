@@ -14,8 +14,8 @@ from osmef.providers.base import EndpointRequest, Order
 from osmef.providers.local.provider import LocalProvider
 from osmef.remote.keys import KeyPair
 from osmef.results.rundir import RunDirectory
+from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind
-from osmef.scenario.provider import LocalSettings
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def test_a_run_with_a_live_controller_is_left_alone_and_taken_when_it_is_dead(
             assert found(tmp_path, directory.id) == ["its controller is gone"]
             (orphan,) = (o for o in find_orphans(tmp_path) if o.resource.run == directory.id)
             reap(orphan)
-            assert LocalProvider.owned(directory.id) == []
+            assert LocalProvider.owned({}, directory.id) == []
             assert journal.standing() == []
 
 

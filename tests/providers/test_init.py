@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from osmef.providers import provider_class, provider_for, provider_kinds
-from osmef.scenario.provider import LocalSettings
+from osmef.scenario.clouds.local import LocalSettings
 
 
 def test_every_kind_has_a_class_that_says_its_kind() -> None:

@@ -172,6 +172,7 @@ def test_all_names_that_can_be_swept_are_known() -> None:
         "placement",
         "tenancy",
         "layer",
+        "family",
         "workload.duration",
         "workload.connections",
     }

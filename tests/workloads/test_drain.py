@@ -15,8 +15,8 @@ from osmef.providers.base import EndpointRequest, Order, Resource
 from osmef.providers.local.provider import LocalProvider
 from osmef.remote.keys import KeyPair
 from osmef.results.exchange import Purpose
-from osmef.scenario.fields import EndpointKind, Layer
-from osmef.scenario.provider import LocalSettings
+from osmef.scenario.clouds.local import LocalSettings
+from osmef.scenario.fields import EndpointKind, Family, Layer
 from osmef.scenario.workload import BtcSettings
 from osmef.workloads.btc import BulkTransfer
 from osmef.workloads.ensemble import Job, perform
@@ -36,7 +36,7 @@ def slow_pair(tmp_path: Path) -> Iterator[Pair]:
     """Two VMs on two hosts, with a link of 1 Mbit/s."""
     provider = LocalProvider(LocalSettings.model_validate({"link_rate": "1Mbit/s"}))
     try:
-        provider.check()
+        provider.check([])
     except ProviderError as error:
         pytest.skip(str(error))
     requests = [
@@ -47,8 +47,8 @@ def slow_pair(tmp_path: Path) -> Iterator[Pair]:
     stations: list[Station] = []
     try:
         one, two = provider.create(Order(run, requests, key, NoLedger(), time.time() + 600))
-        stations = [Station(end, provider.describe(end), key, run) for end in (one, two)]
-        there = provider.data_address(two, one, Layer.OVERLAY)
+        stations = [Station(end, provider.describe([end])[0], run) for end in (one, two)]
+        there = provider.data_address(two, one, Layer.OVERLAY, Family.IPV4)
         yield Pair(stations[0], stations[1], one.data_address, there)
     finally:
         for station in stations:

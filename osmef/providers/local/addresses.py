@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
 from pathlib import Path
 
 from osmef.errors import ProviderError
@@ -16,6 +16,22 @@ _POOLS = tuple(
     IPv4Network(pool) for pool in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "198.18.0.0/15")
 )
 """Private networks (RFC 1918), then the one for benchmarks of network devices (RFC 2544)."""
+
+
+_IPV6 = IPv6Network("fd5c:8c1e:37a2::/48")
+"""Drawn at random, once, so that nobody else uses it (RFC 4193, section 3.2)."""
+IPV6_PREFIX_LENGTH = 64
+
+
+def has_ipv6() -> bool:
+    """Tell whether this machine's kernel speaks IPv6."""
+    return Path("/proc/sys/net/ipv6").exists()
+
+
+def ipv6_of(address: str) -> str:
+    """Return the IPv6 address beside an IPv4 one. It ends with that; each /24 becomes a /64."""
+    number = int(IPv4Address(address))
+    return str(_IPV6[(number >> 8 & 0xFFFF) << 64 | number])
 
 
 def choose_block(used: Iterable[IPv4Network]) -> IPv4Network:

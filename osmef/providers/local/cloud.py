@@ -14,6 +14,7 @@ from ipaddress import IPv4Network
 
 from osmef.errors import ProviderError
 from osmef.providers.local import guest
+from osmef.providers.local.addresses import IPV6_PREFIX_LENGTH, has_ipv6, ipv6_of
 from osmef.providers.local.netlink import OVERLAY_MTU, Namespace, Netlink
 from osmef.providers.local.wire import CloudSpec, GuestSpec, HostSpec, TenantSpec
 
@@ -31,6 +32,16 @@ def first_address(network: str) -> str:
 
 def _prefix_length(network: str) -> int:
     return IPv4Network(network).prefixlen
+
+
+def _give_address(namespace: Namespace, device: str, address: str, network: str) -> None:
+    """Give a device its address in a network, and the IPv6 address beside it."""
+    if has_ipv6():
+        namespace.set_sysctls({f"ipv6/conf/{device}/disable_ipv6": 0})
+    with namespace.netlink() as net:
+        net.add_address(device, address, _prefix_length(network))
+        if has_ipv6():
+            net.add_address(device, ipv6_of(address), IPV6_PREFIX_LENGTH)
 
 
 class Cloud:
@@ -60,8 +71,8 @@ class Cloud:
         namespace = Namespace.create(ip_forward=int(forward))
         net.add_cable(port, _PHYSICAL, namespace, "eth0", _MTU)
         net.limit_rate(port, self._spec.link_rate_bps)
+        _give_address(namespace, "eth0", host.address, self._spec.physical)
         with namespace.netlink() as there:
-            there.add_address("eth0", host.address, _prefix_length(self._spec.physical))
             there.limit_rate("eth0", self._spec.link_rate_bps)
         return namespace
 
@@ -76,9 +87,7 @@ class Cloud:
                 net.add_bridge(tenant.name)
                 net.add_vxlan(device, tenant.vni, "eth0", address, peers)
                 net.attach(device, tenant.name)
-        with node.netlink() as net:
-            gateway = first_address(tenant.network)
-            net.add_address(tenant.name, gateway, _prefix_length(tenant.network))
+        _give_address(node, tenant.name, first_address(tenant.network), tenant.network)
 
     def boot(self, spec: GuestSpec) -> None:
         """Join a guest to its networks and start it."""
@@ -88,14 +97,17 @@ class Cloud:
         ports = {"ip_unprivileged_port_start": 22} if spec.rootless else {}
         if spec.on_host:
             namespace, device = host, tenant.name
-            host.set_sysctls(ports)
+            host.set_sysctls({f"ipv4/{name}": value for name, value in ports.items()})
         else:
             namespace, device = Namespace.create(**ports), "eth0"
             with host.netlink() as net:
                 net.add_cable(f"vm{number}", tenant.name, namespace, "eth0", OVERLAY_MTU)
+        _give_address(namespace, device, spec.address, tenant.network)
+        gateway = first_address(tenant.network)
         with namespace.netlink() as net:
-            net.add_address(device, spec.address, _prefix_length(tenant.network))
-            net.add_default_route(first_address(tenant.network))
+            net.add_default_route(gateway)
+            if has_ipv6():
+                net.add_default_route(ipv6_of(gateway))
         with self._room.netlink() as net:
             net.add_cable(f"mgmt{number}", _MANAGEMENT, namespace, "mgmt0", _MTU)
         with namespace.netlink() as net:

@@ -15,6 +15,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from osmef.errors import ProviderError
 from osmef.providers.local import kernel
+from osmef.providers.local.addresses import has_ipv6
 
 OVERLAY_MTU = 1450
 """1500 bytes of Ethernet without the 50 of outer Ethernet, IPv4, UDP and VXLAN (RFC 7348)."""
@@ -40,11 +41,25 @@ class Namespace:
 
     @classmethod
     def create(cls, **ipv4: int) -> Namespace:
-        """Make a namespace with its loopback up, without IPv6, and with these net.ipv4 sysctls."""
+        """Make a namespace with its loopback up, and with these net.ipv4 sysctls.
+
+        It speaks IPv6 on its loopback, and where ``add_ipv6`` is called for a device. Addresses
+        hold at once, since nobody else can have them, and come from nobody but us.
+        """
         with _back_home():
             kernel.unshare(kernel.CLONE_NEWNET)
             namespace = cls.of_process("self")
-        namespace.set_sysctls({"ip_forward": 0, **ipv4})
+        ipv4 = {"ip_forward": 0, **ipv4}
+        namespace.set_sysctls({f"ipv4/{name}": value for name, value in ipv4.items()})
+        if has_ipv6():
+            own = {"disable_ipv6": 1, "accept_dad": 0, "accept_ra": 0}
+            namespace.set_sysctls(
+                {
+                    "ipv6/conf/all/forwarding": ipv4["ip_forward"],
+                    **{f"ipv6/conf/default/{name}": value for name, value in own.items()},
+                    "ipv6/conf/lo/disable_ipv6": 0,
+                }
+            )
         with namespace.netlink() as net:
             net.up("lo")
         return namespace
@@ -66,16 +81,12 @@ class Namespace:
         """Let go of the namespace."""
         os.close(self._fd)
 
-    def set_sysctls(self, ipv4: dict[str, int]) -> None:
-        """Set net.ipv4 sysctls, and switch IPv6 off: nothing here uses it. Raises OSError."""
+    def set_sysctls(self, net: dict[str, int]) -> None:
+        """Set sysctls of /proc/sys/net. Raises OSError."""
         with _back_home():
             self.enter()
-            for name, value in ipv4.items():
-                Path(f"/proc/sys/net/ipv4/{name}").write_text(str(value))
-            for scope in ("all", "default"):
-                switch = Path(f"/proc/sys/net/ipv6/conf/{scope}/disable_ipv6")
-                if switch.exists():  # it does not where the kernel has no IPv6
-                    switch.write_text("1")
+            for name, value in net.items():
+                Path("/proc/sys/net", name).write_text(str(value))
 
     @contextmanager
     def netlink(self) -> Iterator[Netlink]:
@@ -163,12 +174,13 @@ class Netlink:
             self._route.fdb("append", ifindex=index, lladdr=_ANY_MAC, dst=peer)
 
     def add_address(self, name: str, address: str, prefix_length: int) -> None:
-        """Give a device an IPv4 address."""
+        """Give a device an address, IPv4 or IPv6."""
         self._route.addr("add", index=self._index(name), address=address, prefixlen=prefix_length)
 
     def add_default_route(self, gateway: str) -> None:
         """Send what has no better route to this gateway."""
-        self._route.route("add", dst="default", gateway=gateway)
+        everything = "::/0" if ":" in gateway else "0.0.0.0/0"
+        self._route.route("add", dst=everything, gateway=gateway)
 
     def limit_rate(self, name: str, rate_bps: float) -> None:
         """Hold what leaves a device to a rate, by a token bucket (tc-tbf(8)).

@@ -8,19 +8,21 @@ from dataclasses import asdict, replace
 from functools import partial
 
 from osmef.errors import ProviderError
-from osmef.providers.base import Endpoint, Order, Provider, Resource
+from osmef.programs import find_program
+from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
 from osmef.providers.local import processes, wire
-from osmef.providers.local.addresses import choose_block, used_networks
+from osmef.providers.local.addresses import choose_block, has_ipv6, ipv6_of, used_networks
 from osmef.providers.local.layout import Place, flavor_of, lay_out
-from osmef.providers.local.requirements import check_machine, find_program
+from osmef.providers.local.requirements import WHERE, check_machine
 from osmef.providers.local.sandbox import Sandbox, is_rootless
 from osmef.remote.keys import KeyPair
-from osmef.remote.session import Login
-from osmef.scenario.fields import EndpointKind, Layer, Placement, Tenancy
+from osmef.remote.login import HostKeys, Login
+from osmef.scenario.clouds.local import LocalSettings
+from osmef.scenario.fields import EndpointKind, Family, FlavorNeed, Layer, Placement, Tenancy
 from osmef.scenario.location import Location
 from osmef.scenario.model import EndpointSettings
-from osmef.scenario.provider import LocalSettings
 from osmef.scenario.study import Cell
+from osmef.units import format_size
 
 _KIND = "local"
 _RESOURCE = "sandbox"
@@ -34,6 +36,7 @@ class LocalProvider(Provider):
     """Hosts, tenants and VMs as namespaces of this Linux machine, as root or without."""
 
     kind = _KIND
+    families = frozenset(Family)
 
     def __init__(self, settings: LocalSettings) -> None:
         self._settings = settings
@@ -43,7 +46,7 @@ class LocalProvider(Provider):
         self._close_ledger: Callable[[Resource], None] | None = None
         self._places: dict[str, Place] = {}
 
-    def check(self) -> None:
+    def check(self, requests: Sequence[EndpointRequest]) -> None:  # noqa: ARG002
         """Check for sshd, unshare and the right to make namespaces. Raises ProviderError."""
         check_machine()
 
@@ -67,6 +70,9 @@ class LocalProvider(Provider):
         if ends > _MOST_ENDPOINTS:
             message = f"the local cloud has no room for {ends} endpoints at once"
             found.append(("endpoints", message, f"make groups of {_MOST_ENDPOINTS} at most"))
+        if scenario.family is Family.IPV6 and not has_ipv6():
+            cure = "boot it without ipv6.disable=1, or use family: ipv4"
+            found.append(("family", "this machine's kernel has no IPv6", cure))
         if settings.link_rate > _HIGHEST_RATE_BPS:
             message = "the local cloud can't hold a link to more than 34 Gbit/s"
             found.append(("provider.link_rate", message, "set a lower link_rate"))
@@ -79,6 +85,9 @@ class LocalProvider(Provider):
         if name not in settings.flavors:
             known = ", ".join(settings.flavors)
             return [(where, f"the local cloud has no flavor {name!r}", f"use one of: {known}")]
+        if isinstance(end.flavor, FlavorNeed) and (end.flavor.ram or 0) > _memory():
+            has = format_size(_memory())
+            return [(f"{where}.ram", f"this machine has {has} of memory", "ask for less")]
         vcpus, cpus = settings.flavors[name].vcpus, len(self._cpus)
         if vcpus <= cpus or settings.cpu_overcommit:
             return []
@@ -111,7 +120,7 @@ class LocalProvider(Provider):
 
     def create(self, order: Order) -> list[Endpoint]:
         """Start the sandbox, make the networks and boot all endpoints."""
-        sshd = find_program("sshd", "openssh-server")
+        sshd = find_program("sshd", "openssh-server", WHERE)
         layout = lay_out(self._settings, order.requests, choose_block(used_networks()), self._cpus)
         cloud = layout.cloud
         order.progress(
@@ -127,14 +136,16 @@ class LocalProvider(Provider):
         sandbox.ask("wait")
         self._places = {place.request.name: place for place in layout.places}
         return [
-            self._endpoint(sandbox, place, host_key)
+            self._endpoint(sandbox, place, host_key, order.key)
             for place, host_key in zip(layout.places, host_keys, strict=True)
         ]
 
     def _start(self, order: Order) -> Sandbox:
-        unshare = find_program("unshare", "util-linux")
+        unshare = find_program("unshare", "util-linux", WHERE)
         resource = Resource(
-            _KIND, _RESOURCE, f"osmef-{order.run}", order.run, deadline=order.deadline
+            *(_KIND, _RESOURCE, f"osmef-{order.run}", order.run),
+            deadline=order.deadline,
+            made=order.made,
         )
         order.ledger.intend(resource)
         self._resource, self._close_ledger = resource, order.ledger.destroyed
@@ -143,7 +154,9 @@ class LocalProvider(Provider):
         order.ledger.created(self._resource)
         return self._sandbox
 
-    def _endpoint(self, sandbox: Sandbox, place: Place, host_key: KeyPair) -> Endpoint:
+    def _endpoint(
+        self, sandbox: Sandbox, place: Place, host_key: KeyPair, key: KeyPair
+    ) -> Endpoint:
         name, flavor = place.request.name, place.flavor
         wanted = len(place.cpus) if flavor is None else self._settings.flavors[flavor].vcpus
         warnings: tuple[str, ...] = ()
@@ -156,26 +169,31 @@ class LocalProvider(Provider):
                 name=name,
                 user=_user(),
                 address=place.management,
-                host_key=" ".join(host_key.public.split()[:2]),
+                host_keys=HostKeys((host_key.public,)),
+                key=key,
                 connect=partial(sandbox.connect, name),
             ),
             data_address=place.physical or place.address,
             flavor=flavor,
             vcpus=len(place.cpus),
             warnings=warnings,
+            data_address6=ipv6_of(place.physical or place.address) if has_ipv6() else None,
         )
 
-    def describe(self, endpoint: Endpoint) -> Location:
-        """Ask the kernel which host and tenant the endpoint is attached to."""
+    def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
+        """Ask the kernel which host and tenant the endpoints are attached to."""
         if self._sandbox is None:
-            raise ProviderError("the local cloud is closed", where=endpoint.name)
-        found = self._sandbox.ask("locate", name=endpoint.name)
-        return Location(host=found["host"], tenant=found["tenant"])
+            raise ProviderError("the local cloud is closed")
+        found = [self._sandbox.ask("locate", name=endpoint.name) for endpoint in endpoints]
+        return [Location(host=one["host"], tenant=one["tenant"]) for one in found]
 
-    def data_address(self, receiver: Endpoint, sender: Endpoint, layer: Layer) -> str:
+    def data_address(
+        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
+    ) -> str:
         """Return a host's overlay address for a VM and for ``layer: overlay``."""
         overlay = layer is Layer.OVERLAY or sender.request.kind is EndpointKind.VM
-        return self._places[receiver.name].address if overlay else receiver.data_address
+        address = self._places[receiver.name].address if overlay else receiver.data_address
+        return address if family is Family.IPV4 else ipv6_of(address)
 
     def close(self) -> None:
         """End the sandbox, and with it all that it holds."""
@@ -187,7 +205,7 @@ class LocalProvider(Provider):
             self._resource = None
 
     @classmethod
-    def owned(cls, run: str | None = None) -> list[Resource]:
+    def owned(cls, access: Access, run: str | None = None) -> list[Resource]:  # noqa: ARG003
         """List the sandboxes on this machine: this user's, or for root everybody's."""
         return [
             Resource(
@@ -198,9 +216,11 @@ class LocalProvider(Provider):
         ]
 
     @classmethod
-    def destroy(cls, resource: Resource) -> None:
-        """Kill a sandbox and wait until it is gone; without an id all that carry the run's mark."""
-        processes.end(resource.run, resource.id)
+    def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
+        """Kill sandboxes and wait until they are gone; without an id all that carry the mark."""
+        for resource in resources:
+            processes.end(resource.run, resource.id)
+            gone(resource)
 
 
 def _vm_ends(cell: Cell) -> dict[str, EndpointSettings]:
@@ -211,6 +231,11 @@ def _vm_ends(cell: Cell) -> dict[str, EndpointSettings]:
         for name, end in named.items()
         if end is not None and end.kind is EndpointKind.VM
     }
+
+
+def _memory() -> int:
+    """Return the bytes of this machine's memory, which every VM may use."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _count(things: Sequence[object], what: str) -> str:

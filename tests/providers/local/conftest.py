@@ -22,7 +22,7 @@ from osmef.providers.local.provider import LocalProvider
 from osmef.providers.local.requirements import check_machine
 from osmef.remote.keys import KeyPair
 from osmef.remote.session import RemoteProcess, Session
-from osmef.scenario.provider import LocalSettings
+from osmef.scenario.clouds.local import LocalSettings
 
 DEADLINE_S = 20.0
 CONTROLLER = Path(__file__).with_name("controller.py")
@@ -63,7 +63,7 @@ def make_cloud(machine: None) -> MakeCloud:
         try:
             endpoints = provider.create(Order(run, requests, key, ledger, time.time() + 600))
             for endpoint in endpoints:
-                sessions[endpoint.name] = Session.open(endpoint.login, key)
+                sessions[endpoint.name] = Session.open(endpoint.login)
             yield Cloud(provider, key, {one.name: one for one in endpoints}, sessions)
         finally:
             for session in sessions.values():

@@ -13,8 +13,8 @@ import time
 from osmef.providers.base import EndpointRequest, Order, Resource
 from osmef.providers.local.provider import LocalProvider
 from osmef.remote.keys import KeyPair
+from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind
-from osmef.scenario.provider import LocalSettings
 
 RUN = sys.argv[1]
 DIE_AT = sys.argv[2] if len(sys.argv) > 2 else None

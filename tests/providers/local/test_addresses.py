@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 import pytest
 from hypothesis import assume, given
@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from osmef.errors import ProviderError
 from osmef.providers.local.addresses import (
+    IPV6_PREFIX_LENGTH,
     AddressPlan,
     choose_block,
+    ipv6_of,
     resolver_networks,
     used_networks,
 )
@@ -77,3 +79,19 @@ def test_a_full_network_is_an_error() -> None:
     assert [next(pool) for _ in range(5)] == [f"10.0.0.{n}" for n in range(2, 7)]
     with pytest.raises(ProviderError, match="more than 5 endpoints"):
         next(pool)
+
+
+@given(st.ip_addresses(v=4), st.ip_addresses(v=4))
+def test_ipv6_addresses_are_apart_as_those_of_ipv4_are(
+    one: IPv4Address, other: IPv4Address
+) -> None:
+    six = [IPv6Address(ipv6_of(str(address))) for address in (one, other)]
+    assert all(address in IPv6Network("fd00::/8") for address in six)
+    assert (six[0] == six[1]) == (one == other)
+
+
+def test_each_network_of_a_block_has_an_ipv6_network_of_its_own() -> None:
+    block = choose_block([])
+    first = [str(network[1]) for network in block.subnets(new_prefix=24)]
+    found = {IPv6Network((ipv6_of(address), IPV6_PREFIX_LENGTH), strict=False) for address in first}
+    assert len(found) == len(first)

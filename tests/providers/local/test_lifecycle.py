@@ -18,13 +18,17 @@ from osmef.providers.base import EndpointRequest, Ledger, Resource
 from osmef.providers.local import processes
 from osmef.providers.local.provider import LocalProvider
 from osmef.providers.local.wire import MODULE
-from osmef.scenario.provider import LocalSettings
+from osmef.scenario.clouds.local import LocalSettings
 
 Start = Callable[..., subprocess.Popen[str]]
 Gone = Callable[[str], None]
 Vm = Callable[..., EndpointRequest]
 
 WAIT_FOR_INPUT = "import sys; print('up', flush=True); sys.stdin.read()"
+
+
+def ignored(_gone: Resource) -> None:
+    pass
 
 
 def daemon_of(run: str) -> int:
@@ -60,7 +64,7 @@ def test_an_ordinary_end_leaves_nothing(start_controller: Start, run_name: str) 
     controller = start_controller()
     out, _ = controller.communicate()
     assert out.split() == ["ready", "destroyed"]
-    assert LocalProvider.owned(run_name) == []
+    assert LocalProvider.owned({}, run_name) == []
 
 
 def test_kill_9_of_the_controller_leaves_nothing(
@@ -88,7 +92,7 @@ def test_kill_9_in_the_middle_of_creation_leaves_nothing(
     controller = start_controller(step)
     assert controller.wait(30) == -signal.SIGKILL
     wait_all_gone(run_name)
-    assert LocalProvider.owned(run_name) == []
+    assert LocalProvider.owned({}, run_name) == []
 
 
 def test_a_signal_to_the_terminals_group_does_not_reach_the_sandbox(
@@ -110,11 +114,11 @@ def test_a_stopped_sandbox_can_be_destroyed_by_its_id(
     os.kill(daemon_of(run_name), signal.SIGSTOP)
     controller.kill()
     controller.wait()
-    (resource,) = LocalProvider.owned(run_name)
-    assert resource in LocalProvider.owned()
-    LocalProvider.destroy(resource)
-    assert LocalProvider.owned(run_name) == []
-    LocalProvider.destroy(resource)  # gone already is success
+    (resource,) = LocalProvider.owned({}, run_name)
+    assert resource in LocalProvider.owned({})
+    LocalProvider.destroy([resource], ignored)
+    assert LocalProvider.owned({}, run_name) == []
+    LocalProvider.destroy([resource], ignored)  # gone already is success
 
 
 def test_a_stopped_sandbox_can_be_destroyed_by_its_mark(
@@ -126,8 +130,8 @@ def test_a_stopped_sandbox_can_be_destroyed_by_its_mark(
     os.kill(daemon_of(run_name), signal.SIGSTOP)
     controller.kill()
     controller.wait()
-    LocalProvider.destroy(Resource("local", "sandbox", f"osmef-{run_name}", run_name))
-    assert LocalProvider.owned(run_name) == []
+    LocalProvider.destroy([Resource("local", "sandbox", f"osmef-{run_name}", run_name)], ignored)
+    assert LocalProvider.owned({}, run_name) == []
 
 
 def test_close_ends_a_stopped_sandbox(
@@ -136,19 +140,19 @@ def test_close_ends_a_stopped_sandbox(
     with make_cloud(run_name, [vm("vm-1", "host-1")], LocalSettings(), ledger) as cloud:
         os.kill(daemon_of(run_name), signal.SIGSTOP)
         cloud.provider.close()
-        assert LocalProvider.owned(run_name) == []
+        assert LocalProvider.owned({}, run_name) == []
 
 
 def test_a_sandbox_that_dies_is_told_and_closed(
     make_cloud: Any, vm: Vm, ledger: Any, run_name: str, wait_all_gone: Gone
 ) -> None:
     with make_cloud(run_name, [vm("vm-1", "host-1")], LocalSettings(), ledger) as cloud:
-        (resource,) = LocalProvider.owned(run_name)
+        (resource,) = LocalProvider.owned({}, run_name)
         pid = int(str(resource.id).split(":")[1])
         os.kill(pid, signal.SIGKILL)  # the outer process; the inner one must not outlive it
         wait_all_gone(run_name)
         with pytest.raises(ProviderError, match="sandbox has ended"):
-            cloud.provider.describe(cloud.endpoints["vm-1"])
+            cloud.provider.describe([cloud.endpoints["vm-1"]])
     assert [event for event, _ in ledger.events][-1] == "destroyed"
 
 
@@ -163,20 +167,20 @@ def test_an_endpoint_that_dies_is_told(
         processes.wait_gone(handle, "vm-1")
         os.close(handle)
         with pytest.raises(ProviderError, match="processes are gone") as caught:
-            cloud.provider.describe(cloud.endpoints["vm-1"])
+            cloud.provider.describe([cloud.endpoints["vm-1"]])
         assert caught.value.where == "vm-1"
         with pytest.raises(OSError, match="refused"):
             cloud.endpoints["vm-1"].login.open_socket()
-        assert cloud.provider.describe(cloud.endpoints["vm-2"]).host == "host-1"
+        assert cloud.provider.describe([cloud.endpoints["vm-2"]])[0].host == "host-1"
 
 
 def test_another_runs_look_alike_is_not_touched(
     start_python: Callable[..., subprocess.Popen[str]], run_name: str
 ) -> None:
     other = start_python("-m", MODULE, "--run", f"{run_name}0", "--deadline", "1")
-    (found,) = LocalProvider.owned(f"{run_name}0")
-    LocalProvider.destroy(Resource("local", "sandbox", "x", run_name))
-    LocalProvider.destroy(replace(found, run=run_name))
+    (found,) = LocalProvider.owned({}, f"{run_name}0")
+    LocalProvider.destroy([Resource("local", "sandbox", "x", run_name)], ignored)
+    LocalProvider.destroy([replace(found, run=run_name)], ignored)
     assert other.poll() is None
 
 
@@ -194,16 +198,16 @@ def test_who_only_speaks_of_a_sandbox_is_none(
     start_python: Callable[..., subprocess.Popen[str]], run_name: str, arguments: tuple[str, ...]
 ) -> None:
     start_python(*(argument.format(run=run_name) for argument in arguments))
-    assert LocalProvider.owned(run_name) == []
+    assert LocalProvider.owned({}, run_name) == []
 
 
 def test_a_process_with_a_reused_number_is_not_touched(
     start_python: Callable[..., subprocess.Popen[str]], run_name: str
 ) -> None:
     process = start_python("-m", MODULE, "--run", run_name, "--deadline", "1")
-    (found,) = LocalProvider.owned(run_name)
+    (found,) = LocalProvider.owned({}, run_name)
     kind, pid, start = str(found.id).split(":")
-    LocalProvider.destroy(replace(found, id=f"{kind}:{pid}:{int(start) + 1}"))
+    LocalProvider.destroy([replace(found, id=f"{kind}:{pid}:{int(start) + 1}")], ignored)
     assert process.poll() is None
-    LocalProvider.destroy(found)
+    LocalProvider.destroy([found], ignored)
     assert process.wait(10) == -signal.SIGKILL

@@ -12,8 +12,8 @@ import pytest
 from osmef.providers.base import EndpointRequest
 from osmef.providers.local import wire
 from osmef.providers.local.layout import lay_out
+from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind
-from osmef.scenario.provider import LocalSettings
 
 Pair = tuple[socket.socket, socket.socket]
 

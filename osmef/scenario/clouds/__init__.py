@@ -1,0 +1,1 @@
+"""The settings of each kind of cloud, a module each."""
