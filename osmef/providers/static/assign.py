@@ -10,7 +10,7 @@ from typing import TypeVar
 from osmef.errors import CapacityError
 from osmef.providers.base import EndpointRequest
 from osmef.scenario.clouds.inventory import InventoryHost
-from osmef.scenario.fields import EndpointKind
+from osmef.scenario.fields import EndpointKind, FlavorNeed
 
 L = TypeVar("L")
 R = TypeVar("R")
@@ -77,12 +77,18 @@ def _seat(
 
     def fits(request: EndpointRequest, name: str) -> bool:
         host = there[name]
-        if request.kind is not host.kind or request.flavor not in {None, host.flavor}:
+        if request.kind is not host.kind or not _has_size(host, request.flavor):
             return False
         return request.tenant is None or host.location.tenant == tenants[request.tenant]
 
     found = _match(wanted, list(there), fits)
     return None if found is None else {request.name: name for request, name in found.items()}
+
+
+def _has_size(host: InventoryHost, flavor: str | FlavorNeed | None) -> bool:
+    if isinstance(flavor, FlavorNeed):
+        return (host.vcpus or 0) >= flavor.vcpus and (host.ram or 0) >= (flavor.ram or 0)
+    return flavor in {None, host.flavor}
 
 
 def _match(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -10,7 +11,7 @@ from osmef.errors import CapacityError
 from osmef.providers.base import EndpointRequest
 from osmef.providers.static.assign import assign, physical_host
 from osmef.scenario.clouds.inventory import InventoryHost
-from osmef.scenario.fields import EndpointKind
+from osmef.scenario.fields import EndpointKind, FlavorNeed
 
 Entry = tuple[str | None, str | None, str | None]
 """Host, tenant and flavor of a VM."""
@@ -69,6 +70,18 @@ def test_flavors_are_kept_and_any_will_do_where_none_is_asked_for() -> None:
     hosts = inventory(a=vm("one", flavor="small"), b=vm("two", flavor="large"))
     assert chosen(hosts, "h1 t1 large", "h2 t1") == ["b", "a"]
     assert chosen(hosts, "h1 t1", "h2 t1 small") == ["b", "a"]
+
+
+def test_a_need_is_met_by_what_is_declared() -> None:
+    sizes = {"a": (2, "4GiB"), "b": (4, "8GiB"), "c": (None, None)}
+    hosts = inventory(
+        **{n: {"ssh": "x", "kind": "vm", "vcpus": c, "ram": r} for n, (c, r) in sizes.items()}
+    )
+    need = FlavorNeed.model_validate({"vcpus": 2, "ram": "6GiB"})
+    (request,) = wanted("h1 t1")
+    assert assign([replace(request, flavor=need)], hosts) == {request.name: "b"}
+    with pytest.raises(CapacityError, match="of flavor 8vcpu"):
+        assign([replace(request, flavor=FlavorNeed(vcpus=8))], hosts)
 
 
 def test_a_host_and_a_vm_on_it_share_it() -> None:
