@@ -124,9 +124,14 @@ static bool prepare(void)
                           strerror(errno));
 }
 
+bool siege_lacks(int why)
+{
+    return why == EMFILE || why == ENFILE || why == ENOBUFS || why == ENOMEM;
+}
+
 static bool connect_failed(int why)
 {
-    if (why == EMFILE || why == ENFILE || why == ENOBUFS || why == ENOMEM)
+    if (siege_lacks(why))
         return job_fail(siege.job, "resource", -1,
                         "no socket: %s; try fewer connections or raise the limits", strerror(why));
     return job_fail(siege.job, "connect", -1,
@@ -246,7 +251,8 @@ bool siege_fire(void)
         control_wait(siege.job->control, fds, 2, now_ns() + LOOK_NS);
         if (read(field.done, &more, sizeof more) == sizeof more)
             ended += more;
-        ok = !job_aborted(siege.job);
+        const int lack = atomic_load(&siege.lack);
+        ok = !job_aborted(siege.job) && (lack == 0 || connect_failed(lack));
     }
     siege.end_ns = now_ns();
     siege.process = cpu_since(cpu, RUSAGE_SELF);

@@ -306,7 +306,7 @@ static void conclude(struct receiver *r)
     for (int i = 0; i < UDP_PHASES; i++)
         stream_finish(&flow->streams[i], flow->sent[i]);
     show(flow);
-    flow->end_ns = now_ns();
+    flow->end_ns = r->quiet_ns; /* the wait for stragglers is no part of the transfer */
     linger_reset(flow->control, false);
     shutdown(flow->control, SHUT_WR);
 }

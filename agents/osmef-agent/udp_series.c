@@ -101,6 +101,6 @@ int64_t udp_series_tick(const struct udp *udp)
 
 void udp_series_finish(const struct udp *udp, int64_t end_ns)
 {
-    if (end_ns > series.last_ns)
-        tell_interval(udp, end_ns);
+    /* What is lost is known only now, and a loaded main thread may have looked late. */
+    tell_interval(udp, end_ns > series.last_ns ? end_ns : now_ns());
 }

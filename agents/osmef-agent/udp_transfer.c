@@ -93,15 +93,25 @@ static void open_gate(struct udp *udp)
         sem_post(&udp->gate);
 }
 
-/* Samples until all flows have ended. Every wait of their threads has an end. */
+/* Samples until all flows have ended. Every wait of their threads has an end. CPU time is counted
+ * until the sender is to end: a receiver then only waits for stragglers. */
 static bool measure(struct udp *udp)
 {
+    const struct udp_params *p = &udp->params;
+    int64_t use_ns = udp->start_ns + seconds_ns(p->warmup_s + p->duration_s);
     int64_t next_ns = udp_series_begin(udp);
-    while (count_ended(udp) < udp->count && !udp->job->failure.kind) {
-        link_watch(udp->job, &udp->link, 0, 0, udp->wake, next_ns);
+    bool ended = false;
+    while (!ended && !udp->job->failure.kind) {
+        link_watch(udp->job, &udp->link, 0, 0, udp->wake, next_ns < use_ns ? next_ns : use_ns);
         if (job_aborted(udp->job))
             return false;
         next_ns = udp_series_tick(udp);
+        ended = count_ended(udp) == udp->count;
+        if (use_ns != FOREVER && (ended || now_ns() >= use_ns)) {
+            udp->process = cpu_since(udp->process, RUSAGE_SELF);
+            udp->endpoint = endpoint_since(udp->endpoint);
+            use_ns = FOREVER;
+        }
     }
     return !udp->job->failure.kind;
 }
@@ -138,8 +148,6 @@ static void conclude(struct udp *udp)
         if (udp->flows[i].end_ns > end_ns)
             end_ns = udp->flows[i].end_ns;
     udp->elapsed_s = ns_seconds(end_ns - udp->start_ns);
-    udp->process = cpu_since(udp->process, RUSAGE_SELF);
-    udp->endpoint = endpoint_since(udp->endpoint);
     udp_series_finish(udp, end_ns);
 }
 

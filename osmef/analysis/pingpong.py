@@ -43,7 +43,8 @@ def by_size(requests: pd.DataFrame) -> pd.DataFrame:
     ``requests`` has the columns of ``requests.parquet``. Columns:
 
     - size; n, all requests; failed; retries, NaN without ping;
-    - length_bytes, the sum of those that went well, as everything below is;
+    - length_bytes, the sum of those that went well, as everything below is, and
+      length_median_bytes, the median of one;
     - time_mean_us, and time_p5_us, time_p25_us, time_median_us, time_p75_us, time_p95_us;
     - time_ci95_low_us, time_ci95_high_us, the interval of the median, see ``median_ends``;
     - transfer_rate_bytes_per_s = sum(length) / sum(time);
@@ -61,6 +62,7 @@ def by_size(requests: pd.DataFrame) -> pd.DataFrame:
         "failed": asked["failed"].sum(),
         "retries": asked["retries"].sum(min_count=1).astype("float64"),
         "length_bytes": length,
+        "length_median_bytes": sizes["length"].median().astype("float64"),
         "time_mean_us": mean,
         **{f"time_{name}_us": times.quantile(q) for name, q in QUANTILES.items()},
         **{f"time_{name}_us": end for name, end in median_ends(times).items()},

@@ -87,13 +87,16 @@ def _delay(flows: Sequence[FlowEnd], rows: Sequence[Interval]) -> float | None:
 
 
 def _efficiency(flows: Sequence[FlowEnd]) -> float | None:
-    sent = [flow.tcp.sent_bytes for flow in flows]
+    """Return the efficiency of flows: what they sent is their payload, and what they sent again.
+
+    The kernel's own count of sent bytes has in it each attempt that the sender's own queueing
+    discipline threw away, though nothing left the endpoint, and TCP counts no retransmission.
+    """
     again = [flow.tcp.retransmitted_bytes for flow in flows]
-    known_sent = [size for size in sent if size is not None]
-    known_again = [size for size in again if size is not None]
-    if len(known_sent) < len(sent) or len(known_again) < len(again):
+    known = [size for size in again if size is not None]
+    if len(known) < len(again):
         return None
-    return tcp_efficiency_percent(sum(known_sent), sum(known_again))
+    return tcp_efficiency_percent(sum(flow.bytes for flow in flows) + sum(known), sum(known))
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -10,9 +10,9 @@ from osmef.results.trial import FlowEnd, Interval, ThreadUse, TransferEnd
 def without_warmup(end: TransferEnd) -> TransferEnd:
     """Return an end as if the transfer had begun when the warm-up was over; times stay as they are.
 
-    Counters are differences; what the kernel tells as a state, such as the smallest round-trip
-    time, is that of the whole connection. What was sent is what the program handed over and what
-    was sent again, which differs by what the send buffer held at the warm-up's end.
+    Counters are differences, or None where there is none; what the kernel tells as a state, such as
+    the smallest round-trip time, is that of the whole connection. ``bytes`` of a sender is what the
+    program handed over, which differs from what left by what its buffer held at the warm-up's end.
     """
     part = end.measured
     if part is None or part.start_s <= 0:
@@ -38,9 +38,7 @@ def _flow(flow: FlowEnd, start_s: float) -> FlowEnd:
         "busy_us": part.busy_us,
         "receive_window_limited_us": part.receive_window_limited_us,
         "send_buffer_limited_us": part.send_buffer_limited_us,
-        "sent_bytes": None
-        if part.retransmitted_bytes is None
-        else part.bytes + part.retransmitted_bytes,
+        "sent_bytes": None,
     }
     return flow.model_copy(
         update={

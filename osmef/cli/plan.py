@@ -60,8 +60,12 @@ def _cells(plan: Plan) -> Table:
     for cell in plan.cells:
         values = dict(cell.cell.values)
         shown = [str(values.get(name, "-")) for name in names] or [cell.cell.key]
-        table.add_row(*map(escape, shown), str(cell.distance), *map(_group, _ends(cell)))
+        table.add_row(*map(escape, shown), _distance(cell), *map(_group, _ends(cell)))
     return table
+
+
+def _distance(cell: PlannedCell) -> str:
+    return "any" if cell.distance is None else str(cell.distance)
 
 
 def _ends(cell: PlannedCell) -> tuple[list[str], list[str]]:
@@ -76,7 +80,7 @@ def _endpoints(plan: Plan) -> Table:
     table = Table("endpoint", "kind", "flavor", "host", "tenant", box=SIMPLE_HEAD)
     for end in plan.endpoints:
         flavor = "-" if end.kind == "host" else _flavor(end) or "the provider's default"
-        table.add_row(end.name, end.kind, flavor, end.host, end.tenant or "-")
+        table.add_row(end.name, end.kind, flavor, end.host or "any", end.tenant or "-")
     return table
 
 
@@ -96,6 +100,8 @@ def _record(plan: Plan, notes: list[str]) -> dict[str, Any]:
             {
                 "key": cell.cell.key,
                 "values": dict(cell.cell.values),
+                "placement": cell.cell.scenario.placement.value,
+                "tenancy": cell.cell.scenario.tenancy.value,
                 "distance": cell.distance,
                 "senders": _ends(cell)[0],
                 "receivers": _ends(cell)[1],

@@ -9,10 +9,10 @@ from typing import Any
 
 from osmef.agent.client import AgentClient
 from osmef.agent.deploy import Deployment, deploy
-from osmef.engine.stop import Stop
+from osmef.engine.settle import Settled
 from osmef.errors import OsmefError
 from osmef.facts.collect import collect
-from osmef.providers.base import Endpoint, Order, Provider
+from osmef.providers.base import Endpoint, Order
 from osmef.remote.session import Session
 from osmef.remote.workdir import directory_of
 from osmef.scenario.location import Location
@@ -103,23 +103,20 @@ class Station:
             session.close()
 
 
-def open_stations(
-    provider: Provider, endpoints: list[Endpoint], order: Order, stop: Stop
-) -> dict[str, Station]:
+def open_stations(settled: Settled, order: Order) -> dict[str, Station]:
     """Reach all endpoints at once and put the agent on each. Raises the first error.
 
     After an error or a stop no session stays open.
     """
-    found = provider.describe(endpoints)
-    places = {endpoint.name: place for endpoint, place in zip(endpoints, found, strict=True)}
-    pool = ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(endpoints)))
+    pool = ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(settled.endpoints)))
     futures: list[Future[Station]] = [
-        pool.submit(Station, endpoint, places[endpoint.name], order.run) for endpoint in endpoints
+        pool.submit(Station, endpoint, settled.places[name], order.run)
+        for name, endpoint in settled.endpoints.items()
     ]
     try:
         pending = set(futures)
         while pending:
-            stop.check()
+            order.check()
             done, pending = wait(pending, timeout=_POLL_S)
             for future in done:
                 future.result()

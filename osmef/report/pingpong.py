@@ -16,7 +16,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from osmef.analysis.pingpong import by_bin, message_times, relative
-from osmef.report.series import short_names, written
+from osmef.report.series import short_names, shown_values, written
 from osmef.report.style import GREY, HEAD_LINE_INCHES, PLACE_COLOURS, panels
 from osmef.results.exchange import Purpose
 from osmef.results.frame import load_requests
@@ -80,9 +80,9 @@ def pingpong_figures(summary: Summary, directory: Path) -> dict[str, Callable[[]
 
 
 def _name(cell: CellInfo, summary: Summary) -> str:
-    names = short_names(dict.fromkeys(key for one in summary.cells for key in one.values))
+    names = short_names(dict.fromkeys(key for one in summary.cells for key in shown_values(one)))
     return (
-        ", ".join(f"{names[key]} {written(value)}" for key, value in cell.values.items())
+        ", ".join(f"{names[key]} {written(value)}" for key, value in shown_values(cell).items())
         or summary.run.scenario
     )
 
@@ -107,7 +107,9 @@ def _draw(kind: _Kind, series: Series, run: str) -> Figure:
     }
     _write_title(figure, f"{kind.title} against message size")
     _write_legend(figure, {**lines, **bands}, columns)
-    _write_foot(figure, f"Points: single requests.{windows}", run)
+    at_ping = all(rows["relay_s"].notna().all() for rows in series.values())
+    where = ", as ping measured them" if at_ping else ""
+    _write_foot(figure, f"Points: single requests{where}.{windows}", run)
     return figure
 
 
@@ -141,7 +143,10 @@ def _draw_relative(kind: _Kind, series: Series, run: str) -> Figure:
 def _bins(series: Series) -> tuple[np.ndarray, bool, np.ndarray]:
     """Return the sizes of all requests, whether they span decades, and the edges of the bins."""
     sizes = np.concatenate([rows["size"].to_numpy(dtype="float64") for rows in series.values()])
-    wide = bool(np.divide(*np.quantile(np.unique(sizes), [0.95, 0.05])) >= _WIDE)
+    distinct = np.unique(sizes)
+    # Of many, the few at the ends of a range that was drawn from say nothing.
+    ends = [1.0, 0.0] if len(distinct) <= _BINS else [0.95, 0.05]
+    wide = bool(np.divide(*np.quantile(distinct, ends)) >= _WIDE)
     return sizes, wide, _edges(sizes, wide=wide)
 
 

@@ -78,7 +78,9 @@ class TcpState(Model):
         default=None, description="receive buffer that the kernel aims at, bytes"
     )
     sent_bytes: int | None = Field(
-        default=None, description="payload bytes sent, retransmitted ones included"
+        default=None,
+        description="payload bytes that TCP handed down: also what was sent again, and what the"
+        " endpoint's own queue threw away",
     )
     send_window: int | None = Field(
         default=None, description="window that the other end advertised last, bytes"
@@ -254,6 +256,14 @@ class Trial(Model):
     )
     placement: Placement = Field(description="as requested")
     tenancy: Tenancy = Field(description="as requested")
+    achieved_placement: Placement | None = Field(
+        default=None,
+        description="read back from the cloud; null if it does not tell, or pairs differ",
+    )
+    achieved_tenancy: Tenancy | None = Field(
+        default=None,
+        description="read back from the cloud; null if it does not tell, or an end has no tenant",
+    )
     distance: int | None = Field(
         description="from the achieved locations; null if they are not known, or not all pairs"
         " are equally far apart"

@@ -26,10 +26,11 @@ from osmef.units import (
 
 
 class Placement(StrEnum):
-    """Where the receiver stands, seen from the sender."""
+    """Where the receiver stands, seen from the sender; any: where the cloud puts it."""
 
     SAME_HOST = "same-host"
     DIFFERENT_HOST = "different-host"
+    ANY = "any"
 
 
 class Tenancy(StrEnum):
@@ -67,11 +68,37 @@ class Order(StrEnum):
     RANDOM = "random"
 
 
-class OnMismatch(StrEnum):
-    """What to do with a cell whose achieved placement is not the requested one."""
+RECORD = "record"
+"""Of ``on_mismatch``: keep the numbers, and say where they were measured."""
 
-    FAIL = "fail"
-    RECORD = "record"
+_ON_MISMATCH = re.compile(r"fail|record|retry +([1-9]|1[0-9]|20)")
+
+
+def _on_mismatch(value: object) -> str:
+    text = value if isinstance(value, str) else ""
+    if not _ON_MISMATCH.fullmatch(text):
+        raise ValueError(f"{text!r} is none of the choices; write fail, record, or 'retry 3'")
+    return text
+
+
+OnMismatch = Annotated[
+    str,
+    BeforeValidator(_on_mismatch),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": f"^({_ON_MISMATCH.pattern})$",
+            "examples": ["fail", RECORD, "retry 3"],
+        }
+    ),
+]
+"""What to do with a cell whose achieved placement is not the requested one."""
+
+
+def tries_of(on_mismatch: str) -> int:
+    """Return how often endpoints are made anew for a cell: N of ``retry N``, else 0."""
+    word, _, count = on_mismatch.partition(" ")
+    return int(count) if word == "retry" else 0
 
 
 @dataclass(frozen=True)

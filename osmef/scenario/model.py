@@ -105,7 +105,8 @@ class Scenario(Model):
         description="who sends to whom",
     )
     placement: Placement = Field(
-        default=Placement.DIFFERENT_HOST, description="whether both ends share a host"
+        default=Placement.DIFFERENT_HOST,
+        description="whether both ends share a host; any: the cloud decides",
     )
     tenancy: Tenancy = Field(
         default=Tenancy.SAME_TENANT, description="whether both ends share a tenant"
@@ -155,8 +156,10 @@ class Scenario(Model):
         description="how many trials may run at once; those that share a host never do",
     )
     on_mismatch: OnMismatch = Field(
-        default=OnMismatch.FAIL,
-        description="what to do when the achieved placement is not the requested one",
+        default="fail",
+        description="what to do when the achieved placement is not the requested one: `fail` the"
+        " cell, `record` where it was, or `retry N`: make endpoints anew, N times at most (1 to"
+        " 20), and then fail",
     )
     tags: dict[str, str] = Field(default_factory=dict, description="free text for your own use")
 
@@ -178,7 +181,8 @@ class Scenario(Model):
     @model_validator(mode="after")
     def _background_lasts_as_long_as_needed(self) -> Scenario:
         written = self.background.model_fields_set if self.background else frozenset()
-        for key in ("duration", "bytes"):
+        idle = ("idle",) if isinstance(self.background, LatencySettings) else ()
+        for key in ("duration", "bytes", "warmup", *idle):
             if key in written:
                 raise conflict(
                     "the background runs as long as what is measured needs it",

@@ -299,8 +299,7 @@ WorkloadSettings = Annotated[
 """Any workload's settings, told apart by ``kind``; ``btc`` where that is not written."""
 
 BackgroundSettings = Annotated[
-    BtcSettings | LatencySettings | SizeSweepSettings | UdpSettings,
-    Field(discriminator="kind"),
+    BtcSettings | LatencySettings | UdpSettings, Field(discriminator="kind")
 ]
 """Settings of a workload that runs for as long as it is told, as a background has to."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import subprocess
 from collections import Counter
@@ -385,6 +386,19 @@ def test_by_hand(binary: Path, start: StartAgent) -> None:
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert [event["event"] for event in events] == ["connected", "requests", "result"]
     assert sorted(events[1]["length"]) == [4, 5]
+
+
+def test_an_interruption_by_hand(binary: Path) -> None:
+    def hang(connection: socket.socket) -> None:
+        read_head(connection)
+        siege.send_signal(signal.SIGINT)
+        connection.recv(1)
+
+    with talker(hang) as port:
+        argv = [str(binary), "siege", f"http://127.0.0.1:{port}/x", "--sizes", "5"]
+        siege = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        _, problem = siege.communicate(timeout=PATIENCE_S)
+    assert (siege.returncode, problem) == (1, "osmef-agent: aborted: interrupted\n")
 
 
 @pytest.mark.parametrize(

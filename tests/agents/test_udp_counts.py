@@ -241,3 +241,17 @@ def test_a_straggler_is_waited_for(start: StartAgent) -> None:
         flow = flow_of(receiver.ending()[1])
     assert flow["lost"] == 0
     assert time.monotonic() - began < 4, "it waited although nothing was missing"
+
+
+def test_the_wait_for_what_never_comes_is_no_part_of_the_transfer(start: StartAgent) -> None:
+    wait_s = 3
+    receiver = start()
+    with playing_sender(receiver, loss_threshold_s=wait_s, interval_s=0.3) as peer:
+        peer.send([0, 1])
+        peer.end(4)
+        intervals, result = receiver.ending()
+    flow = flow_of(result)
+    assert flow["lost"] == sum(interval["lost"][0] for interval in intervals) == 2
+    for length_s in (result["elapsed_s"], flow["end_s"], result["endpoint"]["elapsed_s"]):
+        assert 0 < length_s < wait_s
+    assert sum(i["length_s"] for i in intervals) == pytest.approx(result["elapsed_s"], abs=1e-6)

@@ -77,6 +77,7 @@ def test_the_formulas_are_those_of_ppbench(
             continue
         assert row["time_mean_us"] / 1000 == pytest.approx(statistics.fmean(ms))
         assert row["time_median_us"] / 1000 == pytest.approx(statistics.median(ms))
+        assert row["length_median_bytes"] == statistics.median(lengths)
         assert row["requests_per_s"] == pytest.approx(1000 / statistics.fmean(ms))
         assert row["transfer_rate_bytes_per_s"] == pytest.approx(sum(lengths) * 1000 / sum(ms))
         interval = median_interval(ms)

@@ -66,14 +66,15 @@ def transfer(tcp: TcpState, *, receiver: str = "b") -> tuple[Transfer, list[Inte
     return Transfer(sender=ends[0], receiver=ends[1]), rows
 
 
-KNOWN = TcpState(sent_bytes=1000, retransmitted_bytes=20, rtt_min_us=2000.0)
+# Each of the two has sent 40 MB, and 1 MB of it again.
+KNOWN = TcpState(sent_bytes=50_000_000, retransmitted_bytes=1_000_000, rtt_min_us=2000.0)
 
 
 def test_of_a_transfer() -> None:
     one, rows = transfer(KNOWN)
     assert rfc6349_metrics([one], rows) == {
         "transfer_time_ratio": pytest.approx(4 * 30 / 80),
-        "tcp_efficiency_percent": pytest.approx(98.0),
+        "tcp_efficiency_percent": pytest.approx(100 * 80 / 82),
         "buffer_delay_percent": pytest.approx(50.0),
     }
 

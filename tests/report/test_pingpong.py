@@ -64,6 +64,26 @@ def test_sizes_over_decades_have_a_logarithmic_axis(two_cells: Summary, tmp_path
     assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
 
 
+def test_a_short_list_over_decades_has_a_logarithmic_axis(
+    two_cells: Summary, tmp_path: Path
+) -> None:
+    rows = [request(size, 1.0) for size in (100, 10_000, 100_000)]
+    (axes,) = drawn(tmp_path, two_cells, rows, rows)["pingpong-latency"].axes
+    assert axes.get_xscale() == "log"
+    drawn_ones = [request(size, 1.0) for size in range(300, 500_000, 1000)]
+    (axes,) = drawn(tmp_path, two_cells, drawn_ones, rows)["pingpong-latency"].axes
+    assert axes.get_xscale() == "linear"
+
+
+def test_the_caption_says_whose_times_these_are(two_cells: Summary, tmp_path: Path) -> None:
+    rows = [request(100, 1.0), request(200, 1.0)]
+    direct = [request(100, 1.0, relay_s=None)]
+    for others, told in ((rows, True), (direct, False)):
+        figure = drawn(tmp_path, two_cells, rows, others)["pingpong-latency"]
+        texts = [text.get_text() for text in figure.texts]
+        assert any("as ping measured them" in text for text in texts) is told
+
+
 def test_cells_far_apart_have_a_logarithmic_axis(two_cells: Summary, tmp_path: Path) -> None:
     ones, others = [request(n, 1.0) for n in (500, 600)], [request(n, 50.0) for n in (500, 600)]
     (axes,) = drawn(tmp_path, two_cells, ones, others)["pingpong-latency"].axes

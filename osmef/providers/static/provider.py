@@ -15,7 +15,7 @@ from osmef.providers.static.assign import assign, physical_host
 from osmef.providers.static.wanted import requests_of
 from osmef.remote.session import Session
 from osmef.scenario.clouds.static import StaticSettings
-from osmef.scenario.fields import EndpointKind, Family, Layer
+from osmef.scenario.fields import RECORD, EndpointKind, Family, Layer, Placement
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
 
@@ -50,7 +50,8 @@ class StaticProvider(Provider):
         except CapacityError as error:
             return [*found, ("provider.hosts", error.message, str(error.cure))]
         unknown = [n for n in chosen if physical_host(n, self._hosts[n]) is None]
-        if unknown and scenario.placement != "any" and scenario.on_mismatch != "record":
+        anywhere = scenario.placement is Placement.ANY
+        if unknown and not anywhere and scenario.on_mismatch != RECORD:
             message = f"nobody says on which host it runs: {', '.join(unknown)}"
             cure = "write its location.host, or set on_mismatch: record"
             found.append(("provider.hosts", message, cure))

@@ -36,7 +36,8 @@ def wanted(*ends: str) -> list[EndpointRequest]:
     for number, end in enumerate(ends):
         host, tenant, flavor = (*end.split(), None, None)[:3]
         kind = EndpointKind.HOST if tenant is None else EndpointKind.VM
-        made.append(EndpointRequest(f"end-{number}", "sender", kind, flavor, str(host), tenant))
+        slot = None if host == "any" else host
+        made.append(EndpointRequest(f"end-{number}", "sender", kind, flavor, slot, tenant))
     return made
 
 
@@ -64,6 +65,14 @@ def test_tenants_keep_to_themselves() -> None:
     assert chosen(hosts, "h1 t1", "h2 t1") == ["a", "b"]
     with pytest.raises(CapacityError):
         assign(wanted("h1 t1", "h2 t2", "h3 t3"), hosts)  # d does not say whose it is
+
+
+def test_without_a_slot_any_that_is_left_will_do() -> None:
+    hosts = inventory(a=vm("one"), b=vm("one"), c=vm("two"))
+    assert chosen(hosts, "any t1", "any t1") == ["a", "b"]
+    assert chosen(hosts, "h1 t1", "any t1", "h1 t1") in (["a", "c", "b"], ["b", "c", "a"])
+    with pytest.raises(CapacityError, match="any host with 2 VM of t1"):
+        assign(wanted("any t1", "any t1", "h1 t2"), inventory(a=vm(), b=vm(), c=vm()))
 
 
 def test_flavors_are_kept_and_any_will_do_where_none_is_asked_for() -> None:
@@ -132,7 +141,8 @@ def right(
         if one.flavor not in {None, hosts[names[n]].flavor}:
             return False
         for m, other in enumerate(requests[:n]):
-            if (one.host == other.host) != (places[n] == places[m]):
+            slotted = None not in {one.host, other.host}
+            if slotted and (one.host == other.host) != (places[n] == places[m]):
                 return False
             if (one.tenant == other.tenant) != (tenants[n] == tenants[m]):
                 return False
@@ -143,7 +153,7 @@ def right(
 
 some = st.sampled_from
 requests_of = st.lists(
-    st.tuples(some(["h1", "h2", "h3"]), some(["t1", "t2"]), some(["", "big"])),
+    st.tuples(some(["h1", "h2", "h3", "any"]), some(["t1", "t2"]), some(["", "big"])),
     min_size=1,
     max_size=4,
 )

@@ -333,6 +333,8 @@ VMS: dict[str, Any] = {
         ({"a": {}}, {"endpoints": {"loopback": HOST}}, []),
         ({"a": {"kind": "vm"}, "b": VMS["b"]}, {}, ["nobody says on which host it runs: a"]),
         ({"a": {"kind": "vm"}, "b": VMS["b"]}, {"on_mismatch": "record"}, []),
+        ({"a": {"kind": "vm"}, "b": VMS["b"]}, {"placement": "any"}, []),
+        ({"a": {}, "b": {}}, {**IRON, "placement": "any"}, []),
         (
             {"a": {"data_address": "192.0.2.1"}, "b": {}},
             {**IRON, "family": "ipv6"},
