@@ -15,6 +15,7 @@ from osmef.scenario.clouds.inventory import InventoryHost
 
 KIND = "static"
 _RESOURCE = "directory"
+_CONNECT_S = 10.0
 _WAYS = ("identity", "jump", "known_hosts")
 
 
@@ -44,10 +45,16 @@ def take(session: Session, request: EndpointRequest, order: Order) -> None:
     lock.acquire(session, lock.Holder(order.run, request.name, int(order.deadline)))
 
 
+def open_session(access: Access) -> tuple[Login, Session]:
+    """Log in to a machine. Raises ReachError, CredentialsError."""
+    login = login_to(access)
+    return login, Session.open(login, _CONNECT_S)
+
+
 def give_back(resource: Resource) -> None:
     """Remove what a run has put on a machine. Raises ReachError, CredentialsError."""
     endpoint = resource.name.removeprefix(f"osmef-{resource.run}-")
-    session = Session.open(login_to(resource.access))
+    _, session = open_session(resource.access)
     try:
         session.remove_directory(directory_of(resource.run, endpoint))
         lock.release(session, resource.run, endpoint)
@@ -57,7 +64,7 @@ def give_back(resource: Resource) -> None:
 
 def held(access: Access) -> Resource | None:
     """Return what the run that holds a machine has there. Raises ReachError, CredentialsError."""
-    session = Session.open(login_to(access))
+    _, session = open_session(access)
     try:
         holder = lock.holder(session)
     finally:

@@ -13,7 +13,6 @@ from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provi
 from osmef.providers.static import machine
 from osmef.providers.static.assign import assign, physical_host
 from osmef.providers.static.wanted import requests_of
-from osmef.remote.session import Session
 from osmef.scenario.clouds.static import StaticSettings
 from osmef.scenario.fields import RECORD, EndpointKind, Family, Layer, Placement
 from osmef.scenario.location import Location
@@ -94,8 +93,7 @@ class StaticProvider(Provider):
     def _take(self, request: EndpointRequest, name: str, order: Order) -> Endpoint:
         host = self._hosts[name]
         access = machine.access_of(name, host)
-        login = machine.login_to(access)
-        session = Session.open(login)
+        login, session = machine.open_session(access)
         try:
             endpoint = machine.endpoint_of(session, login, request, host)
             resource = machine.resource_of(order.run, request.name, access, order.deadline)
