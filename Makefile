@@ -9,7 +9,7 @@ AGENT_SOURCES := $(wildcard agents/osmef-agent/*.c agents/osmef-agent/*.h)
 MACHINE := $(shell uname -m)
 AGENT := osmef/agent/bin/osmef-agent-$(MACHINE)
 
-.PHONY: run agents test fuzz lint types docs bench coverage clean
+.PHONY: run agents test fuzz lint types docs bench coverage openstack-cloud openstack-down clean
 
 run: $(READY) $(AGENT)  ## set everything up and make a first measurement
 	$(BIN)/osmef run scenarios/quickstart.yaml
@@ -19,6 +19,8 @@ agents: $(READY)  ## build the agents for all machines
 
 test: $(READY) $(AGENT)  ## run the tests, with coverage
 	-tools/bootstrap gcc libc6-dev qemu-user-static clang libclang-rt-dev  # tests skip what has to be missing
+	-tools/bootstrap gcc libc6-dev pkg-config mmdebstrap qemu-system-x86 qemu-utils libvirt-daemon-system libvirt-dev
+	-$(BIN)/pip install --quiet -e '.[libvirt]'
 	$(BIN)/python -m pytest --cov --cov-report=term $(ARGS)
 
 FUZZ_SECONDS ?= 300
@@ -41,6 +43,12 @@ docs: $(READY)  ## build the manual into site/
 bench: $(READY) $(AGENT)  ## compare the agent with its peers, in one run; writes docs/benchmarks.md
 	-tools/bootstrap iperf3 iperf nuttcp netpipe-tcp sockperf wrk apache2-utils nginx-light  # what is missing is left out
 	$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+openstack-cloud:  ## start a real OpenStack cloud here, with fake hypervisors
+	$(PYTHON) -m tests.openstack up $(ARGS)
+
+openstack-down:  ## stop it, and remove all it wrote
+	$(PYTHON) -m tests.openstack down --purge $(ARGS)
 
 clean:  ## remove what was built; results stay
 	rm -rf $(VENV) build dist site osmef/agent/bin .mypy_cache .pytest_cache .ruff_cache

@@ -29,9 +29,10 @@ from pydantic.fields import FieldInfo  # noqa: E402
 from osmef.cli.main import app  # noqa: E402
 from osmef.facts.source import Command  # noqa: E402
 from osmef.facts.table import FACTS, INTERFACE_FACTS, Fact  # noqa: E402
+from osmef.images import bundle  # noqa: E402
 from osmef.results import exchange, summary, tables, trial, udp, use  # noqa: E402
 from osmef.results.schema import summary_schema  # noqa: E402
-from osmef.scenario import clouds, location, model, workload  # noqa: E402
+from osmef.scenario import clouds, fields, location, model, workload  # noqa: E402
 from osmef.scenario.explain import write_scalar  # noqa: E402
 from osmef.scenario.fields import quantity_of  # noqa: E402
 from osmef.scenario.schema import json_schema  # noqa: E402
@@ -72,7 +73,8 @@ def models() -> dict[str, type[BaseModel]]:
     """Return every model of the scenario file and of the results, by the name of its class."""
     names = [f"{clouds.__name__}.{room.name}" for room in iter_modules(clouds.__path__)]
     settings_of_clouds = [import_module(name) for name in names]
-    rooms = (model, *settings_of_clouds, workload, location, summary, trial, exchange, udp, use)
+    written = (model, fields, *settings_of_clouds, workload, location)
+    rooms = (*written, summary, trial, exchange, udp, use, bundle)
     return {
         name: thing
         for room in rooms
@@ -164,7 +166,7 @@ def commands(_argument: str | None = None) -> str:
     """Return the reference of all commands, as their own help has it."""
     group: Any = typer.main.get_command(app)  # click's or typer's own, which differ by version
     parts = [_table(["Option", "Meaning"], _parameters(group))]
-    for name, command in group.commands.items():
+    for name, command in every_command(group):
         arguments = [p.metavar or p.name.upper() for p in command.params if not _is_option(p)]
         usage = " ".join(["osmef", name, "[OPTIONS]", *arguments])
         parts += [
@@ -175,6 +177,15 @@ def commands(_argument: str | None = None) -> str:
             _epilog(command.epilog),
         ]
     return "\n\n".join(parts)
+
+
+def every_command(group: Any) -> Iterable[tuple[str, Any]]:
+    """Yield every command with its name; those of a group by both names ("image build")."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from ((f"{name} {inner}", found) for inner, found in every_command(command))
+        else:
+            yield name, command
 
 
 def _is_option(parameter: Any) -> bool:

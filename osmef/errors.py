@@ -12,8 +12,9 @@
     │   ├── ApiError           exit 3   the cloud's API fails, also after repeating
     │   └── PlacementError     exit 3   the cloud put an endpoint where it was not asked to
     ├── EndpointError          exit 3   one endpoint or what runs on it; in a trial it is a record
-    │   ├── ReachError         exit 3   SSH: no route, refused, no login
-    │   │   └── HostKeyError   exit 3   the endpoint shows a key that the provider does not know
+    │   ├── ReachError         exit 3   SSH: no route, refused, silent
+    │   │   ├── HostKeyError   exit 3   the endpoint shows a host key that nobody vouches for
+    │   │   └── LoginError     exit 3   sshd does not let us in
     │   └── AgentError         exit 3   the agent reported an error, or is gone
     ├── StorageError           exit 4   the run directory can't be written; the state so far is kept
     └── Interrupted            exit 4   Ctrl-C or SIGTERM; the state so far is kept
@@ -155,9 +156,15 @@ class ReachError(EndpointError):
 
 
 class HostKeyError(ReachError):
-    """An endpoint shows a host key that is not the one the provider knows."""
+    """An endpoint shows a host key that is not the one that is known of it, or none is known."""
 
     kind = "host-key"
+
+
+class LoginError(ReachError):
+    """An endpoint's sshd takes none of the keys that it was shown."""
+
+    kind = "login"
 
 
 class AgentError(EndpointError):

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from osmef.images.bundle import Bundle
 from osmef.remote.session import Session
+from tests.guest_image import shared_image
 from tests.sshd import Sshd
 
 # A busy machine is slow now and then; how long one example takes says nothing about the code.
@@ -18,6 +20,15 @@ settings.load_profile("osmef")
 
 # A shell that runs its job in the background has it ignore Ctrl-C, and so all programs under test.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# The first test that wants it builds a guest image, on a slow machine from a slow registry.
+IMAGE_TIMEOUT_S = 900
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "guest_image" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(IMAGE_TIMEOUT_S))
 
 
 @pytest.fixture
@@ -31,6 +42,13 @@ def sshd(tmp_path: Path) -> Iterator[Sshd]:
 @pytest.fixture
 def session(sshd: Sshd) -> Iterator[Session]:
     """An open session to a real sshd."""
-    session = Session.open(sshd.login(), sshd.user)
+    session = Session.open(sshd.login())
     yield session
     session.close()
+
+
+@pytest.fixture(scope="session")
+def guest_image(request: pytest.FixtureRequest) -> Bundle:
+    """A guest image, made as `osmef image build` makes it."""
+    cache: pytest.Cache = request.config.cache
+    return shared_image(cache)

@@ -1,4 +1,4 @@
-"""A real sshd for tests, at the other end of socket pairs: no port is open."""
+"""A real sshd for tests, at the other end of socket pairs, or on a port of the loopback."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import shutil
 import signal
 import socket
 import subprocess
-from dataclasses import dataclass, field
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from osmef.remote.keys import KeyPair
-from osmef.remote.session import Login
+from osmef.remote.login import HostKeys, Login
 
 CONFIG = """
 HostKey {directory}/host_key
@@ -29,7 +32,7 @@ PrintMotd no
 AS_ROOT = """
 mount -t tmpfs tmpfs /run && mkdir /run/sshd &&
 printf 'root:*:19000:0:99999:7:::\\n' >/run/shadow && mount --bind /run/shadow /etc/shadow &&
-exec "$@"
+mount --bind "$1" /dev/shm && shift && exec "$@"
 """
 
 
@@ -57,13 +60,38 @@ class Sshd:
 
     def connect(self) -> socket.socket:
         here, there = socket.socketpair()
-        argv = [self.sshd, "-i", "-e", "-f", str(self.directory / "config")]
-        if os.geteuid() == 0:
-            argv = ["unshare", "--mount", "sh", "-c", AS_ROOT, "sh", *argv]
-        with there, (self.directory / "log").open("ab") as log:
-            server = subprocess.Popen(argv, stdin=there.fileno(), stdout=there.fileno(), stderr=log)
-        self.servers.append(server)
+        self._serve(there)
         return here
+
+    def _serve(self, connection: socket.socket) -> None:
+        argv = [self.sshd, "-i", "-e", "-f", str(self.directory / "config")]
+        if os.geteuid() == 0:  # each is a machine of its own, as far as locks on it go
+            shm = self.directory / "shm"
+            shm.mkdir(exist_ok=True)
+            argv = ["unshare", "--mount", "sh", "-c", AS_ROOT, "sh", str(shm), *argv]
+        with connection, (self.directory / "log").open("ab") as log:
+            ends = connection.fileno()
+            self.servers.append(subprocess.Popen(argv, stdin=ends, stdout=ends, stderr=log))
+
+    @contextmanager
+    def listening(self, port: int = 0) -> Iterator[Login]:
+        """Serve a port of the loopback, by default a free one; yields the login there."""
+        with socket.create_server(("127.0.0.1", port)) as server:
+            thread = threading.Thread(target=self._accept, args=[server])
+            thread.start()
+            try:
+                address, port = server.getsockname()
+                yield replace(self.login(), address=address, port=port, connect=None)
+            finally:
+                server.shutdown(socket.SHUT_RDWR)
+                thread.join()
+
+    def _accept(self, server: socket.socket) -> None:
+        while True:
+            try:
+                self._serve(server.accept()[0])
+            except OSError:  # it is shut down
+                return
 
     @property
     def log(self) -> str:
@@ -71,7 +99,12 @@ class Sshd:
 
     def login(self) -> Login:
         name = pwd.getpwuid(os.getuid()).pw_name
-        return Login("vm-1", name, "nowhere", self.host.public, connect=self.connect)
+        return Login(
+            *("vm-1", name, "nowhere"),
+            HostKeys((self.host.public,)),
+            self.user,
+            connect=self.connect,
+        )
 
     def stop(self) -> None:
         """Let all servers hang: they answer nothing, and their connections stay."""

@@ -139,10 +139,13 @@ static void open_fire(struct barrage *b, struct gun *gun)
 {
     b->counts.connections++;
     gun->request_sent = 0;
-    if (gun_connect(gun) && loop_watch(&b->loop, &gun->source))
+    if (gun_connect(gun) && loop_watch(&b->loop, &gun->source)) {
         push(b, gun);
-    else
+    } else {
+        if (siege_lacks(errno))
+            atomic_store(&siege.lack, errno);
         record(b, gun, SHOT_CONNECT);
+    }
 }
 
 /* The connection has ended. A server may close one that was kept before it has read the next

@@ -160,7 +160,7 @@ static bool take_request_line(struct http_text line, struct http_request *reques
     if (at == line.at || at == end || *at++ != ' ')
         return false;
     const char *target = at;
-    while (at < end && *at > ' ')
+    while (at < end && (unsigned char)(*at - '!') <= '~' - '!') /* whether char has a sign or not */
         at++;
     request->target = (struct http_text){target, (size_t)(at - target)};
     if (at == target || at == end || *at++ != ' ')

@@ -19,6 +19,7 @@ bool job_fail(struct job *job, const char *kind, int flow, const char *format, .
 bool job_aborted(struct job *job)
 {
     if (job->control->abort)
-        job_fail(job, "aborted", -1, "the controller aborted the job");
+        job_fail(job, "aborted", -1, "%s",
+                 job->by_hand ? "interrupted" : "the controller aborted the job");
     return job->control->abort;
 }

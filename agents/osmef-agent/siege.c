@@ -14,9 +14,22 @@
 struct siege siege;
 static struct siege_params params; /* of the job that was read last */
 
+/* What has no say would be taken for something that has. */
+static bool only_sizes(const struct json_object *command, char *problem)
+{
+    static const char *const drawn[] = {"size_min", "size_max", "coverage", "replacement"};
+    for (size_t i = 0; params.sizes[0] && i < sizeof drawn / sizeof *drawn; i++)
+        if (json_find(command, drawn[i])) {
+            snprintf(problem, PROBLEM_SIZE, "with sizes, %s has no say", drawn[i]);
+            return false;
+        }
+    return true;
+}
+
 static bool read_sizes(const struct json_object *command, char *problem)
 {
     return field_text_or(command, "sizes", "", params.sizes, sizeof params.sizes, problem) &&
+           only_sizes(command, problem) &&
            field_whole_or(command, "size_min", 0, 1 << 30, 1, &params.size_min, problem) &&
            field_whole_or(command, "size_max", 0, 1 << 30, 500000, &params.size_max, problem) &&
            field_number_or(command, "coverage", 0, 1, 0.05, &params.coverage, problem) &&
@@ -139,7 +152,7 @@ static struct sums sum_up(void)
         sums.errors[shot->error]++;
         sums.failed += shot->error != SHOT_OK;
         sums.retries += shot->retries == UNKNOWN ? 0 : shot->retries;
-        sums.length += shot->length == UNKNOWN ? 0 : shot->length;
+        sums.length += shot->error == SHOT_OK ? shot->length : 0;
     }
     return sums;
 }

@@ -13,12 +13,13 @@
 #define SIEGE_CONNECTIONS 1000
 #define SIEGE_PATH 512
 #define SIEGE_TEXT (2 * SIEGE_PATH)
+#define SIEGE_MARK "{size}" /* in a path: stands for the size */
 #define SIEGE_SIZES (12 * 1024)
 
 struct siege_params {
     char host[HOST_SIZE];
     int port;
-    char path[SIEGE_PATH];   /* "{size}" stands for the size */
+    char path[SIEGE_PATH];   /* with SIEGE_MARK or without */
     char sizes[SIEGE_SIZES]; /* a list with commas; else they are drawn: */
     int size_min;
     int size_max;
@@ -78,6 +79,7 @@ struct siege {
     struct shot *shots;
     int64_t count;
     _Atomic int64_t next; /* the first that nobody has taken */
+    atomic_int lack;      /* errno: the system has no more sockets */
     int64_t start_ns;
     int64_t start_realtime_ns;
     int64_t end_ns;
@@ -97,6 +99,9 @@ bool siege_check(const struct siege_params *params, char problem[PROBLEM_SIZE]);
 
 /* Opens the connections, within `arm_timeout_s`. Returns false when the job has failed. */
 bool siege_connect(void);
+
+/* Whether this is the system's want of descriptors or memory, and not the server's doing. */
+bool siege_lacks(int why);
 
 /* Sends all requests and waits for their ends. Returns false when the job has failed. */
 bool siege_fire(void);

@@ -124,9 +124,14 @@ static bool prepare(void)
                           strerror(errno));
 }
 
+bool siege_lacks(int why)
+{
+    return why == EMFILE || why == ENFILE || why == ENOBUFS || why == ENOMEM;
+}
+
 static bool connect_failed(int why)
 {
-    if (why == EMFILE || why == ENFILE || why == ENOBUFS || why == ENOMEM)
+    if (siege_lacks(why))
         return job_fail(siege.job, "resource", -1,
                         "no socket: %s; try fewer connections or raise the limits", strerror(why));
     return job_fail(siege.job, "connect", -1,
@@ -185,15 +190,14 @@ static void close_guns(void)
 /* What all requests have in common: made once. */
 static void write_texts(const char *authority)
 {
-    static const char mark[] = "{size}";
     const char *path = siege.params.path;
-    const char *found = strstr(path, mark);
+    const char *found = strstr(path, SIEGE_MARK);
     const int size = found ? (int)(found - path) : (int)strlen(path);
     siege.sized = found != NULL;
     siege.before_size = snprintf(siege.before, sizeof siege.before, "GET %.*s", size, path);
     siege.behind_size =
         snprintf(siege.behind, sizeof siege.behind, "%s HTTP/1.1\r\nHost: %s\r\n%s\r\n",
-                 found ? found + sizeof mark - 1 : "", authority,
+                 found ? found + strlen(SIEGE_MARK) : "", authority,
                  siege.params.keep_alive ? "" : "Connection: close\r\n");
 }
 
@@ -247,7 +251,8 @@ bool siege_fire(void)
         control_wait(siege.job->control, fds, 2, now_ns() + LOOK_NS);
         if (read(field.done, &more, sizeof more) == sizeof more)
             ended += more;
-        ok = !job_aborted(siege.job);
+        const int lack = atomic_load(&siege.lack);
+        ok = !job_aborted(siege.job) && (lack == 0 || connect_failed(lack));
     }
     siege.end_ns = now_ns();
     siege.process = cpu_since(cpu, RUSAGE_SELF);

@@ -35,7 +35,8 @@ static int64_t range_of(const struct siege_params *params)
 static int64_t count_sizes(const struct siege_params *params)
 {
     if (!params->sizes[0]) {
-        const int64_t count = (int64_t)((double)range_of(params) * params->coverage);
+        /* Rounded: 0.29 of 100 is a little less than 29 in binary. */
+        const int64_t count = (int64_t)((double)range_of(params) * params->coverage + 0.5);
         return count ? count : 1;
     }
     int64_t count = 0;
@@ -53,6 +54,7 @@ static int64_t count_sizes(const struct siege_params *params)
 bool siege_check(const struct siege_params *params, char problem[PROBLEM_SIZE])
 {
     const char *why = NULL;
+    const char *const mark = strstr(params->path, SIEGE_MARK);
     const int64_t count = params->size_min > params->size_max ? 0 : count_sizes(params);
     if (params->size_min > params->size_max)
         why = "size_min must not be greater than size_max";
@@ -62,6 +64,8 @@ bool siege_check(const struct siege_params *params, char problem[PROBLEM_SIZE])
         why = "a range of more than 100000000 sizes needs replacement";
     else if (count * params->repetitions > SIEGE_REQUESTS)
         why = "there would be more than 10000000 requests; lower coverage or repetitions";
+    else if (mark && strstr(mark + 1, SIEGE_MARK))
+        why = "path must have {size} only once";
     else if (params->path[0] != '/' || strpbrk(params->path, " \r\n\t"))
         why = "path must begin with / and have no spaces";
     if (why)

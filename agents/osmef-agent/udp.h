@@ -21,6 +21,8 @@
 #define UDP_LOOK_NS (NS_PER_S / 10)
 /* A receiver whose path keeps delivering late waits so many loss thresholds at most. */
 #define UDP_MAX_THRESHOLDS 10
+/* So many ports in a row that other programs hold are passed over. */
+#define UDP_MOST_TAKEN 64
 
 enum udp_role { UDP_SENDER, UDP_RECEIVER };
 enum udp_phase { UDP_WARMUP, UDP_MEASURED, UDP_PHASES };
@@ -30,7 +32,7 @@ struct udp_params {
     double rate_bps; /* payload of each flow; 0: as fast as it goes */
     int size;        /* payload of a datagram, our header included */
     int burst;       /* datagrams that are sent together */
-    int udp_port;    /* of the listening end's first flow, the next one's follows; 0: any */
+    int udp_port;    /* of this end's first flow, the next ones' follow; 0: any */
     double duration_s;
     double warmup_s;
     double interval_s;

@@ -15,29 +15,37 @@ static in_port_t *port_in(struct sockaddr_storage *address)
     return &((struct sockaddr_in *)(void *)address)->sin_port;
 }
 
-static int wanted_port(const struct udp *udp, int flow)
+/* Binds to the first port from this one on that nobody holds, and goes past it; 0: any. */
+static bool bind_next(int fd, struct sockaddr_storage *address, socklen_t length, int *port)
 {
-    const struct udp_params *p = &udp->params;
-    return p->link.listens && p->udp_port ? p->udp_port + flow : 0;
+    for (int taken = 0; taken <= UDP_MOST_TAKEN && *port <= 65535; taken++) {
+        *port_in(address) = htons((uint16_t)*port);
+        const bool bound = bind(fd, (struct sockaddr *)address, length) == 0;
+        *port += *port > 0;
+        if (bound)
+            return true;
+        if (errno != EADDRINUSE)
+            return false;
+    }
+    return false;
 }
 
 /* Binds to the address that the flow's connection has at this end. */
-static bool open_socket(struct udp *udp, struct udp_flow *flow, unsigned char told[UDP_PORT_SIZE])
+static bool open_socket(struct udp *udp, struct udp_flow *flow, int *port,
+                        unsigned char told[UDP_PORT_SIZE])
 {
     struct sockaddr_storage address;
     socklen_t length = sizeof address;
-    const int port = wanted_port(udp, flow->index);
     if (getsockname(flow->control, (struct sockaddr *)&address, &length) < 0)
         return job_fail(udp->job, "reset", flow->index, "the peer has left: %s", strerror(errno));
     flow->fd =
         options_datagram(udp->job, &udp->params.link.options, address.ss_family, flow->index);
     if (flow->fd < 0)
         return false;
-    *port_in(&address) = htons((uint16_t)port);
-    if (bind(flow->fd, (struct sockaddr *)&address, length) < 0 ||
+    if (!bind_next(flow->fd, &address, length, port) ||
         getsockname(flow->fd, (struct sockaddr *)&address, &length) < 0)
-        return job_fail(udp->job, "bind", flow->index, "can't use UDP port %d: %s", port,
-                        strerror(errno));
+        return job_fail(udp->job, "bind", flow->index, "can't use UDP port %d, nor those after: %s",
+                        udp->params.udp_port, strerror(errno));
     memcpy(told, port_in(&address), UDP_PORT_SIZE);
     return true;
 }
@@ -102,12 +110,13 @@ bool udp_open(struct udp *udp)
 {
     static unsigned char told[MAX_FLOWS][UDP_PORT_SIZE];
     const int on = 1;
+    int port = udp->params.udp_port;
     for (int i = 0; i < udp->count; i++) {
         struct udp_flow *flow = &udp->flows[i];
         flow->control = udp->link.fds[i];
         /* What is said here is short and must not wait for an acknowledgement. */
         setsockopt(flow->control, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        if (!open_socket(udp, flow, told[i]))
+        if (!open_socket(udp, flow, &port, told[i]))
             return false;
         if (send(flow->control, told[i], UDP_PORT_SIZE, MSG_NOSIGNAL | MSG_DONTWAIT) !=
             UDP_PORT_SIZE)

@@ -50,15 +50,16 @@ def find_binary(machine: str) -> Binary:
     return Binary(machine, data, hashlib.sha256(data).hexdigest())
 
 
-def deploy(session: Session, run: str) -> Deployment:
-    """Push the agent and read it back to check its hash. Raises AgentError or ReachError.
+def deploy(session: Session, directory: str) -> Deployment:
+    """Push the agent into a directory of its own and read it back to check its hash.
+
+    Raises AgentError or ReachError.
 
     The endpoint needs nothing but ``uname``, a home and sshd's file transfer. After an error
     nothing stays there, as far as it can still be reached.
     """
     machine = session.run(["uname", "-m"]).stdout.decode(errors="replace").strip()
     binary = find_binary(machine)
-    directory = f".osmef-{run}"
     path = f"{directory}/osmef-agent"
     try:
         session.put(binary.data, path, 0o700)

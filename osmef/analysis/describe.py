@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from osmef.results.summary import Metric
 
@@ -44,13 +45,25 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> Median
 
     ordered = sorted(_finite(values))
     n = len(ordered)
-    tails = [2 * float(bdtr(k - 1, n, 0.5)) for k in range(1, n // 2 + 1)]
-    k = sum(1 - tail >= confidence for tail in tails)
+    k = interval_rank(n, confidence)
     if k == 0:
         needed = max(2, math.ceil(1 - math.log2(1 - confidence)))
         reason = f"n = {n}; {100 * confidence:g} % needs n >= {needed}"
         return MedianInterval(None, None, None, reason)
-    return MedianInterval(ordered[k - 1], ordered[n - k], 1 - tails[k - 1])
+    return MedianInterval(ordered[k - 1], ordered[n - k], 1 - 2 * float(bdtr(k - 1, n, 0.5)))
+
+
+@lru_cache(maxsize=1024)
+def interval_rank(n: int, confidence: float = 0.95) -> int:
+    """Return k of the interval [X(k), X(n+1-k)] of the median of n values; 0 where there is none.
+
+    See ``median_interval``.
+    """
+    import numpy as np  # noqa: PLC0415 - slow to load
+    from scipy.special import bdtr  # noqa: PLC0415
+
+    tails = 2 * bdtr(np.arange(n // 2), n, 0.5)
+    return int(np.count_nonzero(1 - tails >= confidence))
 
 
 def describe(values: Iterable[float | None]) -> Metric:

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import pandas as pd
+
+from osmef.analysis.describe import interval_rank
+
+if TYPE_CHECKING:
+    from pandas.api.typing import SeriesGroupBy
 
 QUANTILES = {"p5": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95}
 """The quantiles that are given; between p25 and p75 is half of the data, p5 to p95 hold 90 %."""
@@ -34,8 +43,10 @@ def by_size(requests: pd.DataFrame) -> pd.DataFrame:
     ``requests`` has the columns of ``requests.parquet``. Columns:
 
     - size; n, all requests; failed; retries, NaN without ping;
-    - length_bytes, the sum of those that went well, as everything below is;
+    - length_bytes, the sum of those that went well, as everything below is, and
+      length_median_bytes, the median of one;
     - time_mean_us, and time_p5_us, time_p25_us, time_median_us, time_p75_us, time_p95_us;
+    - time_ci95_low_us, time_ci95_high_us, the interval of the median, see ``median_ends``;
     - transfer_rate_bytes_per_s = sum(length) / sum(time);
     - requests_per_s = 1 / mean time.
 
@@ -51,8 +62,10 @@ def by_size(requests: pd.DataFrame) -> pd.DataFrame:
         "failed": asked["failed"].sum(),
         "retries": asked["retries"].sum(min_count=1).astype("float64"),
         "length_bytes": length,
+        "length_median_bytes": sizes["length"].median().astype("float64"),
         "time_mean_us": mean,
         **{f"time_{name}_us": times.quantile(q) for name, q in QUANTILES.items()},
+        **{f"time_{name}_us": end for name, end in median_ends(times).items()},
         "transfer_rate_bytes_per_s": 1e6 * length / times.sum(),
         "requests_per_s": 1e6 / mean,
     }
@@ -63,11 +76,43 @@ def by_bin(requests: pd.DataFrame, value: str, edges: np.ndarray) -> pd.DataFram
     """Return the quantiles of a value of single requests over bins of the message size.
 
     ``value`` is one of ``VALUES``, ``requests`` what ``message_times`` gives; a bin goes from an
-    edge to below the next. One row a bin: ``size``, the mean size of what is in it, and a column
-    for each of ``QUANTILES``. An empty bin has NaN in all of them: a gap, not an error.
+    edge to below the next. One row a bin: ``size``, the mean size of what is in it, a column for
+    each of ``QUANTILES``, and those of ``median_ends``. An empty bin has NaN in all of them: a
+    gap, not an error.
     """
     bins = pd.Series(np.digitize(requests["size"], edges), index=requests.index)
     groups = requests.groupby(bins)
     found = {name: groups[value].quantile(q) for name, q in QUANTILES.items()}
-    rows = pd.DataFrame({"size": groups["size"].mean(), **found})
-    return rows.reindex(range(1, len(edges))).reset_index(drop=True)
+    columns = {"size": groups["size"].mean(), **found, **median_ends(groups[value])}
+    return pd.DataFrame(columns).reindex(range(1, len(edges))).reset_index(drop=True)
+
+
+def median_ends(groups: SeriesGroupBy[Any, Any]) -> dict[str, pd.Series[float]]:
+    """Return both ends of the 95 % interval of each group's median, in the unit of the values.
+
+    ``ci95_low`` and ``ci95_high`` are the order statistics of ``describe.median_interval``, which
+    takes the requests of a group for independent; NaN where there are fewer than 6.
+    """
+
+    def end(values: pd.Series[float], *, low: bool) -> float:
+        k = interval_rank(len(values))
+        if k == 0:
+            return math.nan
+        at = k - 1 if low else len(values) - k
+        return float(np.partition(values.to_numpy(dtype="float64"), at)[at])
+
+    return {
+        "ci95_low": groups.agg(partial(end, low=True)),
+        "ci95_high": groups.agg(partial(end, low=False)),
+    }
+
+
+def relative(bins: pd.DataFrame, reference: pd.DataFrame) -> pd.DataFrame:
+    """Return the ratio of two median lines over the same bins, of ``by_bin`` each.
+
+    Columns: ``size``, of ``bins``; ``ratio`` = median / median of the reference, which is 1.0
+    against itself, as in ppbench's relative plots (Kratzke and Quint, CLOSER 2016). NaN where
+    either has nothing.
+    """
+    ratio = bins["median"].astype("float64") / reference["median"].astype("float64")
+    return pd.DataFrame({"size": bins["size"], "ratio": ratio})

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import osmef
-from osmef.cli import export, plan, reap, resume, run, schema, show, validate
+from osmef.cli import export, image, plan, reap, resume, run, schema, show, validate
 
 app = typer.Typer(
     name="osmef",
@@ -23,6 +23,7 @@ app = typer.Typer(
 )
 for module in (run, resume, reap, validate, plan, show, export, schema):
     app.command(name=module.__name__.rpartition(".")[2], epilog=module.EPILOG)(module.command)
+app.add_typer(image.app, name="image")
 
 
 def _version(wanted: bool) -> None:

@@ -19,6 +19,7 @@ from osmef.cli.console import (
 )
 from osmef.engine.check import check_study, warnings_of
 from osmef.engine.plan import Plan, PlannedCell, make_plan
+from osmef.providers.base import EndpointRequest
 from osmef.report.table import keep_whole
 from osmef.scenario.load import load
 from osmef.units import format_duration
@@ -59,8 +60,12 @@ def _cells(plan: Plan) -> Table:
     for cell in plan.cells:
         values = dict(cell.cell.values)
         shown = [str(values.get(name, "-")) for name in names] or [cell.cell.key]
-        table.add_row(*map(escape, shown), str(cell.distance), *map(_group, _ends(cell)))
+        table.add_row(*map(escape, shown), _distance(cell), *map(_group, _ends(cell)))
     return table
+
+
+def _distance(cell: PlannedCell) -> str:
+    return "any" if cell.distance is None else str(cell.distance)
 
 
 def _ends(cell: PlannedCell) -> tuple[list[str], list[str]]:
@@ -74,9 +79,13 @@ def _group(names: list[str]) -> str:
 def _endpoints(plan: Plan) -> Table:
     table = Table("endpoint", "kind", "flavor", "host", "tenant", box=SIMPLE_HEAD)
     for end in plan.endpoints:
-        flavor = "-" if end.kind == "host" else end.flavor or "the provider's default"
-        table.add_row(end.name, end.kind, flavor, end.host, end.tenant or "-")
+        flavor = "-" if end.kind == "host" else _flavor(end) or "the provider's default"
+        table.add_row(end.name, end.kind, flavor, end.host or "any", end.tenant or "-")
     return table
+
+
+def _flavor(end: EndpointRequest) -> str | None:
+    return None if end.flavor is None else str(end.flavor)
 
 
 def _record(plan: Plan, notes: list[str]) -> dict[str, Any]:
@@ -86,11 +95,13 @@ def _record(plan: Plan, notes: list[str]) -> dict[str, Any]:
         "trials": len(plan.trials),
         "estimate_s": plan.estimate_s,
         "warnings": notes,
-        "endpoints": [vars(end) for end in plan.endpoints],
+        "endpoints": [{**vars(end), "flavor": _flavor(end)} for end in plan.endpoints],
         "cells": [
             {
                 "key": cell.cell.key,
                 "values": dict(cell.cell.values),
+                "placement": cell.cell.scenario.placement.value,
+                "tenancy": cell.cell.scenario.tenancy.value,
                 "distance": cell.distance,
                 "senders": _ends(cell)[0],
                 "receivers": _ends(cell)[1],

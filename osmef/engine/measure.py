@@ -11,14 +11,17 @@ from datetime import UTC, datetime
 
 from osmef.analysis.limits import trial_limit
 from osmef.engine.observer import Observer
-from osmef.engine.plan import Distances, PlannedTrial, the_same
+from osmef.engine.placement import check, overall, requested, standings
+from osmef.engine.plan import PlannedTrial
+from osmef.engine.sharing import Sharing
 from osmef.engine.station import Station
 from osmef.engine.stop import Stop
-from osmef.errors import Interrupted, OsmefError, PlacementError
+from osmef.errors import Interrupted, OsmefError
 from osmef.providers.base import Provider
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Failure, Status, Trial
-from osmef.scenario.fields import Family, OnMismatch
+from osmef.scenario.fields import RECORD, Family
+from osmef.scenario.location import Location
 from osmef.scenario.workload import connections_of
 from osmef.workloads import Job, Outcome, Pair, Programme
 
@@ -38,6 +41,11 @@ class Bench:
     observer: Observer
     stop: Stop
 
+    @property
+    def places(self) -> dict[str, Location]:
+        """Where the endpoints stand."""
+        return {name: station.location for name, station in self.stations.items()}
+
 
 def run_trials(bench: Bench, trials: Sequence[PlannedTrial], parallel: int) -> None:
     """Run the trials, at most ``parallel`` at once, and record each as it ends.
@@ -45,12 +53,13 @@ def run_trials(bench: Bench, trials: Sequence[PlannedTrial], parallel: int) -> N
     Trials that share a host, or the router, never run at once. After a stop those that have ended
     are recorded, too. Raises Interrupted, StorageError.
     """
+    sharing = Sharing(bench.places)
     waiting = list(trials)
     running: dict[Future[Ended], PlannedTrial] = {}
     with ThreadPoolExecutor(max_workers=parallel) as pool, _stopping_others(bench.stop):
         while waiting or running:
             if bench.stop.reason is None:
-                for planned in startable(waiting, list(running.values()), parallel):
+                for planned in sharing.startable(waiting, list(running.values()), parallel):
                     waiting.remove(planned)
                     running[pool.submit(_run_trial, bench, planned)] = planned
             done, _ = wait(running, timeout=_POLL_S, return_when=FIRST_COMPLETED)
@@ -79,29 +88,16 @@ def _stopping_others(stop: Stop) -> Iterator[None]:
         raise
 
 
-def startable(
-    waiting: Sequence[PlannedTrial], running: Sequence[PlannedTrial], parallel: int
-) -> list[PlannedTrial]:
-    """Return the next trials that may start beside those that run, in their order."""
-    busy = {host for planned in running for host in planned.cell.hosts}
-    chosen: list[PlannedTrial] = []
-    for planned in waiting:
-        if len(running) + len(chosen) >= parallel:
-            break
-        if busy.isdisjoint(planned.cell.hosts):
-            chosen.append(planned)
-            busy |= planned.cell.hosts
-    return chosen
-
-
 def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
     """Run one trial. Its failure is a record; only a stop is raised."""
     bench.stop.wait(planned.cell.cell.scenario.pause)
     bench.observer.trial_started(planned)
     started_at, started = datetime.now(UTC), time.monotonic()
     outcome, failure = Outcome(metrics={}), None
+    found = standings(planned.cell, bench.places)
     try:
-        _check_placement(bench, planned)
+        if planned.cell.cell.scenario.on_mismatch != RECORD:
+            check(requested(planned.cell), found)
         outcome = _measure(bench, planned)
     except Interrupted:
         raise
@@ -112,6 +108,7 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
         )
     cell = planned.cell
     scenario = cell.cell.scenario
+    achieved = overall(found.values())
     trial = Trial(
         index=planned.index,
         cell=cell.cell.key,
@@ -122,7 +119,9 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
         receivers=[end.name for end in cell.receivers],
         placement=scenario.placement,
         tenancy=scenario.tenancy,
-        distance=the_same(_distances(bench, planned).values()),
+        achieved_placement=achieved.placement,
+        achieved_tenancy=achieved.tenancy,
+        distance=achieved.distance,
         connections=connections_of(scenario.workload),
         workload=scenario.workload.kind,
         background=scenario.background.kind if scenario.background else None,
@@ -167,22 +166,3 @@ def _pair(bench: Bench, sender: str, receiver: str, planned: PlannedTrial) -> Pa
         sender_address=address(here.endpoint, there.endpoint, *path),
         receiver_address=address(there.endpoint, here.endpoint, *path),
     )
-
-
-def _distances(bench: Bench, planned: PlannedTrial) -> Distances:
-    return planned.cell.distances({n: one.location for n, one in bench.stations.items()})
-
-
-def _check_placement(bench: Bench, planned: PlannedTrial) -> None:
-    """Let no number be published under the wrong label. Raises PlacementError."""
-    wanted = planned.cell.distance
-    if planned.cell.cell.scenario.on_mismatch is OnMismatch.RECORD:
-        return
-    for (sender, receiver), achieved in _distances(bench, planned).items():
-        if achieved != wanted:
-            raise PlacementError(
-                f"the achieved distance is {'unknown' if achieved is None else achieved},"
-                f" not {wanted}",
-                where=f"{sender} and {receiver}",
-                cure="free capacity on the wanted hosts, or set on_mismatch: record",
-            )

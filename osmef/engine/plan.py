@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from osmef.providers.base import EndpointRequest
 from osmef.scenario.fields import EndpointKind, Order, Placement, Tenancy
@@ -20,29 +19,18 @@ _PROVISION_S = 3.0
 _TRIAL_OVERHEAD_S = 0.1
 
 
-Distances = dict[tuple[str, str], int | None]
-"""The distance of each sender, by its name, to each receiver; None where it is not known."""
-
-T = TypeVar("T")
-
-
-def the_same(values: Iterable[T]) -> T | None:
-    """Return what all values are, None where they differ."""
-    distinct = list(dict.fromkeys(values))
-    return distinct[0] if len(distinct) == 1 else None
-
-
 @dataclass(frozen=True)
 class PlannedCell:
     """A cell with the endpoints that its trials use: every sender sends to every receiver.
 
-    Loopback uses one endpoint for both ends. All pairs are equally far apart.
+    Loopback uses one endpoint for both ends. All pairs are to be equally far apart; ``distance`` is
+    None where the cloud decides.
     """
 
     cell: Cell
     senders: tuple[EndpointRequest, ...]
     receivers: tuple[EndpointRequest, ...]
-    distance: int
+    distance: int | None
 
     @property
     def endpoints(self) -> tuple[EndpointRequest, ...]:
@@ -53,22 +41,6 @@ class PlannedCell:
     def pairs(self) -> tuple[tuple[EndpointRequest, EndpointRequest], ...]:
         """Every sender with every receiver."""
         return tuple((one, other) for one in self.senders for other in self.receivers)
-
-    def distances(self, places: Mapping[str, Location]) -> Distances:
-        """Return how far the ends of every pair are apart, from where the endpoints stand."""
-        nowhere = Location()
-        return {
-            (one.name, other.name): 0
-            if one is other
-            else distance(places.get(one.name, nowhere), places.get(other.name, nowhere))
-            for one, other in self.pairs
-        }
-
-    @property
-    def hosts(self) -> frozenset[str]:
-        """What its trials load: the hosts of all ends, and the router between two tenants."""
-        router = {"router"} if self.distance == 4 else set()
-        return frozenset({end.host for end in self.endpoints} | router)
 
 
 @dataclass(frozen=True)
@@ -132,36 +104,51 @@ def _place_cell(cell: Cell, lane: int) -> PlannedCell:
     first_host = 2 * lane - 1
     sender, receiver = scenario.ends
     if scenario.endpoints.loopback is not None:
-        end = _request("loopback", sender, lane, first_host, 1)
+        end = _request("loopback", sender, _Slot(lane, first_host, 1))
         return PlannedCell(cell, (end,), (end,), 0)
-    other_host = scenario.placement is Placement.DIFFERENT_HOST
-    other_tenant = scenario.tenancy is Tenancy.DIFFERENT_TENANT
-    ones = _group("sender", sender, lane, first_host, 1)
-    others = _group("receiver", receiver, lane, first_host + other_host, 1 + other_tenant)
-    apart = distance(_slots(ones[0]), _slots(others[0]))
-    if apart is None:
-        raise AssertionError("slots are always known")
-    return PlannedCell(cell, ones, others, apart)
+    anywhere = scenario.placement is Placement.ANY
+    other_host = first_host + (scenario.placement is not Placement.SAME_HOST)
+    other_tenant = 1 + (scenario.tenancy is Tenancy.DIFFERENT_TENANT)
+    ones = _group("sender", sender, _Slot(lane, first_host, 1, anywhere))
+    others = _group("receiver", receiver, _Slot(lane, other_host, other_tenant, anywhere))
+    return PlannedCell(cell, ones, others, distance(_slots(ones[0]), _slots(others[0])))
 
 
-def _group(
-    role: str, end: EndpointSettings, lane: int, host: int, tenant: int
-) -> tuple[EndpointRequest, ...]:
-    """Return the members of a group: on one host, of one tenant. A smaller group is its start."""
-    first = _request(role, end, lane, host, tenant)
+@dataclass(frozen=True)
+class _Slot:
+    """Where an end is asked to stand; VMs anywhere in the lane, if so wanted."""
+
+    lane: int
+    host: int
+    tenant: int
+    anywhere: bool = False
+
+
+def _group(role: str, end: EndpointSettings, slot: _Slot) -> tuple[EndpointRequest, ...]:
+    """Return the members of a group: of one tenant, and on one host unless they may be anywhere.
+
+    A smaller group is the start of a larger one.
+    """
+    first = _request(role, end, slot)
     others = (replace(first, name=f"{first.name}-m{n}") for n in range(2, end.count + 1))
     return (first, *others)
 
 
-def _request(
-    role: str, end: EndpointSettings, lane: int, host: int, tenant: int
-) -> EndpointRequest:
+def _request(role: str, end: EndpointSettings, slot: _Slot) -> EndpointRequest:
+    host = f"host-{slot.host}"
     if end.kind is EndpointKind.HOST:
         # A host is one endpoint, whatever its role in a cell.
-        return EndpointRequest(f"host-{host}", role, end.kind, None, f"host-{host}", None, lane)
-    name = "-".join(filter(None, (role, end.flavor, f"h{host}", f"t{tenant}")))
+        return EndpointRequest(host, role, end.kind, None, host, None, slot.lane)
+    flavor = None if end.flavor is None else str(end.flavor)
+    place = f"any{slot.lane}" if slot.anywhere else f"h{slot.host}"
     return EndpointRequest(
-        name, role, end.kind, end.flavor, f"host-{host}", f"tenant-{tenant}", lane
+        name="-".join(filter(None, (role, flavor, place, f"t{slot.tenant}"))),
+        role=role,
+        kind=end.kind,
+        flavor=end.flavor,
+        host=None if slot.anywhere else host,
+        tenant=f"tenant-{slot.tenant}",
+        lane=slot.lane,
     )
 
 

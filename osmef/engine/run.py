@@ -12,6 +12,7 @@ from osmef.engine.measure import Bench, run_trials
 from osmef.engine.metadata import collect_facts, first_moment
 from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan, PlannedTrial, estimate
+from osmef.engine.settle import settle
 from osmef.engine.station import Station, close_stations, open_stations
 from osmef.engine.stop import Stop
 from osmef.engine.summarise import endpoint_info, summarise
@@ -20,6 +21,7 @@ from osmef.providers.base import Order, Provider
 from osmef.remote.keys import KeyPair
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
+from osmef.scenario.fields import tries_of
 
 # A run's resources may be reaped after its deadline, so no living run may reach it: every trial may
 # use up all its timeouts (arming, draining, stalling, aborting, connecting anew).
@@ -59,10 +61,15 @@ class Run:
             self.directory.write_summary(summary)
         return summary
 
+    @property
+    def _tries(self) -> int:
+        return tries_of(self.plan.study.scenario.on_mismatch)
+
     def _provision(self, missing: list[PlannedTrial], provider: Provider, journal: Journal) -> None:
         """Make the endpoints that the missing trials need, measure, and destroy them."""
         stations: dict[str, Station] = {}
-        names = {end.name for t in missing for end in t.cell.endpoints}
+        cells = list({t.cell.cell.key: t.cell for t in missing}.values())
+        names = {end.name for cell in cells for end in cell.endpoints}
         order = Order(
             run=self.directory.id,
             requests=[request for request in self.plan.endpoints if request.name in names],
@@ -77,12 +84,12 @@ class Run:
             self.observer.step(f"provisioning {len(names)} endpoints")
             # pyarrow takes a while to load: now, and not between the first two trials.
             importlib.import_module("osmef.results.tables")
-            endpoints = provider.create(order)
-            self.stop.check()
+            settled = settle(provider, order, cells, self._tries, journal.note)
             self.observer.step(f"putting the agent on {len(names)} endpoints")
-            stations = open_stations(provider, endpoints, order, self.stop)
-            for station in stations.values():
-                journal.note("endpoint", endpoint=endpoint_info(station).model_dump(mode="json"))
+            stations = open_stations(settled, order)
+            for name, station in stations.items():
+                info = endpoint_info(station, settled.earlier.get(name, []))
+                journal.note("endpoint", endpoint=info.model_dump(mode="json"))
             self._measure(
                 missing, Bench(provider, stations, self.directory, self.observer, self.stop)
             )

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import random
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from osmef.agent.client import AgentClient
 from osmef.agent.deploy import Deployment, deploy
-from osmef.engine.stop import Stop
+from osmef.engine.settle import Settled
 from osmef.errors import OsmefError
 from osmef.facts.collect import collect
-from osmef.providers.base import Endpoint, Order, Provider
-from osmef.remote.keys import KeyPair
+from osmef.providers.base import Endpoint, Order
 from osmef.remote.session import Session
+from osmef.remote.workdir import directory_of
 from osmef.scenario.location import Location
+from osmef.scenario.ports import DATA_PORTS
 
 _POLL_S = 0.05
 _MOST_AT_ONCE = 16
@@ -25,14 +27,15 @@ _AGENTS_A_SESSION = 7
 class Station:
     """An endpoint that is reached and ready. Lost sessions and agents are opened anew."""
 
-    def __init__(self, endpoint: Endpoint, location: Location, key: KeyPair, run: str) -> None:
+    def __init__(self, endpoint: Endpoint, location: Location, run: str) -> None:
         self.endpoint = endpoint
         self.location = location
-        self._key = key
-        self._run = run
+        self._directory = directory_of(run, endpoint.name)
         self._agents: dict[str, AgentClient] = {}
         self._used: dict[str, Session] = {}
         self._more: list[Session] = []
+        # Not always the same ones, so that runs on one machine rarely meet.
+        self._next_port = random.choice(DATA_PORTS)  # noqa: S311 - no secret
         self._session, self.deployment = self._reach()
 
     @property
@@ -42,11 +45,11 @@ class Station:
 
     def _reach(self) -> tuple[Session, Deployment]:
         """Connect and put the agent there; after an error no session stays open."""
-        session = Session.open(self.endpoint.login, self._key)
+        session = Session.open(self.endpoint.login)
         try:
             if self._agents:  # one that a hanging sshd keeps alive would hold its file
                 session.remove_directory(self.deployment.directory)
-            return session, deploy(session, self._run)
+            return session, deploy(session, self._directory)
         except BaseException:
             session.close()
             raise
@@ -56,6 +59,7 @@ class Station:
         agent = self._agents.get(role)
         if agent is None or agent.gone is not None:
             if not self._session.is_open:
+                self._session.close()  # also its jump host, which may well be there
                 self._session, self.deployment = self._reach()
             session = self._used[role] = self._roomy_session(role)
             agent = self._agents[role] = AgentClient.start(session, self.deployment)
@@ -68,8 +72,15 @@ class Station:
         for session in (self._session, *self._more):
             if sum(used is session for used in others) < _AGENTS_A_SESSION:
                 return session
-        self._more.append(Session.open(self.endpoint.login, self._key))
+        self._more.append(Session.open(self.endpoint.login))
         return self._more[-1]
+
+    def data_ports(self, count: int) -> int:
+        """Return the first of so many data ports in a row, in turn: the next call gets others."""
+        if self._next_port + count > DATA_PORTS.stop:
+            self._next_port = DATA_PORTS.start
+        first, self._next_port = self._next_port, self._next_port + count
+        return first
 
     def facts(self) -> dict[str, Any]:
         """Collect the endpoint's metadata, clock offset and agent included."""
@@ -92,24 +103,20 @@ class Station:
             session.close()
 
 
-def open_stations(
-    provider: Provider, endpoints: list[Endpoint], order: Order, stop: Stop
-) -> dict[str, Station]:
+def open_stations(settled: Settled, order: Order) -> dict[str, Station]:
     """Reach all endpoints at once and put the agent on each. Raises the first error.
 
     After an error or a stop no session stays open.
     """
-    found = provider.describe(endpoints)
-    places = {endpoint.name: place for endpoint, place in zip(endpoints, found, strict=True)}
-    pool = ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(endpoints)))
+    pool = ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(settled.endpoints)))
     futures: list[Future[Station]] = [
-        pool.submit(Station, endpoint, places[endpoint.name], order.key, order.run)
-        for endpoint in endpoints
+        pool.submit(Station, endpoint, settled.places[name], order.run)
+        for name, endpoint in settled.endpoints.items()
     ]
     try:
         pending = set(futures)
         while pending:
-            stop.check()
+            order.check()
             done, pending = wait(pending, timeout=_POLL_S)
             for future in done:
                 future.result()

@@ -13,7 +13,14 @@ from osmef.analysis.describe import describe
 from osmef.engine.check import warnings_of
 from osmef.engine.journal import Journal
 from osmef.engine.metadata import made_at
-from osmef.engine.plan import Plan, PlannedCell, the_same
+from osmef.engine.placement import (
+    Standing,
+    mismatches,
+    overall,
+    requested,
+    standings,
+)
+from osmef.engine.plan import Plan, PlannedCell
 from osmef.engine.station import Station
 from osmef.errors import StorageError
 from osmef.facts.change import change
@@ -22,14 +29,13 @@ from osmef.results.limits import Limit
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import CellInfo, EndpointInfo, Metric, RunInfo, Summary
 from osmef.results.trial import Status, Trial
-from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.location import Location
 from osmef.scenario.workload import connections_of
 from osmef.workloads import Programme
 
 
-def endpoint_info(station: Station) -> EndpointInfo:
-    """Return what is known of an endpoint when it is ready."""
+def endpoint_info(station: Station, earlier: list[Location]) -> EndpointInfo:
+    """Return what is known of an endpoint when it is ready, and where it stood before."""
     request = station.endpoint.request
     return EndpointInfo(
         name=request.name,
@@ -38,6 +44,7 @@ def endpoint_info(station: Station) -> EndpointInfo:
         vcpus=station.endpoint.vcpus,
         requested=Location(host=request.host, tenant=request.tenant),
         achieved=station.location,
+        earlier=earlier,
         data_address=station.endpoint.data_address,
         data_address6=station.endpoint.data_address6,
         warnings=list(station.endpoint.warnings),
@@ -58,15 +65,32 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
     by_cell: dict[str, list[Trial]] = defaultdict(list)
     for trial in log.trials:
         by_cell[trial.cell].append(trial)
+    cells = [_cell_info(cell, by_cell[cell.cell.key], endpoints) for cell in plan.cells]
+    warnings = [*log.warnings, *_elsewhere(cells)]
     return Summary(
-        run=_run_info(plan, directory, journal, log.trials, log.warnings),
+        run=_run_info(plan, directory, journal, log.trials, warnings),
         endpoints=[_with_facts(info, directory) for info in endpoints.values()],
-        cells=[_cell_info(cell, by_cell[cell.cell.key], endpoints) for cell in plan.cells],
+        cells=cells,
     )
 
 
+def _not_replaced(journal: Journal) -> list[str]:
+    """Tell why tries to make an endpoint anew elsewhere have ended."""
+    failed = [note["error"] for note in journal.read("replace") if note["error"]]
+    return [f"on_mismatch: retry ended early: {error}" for error in dict.fromkeys(failed)]
+
+
+def _elsewhere(cells: list[CellInfo]) -> list[str]:
+    """Say how many cells were measured where they were not asked to be."""
+    count = sum(bool(cell.mismatch and cell.n_ok) for cell in cells)
+    if not count:
+        return []
+    told = "did not stand as requested, or nobody can tell: table and figures say so"
+    return [f"{count} of {len(cells)} cells {told}"]
+
+
 def _run_info(
-    plan: Plan, directory: RunDirectory, journal: Journal, trials: list[Trial], torn: list[str]
+    plan: Plan, directory: RunDirectory, journal: Journal, trials: list[Trial], found: list[str]
 ) -> RunInfo:
     scenario = plan.study.scenario
     starts, ends = journal.read("start"), journal.read("end")
@@ -93,7 +117,7 @@ def _run_info(
             "python": platform.python_version(),
             "controller_kernel": platform.release(),
         },
-        warnings=[*warnings_of(plan.study), *torn],
+        warnings=[*warnings_of(plan.study), *_not_replaced(journal), *found],
     )
 
 
@@ -112,11 +136,8 @@ def _cell_info(
     planned: PlannedCell, trials: list[Trial], endpoints: dict[str, EndpointInfo]
 ) -> CellInfo:
     scenario = planned.cell.scenario
-    places = {name: info.achieved for name, info in endpoints.items()}
-    ends = [
-        (places.get(one.name, Location()), places.get(other.name, Location()))
-        for one, other in planned.pairs
-    ]
+    found = _found(planned, trials, endpoints)
+    achieved = overall(found)
     return CellInfo(
         key=planned.cell.key,
         values=dict(planned.cell.values),
@@ -126,10 +147,11 @@ def _cell_info(
         receivers=[end.name for end in planned.receivers],
         placement=scenario.placement,
         tenancy=scenario.tenancy,
-        achieved_placement=the_same(_placement(*pair) for pair in ends),
-        achieved_tenancy=the_same(_tenancy(*pair) for pair in ends),
-        distance=the_same(planned.distances(places).values()),
+        achieved_placement=achieved.placement,
+        achieved_tenancy=achieved.tenancy,
+        distance=achieved.distance,
         requested_distance=planned.distance,
+        mismatch=mismatches(requested(planned), found),
         connections=connections_of(scenario.workload),
         n_ok=sum(trial.status is Status.OK for trial in trials),
         n_failed=sum(trial.status is Status.FAILED for trial in trials),
@@ -138,16 +160,19 @@ def _cell_info(
     )
 
 
-def _placement(here: Location, there: Location) -> Placement | None:
-    if here.host is None or there.host is None:
-        return None
-    return Placement.SAME_HOST if here.host == there.host else Placement.DIFFERENT_HOST
+def _found(
+    planned: PlannedCell, trials: list[Trial], endpoints: dict[str, EndpointInfo]
+) -> list[Standing]:
+    """Return how the ends stood in the good trials; without any, how they stand if they exist.
 
-
-def _tenancy(here: Location, there: Location) -> Tenancy | None:
-    if here.tenant is None or there.tenant is None:
-        return None
-    return Tenancy.SAME_TENANT if here.tenant == there.tenant else Tenancy.DIFFERENT_TENANT
+    A run that was resumed has other endpoints than before, which may stand elsewhere.
+    """
+    good = [trial for trial in trials if trial.status is Status.OK]
+    if good:
+        return [Standing(t.achieved_placement, t.achieved_tenancy, t.distance) for t in good]
+    places = {name: info.achieved for name, info in endpoints.items()}
+    exist = all(end.name in places for end in planned.endpoints)
+    return list(standings(planned, places).values()) if exist else []
 
 
 def _limits(trials: list[Trial]) -> dict[Limit, int]:

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from osmef.providers.base import Provider
     from osmef.scenario.provider import ProviderSettings
 
-_CLASSES = {"local": ("osmef.providers.local.provider", "LocalProvider")}
+_CLASSES = {
+    "local": ("osmef.providers.local.provider", "LocalProvider"),
+    "static": ("osmef.providers.static.provider", "StaticProvider"),
+}
 
 
 def provider_kinds() -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from osmef.errors import ProviderError
 from osmef.remote.keys import KeyPair
-from osmef.remote.session import Login
-from osmef.scenario.fields import EndpointKind, Family, Layer
+from osmef.remote.login import Login
+from osmef.scenario.fields import EndpointKind, Family, FlavorNeed, Layer
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
 
@@ -21,19 +21,21 @@ from osmef.scenario.study import Cell
 class EndpointRequest:
     """An endpoint that a plan needs.
 
-    ``host`` and ``tenant`` are slots of the plan ("host-1", "tenant-2"): two requests with one
-    slot must share a host or tenant, two with different slots must not. Which real host or tenant
-    a slot becomes is the provider's choice; ``Location`` says which it was. A host endpoint has
-    no tenant. Only requests of one ``lane`` meet in a trial: different host slots of different
-    lanes may be one host. ``role`` ("sender", "receiver" or "loopback") lets a provider keep both
+    ``host`` and ``tenant`` are slots of the plan ("host-1", "tenant-2"): two requests with one slot
+    must share a host or tenant, two with different slots must not. Which real host or tenant a slot
+    becomes is the provider's choice; ``Location`` says which it was. Without a host slot the cloud
+    decides where a VM stands (``placement: any``). A host endpoint has no tenant. Only requests of
+    one ``lane`` meet in a trial: different host slots of different lanes may be one host.
+    ``flavor`` is the provider's own name, a need for which it chooses the smallest that fits, or
+    None for its default. ``role`` ("sender", "receiver" or "loopback") lets a provider keep both
     ends off each other's CPUs.
     """
 
     name: str
     role: str
     kind: EndpointKind
-    flavor: str | None
-    host: str
+    flavor: str | FlavorNeed | None
+    host: str | None
     tenant: str | None
     lane: int = 1
 

@@ -7,42 +7,22 @@ import shlex
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import paramiko
 
-from osmef.errors import HostKeyError, ProviderError, ReachError
-from osmef.remote.keys import KeyPair
+from osmef.errors import CredentialsError, ProviderError, ReachError
+from osmef.remote.failure import connection_failed, handshake_failed, login_refused, reason
+from osmef.remote.login import Login
 
 CONNECT_TIMEOUT_S = 20.0
 COMMAND_TIMEOUT_S = 30.0
 KEEPALIVE_S = 15
 EXIT_STATUS_S = 1.0
 MAX_LINE_BYTES = 1 << 20
-
-
-@dataclass(frozen=True)
-class Login:
-    """How to reach an endpoint's sshd.
-
-    ``host_key`` is the public key in OpenSSH's format that the provider vouches for; a server that
-    shows another one is not talked to. ``connect`` opens the TCP connection; by default to address
-    and port, but a provider may know another way in.
-    """
-
-    name: str
-    user: str
-    address: str
-    host_key: str
-    port: int = 22
-    connect: Callable[[], socket.socket] | None = field(default=None, compare=False)
-
-    def open_socket(self) -> socket.socket:
-        """Open a TCP connection to the sshd; raises OSError."""
-        if self.connect is not None:
-            return self.connect()
-        return socket.create_connection((self.address, self.port), timeout=CONNECT_TIMEOUT_S)
+# A key of this type signs in newer ways than its name says (RFC 8332).
+_ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 
 
 @dataclass(frozen=True)
@@ -103,34 +83,38 @@ class RemoteProcess:
 class Session:
     """An open, authenticated connection. Safe to use from several threads."""
 
-    def __init__(self, name: str, transport: paramiko.Transport) -> None:
+    def __init__(
+        self, name: str, transport: paramiko.Transport, jump: Session | None = None
+    ) -> None:
         self.name = name
         self._transport = transport
+        self._jump = jump
 
     @classmethod
-    def open(cls, login: Login, key: KeyPair) -> Session:
-        """Connect, verify the host key, log in. Raises HostKeyError or ReachError."""
+    def open(cls, login: Login, connect_s: float = CONNECT_TIMEOUT_S) -> Session:
+        """Connect, verify the host key, log in; the same with each jump host before.
+
+        ``connect_s`` is how long to wait for TCP. Raises ReachError: HostKeyError, LoginError, or
+        what kept the connection from coming about; CredentialsError where there is no key to show.
+        """
+        jump = cls.open(login.jump, connect_s) if login.jump is not None else None
         try:
-            transport = paramiko.Transport(login.open_socket())
-        except (OSError, paramiko.SSHException, ProviderError) as error:
-            raise _unreachable(login, error) from error
+            transport = paramiko.Transport(_dial(login, jump, connect_s))
+        except BaseException as error:
+            if jump is not None:
+                jump.close()
+            if isinstance(error, (OSError, EOFError, paramiko.SSHException, ProviderError)):
+                raise connection_failed(login, error) from error
+            raise
+        session = cls(login.name, transport, jump)
         try:
-            transport.banner_timeout = CONNECT_TIMEOUT_S
-            transport.auth_timeout = CONNECT_TIMEOUT_S
-            # The provider vouches for one key; asking for its type alone keeps an honest server
-            # from showing another of its keys.
-            transport.get_security_options().key_types = [login.host_key.split()[0]]
-            transport.start_client(timeout=CONNECT_TIMEOUT_S)
-            _verify(transport, login)
-            transport.auth_publickey(login.user, key.paramiko())
-        except (paramiko.SSHException, OSError, EOFError) as error:
-            transport.close()
-            raise _unreachable(login, error) from error
+            _shake_hands(transport, login)
+            _log_in(transport, login)
         except BaseException:
-            transport.close()
+            session.close()
             raise
         transport.set_keepalive(KEEPALIVE_S)
-        return cls(login.name, transport)
+        return session
 
     @property
     def is_open(self) -> bool:
@@ -150,7 +134,7 @@ class Session:
                 stderr = channel.makefile_stderr("rb").read()
                 return Output(channel.recv_exit_status(), stdout, stderr)
         except (OSError, paramiko.SSHException) as error:
-            raise ReachError(f"{argv[0]} did not end: {_reason(error)}", where=self.name) from error
+            raise ReachError(f"{argv[0]} did not end: {reason(error)}", where=self.name) from error
         finally:
             channel.close()
 
@@ -176,6 +160,29 @@ class Session:
             file.prefetch()
             return bytes(file.read())
 
+    def link(self, target: str, path: str) -> bool:
+        """Make a symbolic link; False where something is there already. Raises ReachError."""
+        with self._sftp(f"making {path}") as sftp:
+            try:
+                sftp.symlink(target, path)
+            except OSError:
+                with contextlib.suppress(FileNotFoundError):
+                    sftp.lstat(path)
+                    return False
+                raise
+        return True
+
+    def read_link(self, path: str) -> str | None:
+        """Return where a symbolic link points to, None where there is none. Raises ReachError."""
+        with self._sftp(f"reading {path}") as sftp, contextlib.suppress(FileNotFoundError):
+            return sftp.readlink(path)
+        return None
+
+    def remove(self, path: str) -> None:
+        """Remove a file or a link, if it is there. Raises ReachError."""
+        with self._sftp(f"removing {path}") as sftp, contextlib.suppress(FileNotFoundError):
+            sftp.remove(path)
+
     def remove_directory(self, path: str) -> None:
         """Remove a directory and the files in it, if it is there. Raises ReachError."""
         with self._sftp(f"removing {path}") as sftp, contextlib.suppress(FileNotFoundError):
@@ -183,9 +190,18 @@ class Session:
                 sftp.remove(f"{path}/{name}")
             sftp.rmdir(path)
 
+    def forward(self, login: Login, timeout_s: float) -> paramiko.Channel:
+        """Let this host's sshd connect to that of a login. Raises what paramiko does."""
+        # The second address is where the connection comes from, and only for the server's log.
+        return self._transport.open_channel(
+            "direct-tcpip", (login.address, login.port), ("127.0.0.1", 0), timeout=timeout_s
+        )
+
     def close(self) -> None:
         """Close the connection; every program started through it loses its input."""
         self._transport.close()
+        if self._jump is not None:
+            self._jump.close()
 
     def _channel(self, argv: Sequence[str], timeout_s: float | None) -> paramiko.Channel:
         try:
@@ -194,7 +210,7 @@ class Session:
                 channel.settimeout(timeout_s)
                 channel.exec_command(shlex.join(argv))
         except (OSError, EOFError, paramiko.SSHException) as error:
-            raise ReachError(f"can't run {argv[0]}: {_reason(error)}", where=self.name) from error
+            raise ReachError(f"can't run {argv[0]}: {reason(error)}", where=self.name) from error
         return channel
 
     @contextlib.contextmanager
@@ -232,34 +248,57 @@ class Session:
                     yield sftp
         except (OSError, EOFError, paramiko.SSHException) as error:
             cure = "does its sshd have the sftp subsystem, and its disk room?"
-            raise ReachError(f"{doing}: {_reason(error)}", where=self.name, cure=cure) from error
+            raise ReachError(f"{doing}: {reason(error)}", where=self.name, cure=cure) from error
 
 
-def _verify(transport: paramiko.Transport, login: Login) -> None:
-    shown = transport.get_remote_server_key()
-    if [shown.get_name(), shown.get_base64()] != login.host_key.split()[:2]:
-        raise HostKeyError(
-            f"the server shows the host key {shown.fingerprint},"
-            " which is not the one that the provider gave it",
-            where=login.name,
-            cure="somebody else may be answering at this address; find out who before you go on",
-        )
+def _dial(login: Login, jump: Session | None, timeout_s: float) -> socket.socket | paramiko.Channel:
+    if jump is not None:
+        return jump.forward(login, timeout_s)
+    if login.connect is not None:
+        return login.connect()
+    return socket.create_connection((login.address, login.port), timeout=timeout_s)
 
 
-def _unreachable(login: Login, error: BaseException) -> ReachError:
-    return ReachError(
-        f"no SSH connection: {_reason(error)}",
-        where=login.name,
-        cure="is the endpoint up, and does its firewall let SSH in from here?",
-    )
+def _shake_hands(transport: paramiko.Transport, login: Login) -> None:
+    transport.banner_timeout = CONNECT_TIMEOUT_S
+    transport.auth_timeout = CONNECT_TIMEOUT_S
+    # Asking for the types that are known first keeps an honest server from showing another of its
+    # keys; the other types are asked for, too, so that what it shows can be told.
+    options = transport.get_security_options()
+    known = [one for kind in login.host_keys.types for one in _ALGORITHMS.get(kind, (kind,))]
+    supported = tuple(options.key_types)
+    wanted = [one for one in known if one in supported]
+    options.key_types = tuple(dict.fromkeys((*wanted, *supported)))
+    try:
+        transport.start_client(timeout=CONNECT_TIMEOUT_S)
+    except (OSError, EOFError, paramiko.SSHException) as error:
+        raise handshake_failed(login, error) from error
+    login.host_keys.verify(transport.get_remote_server_key(), login.name)
 
 
-def _reason(error: BaseException) -> str:
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    if isinstance(error, EOFError):
-        return "the other side closed the connection"
-    return str(error) or type(error).__name__
+def _log_in(transport: paramiko.Transport, login: Login) -> None:
+    """Show one key after the other. Raises LoginError, CredentialsError, ReachError."""
+    tried: list[str] = []
+    with login.key.offers() as offers:
+        if not offers.keys:
+            raise CredentialsError(
+                "; ".join(["there is no key to log in with", *offers.unusable]),
+                where=login.name,
+                cure="start an SSH agent and add a key to it (ssh-add), or name an identity file",
+            )
+        try:
+            for name, key in offers.keys:
+                tried.append(name)
+                with contextlib.suppress(paramiko.AuthenticationException):
+                    more = transport.auth_publickey(login.user, key)
+                    offers.unusable.extend(f"it also wants {one}" for one in more)
+                    break
+        except (OSError, EOFError, paramiko.SSHException) as error:
+            if tried[1:]:  # it hangs up after the first few (MaxAuthTries)
+                raise login_refused(login, tried, [reason(error), *offers.unusable]) from error
+            raise handshake_failed(login, error) from error
+    if not transport.is_authenticated():
+        raise login_refused(login, tried, offers.unusable)
 
 
 def _exit_text(status: int) -> str:

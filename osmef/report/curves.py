@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from osmef.report.series import place, short_names
+from osmef.report.series import place, short_names, shown_values
 from osmef.report.style import GREY, HEAD_LINE_INCHES, panels
 from osmef.results.summary import CellInfo, Summary
 
@@ -98,7 +98,7 @@ def _write(figure: Figure, chart: CurveChart, legend: dict[str, str]) -> None:
 
 def cell_names(summary: Summary) -> dict[str, str]:
     """Return what tells each cell from the others, by its key."""
-    names = short_names(key for cell in summary.cells for key in cell.values)
+    names = short_names(key for cell in summary.cells for key in shown_values(cell))
     return {cell.key: _cell_name(cell, names, summary) for cell in summary.cells}
 
 
@@ -106,7 +106,7 @@ def _cell_name(cell: CellInfo, names: dict[str, str], summary: Summary) -> str:
     own = ("placement", "tenancy")
     told = [
         str(value).replace("-", " ") if names[key] in own else f"{names[key]} {value}"
-        for key, value in cell.values.items()
+        for key, value in shown_values(cell).items()
     ]
     return ", ".join(told or place(cell, summary).lines)
 

@@ -39,7 +39,8 @@ def draw_figures(summary: Summary, directory: Path) -> list[Path]:
       Data-intensive Network Traffic Patterns in a Private Cloud".
     - udp-loss, udp-jitter: against the rate that was offered (``osmef.report.udp``).
     - pingpong-transfer, pingpong-latency, pingpong-requests: against the message size, of every
-      request that the directory holds (``osmef.report.pingpong``).
+      request that the directory holds, and each again relative to the first cell
+      (``osmef.report.pingpong``).
     - limits: what limited the connections of each cell, as shares.
 
     Swept values that have no axis, such as flavors, get a panel each. A figure that would show no

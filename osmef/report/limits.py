@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
 
-from osmef.report.series import short_names
+from osmef.report.series import short_names, shown_values
 from osmef.report.style import GREY, HEAD_LINE_INCHES
 from osmef.results.limits import Limit
 from osmef.results.summary import CellInfo, Summary
@@ -70,9 +70,9 @@ def _share(cell: CellInfo, limit: Limit) -> float:
 
 
 def _labels(cells: list[CellInfo]) -> list[str]:
-    names = short_names(dict.fromkeys(key for cell in cells for key in cell.values))
+    names = short_names(dict.fromkeys(key for cell in cells for key in shown_values(cell)))
     return [
-        ", ".join(f"{names[key]} {value}" for key, value in cell.values.items()) or cell.key
+        ", ".join(f"{names[key]} {value}" for key, value in shown_values(cell).items()) or cell.key
         for cell in cells
     ]
 

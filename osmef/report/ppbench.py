@@ -33,9 +33,11 @@ def write_ppbench(file: TextIO, summary: Summary, requests: pd.DataFrame) -> int
 
     ``requests`` is what ``osmef.results.frame.load_requests`` gives. All trials of a cell count as
     repetitions. The machine is the flavor of its first sender, or the endpoint's name without one;
-    the experiment is the cell. The time is the mean in milliseconds, the transfer rate
-    sum(length) * 1000 / sum(time) in bytes per second, requests per second 1000 / time: all of the
-    requests that went well. They are empty where there are none.
+    the experiment is the cell, with semicolons for its commas. Total transferred is, other than its
+    name says, the median length of one message: ppbench draws all else against it. The time is the
+    mean in milliseconds, the transfer rate sum(length) * 1000 / sum(time) in bytes per second,
+    requests per second 1000 / time: all of the requests that went well. They are empty where there
+    are none.
     """
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -58,18 +60,23 @@ def _rows(cell: CellInfo, summary: Summary, requests: pd.DataFrame) -> Iterator[
     for size in by_size(requests).to_dict("records"):
         retries = size["retries"]
         yield [
-            flavors.get(machine) or machine,
-            cell.key,
+            _tag(flavors.get(machine) or machine),
+            _tag(cell.key),
             f"/{path}/{size['size']}",
             size["failed"],
             cell.connections,
-            _number(size["length_bytes"]),
+            _number(size["length_median_bytes"]),
             _number(size["time_mean_us"] / 1000),
             _number(size["transfer_rate_bytes_per_s"]),
             _number(size["requests_per_s"]),
             0 if pd.isna(retries) else int(retries),
             _number(codes[size["size"]]),
         ]
+
+
+def _tag(name: str) -> str:
+    """Return a name as ppbench can be asked for it: its options list tags with commas between."""
+    return name.replace(",", ";")
 
 
 def _number(value: float) -> str:

@@ -13,10 +13,16 @@ from osmef.scenario.study import Scalar
 AXES = ("placement", "tenancy", "connections")
 """Sweep keys that a figure has its axes and lines for; all others make a panel of their own."""
 
-_PLACEMENTS = {Placement.SAME_HOST: "same host", Placement.DIFFERENT_HOST: "different hosts"}
+_PLACEMENTS = {
+    Placement.SAME_HOST: "same host",
+    Placement.DIFFERENT_HOST: "different hosts",
+    Placement.ANY: "any hosts",
+    None: "hosts unclear",
+}
 _TENANCIES = {
     Tenancy.SAME_TENANT: "same tenant",
     Tenancy.DIFFERENT_TENANT: "different tenants",
+    None: "tenants unclear",
 }
 
 _BACKGROUND = "background."
@@ -26,24 +32,33 @@ Variant = tuple[tuple[str, Scalar], ...]
 
 @dataclass(frozen=True)
 class Place:
-    """Where both ends stand to each other, as achieved where that is known."""
+    """Where both ends stand to each other, as achieved; ``asked`` is what was asked for instead."""
 
     distance: int | None
     placement: str
     tenancy: str | None
+    asked: str | None = None
 
     @property
-    def order(self) -> tuple[bool, int, bool, str, str]:
+    def order(self) -> tuple[bool, int, bool, str, str, str]:
         """What places are sorted by: near before far, unknown last."""
         far = self.placement == _PLACEMENTS[Placement.DIFFERENT_HOST]
         unknown = self.distance is None
-        return (unknown, self.distance or 0, far, self.placement, self.tenancy or "")
+        return (
+            unknown,
+            self.distance or 0,
+            far,
+            self.placement,
+            self.tenancy or "",
+            self.asked or "",
+        )
 
     @property
     def lines(self) -> tuple[str, ...]:
         """The place in words, a line each."""
         distance = "unknown" if self.distance is None else self.distance
-        return (f"distance {distance}", self.placement, *filter(None, [self.tenancy]))
+        told = (self.tenancy, self.asked and f"asked for: {self.asked}")
+        return (f"distance {distance}", self.placement, *filter(None, told))
 
 
 @dataclass(frozen=True)
@@ -64,11 +79,43 @@ def place(cell: CellInfo, summary: Summary) -> Place:
     """Return where the ends of a cell stand to each other."""
     if cell.senders == cell.receivers:
         return Place(cell.distance, "loopback", None)
-    placement = _PLACEMENTS[cell.achieved_placement or cell.placement]
+    placement, asked = _PLACEMENTS[cell.achieved_placement], _asked(cell)
     kinds = {e.kind for e in summary.endpoints if e.name in (*cell.senders, *cell.receivers)}
     if EndpointKind.HOST in kinds:  # which belongs to no tenant
-        return Place(cell.distance, placement, None)
-    return Place(cell.distance, placement, _TENANCIES[cell.achieved_tenancy or cell.tenancy])
+        return Place(cell.distance, placement, None, asked)
+    return Place(cell.distance, placement, _TENANCIES[cell.achieved_tenancy], asked)
+
+
+def _asked(cell: CellInfo) -> str | None:
+    """Return what was asked for and is not so, None where all is."""
+    words = {"placement": _PLACEMENTS[cell.placement], "tenancy": _TENANCIES[cell.tenancy]}
+    told = [words[key] for key in other_than_asked(cell)]
+    if not told and cell.mismatch:
+        told = [f"distance {cell.requested_distance}"]
+    return ", ".join(told) or None
+
+
+def other_than_asked(cell: CellInfo) -> dict[str, tuple[Scalar, Scalar]]:
+    """Return placement and tenancy where they are not those asked for: achieved, and asked."""
+    pairs: dict[str, tuple[Placement | Tenancy | None, Placement | Tenancy]] = {
+        "placement": (cell.achieved_placement, cell.placement),
+        "tenancy": (cell.achieved_tenancy, cell.tenancy),
+    }
+    decided = cell.placement is Placement.ANY and cell.senders != cell.receivers
+    return {
+        key: pair
+        for key, pair in pairs.items()
+        if key in cell.mismatch or (key == "placement" and decided)
+    }
+
+
+def shown_values(cell: CellInfo) -> dict[str, Scalar]:
+    """Return the swept values for a label: placement and tenancy never but as they really were."""
+    told = {
+        key: f"{achieved or 'unclear'} (asked for: {asked})"
+        for key, (achieved, asked) in other_than_asked(cell).items()
+    }
+    return {**cell.values, **told}
 
 
 def variant(cell: CellInfo) -> Variant:

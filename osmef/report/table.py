@@ -11,7 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from osmef.report.series import short_names, written
+from osmef.report.series import other_than_asked, short_names, shown_values, written
 from osmef.results.limits import Limit
 from osmef.results.summary import CellInfo, Metric, Summary
 from osmef.scenario.fields import Placement, Tenancy
@@ -96,6 +96,7 @@ _COLUMNS = {
         _Column("requests\n/s", "requests_per_s", ".0f"),
         _Column("time\nmedian\nµs", "time_p50_us", ".0f"),
         _Column("time\n99 %\nµs", "time_p99_us", ".0f"),
+        _Column("request\n99 %\nµs", "request_p99_us", ".0f"),
         _Column("failed", "failed_requests", ".0f"),
         _Column("retries", "retries", ".0f"),
         *_CPU,
@@ -110,7 +111,7 @@ def summary_table(summary: Summary) -> Table:
     Numbers are medians over the trials, with the exact 95 % interval of the first rate where there
     is one. CPU is the agent's, in percent of one CPU; retransmits are segments, RTT microseconds.
     """
-    swept = list(dict.fromkeys(key for cell in summary.cells for key in cell.values))
+    swept = list(dict.fromkeys(key for cell in summary.cells for key in shown_values(cell)))
     interval = any(_interval(cell) for cell in summary.cells)
     table = Table(
         title=Text(f"{summary.run.scenario}  {summary.run.description}".strip(), style="bold"),
@@ -132,7 +133,7 @@ def summary_table(summary: Summary) -> Table:
     for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
     for cell in summary.cells:
-        values = [Text(_value(cell.values.get(key))) for key in swept]
+        values = [_value(cell, key) for key in swept]
         last = [Text(_limit(cell))] if limits else []
         table.add_row(*values, *_numbers(cell, columns, interval=interval), *last)
     return keep_whole(table)
@@ -165,9 +166,9 @@ def _numbers(cell: CellInfo, columns: Sequence[_Column], *, interval: bool) -> l
 
 
 def _distance(cell: CellInfo) -> Text:
-    if cell.distance == cell.requested_distance:
-        return Text(str(cell.distance))
-    achieved = "?" if cell.distance is None else cell.distance
+    achieved = "?" if cell.distance is None else str(cell.distance)
+    if cell.requested_distance in (None, cell.distance):
+        return Text(achieved)
     return Text(f"{achieved} not {cell.requested_distance}", style="yellow")
 
 
@@ -180,11 +181,20 @@ def _limit(cell: CellInfo) -> str:
     return _LIMITS.get(limit, limit.value) if most else "mixed"
 
 
-def _value(value: Scalar) -> str:
-    """Return a swept value in words, the placement and tenancy in short."""
-    if value is None:
-        return _NOTHING
-    return _SHORT.get(value, written(value))
+def _value(cell: CellInfo, key: str) -> Text:
+    """Return a swept value in words; placement and tenancy in short, and as they really were."""
+    other = other_than_asked(cell)
+    if key not in other:
+        return Text(_short(cell.values.get(key)))
+    achieved, asked = other[key]
+    shown = "?" if achieved is None else _short(achieved)
+    if asked is Placement.ANY:
+        return Text(f"any: {shown}")
+    return Text(f"{shown} not {_short(asked)}", style="yellow")
+
+
+def _short(value: Scalar) -> str:
+    return _NOTHING if value is None else _SHORT.get(value, written(value))
 
 
 def _median(cell: CellInfo, name: str) -> float | None:

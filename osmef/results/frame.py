@@ -19,12 +19,12 @@ def load(path: str | PathLike[str]) -> pd.DataFrame:
     """Return the trials of a run, one row each, in the order in which they ended.
 
     ``path`` is a run directory, or the summary.json or trials.jsonl in it. Columns: run, scenario,
-    cell, index, repetition, group, senders, receivers, placement, tenancy, distance, connections,
-    each swept value under its key, status, failure_kind, failure_message, started_at, wall_s,
-    workload, background, start_spread_s, and each metric with its unit in the name. The endpoints
-    of a group stand in one text, with commas. What is not known is missing (NaN, <NA> or None), and
-    never 0.
-    Raises InputError when the path is no run, or a newer OSMeF wrote it.
+    cell, index, repetition, group, senders, receivers, placement, tenancy (both as requested),
+    achieved_placement, achieved_tenancy, distance (as achieved), connections, each swept value
+    under its key, status, failure_kind, failure_message, started_at, wall_s, workload, background,
+    start_spread_s, and each metric with its unit in the name. The endpoints of a group stand in one
+    text, with commas. What is not known is missing (NaN, <NA> or None), and never 0. Raises
+    InputError when the path is no run, or a newer OSMeF wrote it.
     """
     run = _run_directory(Path(path))
     trials = run.read_trials().trials
@@ -84,6 +84,8 @@ _PLACE = (
     "receivers",
     "placement",
     "tenancy",
+    "achieved_placement",
+    "achieved_tenancy",
     "distance",
     "connections",
 )
@@ -98,6 +100,8 @@ def _row(trial: Trial) -> dict[str, object]:
         "receivers": ",".join(trial.receivers),
         "placement": trial.placement.value,
         "tenancy": trial.tenancy.value,
+        "achieved_placement": trial.achieved_placement and trial.achieved_placement.value,
+        "achieved_tenancy": trial.achieved_tenancy and trial.achieved_tenancy.value,
         "status": trial.status.value,
         "failure_kind": trial.failure.kind if trial.failure else None,
         "failure_message": trial.failure.message if trial.failure else None,

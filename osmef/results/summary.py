@@ -60,6 +60,10 @@ class EndpointInfo(Model):
     vcpus: int | None = Field(description="CPUs that it really got; null where nobody can tell")
     requested: Location = Field(description="host and tenant as slots of the plan")
     achieved: Location = Field(description="where it really stands, read back from the cloud")
+    earlier: list[Location] = Field(
+        default_factory=list,
+        description="where it stood before it was made anew, with `on_mismatch: retry N`",
+    )
     data_address: str = Field(description="address at which it is measured, IPv4")
     data_address6: str | None = Field(
         default=None, description="address at which it is measured, IPv6; null without one"
@@ -86,7 +90,7 @@ class CellInfo(Model):
     placement: Placement = Field(description="as requested")
     tenancy: Tenancy = Field(description="as requested")
     achieved_placement: Placement | None = Field(
-        description="read back from the cloud; null if it does not tell"
+        description="read back from the cloud; null if it does not tell, or pairs differ"
     )
     achieved_tenancy: Tenancy | None = Field(
         description="read back from the cloud; null where an end has no tenant"
@@ -95,7 +99,13 @@ class CellInfo(Model):
         description="from the achieved locations: 0, 2 or 4; null if they are not known, or not all"
         " pairs are equally far apart"
     )
-    requested_distance: int = Field(description="from the requested placement and tenancy")
+    requested_distance: int | None = Field(
+        description="from the requested placement and tenancy; null where the cloud decides"
+    )
+    mismatch: list[str] = Field(
+        default_factory=list,
+        description="what is not as requested or can't be told: `placement`, `tenancy`, `distance`",
+    )
     connections: int | None = Field(
         description="parallel connections of each pair; null for a workload without"
     )

@@ -256,6 +256,14 @@ class Trial(Model):
     )
     placement: Placement = Field(description="as requested")
     tenancy: Tenancy = Field(description="as requested")
+    achieved_placement: Placement | None = Field(
+        default=None,
+        description="read back from the cloud; null if it does not tell, or pairs differ",
+    )
+    achieved_tenancy: Tenancy | None = Field(
+        default=None,
+        description="read back from the cloud; null if it does not tell, or an end has no tenant",
+    )
     distance: int | None = Field(
         description="from the achieved locations; null if they are not known, or not all pairs"
         " are equally far apart"

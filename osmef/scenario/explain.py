@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from osmef.errors import Problem
-from osmef.scenario.fields import quantity_of
+from osmef.scenario.fields import FLAVOR_TAGS, quantity_of
 from osmef.scenario.model import Scenario
 from osmef.scenario.names import (
     BY_KIND,
@@ -59,11 +59,11 @@ def examine(tree: Node) -> tuple[Scenario | None, list[ErrorDetails]]:
 
 
 def _without_tag(error: ErrorDetails, tree: Node) -> ErrorDetails:
-    """Return an error with its path as it stands in the file: pydantic puts the kind into it."""
-    loc = error["loc"]
+    """Return an error with its path as it stands in the file: pydantic puts choices into it."""
+    loc = tuple(part for part in error["loc"] if part not in FLAVOR_TAGS)
     if len(loc) > 1 and loc[0] in BY_KIND and loc[1] == kind_at(tree, str(loc[0])):
-        return {**error, "loc": (loc[0], *loc[2:])}
-    return error
+        loc = (loc[0], *loc[2:])
+    return {**error, "loc": loc}
 
 
 def is_conflict(error: ErrorDetails) -> bool:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, get_args
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 from pydantic.fields import FieldInfo
 
+from osmef.scenario.base import Model
 from osmef.units import (
     DURATION_UNITS,
     RATE_UNITS,
@@ -25,10 +26,11 @@ from osmef.units import (
 
 
 class Placement(StrEnum):
-    """Where the receiver stands, seen from the sender."""
+    """Where the receiver stands, seen from the sender; any: where the cloud puts it."""
 
     SAME_HOST = "same-host"
     DIFFERENT_HOST = "different-host"
+    ANY = "any"
 
 
 class Tenancy(StrEnum):
@@ -66,11 +68,37 @@ class Order(StrEnum):
     RANDOM = "random"
 
 
-class OnMismatch(StrEnum):
-    """What to do with a cell whose achieved placement is not the requested one."""
+RECORD = "record"
+"""Of ``on_mismatch``: keep the numbers, and say where they were measured."""
 
-    FAIL = "fail"
-    RECORD = "record"
+_ON_MISMATCH = re.compile(r"fail|record|retry +([1-9]|1[0-9]|20)")
+
+
+def _on_mismatch(value: object) -> str:
+    text = value if isinstance(value, str) else ""
+    if not _ON_MISMATCH.fullmatch(text):
+        raise ValueError(f"{text!r} is none of the choices; write fail, record, or 'retry 3'")
+    return text
+
+
+OnMismatch = Annotated[
+    str,
+    BeforeValidator(_on_mismatch),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": f"^({_ON_MISMATCH.pattern})$",
+            "examples": ["fail", RECORD, "retry 3"],
+        }
+    ),
+]
+"""What to do with a cell whose achieved placement is not the requested one."""
+
+
+def tries_of(on_mismatch: str) -> int:
+    """Return how often endpoints are made anew for a cell: N of ``retry N``, else 0."""
+    word, _, count = on_mismatch.partition(" ")
+    return int(count) if word == "retry" else 0
 
 
 @dataclass(frozen=True)
@@ -134,3 +162,42 @@ Size = Annotated[
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=48)]
 """Lower-case letters, digits and dashes: it becomes part of directory and resource names."""
+
+
+class FlavorNeed(Model):
+    """What a VM must have at least, where the provider chooses its flavor: the smallest that fits.
+
+    Written in place of the flavor's name. Hashable, as a name is.
+    """
+
+    vcpus: int = Field(ge=1, le=1024, description="CPUs that the VM must have at least")
+    ram: Size | None = Field(
+        default=None, ge=2**20, le=2**50, description="memory that it must have at least"
+    )
+
+    def __str__(self) -> str:
+        """Return it as a part of a name, such as ``2vcpu-4gib``."""
+        return f"{self.vcpus}vcpu" + ("" if self.ram is None else f"-{_exact_size(self.ram)}")
+
+
+def _exact_size(count: int) -> str:
+    """Return a number of bytes in the largest unit that divides it."""
+    for unit, factor in (("tib", 2**40), ("gib", 2**30), ("mib", 2**20), ("mb", 10**6)):
+        if count % factor == 0:
+            return f"{count // factor}{unit}"
+    return f"{count}b"
+
+
+def _name_or_need(value: object) -> str:
+    return _NEED if isinstance(value, dict | FlavorNeed) else _NAME
+
+
+_NAME, _NEED = "(name)", "(need)"
+FLAVOR_TAGS = (_NAME, _NEED)
+"""What pydantic puts into the path of an error below a flavor; no key is called so."""
+
+Flavor = Annotated[
+    Annotated[str, Field(min_length=1), Tag(_NAME)] | Annotated[FlavorNeed, Tag(_NEED)],
+    Discriminator(_name_or_need),
+]
+"""The provider's own name of a size, or what the VM needs."""

@@ -12,6 +12,7 @@ from osmef.scenario.fields import (
     Duration,
     EndpointKind,
     Family,
+    Flavor,
     Layer,
     Name,
     OnMismatch,
@@ -19,12 +20,12 @@ from osmef.scenario.fields import (
     Placement,
     Tenancy,
 )
+from osmef.scenario.pingpong import PingPongSettings
 from osmef.scenario.provider import ProviderSettings
 from osmef.scenario.workload import (
     BackgroundSettings,
     BtcSettings,
     LatencySettings,
-    PingPongSettings,
     WorkloadSettings,
 )
 
@@ -33,8 +34,8 @@ class EndpointSettings(Model):
     """One end of a measurement."""
 
     kind: EndpointKind = Field(default=EndpointKind.VM, description="a VM or a physical host")
-    flavor: str | None = Field(
-        default=None, min_length=1, description="the provider's name of the VM's size"
+    flavor: Flavor | None = Field(
+        default=None, description="the provider's name of the VM's size, or what it needs"
     )
     count: int = Field(
         default=1,
@@ -104,7 +105,8 @@ class Scenario(Model):
         description="who sends to whom",
     )
     placement: Placement = Field(
-        default=Placement.DIFFERENT_HOST, description="whether both ends share a host"
+        default=Placement.DIFFERENT_HOST,
+        description="whether both ends share a host; any: the cloud decides",
     )
     tenancy: Tenancy = Field(
         default=Tenancy.SAME_TENANT, description="whether both ends share a tenant"
@@ -154,8 +156,10 @@ class Scenario(Model):
         description="how many trials may run at once; those that share a host never do",
     )
     on_mismatch: OnMismatch = Field(
-        default=OnMismatch.FAIL,
-        description="what to do when the achieved placement is not the requested one",
+        default="fail",
+        description="what to do when the achieved placement is not the requested one: `fail` the"
+        " cell, `record` where it was, or `retry N`: make endpoints anew, N times at most (1 to"
+        " 20), and then fail",
     )
     tags: dict[str, str] = Field(default_factory=dict, description="free text for your own use")
 

@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from osmef.scenario.clouds.local import LocalSettings
+from osmef.scenario.clouds.static import StaticSettings
 
-ProviderSettings = Annotated[LocalSettings, Field()]
-"""Any provider's settings; becomes a union discriminated by ``kind`` with the second provider."""
+ProviderSettings = Annotated[LocalSettings | StaticSettings, Field(discriminator="kind")]
+"""Any provider's settings, which ``kind`` tells apart."""

@@ -33,6 +33,7 @@ class Step:
     members; what all jobs have (id, cookie, addresses, ports, timeouts) is added when it is armed.
     A step that ``listens`` answers ``listening``; the steps after it connect to it. One that
     ``serves`` runs until it is told to stop, once the other steps of all parts have their results.
+    ``udp_ports`` is how many UDP ports it takes.
     """
 
     end: End
@@ -40,6 +41,7 @@ class Step:
     parameters: Mapping[str, Value]
     listens: bool = False
     serves: bool = False
+    udp_ports: int = 0
 
 
 @dataclass(frozen=True)

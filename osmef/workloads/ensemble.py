@@ -24,6 +24,7 @@ from osmef.agent.messages import (
 from osmef.errors import AgentError
 from osmef.results.exchange import Purpose
 from osmef.results.trial import Interval
+from osmef.scenario.ports import DATA_PORTS
 from osmef.workloads.base import Part, Ran, Value
 from osmef.workloads.tasks import ARM_TIMEOUT_S, STALL_TIMEOUT_S, Pair, Task, command_of, make_tasks
 
@@ -38,13 +39,21 @@ _ABORT_TIMEOUT_S = 5.0
 _START_MARGIN_S = 0.05
 _START_MARGIN_EACH_S = 0.002
 
+# A port that another program holds is passed over; this is for an address that takes none.
+_MOST_REFUSED_PORTS = 20
+
+CLOSED_CURE = (
+    f"are the ports {DATA_PORTS.start} to {DATA_PORTS.stop - 1} (TCP and UDP) open between both"
+    " ends (firewall, security group, route)?"
+)
+
 # What one end sees when the other one fails.
 _EFFECTS = ("reset", "aborted")
 _CURES = {
     "stalled": "look at the path between both ends: links, MTU, firewall",
     "reset": "the other end closed early; look at its error, memory and kernel log",
-    "connect": "is the data port open between both ends (firewall, security group, route)?",
-    "arm-timeout": "is the data port open between both ends (firewall, security group, route)?",
+    "connect": CLOSED_CURE,
+    "arm-timeout": CLOSED_CURE,
     "resource": "the endpoint is short of memory, threads or file descriptors",
 }
 
@@ -103,6 +112,7 @@ class _Ensemble:
         self._of = {task.agent: task for task in self._tasks}
         self._failures: dict[Task, ErrorEvent | Gone] = {}
         self._busy: set[Task] = set()
+        self._aborted = False
         self._clocks: dict[str, ClockOffset] = {}
 
     def compare_clocks(self) -> None:
@@ -184,6 +194,7 @@ class _Ensemble:
 
     def abort(self) -> None:
         """Make all agents idle, or end those that don't answer."""
+        self._aborted = True
         for task in self._busy:
             with contextlib.suppress(AgentError):  # its end is on its way to us
                 task.agent.send({"cmd": "abort", "id": task.id})
@@ -247,11 +258,21 @@ class _Ensemble:
             case PointEvent():
                 task.points.append(event)
             case ErrorEvent() | Gone():
-                self._failures[task] = event
-                self._end(task)
+                self._fail(task, event)
             case ResultEvent():
                 task.result = event
                 self._end(task)
+
+    def _fail(self, task: Task, event: ErrorEvent | Gone) -> None:
+        """Keep why a task has failed; one that can't listen tries the next port."""
+        refused = event.event == "error" and event.kind == "bind"
+        may_listen = task.step.listens and task.port is None and not self._aborted
+        if refused and may_listen and task.refused_ports < _MOST_REFUSED_PORTS:
+            task.refused_ports += 1
+            self._begin(task, self._listener(task))
+            return
+        self._failures[task] = event
+        self._end(task)
 
     def _end(self, task: Task) -> None:
         task.ended = True

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from osmef.agent.messages import PingResult, PongResult, SiegeResult
 from osmef.errors import AgentError
 from osmef.results.exchange import Purpose
-from osmef.scenario.workload import PingPongSettings
+from osmef.scenario.pingpong import PingPongSettings
 from osmef.workloads.base import Outcome, Part, Ran, Step, Value, Workload
+from osmef.workloads.ensemble import CLOSED_CURE
 from osmef.workloads.transfers import endpoint_cpu_percent
 
 if TYPE_CHECKING:
@@ -132,8 +133,7 @@ def _check(ran: Ran, siege: SiegeResult, requests: Table) -> None:
         raise AgentError(
             f"none of {siege.requests} requests got a good answer; {count} of them: {most}",
             where=f"{ran.sender} and {ran.receiver}",
-            cure="is the data port open between both ends (firewall, security group, route)?"
-            " is the timeout long enough?",
+            cure=f"{CLOSED_CURE} is the timeout long enough?",
         )
 
 

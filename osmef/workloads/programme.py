@@ -8,10 +8,10 @@ from typing import assert_never
 
 from osmef.results.exchange import Purpose
 from osmef.scenario.model import Scenario
+from osmef.scenario.pingpong import PingPongSettings
 from osmef.scenario.workload import (
     BtcSettings,
     LatencySettings,
-    PingPongSettings,
     SizeSweepSettings,
     UdpSettings,
     WorkloadSettings,

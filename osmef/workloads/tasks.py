@@ -30,6 +30,9 @@ class Host(Protocol):
     def agent(self, role: str) -> AgentClient:
         """Return a living, idle agent for a role. Raises ReachError or AgentError."""
 
+    def data_ports(self, count: int) -> int:
+        """Return the first of so many data ports that no other job of the trial is told there."""
+
 
 @dataclass(frozen=True)
 class Pair:
@@ -52,6 +55,7 @@ class Task:
     cookie: str
     agent: AgentClient
     port: int | None = None
+    refused_ports: int = 0
     connected: bool = False
     started: bool = False
     ended: bool = False
@@ -121,7 +125,9 @@ def command_of(task: Task, upstream: Task | None) -> dict[str, Value]:
     }
     if task.step.listens:
         own_port = "port" if upstream is None else "listen_port"
-        command |= {"bind": _address(task.pair, task.step.end), own_port: 0}
+        command |= {"bind": _address(task.pair, task.step.end), own_port: task.host.data_ports(1)}
+    if task.step.udp_ports:
+        command["udp_port"] = task.host.data_ports(task.step.udp_ports)
     if upstream is not None and upstream.port is not None:
         command |= {"host": _address(task.pair, upstream.step.end), "port": upstream.port}
     return command

@@ -58,15 +58,16 @@ class UdpFlows(Workload):
     def parts(self) -> tuple[Part, ...]:
         """Return one part for each direction: the receiver listens, and the sender connects."""
         length = self._settings.warmup + self._settings.duration
+        ports = self._settings.connections
         return tuple(
             Part(
                 (
-                    Step("receiver", "udp", self._parameters(direction), listens=True),
-                    Step("sender", "udp", self._parameters(direction)),
+                    Step("receiver", "udp", keys, listens=True, udp_ports=ports),
+                    Step("sender", "udp", keys, udp_ports=ports),
                 ),
                 duration_s=length,
             )
-            for direction in self._directions
+            for keys in map(self._parameters, self._directions)
         )
 
     def _parameters(self, direction: Direction) -> dict[str, Value]:

@@ -18,7 +18,7 @@ from osmef.remote.session import Session
 
 @pytest.fixture
 def deployed(session: Session, tmp_path: Path) -> Iterator[Deployment]:
-    found = deploy(session, tmp_path.name)
+    found = deploy(session, f".osmef-{tmp_path.name}")
     yield found
     session.remove_directory(found.directory)
 
@@ -53,7 +53,7 @@ def test_an_agent_that_was_changed_on_its_way_is_not_started(
         deployment, "find_binary", lambda _machine: Binary("x86_64", real.data, "0" * 64)
     )
     with pytest.raises(AgentError, match="has the hash"):
-        deploy(session, tmp_path.name)
+        deploy(session, f".osmef-{tmp_path.name}")
     assert session.run(["test", "-e", f".osmef-{tmp_path.name}"]).status == 1, "it stays there"
 
 

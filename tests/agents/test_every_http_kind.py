@@ -131,3 +131,20 @@ def test_descriptors_that_run_out(start: StartAgent, kind: str) -> None:
         agent.idle()
         assert belongings(agent) == had, spare
     assert {"resource", "aborted"} <= kinds <= {"resource", "aborted", "bind"}
+
+
+def test_descriptors_that_run_out_in_a_siege(start: StartAgent) -> None:
+    """Without keep-alive its connections are opened as it goes."""
+    agent, pong = start(), start()
+    port = web.serve_pong(pong)
+    _, highest = resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE)
+    # the pipes, a loop, the eventfds and a few connections
+    resource.prlimit(agent.process.pid, resource.RLIMIT_NOFILE, (20, highest))
+    keys: dict[str, object] = {"sizes": "5", "path": "/pong/{size}", "keep_alive": False}
+    keys |= {"host": "127.0.0.1", "port": port, "threads": 1, "connections": 100}
+    agent.command("siege", id="job-1", repetitions=1000, **keys)
+    agent.expect("connected")
+    agent.command("start", id="job-1")
+    error = agent.expect("error")
+    assert (error["kind"], "raise the limits" in error["message"]) == ("resource", True)
+    agent.idle()

@@ -115,15 +115,4 @@ def test_datagrams(start: StartAgent, start_any: StartAgent, *, foreign_sends: b
 
 
 def test_pong_ping_and_siege(start_any: StartAgent) -> None:
-    pong, ping, siege = start_any(), start_any(), start_any()
-    port = web.serve_ping(ping, web.serve_pong(pong, threads=1))
-    assert web.get(port, "/ping/70000") == (200, web.pong_body(70000))
-    keys = {"id": "siege-1", "host": "127.0.0.1", "port": port, "sizes": "5,5000", "repetitions": 4}
-    siege.command("siege", **keys, connections=2, threads=1)
-    siege.expect("connected")
-    siege.command("start", id="siege-1")
-    assert sorted(siege.expect("requests")["length"]) == [5] * 4 + [5000] * 4
-    assert siege.expect("result")["failed"] == 0
-    for server, name in ((ping, "ping-1"), (pong, "pong-1")):
-        server.command("stop", id=name)
-        assert server.expect("result")["requests"] == 9
+    web.besiege_in_a_row(start_any(), start_any(), start_any())

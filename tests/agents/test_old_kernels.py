@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from osmef.agent.messages import BulkResult, IntervalEvent
+from tests.agents import duet, web
 from tests.agents.compiling import WARNINGS, compile_with
 from tests.agents.faulty import FaultyAgent
 from tests.agents.lab import Agent, StartAgent, arm, connect, job, succeed, way
@@ -76,6 +77,39 @@ def test_a_transfer_needs_nothing_newer(start_old: StartAgent, flows: int) -> No
     assert [f["bytes"] for f in way(sent)["flows"]] == [f["bytes"] for f in way(received)["flows"]]
     assert sender.close_input() == 0
     assert receiver.close_input() == 0
+
+
+@pytest.mark.parametrize("mode", ["zerocopy", "discard", "zerocopy-discard"])
+def test_the_modes_need_nothing_newer(start_old: StartAgent, mode: str) -> None:
+    sender, receiver = start_old(), start_old()
+    connect(sender, receiver, flows=2, mode=mode)
+    sender.command("start", id="job-1")
+    (_, sent), (_, received) = succeed(sender, receiver)
+    counts = [[flow["bytes"] for flow in way(end)["flows"]] for end in (sent, received)]
+    assert counts[0] == counts[1]
+    assert min(counts[0]) > 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        ("exchange", {"rate_per_s": 100}),
+        ("sizes", {"max_size": 9, "point_s": 0.001, "min_repetitions": 1, "mode": "both"}),
+        ("udp", {"rate_bps": 4e5, "burst": 4}),
+        ("udp", {}),
+    ],
+)
+def test_the_other_kinds_need_nothing_newer(
+    start_old: StartAgent, kind: str, keys: dict[str, object]
+) -> None:
+    one, other = start_old(), start_old()
+    duet.join(kind, one, other, **keys)
+    for agent in (one, other):
+        assert duet.result(agent)[1]["event"] == "result"
+
+
+def test_pong_ping_and_siege_need_nothing_newer(start_old: StartAgent) -> None:
+    web.besiege_in_a_row(start_old(), start_old(), start_old())
 
 
 @pytest.mark.parametrize(("key", "value"), [("pacing_bps", 1e9), ("mptcp", True)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import subprocess
 from collections import Counter
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from osmef.scenario.pingpong import PingPongSettings
 from tests.agents.lab import PATIENCE_S, Agent, Event, StartAgent, closed_port
 from tests.agents.web import (
     published_ping,
@@ -130,6 +132,32 @@ def test_a_range_is_covered_without_replacement(start: StartAgent) -> None:
     assert set(other["size"]) != set(columns["size"])
     whole, _ = besiege(start(), pong, **(drawn | {"coverage": 1}))
     assert sorted(whole["size"]) == list(range(100, 600))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "coverage", "drawn"),
+    [(100, 0.29, 29), (100, 0.294, 29), (100, 0.296, 30), (1, 0.01, 1), (1000, 0.007, 7)],
+)
+def test_the_share_is_rounded(start: StartAgent, sizes: int, coverage: float, drawn: int) -> None:
+    pong = serve_pong(start())
+    written = {"min": "10B", "max": f"{9 + sizes}B", "coverage": coverage}
+    asked = PingPongSettings.model_validate(written)
+    columns, _ = besiege(start(), pong, size_min=10, size_max=9 + sizes, coverage=coverage)
+    assert len(columns["size"]) == asked.requests == drawn
+
+
+def test_what_failed_does_not_count_as_moved(start: StartAgent) -> None:
+    def answer(connection: socket.socket) -> None:
+        for status, size in ((500, 900), (200, 5)):
+            read_head(connection)
+            head = f"HTTP/1.1 {status}\r\nContent-Length: {size}\r\n\r\n"
+            connection.sendall(head.encode() + size * b"o")
+        connection.recv(1)
+
+    with talker(answer) as port:
+        columns, result = besiege(start(), port, sizes="5", repetitions=2)
+    assert sorted(columns["length"]) == [5, 900]
+    assert (result["failed"], result["length"]) == (1, 5)
 
 
 def test_a_range_is_covered_with_replacement(start: StartAgent) -> None:
@@ -315,6 +343,9 @@ def test_abort(start: StartAgent) -> None:
         ({"size_max": 2**30, "coverage": 0.001, "replacement": False}, "replacement"),
         ({"size_max": 2**30}, "requests"),
         ({"repetitions": 10**7, "sizes": "1,2"}, "requests"),
+        ({"sizes": "5", "size_max": 9}, "with sizes, size_max has no say"),
+        ({"sizes": "5", "replacement": True}, "with sizes, replacement has no say"),
+        ({"path": "/{size}/{size}"}, "{size} only once"),
         ({"path": "pong"}, "path"),
         ({"path": "/a b"}, "path"),
         ({"path": "/" + "x" * 600}, "path"),
@@ -355,6 +386,19 @@ def test_by_hand(binary: Path, start: StartAgent) -> None:
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert [event["event"] for event in events] == ["connected", "requests", "result"]
     assert sorted(events[1]["length"]) == [4, 5]
+
+
+def test_an_interruption_by_hand(binary: Path) -> None:
+    def hang(connection: socket.socket) -> None:
+        read_head(connection)
+        siege.send_signal(signal.SIGINT)
+        connection.recv(1)
+
+    with talker(hang) as port:
+        argv = [str(binary), "siege", f"http://127.0.0.1:{port}/x", "--sizes", "5"]
+        siege = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        _, problem = siege.communicate(timeout=PATIENCE_S)
+    assert (siege.returncode, problem) == (1, "osmef-agent: aborted: interrupted\n")
 
 
 @pytest.mark.parametrize(

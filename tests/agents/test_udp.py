@@ -128,6 +128,17 @@ def test_ports_can_be_given(start: StartAgent) -> None:
         assert all(flow["sent"] > 0 for flow in result["flows"])
 
 
+def test_a_port_that_another_program_holds_is_passed_over(start: StartAgent) -> None:
+    """Both ends are on one machine here, so that they take turns as well."""
+    sender, receiver = start(), start()
+    first = free_ports(8)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as held:
+        held.bind(("127.0.0.1", first + 1))
+        run(sender, receiver, udp_port=first, flows=3)
+        for _, result in succeed(sender, receiver):
+            assert all(flow["sent"] > 0 for flow in result["flows"])
+
+
 def test_ipv6_carries_datagrams_too(start: StartAgent) -> None:
     sender, receiver = start(), start()
     receiver.command("udp", side="listen", bind="::1", port=0, **udp_job(dscp=10))

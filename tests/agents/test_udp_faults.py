@@ -124,14 +124,14 @@ def test_a_closed_port_names_the_cure(start: StartAgent) -> None:
     assert_works(sender, start())
 
 
-def test_a_port_in_use_is_a_bind_error(start: StartAgent) -> None:
+def test_without_a_free_port_there_is_a_bind_error(start: StartAgent) -> None:
     listening, connecting = start(), start()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
-        taken.bind(("127.0.0.1", 0))
-        keys = udp_job(udp_port=taken.getsockname()[1])
+        taken.bind(("127.0.0.1", 65535))
+        keys = udp_job(udp_port=65535)
         listening.command("udp", side="listen", bind="127.0.0.1", port=0, **keys)
         port = listening.expect("listening")["port"]
-        connecting.command("udp", side="connect", host="127.0.0.1", port=port, **keys)
+        connecting.command("udp", side="connect", host="127.0.0.1", port=port, **udp_job())
         assert error_of(listening)[0] == "bind"
         assert error_of(connecting)[0] == "reset"
     assert_works(connecting, listening)

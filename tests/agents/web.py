@@ -170,3 +170,18 @@ def read_head(connection: socket.socket) -> bytes:
             raise ConnectionResetError
         head += got
     return head
+
+
+def besiege_in_a_row(pong: Agent, ping: Agent, siege: Agent) -> None:
+    """Let siege ask ping, and ping ask pong, each with one thread, and check what they say."""
+    port = serve_ping(ping, serve_pong(pong, threads=1), threads=1)
+    assert get(port, "/ping/70000") == (200, pong_body(70000))
+    keys = {"id": "siege-1", "host": "127.0.0.1", "port": port, "sizes": "5,5000", "repetitions": 4}
+    siege.command("siege", **keys, connections=2, threads=1)
+    siege.expect("connected")
+    siege.command("start", id="siege-1")
+    assert sorted(siege.expect("requests")["length"]) == [5] * 4 + [5000] * 4
+    assert siege.expect("result")["failed"] == 0
+    for server, name in ((ping, "ping-1"), (pong, "pong-1")):
+        server.command("stop", id=name)
+        assert server.expect("result")["requests"] == 9

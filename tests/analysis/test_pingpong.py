@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.analysis.pingpong import QUANTILES, by_bin, by_size, message_times
+from osmef.analysis.describe import median_interval
+from osmef.analysis.pingpong import QUANTILES, by_bin, by_size, message_times, relative
 
 COLUMNS = ["size", "duration_s", "relay_s", "length", "retries", "error"]
 
@@ -75,8 +77,13 @@ def test_the_formulas_are_those_of_ppbench(
             continue
         assert row["time_mean_us"] / 1000 == pytest.approx(statistics.fmean(ms))
         assert row["time_median_us"] / 1000 == pytest.approx(statistics.median(ms))
+        assert row["length_median_bytes"] == statistics.median(lengths)
         assert row["requests_per_s"] == pytest.approx(1000 / statistics.fmean(ms))
         assert row["transfer_rate_bytes_per_s"] == pytest.approx(sum(lengths) * 1000 / sum(ms))
+        interval = median_interval(ms)
+        for end, value in (("low", interval.low), ("high", interval.high)):
+            wanted = math.nan if value is None else value
+            assert row[f"time_ci95_{end}_us"] / 1000 == pytest.approx(wanted, nan_ok=True)
         for name, q in QUANTILES.items():
             assert row[f"time_{name}_us"] / 1000 == pytest.approx(np.quantile(ms, q))
 
@@ -87,3 +94,19 @@ def test_an_empty_bin_is_a_gap() -> None:
     assert bins["size"].tolist()[::2] == [2, 25]
     assert bins["median"].tolist()[::2] == [2e6, 25e6]
     assert bins.loc[1].isna().all()
+
+
+def test_the_ratio_of_medians_is_nan_where_either_has_nothing() -> None:
+    edges = np.array([0, 10, 20, 30])
+    one, other = (
+        by_bin(message_times(frame(*rows)), "time_us", edges)
+        for rows in (
+            [(1, 2.0, 2.0, 1, 0, None), (11, 1.0, 1.0, 1, 0, None)],
+            [(2, 0.5, 0.5, 1, 0, None), (25, 1.0, 1.0, 1, 0, None)],
+        )
+    )
+    assert relative(one, one)["ratio"].tolist()[:2] == [1.0, 1.0]
+    found = relative(one, other)
+    assert found["ratio"].tolist()[0] == 4.0
+    assert found["ratio"].isna().tolist() == [False, True, True]
+    assert found["size"].tolist()[:2] == [1, 11]

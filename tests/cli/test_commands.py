@@ -12,12 +12,22 @@ from jsonschema import Draft202012Validator
 from tests.cli.conftest import ROOT, Osmef
 
 SAMPLE = Path(__file__).parents[1] / "results/data/quickstart-20261121T031500Z-3f9a"
-COMMANDS = ("run", "resume", "reap", "validate", "plan", "show", "schema")
+COMMANDS = (
+    "run",
+    "resume",
+    "reap",
+    "validate",
+    "plan",
+    "show",
+    "schema",
+    "image build",
+    "image list",
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_an_example_for_every_command(osmef: Osmef, command: str) -> None:
-    shown = osmef(command, "--help")
+    shown = osmef(*command.split(), "--help")
     assert shown.code == 0
     assert f"osmef {command}" in shown.out.split("Example")[1]
 

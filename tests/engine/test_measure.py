@@ -6,13 +6,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from osmef.engine import measure
-from osmef.engine.measure import Bench, Ended, run_trials, startable
+from osmef.engine.measure import Bench, Ended, run_trials
 from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial, make_plan
+from osmef.engine.sharing import Sharing
 from osmef.engine.stop import Stop
 from osmef.errors import Interrupted, StorageError
 from osmef.providers import provider_for
@@ -37,34 +36,6 @@ sweep:
     ),
     seed=1,
 )
-
-
-@given(
-    waiting=st.lists(st.sampled_from(PLAN.trials), unique_by=lambda trial: trial.index),
-    parallel=st.integers(1, 6),
-)
-def test_trials_that_share_a_host_never_run_at_once(
-    waiting: list[PlannedTrial], parallel: int
-) -> None:
-    running = startable(waiting, [], parallel)
-    assert len(running) <= parallel
-    for number, one in enumerate(running):
-        for other in running[number + 1 :]:
-            assert one.cell.hosts.isdisjoint(other.cell.hosts)
-    left = [trial for trial in waiting if trial not in running]
-    if left and len(running) < parallel:
-        assert startable(left, running, parallel) == []
-    if waiting:
-        assert running[0] == waiting[0]
-
-
-def test_different_hosts_run_at_once() -> None:
-    assert len(startable(PLAN.trials, [], 4)) > 1
-
-
-def test_traffic_between_tenants_shares_the_router() -> None:
-    between_tenants = [trial for trial in PLAN.trials if trial.cell.distance == 4]
-    assert len(startable(between_tenants, [], 4)) == 1
 
 
 RunTrial = Callable[[Bench, PlannedTrial], Ended]
@@ -92,7 +63,7 @@ def ended(planned: PlannedTrial) -> Ended:
 
 def two_at_once(monkeypatch: pytest.MonkeyPatch, first: RunTrial) -> list[PlannedTrial]:
     """Let the first of two trials do this, and the other one end well as soon as all must stop."""
-    chosen = startable(PLAN.trials, [], 2)
+    chosen = Sharing({}).startable(PLAN.trials, [], 2)
 
     def run(bench: Bench, planned: PlannedTrial) -> Ended:
         if planned is chosen[0]:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.engine.plan import Plan, make_plan, the_same
+from osmef.engine.plan import Plan, make_plan
+from osmef.scenario.fields import FlavorNeed
 from osmef.scenario.load import load_text
-from osmef.scenario.location import Location
 
 
 def plan_of(text: str, seed: int | None = None) -> Plan:
@@ -69,6 +69,18 @@ def test_endpoints_of_every_kind(endpoints: str, names: tuple[str, str], distanc
     assert cell.distance == distance
 
 
+def test_a_flavor_by_need_is_swept_and_named() -> None:
+    flavors = "sweep: {flavor: [small, {vcpus: 2}, {vcpus: 4, ram: 1536MiB}]}"
+    cells = plan_of(flavors).cells
+    assert [cell.senders[0].name for cell in cells] == [
+        "sender-small-h1-t1", "sender-2vcpu-h1-t1", "sender-4vcpu-1536mib-h1-t1",
+    ]  # fmt: skip
+    assert cells[1].senders[0].flavor == FlavorNeed(vcpus=2)
+    assert cells[2].cell.key == "flavor={vcpus: 4, ram: 1536MiB}"
+    grown = plan_of("endpoints: {loopback: {flavor: {vcpus: 1}}}\nsweep: {vcpus: [1, 2]}").cells
+    assert [c.senders[0].name for c in grown] == ["loopback-1vcpu-h1-t1", "loopback-2vcpu-h1-t1"]
+
+
 GROUPS = "endpoints: {sender: {flavor: small, count: 3}, receiver: {count: 2}}\n"
 
 
@@ -101,20 +113,6 @@ def test_all_pairs_of_a_group_are_equally_far_apart(
         {tenant} for tenant in tenants
     )
     assert cell.distance == distance
-    slots = {end.name: Location(host=end.host, tenant=end.tenant) for end in cell.endpoints}
-    assert set(cell.distances(slots).values()) == {distance}
-
-
-def test_a_member_elsewhere_makes_the_pairs_differ() -> None:
-    (cell,) = plan_of(GROUPS).cells
-    places = {end.name: Location(host=end.host, tenant=end.tenant) for end in cell.endpoints}
-    places["receiver-h2-t1-m2"] = Location(host="host-1", tenant="tenant-1")
-    distances = cell.distances(places)
-    assert distances["sender-small-h1-t1", "receiver-h2-t1"] == 2
-    assert distances["sender-small-h1-t1", "receiver-h2-t1-m2"] == 0
-    assert the_same(distances.values()) is None
-    del places["receiver-h2-t1"]
-    assert cell.distances(places)["sender-small-h1-t1", "receiver-h2-t1"] is None
 
 
 def test_a_larger_group_has_the_members_of_a_smaller_one() -> None:
@@ -164,6 +162,33 @@ def test_the_estimate_counts_the_background() -> None:
     assert beside.estimate_s - alone.estimate_s == pytest.approx(10 * 2 * 3)
 
 
+ANY = "placement: any\nsweep: {tenancy: [same-tenant, different-tenant]}\n"
+
+
+def test_the_cloud_decides_where_vms_of_placement_any_stand() -> None:
+    same, different = plan_of(ANY).cells
+    assert [end.name for end in same.endpoints] == ["sender-any1-t1", "receiver-any1-t1"]
+    assert {end.host for cell in (same, different) for end in cell.endpoints} == {None}
+    assert (same.distance, different.distance) == (None, 4)
+
+
+def test_a_physical_host_is_where_it_is() -> None:
+    text = "placement: any\nendpoints: {sender: {}, receiver: {kind: host}}"
+    (cell,) = plan_of(text).cells
+    assert [end.host for end in cell.endpoints] == [None, "host-2"]
+    assert cell.distance is None
+    (pair,) = plan_of(
+        "placement: any\nendpoints: {sender: {kind: host}, receiver: {kind: host}}"
+    ).cells
+    assert pair.distance == 2
+
+
+def test_pairs_of_other_lanes_are_other_endpoints() -> None:
+    first, second = plan_of("provider: {hosts: 4}\nparallel: 2\n" + ANY).cells
+    assert {end.lane for end in first.endpoints} == {1}
+    assert not set(first.endpoints) & set(second.endpoints)
+
+
 FLAVORS = "sweep: {flavor: [small, medium]}\nprovider: {kind: local, hosts: 4}\n"
 
 
@@ -173,8 +198,8 @@ def test_pairs_share_two_hosts_so_that_their_numbers_compare() -> None:
 
 def test_pairs_that_may_run_at_once_get_hosts_of_their_own() -> None:
     first, second = plan_of(FLAVORS + "parallel: 2\n").cells
-    assert first.hosts == {"host-1", "host-2"}
-    assert second.hosts == {"host-3", "host-4"}
+    assert {end.host for end in first.endpoints} == {"host-1", "host-2"}
+    assert {end.host for end in second.endpoints} == {"host-3", "host-4"}
 
 
 def test_a_plan_never_asks_for_more_hosts_than_the_provider_has() -> None:

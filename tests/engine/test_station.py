@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from osmef.errors import ReachError
 from osmef.providers.base import Endpoint, EndpointRequest
 from osmef.scenario.fields import EndpointKind
 from osmef.scenario.location import Location
+from osmef.scenario.ports import DATA_PORTS
 from tests.sshd import Sshd
 
 REQUEST = EndpointRequest("vm-1", "sender", EndpointKind.VM, None, "host-1", "tenant-1")
@@ -20,7 +22,7 @@ def test_an_endpoint_that_takes_no_agent_is_left_without_a_connection(tmp_path: 
     endpoint = Endpoint(REQUEST, "id", sshd.login(), "192.0.2.1", None, None)
     try:
         with pytest.raises(ReachError, match="sftp"):
-            Station(endpoint, Location(host="h", tenant="t"), sshd.user, tmp_path.name)
+            Station(endpoint, Location(host="h", tenant="t"), tmp_path.name)
         for server in sshd.servers:
             server.wait(timeout=10)  # it ends with the connection
     finally:
@@ -31,7 +33,7 @@ def test_an_sshd_that_hangs_costs_one_trial_and_is_connected_to_anew(
     sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endpoint = Endpoint(REQUEST, "id", sshd.login(), "192.0.2.1", None, None)
-    station = Station(endpoint, Location(host="h", tenant="t"), sshd.user, tmp_path.name)
+    station = Station(endpoint, Location(host="h", tenant="t"), tmp_path.name)
     held = station.agent("sender")
     sshd.stop()
     try:
@@ -49,9 +51,7 @@ def test_an_sshd_that_hangs_costs_one_trial_and_is_connected_to_anew(
 def test_an_endpoint_takes_more_agents_than_one_connection_of_its_sshd(tmp_path: Path) -> None:
     sshd = Sshd(tmp_path, options="Subsystem sftp internal-sftp\nMaxSessions 10")
     endpoint = Endpoint(REQUEST, "id", sshd.login(), "192.0.2.1", None, None)
-    station = Station(
-        endpoint, Location(host="h", tenant="t"), sshd.user, f"{os.getpid()}-{tmp_path.name}"
-    )
+    station = Station(endpoint, Location(host="h", tenant="t"), f"{os.getpid()}-{tmp_path.name}")
     try:
         agents = [station.agent(f"job-{number}") for number in range(16)]
         assert len({id(agent) for agent in agents}) == 16
@@ -66,3 +66,14 @@ def test_an_endpoint_takes_more_agents_than_one_connection_of_its_sshd(tmp_path:
         for server in sshd.servers:
             server.wait(timeout=10)
         sshd.close()
+
+
+def test_jobs_get_data_ports_in_turn(sshd: Sshd, tmp_path: Path) -> None:
+    endpoint = Endpoint(REQUEST, "id", sshd.login(), "192.0.2.1", None, None)
+    station = Station(endpoint, Location(), tmp_path.name)
+    station.close()
+    counts = [1, 100, 1, 400, 300, 1000, 1, 1]
+    taken = [set(range(first := station.data_ports(n), first + n)) for n in counts]
+    assert all(ports <= set(DATA_PORTS) for ports in taken)
+    assert all(one.isdisjoint(other) for one, other in pairwise(taken[:-3]))
+    assert taken[-2] != taken[-1]

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from osmef.errors import HostKeyError, ReachError
+from osmef.errors import HostKeyError, LoginError, ReachError
 from osmef.remote.keys import KeyPair
+from osmef.remote.login import HostKeys
 from osmef.remote.session import Session
 from tests.sshd import Sshd
 
@@ -92,16 +93,16 @@ def test_a_line_without_an_end_is_not_kept_for_ever(session: Session) -> None:
 
 
 def test_another_host_key_is_refused_before_anything_is_said(sshd: Sshd) -> None:
-    stranger = replace(sshd.login(), host_key=KeyPair.generate("stranger").public)
-    with pytest.raises(HostKeyError, match="not the one that the provider gave it"):
-        Session.open(stranger, sshd.user)
+    stranger = replace(sshd.login(), host_keys=HostKeys((KeyPair.generate("x").public,)))
+    with pytest.raises(HostKeyError, match="not the one that the provider has for it"):
+        Session.open(stranger)
     assert "Accepted" not in sshd.log
     assert "userauth" not in sshd.log
 
 
 def test_a_key_that_is_not_let_in_is_an_error(sshd: Sshd) -> None:
-    with pytest.raises(ReachError, match="Authentication failed"):
-        Session.open(sshd.login(), KeyPair.generate("somebody"))
+    with pytest.raises(LoginError, match="the key of the run"):
+        Session.open(replace(sshd.login(), key=KeyPair.generate("somebody")))
 
 
 def test_an_address_where_nobody_listens_is_an_error(sshd: Sshd) -> None:
@@ -109,7 +110,7 @@ def test_an_address_where_nobody_listens_is_an_error(sshd: Sshd) -> None:
         port = server.getsockname()[1]
     login = replace(sshd.login(), address="127.0.0.1", port=port, connect=None)
     with pytest.raises(ReachError, match="refused") as caught:
-        Session.open(login, sshd.user)
+        Session.open(login)
     assert caught.value.cure is not None
 
 
@@ -119,11 +120,11 @@ def test_a_server_that_is_no_sshd_is_an_error(sshd: Sshd, greeting: bytes) -> No
     there.sendall(greeting)
     there.shutdown(socket.SHUT_WR)
     with there, pytest.raises(ReachError):
-        Session.open(replace(sshd.login(), connect=lambda: here), sshd.user)
+        Session.open(replace(sshd.login(), connect=lambda: here))
 
 
 def test_a_lost_connection_is_known(sshd: Sshd) -> None:
-    session = Session.open(sshd.login(), sshd.user)
+    session = Session.open(sshd.login())
     states = [session.is_open]
     process = session.start(["cat"])
     sshd.close()
@@ -137,7 +138,7 @@ def test_a_lost_connection_is_known(sshd: Sshd) -> None:
 
 def test_an_sshd_without_file_transfer_is_told(tmp_path: Path) -> None:
     server = Sshd(tmp_path, options="")
-    session = Session.open(server.login(), server.user)
+    session = Session.open(server.login())
     try:
         with pytest.raises(ReachError, match="writing"):
             session.put(b"x", str(tmp_path / "x"), 0o600)
@@ -159,7 +160,7 @@ def test_an_sshd_without_file_transfer_is_told(tmp_path: Path) -> None:
 def test_a_server_that_hangs_does_not_hang_the_controller(
     sshd: Sshd, monkeypatch: pytest.MonkeyPatch, act: Callable[[Session], object]
 ) -> None:
-    session = Session.open(sshd.login(), sshd.user)
+    session = Session.open(sshd.login())
     monkeypatch.setattr("osmef.remote.session.CONNECT_TIMEOUT_S", 0.3)
     monkeypatch.setattr("osmef.remote.session.COMMAND_TIMEOUT_S", 0.3)
     sshd.stop()

@@ -28,7 +28,7 @@ RUN = RunInfo(
 def _distance(placement: Placement, tenancy: Tenancy) -> int:
     if tenancy is Tenancy.DIFFERENT_TENANT:
         return 4
-    return 0 if placement is Placement.SAME_HOST else 2
+    return 2 if placement is Placement.DIFFERENT_HOST else 0
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ from osmef.report import style
 from osmef.report.figures import draw_figures
 from osmef.results.limits import Limit
 from osmef.results.summary import CellInfo, Summary
+from osmef.scenario.fields import Placement
 
 MakeCell = Callable[..., CellInfo]
 MakeSummary = Callable[..., Summary]
@@ -37,6 +38,22 @@ def test_a_bar_a_cell_and_a_legend_of_what_was_found(
     assert "placement different-host, tenancy same-tenant, connections 10" in said
     assert {"network", "sender-cpu"} <= {*said}
     assert "shaper" not in said
+
+
+def test_no_bar_has_the_label_of_another_place(
+    make_cell: MakeCell, make_summary: MakeSummary, tmp_path: Path
+) -> None:
+    cell = make_cell(
+        "same-host",
+        achieved_placement=Placement.DIFFERENT_HOST,
+        mismatch=["placement"],
+        limited_by={Limit.NETWORK: 6},
+    )
+    for path in draw_figures(make_summary(cell), tmp_path):
+        if path.suffix == ".svg":
+            said = "\n".join(texts(path))
+            assert "different" in said
+            assert "asked for: same" in said
 
 
 def test_every_limit_has_a_look(

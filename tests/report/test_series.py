@@ -3,7 +3,7 @@ from collections.abc import Callable
 import pytest
 
 from osmef.analysis.describe import describe
-from osmef.report.series import Place, place, point, short_names, variant
+from osmef.report.series import Place, place, point, short_names, shown_values, variant
 from osmef.results.summary import CellInfo, Summary
 from osmef.scenario.fields import EndpointKind, Placement
 
@@ -16,6 +16,42 @@ def test_the_achieved_place_counts_and_not_the_requested_one(
 ) -> None:
     cell = make_cell("same-host", achieved_placement=Placement.DIFFERENT_HOST, distance=2)
     assert place(cell, make_summary(cell)) == Place(2, "different hosts", "same tenant")
+
+
+def test_what_was_asked_for_is_told_where_it_was_not_achieved(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    achieved = {"achieved_placement": Placement.DIFFERENT_HOST, "distance": 2}
+    wrong = make_cell("same-host", **achieved, mismatch=["placement", "distance"])
+    right = make_cell("different-host")
+    places = [place(cell, make_summary(wrong, right)) for cell in (wrong, right)]
+    assert places[0].lines == (*places[1].lines, "asked for: same host")
+    assert shown_values(wrong)["placement"] == "different-host (asked for: same-host)"
+    assert shown_values(right) == right.values
+
+
+@pytest.mark.parametrize("key", ["placement", "tenancy"])
+def test_what_nobody_can_tell_is_no_label(
+    make_cell: MakeCell, make_summary: MakeSummary, key: str
+) -> None:
+    cell = make_cell(mismatch=[key], **{f"achieved_{key}": None})
+    words = {"placement": "hosts unclear", "tenancy": "tenants unclear"}
+    assert words[key] in place(cell, make_summary(cell)).lines
+    assert shown_values(cell)[key] == f"unclear (asked for: {cell.values[key]})"
+
+
+def test_where_the_cloud_decided_is_told_as_such(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    achieved = {"achieved_placement": Placement.SAME_HOST, "distance": 0}
+    cell = make_cell("any", **achieved, requested_distance=None)
+    assert place(cell, make_summary(cell)) == Place(0, "same host", "same tenant", "any hosts")
+    assert shown_values(cell)["placement"] == "same-host (asked for: any)"
+
+
+def test_a_mismatch_of_what_was_not_swept_is_shown(make_cell: MakeCell) -> None:
+    cell = make_cell(mismatch=["tenancy"]).model_copy(update={"values": {"connections": 1}})
+    assert list(shown_values(cell)) == ["connections", "tenancy"]
 
 
 def test_hosts_belong_to_no_tenant(make_cell: MakeCell, make_summary: MakeSummary) -> None:

@@ -8,6 +8,7 @@ from osmef.analysis.describe import describe
 from osmef.report.table import summary_table
 from osmef.results.limits import Limit
 from osmef.results.summary import CellInfo, Summary
+from osmef.scenario.fields import Placement
 
 MakeCell = Callable[..., CellInfo]
 MakeSummary = Callable[..., Summary]
@@ -100,6 +101,17 @@ def test_a_distance_that_was_not_asked_for_stands_out(
     make_cell: MakeCell, make_summary: MakeSummary, achieved: int | None, shown: str
 ) -> None:
     assert shown in "\n".join(lines(make_summary(make_cell(distance=achieved))))
+
+
+def test_the_table_shows_what_was_achieved(make_cell: MakeCell, make_summary: MakeSummary) -> None:
+    on_one = {"achieved_placement": Placement.SAME_HOST, "distance": 0}
+    wrong = make_cell("different-host", **on_one, mismatch=["placement", "distance"])
+    hidden = make_cell("same-host", achieved_placement=None, mismatch=["placement"])
+    decided = make_cell("any", **on_one, requested_distance=None)
+    rows = [" ".join(line.split()) for line in lines(make_summary(wrong, hidden, decided))]
+    assert any(row.startswith("same not other same 1 0 not 2 6/6") for row in rows)
+    assert any(row.startswith("? not same same 1 0 6/6") for row in rows)
+    assert any(row.startswith("any: same same 1 0 6/6") for row in rows)
 
 
 def test_nothing_is_cut_off_where_it_is_narrow(programme: MakeSummary) -> None:

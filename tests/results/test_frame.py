@@ -36,6 +36,8 @@ def test_one_row_a_trial_in_tidy_columns(run: RunDirectory, make_trial: MakeTria
         "receivers",
         "placement",
         "tenancy",
+        "achieved_placement",
+        "achieved_tenancy",
         "distance",
         "connections",
         "endpoints.sender.flavor",

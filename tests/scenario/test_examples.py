@@ -4,11 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind, Layer, Placement, Tenancy
 from osmef.scenario.load import load
 from osmef.scenario.location import Location, distance
 from osmef.scenario.model import Scenario
-from osmef.scenario.workload import PingPongSettings, UdpSettings, connections_of
+from osmef.scenario.pingpong import PingPongSettings
+from osmef.scenario.workload import UdpSettings, connections_of
 from osmef.workloads import Programme
 from tests.btc import btc_of
 
@@ -94,6 +96,7 @@ def test_the_udp_example_sends_below_and_above_what_its_link_takes() -> None:
     workloads = [cell.scenario.workload for cell in study.cells]
     rates = [w.rate for w in workloads if isinstance(w, UdpSettings)]
     assert len(rates) == len(workloads)
+    assert isinstance(study.scenario.provider, LocalSettings)
     assert min(rates) < study.scenario.provider.link_rate < max(rates)
 
 

@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.errors import InputError
+from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind, Order, Placement
-from osmef.scenario.load import MAX_BYTES, load, load_text
+from osmef.scenario.load import load, load_text
 from osmef.scenario.model import Scenario
 from osmef.scenario.names import all_paths
 from osmef.scenario.study import Study
+from osmef.scenario.text_file import MAX_BYTES
 from osmef.scenario.yaml_text import write_yaml
 from tests.btc import btc_of
 
@@ -59,6 +61,7 @@ def test_all_keys_become_typed_values(tmp_path: Path) -> None:
     path.write_text(FULL)
     study = load(path)
     scenario = study.scenario
+    assert isinstance(scenario.provider, LocalSettings)
     assert scenario.provider.link_rate == 100e6
     assert btc_of(scenario).duration == 120
     assert btc_of(scenario).interval == 0.5

@@ -117,7 +117,10 @@ FULL = {
     "name": "a",
     "description": "x",
     "provider": {"kind": "local", "hosts": 2, "link_rate": "1Gbit/s", "cpu_overcommit": True},
-    "endpoints": {"sender": {"kind": "vm", "flavor": "small"}, "receiver": {"kind": "vm"}},
+    "endpoints": {
+        "sender": {"kind": "vm", "flavor": "small"},
+        "receiver": {"flavor": {"vcpus": 2}},
+    },
     "placement": "same-host",
     "workload": {"kind": "btc", "duration": "5s", "interval": "1s"},
     "sweep": {

@@ -18,6 +18,7 @@ from osmef.providers.base import Endpoint, EndpointRequest
 from osmef.remote.session import Session
 from osmef.scenario.fields import EndpointKind
 from osmef.scenario.location import Location
+from osmef.scenario.ports import DATA_PORTS
 from osmef.workloads.tasks import Pair
 from tests.sshd import Sshd
 
@@ -41,6 +42,9 @@ class Victim:
             self.doomed = False
             self.signal()
         return agent
+
+    def data_ports(self, count: int) -> int:
+        return self.station.data_ports(count)
 
     def signal(self, number: int = signal.SIGKILL) -> None:
         """Send a signal to the first agent that was started there."""
@@ -79,7 +83,7 @@ def hosts(sshd: Sshd, tmp_path: Path) -> Iterator[MakeHosts]:
                 login = replace(sshd.login(), name=name)
                 endpoint = Endpoint(request, "id", login, "127.0.0.1", None, None)
                 run = f"{os.getpid()}-{tmp_path.name}-{name}"
-                made.append(Victim(Station(endpoint, Location(), sshd.user, run)))
+                made.append(Victim(Station(endpoint, Location(), run)))
                 opened.callback(made[-1].close)
             return made
 
@@ -106,6 +110,9 @@ class Script:
         deployment = Deployment(self.directory, path, Binary("any", b"", "-"))
         self.started.append(AgentClient.start(self.session, deployment))
         return self.started[-1]
+
+    def data_ports(self, _count: int) -> int:
+        return DATA_PORTS.start
 
 
 HELLO = 'echo \'{"event":"hello","protocol":2,"version":"9","machine":"x","pid":1}\''

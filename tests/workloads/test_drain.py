@@ -47,7 +47,7 @@ def slow_pair(tmp_path: Path) -> Iterator[Pair]:
     stations: list[Station] = []
     try:
         one, two = provider.create(Order(run, requests, key, NoLedger(), time.time() + 600))
-        stations = [Station(end, provider.describe([end])[0], key, run) for end in (one, two)]
+        stations = [Station(end, provider.describe([end])[0], run) for end in (one, two)]
         there = provider.data_address(two, one, Layer.OVERLAY, Family.IPV4)
         yield Pair(stations[0], stations[1], one.data_address, there)
     finally:

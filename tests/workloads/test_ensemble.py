@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,10 +15,17 @@ import pytest
 from osmef.agent.messages import BulkResult
 from osmef.errors import AgentError, Interrupted
 from osmef.results.exchange import Purpose
-from osmef.scenario.workload import BtcSettings
+from osmef.scenario.pingpong import PingPongSettings
+from osmef.scenario.ports import DATA_PORTS
+from osmef.scenario.workload import (
+    BtcSettings,
+    UdpSettings,
+    WorkloadSettings,
+)
 from osmef.workloads.base import Part, Ran, Step
 from osmef.workloads.btc import BulkTransfer
 from osmef.workloads.ensemble import Job, perform
+from osmef.workloads.programme import workload_for
 from osmef.workloads.tasks import Pair
 from tests.workloads.conftest import MakeHosts, MakeScript, Victim, pairs
 
@@ -83,6 +91,35 @@ def test_the_same_agents_take_one_trial_after_the_other(hosts: MakeHosts) -> Non
     for trial in (1, 2):
         perform(Job(trial, pairs(senders, receivers)), parts())
     assert senders[0].agent("job-0") is before
+
+
+def hold_next_port(host: Victim) -> socket.socket:
+    """Let another program listen on the port that the endpoint's next job would get."""
+    while (port := host.data_ports(1) + 1) not in DATA_PORTS:
+        pass
+    return socket.create_server(("127.0.0.1", port))
+
+
+@pytest.mark.parametrize(
+    "settings", [BtcSettings(), UdpSettings(connections=3), PingPongSettings()]
+)
+def test_a_port_that_another_program_holds_is_passed_over(
+    hosts: MakeHosts, settings: WorkloadSettings
+) -> None:
+    senders, receivers = hosts("s1"), hosts("r1")
+    quick = settings.model_copy(update={"duration": 0.3, "interval": 0.1, "repetitions": 1})
+    with hold_next_port(receivers[0]), hold_next_port(senders[0]):
+        done = perform(
+            Job(1, pairs(senders, receivers)), workload_for(quick, background=False).parts()
+        )
+    assert len(done.ran[0][0].results) >= 2
+
+
+def test_an_address_that_is_not_there_is_told_after_some_tries(hosts: MakeHosts) -> None:
+    (host,) = hosts("s1")
+    with pytest.raises(AgentError, match=r"bind: .*192\.0\.2\.1") as caught:
+        perform(Job(1, [Pair(host, host, "192.0.2.1", "192.0.2.1")]), parts())
+    assert caught.value.where == "s1"
 
 
 # --- one end fails
@@ -252,7 +289,7 @@ def test_a_relay_listens_and_connects(scripted: MakeScript) -> None:
         refusal = said(step, "error", kind="protocol", message="not what was wanted")
         return f"read command\ncase $command in {wanted}) ;; *) {refusal};; esac\n{rest}"
 
-    wants_both = r"*\"bind\":\ \"192.0.2.1\"*\"listen_port\":\ 0*\"port\":\ 4711*"
+    wants_both = r"*\"bind\":\ \"192.0.2.1\"*\"listen_port\":\ 20000*\"port\":\ 4711*"
     relay = f"{said(1, 'listening', port=4712)}\nread stop\n{result(1)}\ncat >/dev/null"
     client = f"{said(2, 'connected')}\nread start\n{result(2)}\ncat >/dev/null"
     host = scripted(

@@ -16,7 +16,7 @@ from osmef.agent.messages import Gone, PongResult, RequestsEvent, SiegeResult, p
 from osmef.errors import AgentError
 from osmef.results.exchange import Purpose
 from osmef.results.tables import TABLES
-from osmef.scenario.workload import PingPongSettings
+from osmef.scenario.pingpong import PingPongSettings
 from osmef.workloads.base import Outcome, Ran
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.pingpong import PingPong, request_metrics
@@ -182,9 +182,10 @@ def test_an_unreachable_pong_fails_the_trial(
     hosts: MakeHosts, scripted: MakeScript, relay: bool, message: str
 ) -> None:
     pong = scripted({"job-0": UNREACHABLE})
+    retries: dict[str, object] = {"retries": 1} if relay else {}
     pair = Pair(hosts("s1")[0], pong, "127.0.0.1", "127.0.0.1")
     with pytest.raises(AgentError, match=message) as caught:
-        run(workload(coverage=0.0001, retries=1, relay=relay), Job(3, [pair]))
+        run(workload(coverage=0.0001, relay=relay, **retries), Job(3, [pair]))
     assert "firewall" in str(caught.value.cure)
     assert "s1" in str(caught.value.where)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
+from itertools import cycle
 
 from osmef.errors import ProviderError
 from osmef.providers.base import EndpointRequest
 from osmef.providers.local.addresses import AddressPlan
 from osmef.providers.local.wire import CloudSpec, HostSpec, TenantSpec
 from osmef.scenario.clouds.local import LocalSettings
-from osmef.scenario.fields import EndpointKind
+from osmef.scenario.fields import EndpointKind, FlavorNeed
 
 
 @dataclass(frozen=True)
@@ -67,18 +68,21 @@ def lay_out(
 ) -> Layout:
     """Give each request a host, a tenant's network, addresses and CPUs.
 
-    Slots become hosts and tenants in the order in which the requests name them. A physical host
-    takes part in the first tenant's network, which is its overlay. Raises ProviderError when the
-    settings have too few hosts or tenants.
+    Slots become hosts and tenants in the order in which the requests name them; VMs without a host
+    slot go to all hosts by turns. A physical host takes part in the first tenant's network, which
+    is its overlay. Raises ProviderError when the settings have too few hosts or tenants.
     """
     plan = AddressPlan(block)
-    hosts = _numbered([request.host for request in requests], settings.hosts, "hosts")
+    named = [request.host for request in requests if request.host is not None]
+    hosts = _numbered(named, settings.hosts, "hosts")
+    turns = cycle(range(settings.hosts))
+    at = [next(turns) if request.host is None else hosts[request.host] for request in requests]
     slots = [request.tenant for request in requests if request.tenant is not None]
     tenants = _numbered(slots or ["tenant-1"], settings.tenants, "tenants")
     pools = [plan.endpoints(plan.tenant(number)) for number in tenants.values()]
     management = plan.endpoints(plan.management)
     places = []
-    for request in requests:
+    for request, host in zip(requests, at, strict=True):
         tenant = tenants[request.tenant] if request.tenant is not None else 0
         is_host = request.kind is EndpointKind.HOST
         flavor = None if is_host else flavor_of(settings, request.flavor)
@@ -86,21 +90,28 @@ def lay_out(
         places.append(
             Place(
                 request=request,
-                host=f"host-{hosts[request.host] + 1}",
+                host=f"host-{host + 1}",
                 tenant=f"tenant-{tenant + 1}",
                 address=next(pools[tenant]),
-                physical=str(plan.host(hosts[request.host])) if is_host else None,
+                physical=str(plan.host(host)) if is_host else None,
                 management=next(management),
                 flavor=flavor,
                 cpus=cpus_for(request.role, wanted, cpus),
             )
         )
-    return Layout(_cloud(settings, plan, len(hosts), len(tenants), places), tuple(places))
+    return Layout(_cloud(settings, plan, 1 + max(at), len(tenants), places), tuple(places))
 
 
-def flavor_of(settings: LocalSettings, name: str | None) -> str:
-    """Return the flavor of a VM that asks for this one, or for none in particular."""
-    return name or settings.default_flavor or next(iter(settings.flavors))
+def flavor_of(settings: LocalSettings, wanted: str | FlavorNeed | None) -> str:
+    """Return the flavor of a VM that asks for this one, for a need, or for none in particular.
+
+    For a need it is the smallest that fits; the need itself where none does.
+    """
+    if isinstance(wanted, FlavorNeed):
+        sizes = {name: flavor.vcpus for name, flavor in settings.flavors.items()}
+        fitting = [name for name, vcpus in sizes.items() if vcpus >= wanted.vcpus]
+        return min(fitting, key=sizes.__getitem__, default=str(wanted))
+    return wanted or settings.default_flavor or next(iter(settings.flavors))
 
 
 def _cloud(

@@ -8,19 +8,21 @@ from dataclasses import asdict, replace
 from functools import partial
 
 from osmef.errors import ProviderError
+from osmef.programs import find_program
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
 from osmef.providers.local import processes, wire
 from osmef.providers.local.addresses import choose_block, has_ipv6, ipv6_of, used_networks
 from osmef.providers.local.layout import Place, flavor_of, lay_out
-from osmef.providers.local.requirements import check_machine, find_program
+from osmef.providers.local.requirements import WHERE, check_machine
 from osmef.providers.local.sandbox import Sandbox, is_rootless
 from osmef.remote.keys import KeyPair
-from osmef.remote.session import Login
+from osmef.remote.login import HostKeys, Login
 from osmef.scenario.clouds.local import LocalSettings
-from osmef.scenario.fields import EndpointKind, Family, Layer, Placement, Tenancy
+from osmef.scenario.fields import EndpointKind, Family, FlavorNeed, Layer, Placement, Tenancy
 from osmef.scenario.location import Location
 from osmef.scenario.model import EndpointSettings
 from osmef.scenario.study import Cell
+from osmef.units import format_size
 
 _KIND = "local"
 _RESOURCE = "sandbox"
@@ -83,6 +85,9 @@ class LocalProvider(Provider):
         if name not in settings.flavors:
             known = ", ".join(settings.flavors)
             return [(where, f"the local cloud has no flavor {name!r}", f"use one of: {known}")]
+        if isinstance(end.flavor, FlavorNeed) and (end.flavor.ram or 0) > _memory():
+            has = format_size(_memory())
+            return [(f"{where}.ram", f"this machine has {has} of memory", "ask for less")]
         vcpus, cpus = settings.flavors[name].vcpus, len(self._cpus)
         if vcpus <= cpus or settings.cpu_overcommit:
             return []
@@ -115,7 +120,7 @@ class LocalProvider(Provider):
 
     def create(self, order: Order) -> list[Endpoint]:
         """Start the sandbox, make the networks and boot all endpoints."""
-        sshd = find_program("sshd", "openssh-server")
+        sshd = find_program("sshd", "openssh-server", WHERE)
         layout = lay_out(self._settings, order.requests, choose_block(used_networks()), self._cpus)
         cloud = layout.cloud
         order.progress(
@@ -131,12 +136,12 @@ class LocalProvider(Provider):
         sandbox.ask("wait")
         self._places = {place.request.name: place for place in layout.places}
         return [
-            self._endpoint(sandbox, place, host_key)
+            self._endpoint(sandbox, place, host_key, order.key)
             for place, host_key in zip(layout.places, host_keys, strict=True)
         ]
 
     def _start(self, order: Order) -> Sandbox:
-        unshare = find_program("unshare", "util-linux")
+        unshare = find_program("unshare", "util-linux", WHERE)
         resource = Resource(
             *(_KIND, _RESOURCE, f"osmef-{order.run}", order.run),
             deadline=order.deadline,
@@ -149,7 +154,9 @@ class LocalProvider(Provider):
         order.ledger.created(self._resource)
         return self._sandbox
 
-    def _endpoint(self, sandbox: Sandbox, place: Place, host_key: KeyPair) -> Endpoint:
+    def _endpoint(
+        self, sandbox: Sandbox, place: Place, host_key: KeyPair, key: KeyPair
+    ) -> Endpoint:
         name, flavor = place.request.name, place.flavor
         wanted = len(place.cpus) if flavor is None else self._settings.flavors[flavor].vcpus
         warnings: tuple[str, ...] = ()
@@ -162,7 +169,8 @@ class LocalProvider(Provider):
                 name=name,
                 user=_user(),
                 address=place.management,
-                host_key=" ".join(host_key.public.split()[:2]),
+                host_keys=HostKeys((host_key.public,)),
+                key=key,
                 connect=partial(sandbox.connect, name),
             ),
             data_address=place.physical or place.address,
@@ -223,6 +231,11 @@ def _vm_ends(cell: Cell) -> dict[str, EndpointSettings]:
         for name, end in named.items()
         if end is not None and end.kind is EndpointKind.VM
     }
+
+
+def _memory() -> int:
+    """Return the bytes of this machine's memory, which every VM may use."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _count(things: Sequence[object], what: str) -> str:

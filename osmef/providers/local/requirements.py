@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from osmef.errors import ProviderError
+from osmef.programs import find_program
 from osmef.providers.local.sandbox import is_rootless, isolated
 
-_SYSTEM_DIRECTORIES = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin")
+WHERE = "provider: local"
 _TRIAL_S = 20.0
 _NO_NAMESPACES = {
     "/proc/sys/user/max_user_namespaces": ("0", "sysctl -w user.max_user_namespaces=15000"),
@@ -26,43 +25,27 @@ _NO_NAMESPACES = {
 }
 
 
-def find_program(name: str, package: str) -> str:
-    """Return the path of a system program, in PATH or where such programs are.
-
-    Raises ProviderError that names the package.
-    """
-    directories = [*os.environ.get("PATH", "").split(os.pathsep), *_SYSTEM_DIRECTORIES]
-    path = shutil.which(name, path=os.pathsep.join(filter(None, directories)))
-    if path is None:
-        raise ProviderError(
-            f"no {name} on this machine, and the local cloud's endpoints need it",
-            where="provider: local",
-            cure=f"apt install {package}, or your system's package of it",
-        )
-    return str(Path(path).absolute())
-
-
 def check_machine() -> None:
     """Check all that the local provider needs, by trying it. Raises ProviderError with a cure."""
     if sys.platform != "linux":
         raise ProviderError(
             f"the local cloud is made of Linux namespaces, and this is {sys.platform}",
-            where="provider: local",
+            where=WHERE,
             cure="run osmef on a Linux machine",
         )
-    find_program("sshd", "openssh-server")
-    unshare = find_program("unshare", "util-linux")
-    true = find_program("true", "coreutils")
+    find_program("sshd", "openssh-server", WHERE)
+    unshare = find_program("unshare", "util-linux", WHERE)
+    true = find_program("true", "coreutils", WHERE)
     try:
         trial = subprocess.run(
             isolated(unshare, [true]), capture_output=True, text=True, timeout=_TRIAL_S, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ProviderError(f"unshare does not work: {error}", where="provider: local") from error
+        raise ProviderError(f"unshare does not work: {error}", where=WHERE) from error
     if trial.returncode != 0:
         raise ProviderError(
             f"this machine does not allow new namespaces: {trial.stderr.strip()}",
-            where="provider: local",
+            where=WHERE,
             cure=_namespace_cure(),
         )
     _check_root_is_whole()
@@ -84,6 +67,6 @@ def _check_root_is_whole() -> None:
     if not is_rootless() and switch.exists() and switch.read_text().strip() == "deny":
         raise ProviderError(
             "root of this user namespace may not change groups, so its sshd can't start",
-            where="provider: local",
+            where=WHERE,
             cure="run osmef as the ordinary user; it makes the namespaces that it needs itself",
         )

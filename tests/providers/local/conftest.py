@@ -63,7 +63,7 @@ def make_cloud(machine: None) -> MakeCloud:
         try:
             endpoints = provider.create(Order(run, requests, key, ledger, time.time() + 600))
             for endpoint in endpoints:
-                sessions[endpoint.name] = Session.open(endpoint.login, key)
+                sessions[endpoint.name] = Session.open(endpoint.login)
             yield Cloud(provider, key, {one.name: one for one in endpoints}, sessions)
         finally:
             for session in sessions.values():

@@ -9,6 +9,7 @@ import pytest
 
 from osmef.errors import Problem
 from osmef.providers.local.provider import LocalProvider
+from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.model import Scenario
 from osmef.scenario.study import Cell
 
@@ -23,10 +24,11 @@ def cell(provider: dict[str, Any], **values: Any) -> tuple[LocalProvider, Cell]:
     scenario = Scenario.model_validate(
         {"name": "x", "provider": {"kind": "local", **provider}, **values}
     )
+    assert isinstance(scenario.provider, LocalSettings)
     return LocalProvider(scenario.provider), Cell("x", (), scenario, problem)
 
 
-def pair(sender: str | None = None, receiver: str | None = None) -> dict[str, Any]:
+def pair(sender: object = None, receiver: object = None) -> dict[str, Any]:
     return {"sender": {"flavor": sender}, "receiver": {"flavor": receiver}}
 
 
@@ -52,6 +54,12 @@ BIG = {"flavors": {"one": {"vcpus": 1}, "big": {"vcpus": CPUS + 1}}}
         ({"tenants": 1}, {"tenancy": "same-tenant"}, []),
         (BIG, {"endpoints": pair("one", "big")}, ["endpoints.receiver.flavor"]),
         ({**BIG, "cpu_overcommit": True}, {"endpoints": pair("one", "big")}, []),
+        ({}, {"endpoints": pair({"vcpus": 1}, {"vcpus": 999})}, ["endpoints.receiver.flavor"]),
+        (
+            {},
+            {"endpoints": pair({"vcpus": 1, "ram": "1024TiB"}, {"vcpus": 1, "ram": "1MiB"})},
+            ["endpoints.sender.flavor.ram"],
+        ),
         ({"link_rate": "40Gbit/s"}, {}, ["provider.link_rate"]),
     ],
 )

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from osmef.errors import ProviderError
 from osmef.providers.base import EndpointRequest
-from osmef.providers.local.layout import cpus_for, lay_out
-from osmef.scenario.clouds.local import LocalSettings
-from osmef.scenario.fields import EndpointKind
+from osmef.providers.local.layout import cpus_for, flavor_of, lay_out
+from osmef.scenario.clouds.local import LocalFlavor, LocalSettings
+from osmef.scenario.fields import EndpointKind, FlavorNeed
 
 BLOCK = IPv4Network("10.0.0.0/17")
 Vm = Callable[..., EndpointRequest]
@@ -89,3 +89,19 @@ def test_a_flavor_is_its_own_the_default_or_the_first(vm: Vm) -> None:
     ]
     default = lay_out(LocalSettings(default_flavor="medium"), requests, BLOCK, range(8))
     assert default.places[1].flavor == "medium"
+
+
+@pytest.mark.parametrize(
+    ("need", "flavor"),
+    [
+        (FlavorNeed(vcpus=1), "one"),
+        (FlavorNeed(vcpus=2), "three"),
+        (FlavorNeed(vcpus=3, ram="1GiB"), "three"),
+        (FlavorNeed(vcpus=4), "eight"),
+        (FlavorNeed(vcpus=9), "9vcpu"),
+    ],
+)
+def test_a_need_gets_the_smallest_flavor_that_fits(need: FlavorNeed, flavor: str) -> None:
+    sizes = {"eight": 8, "three": 3, "one": 1}
+    settings = LocalSettings(flavors={n: LocalFlavor(vcpus=v) for n, v in sizes.items()})
+    assert flavor_of(settings, need) == flavor

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyroute2 import IPRoute
 
-from osmef.errors import HostKeyError, ProviderError, ReachError
+from osmef.errors import HostKeyError, LoginError, ProviderError
 from osmef.providers.base import EndpointRequest, Ledger, Order
 from osmef.providers.local.addresses import has_ipv6
 from osmef.providers.local.provider import LocalProvider
@@ -236,15 +236,15 @@ def test_cpus_are_those_of_the_flavor(cloud: Cloud) -> None:
 
 
 def test_another_key_does_not_get_in(cloud: Cloud) -> None:
-    with pytest.raises(ReachError):
-        Session.open(cloud.endpoints["vm-1"].login, KeyPair.generate("stranger"))
+    with pytest.raises(LoginError):
+        Session.open(replace(cloud.endpoints["vm-1"].login, key=KeyPair.generate("stranger")))
 
 
 def test_each_endpoint_has_a_host_key_of_its_own(cloud: Cloud) -> None:
     logins = [endpoint.login for endpoint in cloud.endpoints.values()]
-    assert len({login.host_key for login in logins}) == len(logins)
+    assert len({login.host_keys for login in logins}) == len(logins)
     with pytest.raises(HostKeyError):
-        Session.open(replace(logins[0], host_key=logins[1].host_key), cloud.key)
+        Session.open(replace(logins[0], host_keys=logins[1].host_keys))
 
 
 def test_keys_are_on_no_command_line_and_in_no_environment(cloud: Cloud) -> None:
@@ -341,7 +341,7 @@ def test_the_user_reads_what_is_made(machine: None, vm: Vm, ledger: Ledger, run_
     try:
         order = Order(run_name, requests, key, ledger, time.time() + 600, lines.append)
         for endpoint in provider.create(order):
-            Session.open(endpoint.login, key).close()
+            Session.open(endpoint.login).close()
     finally:
         provider.close()
     assert lines == ["making a local cloud: 2 hosts, 2 tenants", "starting 4 endpoints"]

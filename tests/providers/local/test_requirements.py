@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from osmef.providers.local.requirements import check_machine, find_program
+from osmef.programs import find_program
+from osmef.providers.local.requirements import check_machine
 
 ROOT = Path(__file__).parents[3]
 CHECK = """
@@ -57,7 +58,7 @@ def test_this_machine_holds_a_local_cloud(machine: None) -> None:
 
 def test_no_sshd(machine: None) -> None:
     user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
-    sshd = str(Path(find_program("sshd", "openssh-server")).resolve())
+    sshd = str(Path(find_program("sshd", "openssh-server", "test")).resolve())
     text = say_why(HIDE, sshd, unshare=("unshare", *user, "--mount"))
     assert "no sshd on this machine" in text
     assert "apt install openssh-server" in text

@@ -1,0 +1,123 @@
+"""Where endpoints really stand, against where they were asked to: one way for runs and results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from osmef.engine.plan import PlannedCell
+from osmef.errors import PlacementError
+from osmef.providers.base import EndpointRequest
+from osmef.scenario.fields import EndpointKind, Placement, Tenancy
+from osmef.scenario.location import Location, distance, same_host
+
+Places = Mapping[str, Location]
+"""Where each endpoint stands, by its name."""
+
+T = TypeVar("T")
+
+_UNKNOWN_CURE = (
+    "use credentials that show hosts and tenants, or set placement: any or on_mismatch: record"
+)
+_WRONG_CURE = "free capacity where it is wanted, or set on_mismatch: retry 3 or record"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How the ends of a pair stand to each other.
+
+    None means unknown, or in a request that anything is as good.
+    """
+
+    placement: Placement | None
+    tenancy: Tenancy | None
+    distance: int | None
+
+
+def the_same(values: Iterable[T]) -> T | None:
+    """Return what all values are, None where they differ."""
+    distinct = list(dict.fromkeys(values))
+    return distinct[0] if len(distinct) == 1 else None
+
+
+def requested(cell: PlannedCell) -> Standing:
+    """Return what the scenario asks for: of a loopback no placement, of hosts no tenancy."""
+    scenario = cell.cell.scenario
+    loopback = scenario.endpoints.loopback is not None
+    free = loopback or scenario.placement is Placement.ANY
+    hosts = EndpointKind.HOST in {end.kind for end in scenario.ends}
+    return Standing(
+        None if free else scenario.placement, None if hosts else scenario.tenancy, cell.distance
+    )
+
+
+def standing(
+    one: EndpointRequest, other: EndpointRequest, places: Mapping[str, Location]
+) -> Standing:
+    """Return how two endpoints stand to each other, as far as their locations tell."""
+    nowhere = Location()
+    here, there = places.get(one.name, nowhere), places.get(other.name, nowhere)
+    if one is other:
+        return Standing(Placement.SAME_HOST, _tenancy(here, there), 0)
+    together = same_host(here, there)
+    placement = None
+    if together is not None:
+        placement = Placement.SAME_HOST if together else Placement.DIFFERENT_HOST
+    return Standing(placement, _tenancy(here, there), distance(here, there))
+
+
+def _tenancy(here: Location, there: Location) -> Tenancy | None:
+    if here.tenant is None or there.tenant is None:
+        return None
+    return Tenancy.SAME_TENANT if here.tenant == there.tenant else Tenancy.DIFFERENT_TENANT
+
+
+def standings(cell: PlannedCell, places: Places) -> dict[tuple[str, str], Standing]:
+    """Return how the ends of every pair of a cell stand to each other, by their names."""
+    return {(a.name, b.name): standing(a, b, places) for a, b in cell.pairs}
+
+
+def overall(found: Iterable[Standing]) -> Standing:
+    """Return what all pairs have in common; None where they differ."""
+    each = list(found)
+    return Standing(
+        the_same(one.placement for one in each),
+        the_same(one.tenancy for one in each),
+        the_same(one.distance for one in each),
+    )
+
+
+def mismatches(wanted: Standing, found: Iterable[Standing]) -> list[str]:
+    """Name what was asked for and is not so, or can't be told: placement, tenancy, distance."""
+    each = list(found)
+    return [
+        key
+        for key in ("placement", "tenancy", "distance")
+        if (asked := getattr(wanted, key)) is not None
+        and any(getattr(one, key) != asked for one in each)
+    ]
+
+
+def check(wanted: Standing, found: Mapping[tuple[str, str], Standing]) -> None:
+    """Let no number be published under the wrong label. Raises PlacementError."""
+    for ends, one in found.items():
+        wrong = mismatches(wanted, [one])
+        if wrong:
+            raise _error(ends, wanted, one, wrong)
+
+
+def _error(
+    ends: tuple[str, str], wanted: Standing, found: Standing, wrong: Sequence[str]
+) -> PlacementError:
+    told = [
+        f"the achieved {key} is {'unknown' if is_so is None else is_so}, not {getattr(wanted, key)}"
+        for key in wrong
+        for is_so in [getattr(found, key)]
+    ]
+    unknown = any(getattr(found, key) is None for key in wrong)
+    return PlacementError(
+        "; ".join(told),
+        where=" and ".join(dict.fromkeys(ends)),
+        cure=_UNKNOWN_CURE if unknown else _WRONG_CURE,
+    )

@@ -1,0 +1,250 @@
+"""Build a guest image from a distribution's packages. It appears whole, or not at all."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import osmef
+from osmef.errors import InputError, ProviderError, StorageError
+from osmef.images import debian
+from osmef.images.bundle import (
+    MANIFEST,
+    Boot,
+    Bundle,
+    ImageFile,
+    Manifest,
+    check_name,
+    load_bundle,
+    sha256_of,
+)
+from osmef.images.debian import Machine
+from osmef.images.initrd import make_initrd
+from osmef.images.tools import WHERE, Workshop, open_workshop
+from osmef.programs import find_program
+from osmef.units import format_size
+
+_ROOM_BYTES = 1_500_000_000
+_LEAST_DISK_BYTES = 512 << 20
+_MIB = 1 << 20
+_STEP = re.compile(r"I: (running|downloading|extracting|installing|cleaning) .*\.\.\.")
+_CMDLINE = "console={console} net.ifnames=0 panic=-1 quiet"
+_FORMATS: dict[Literal["root", "kernel", "initrd"], tuple[str, Literal["qcow2", "linux", "cpio"]]]
+_FORMATS = {
+    "root": ("root.qcow2", "qcow2"),
+    "kernel": ("vmlinuz", "linux"),
+    "initrd": ("initrd", "cpio"),
+}
+
+
+@dataclass(frozen=True)
+class Order:
+    """An image that is wanted.
+
+    ``progress`` is called with a line for the user as each step begins. ``check`` is called again
+    and again; what it raises ends the build.
+    """
+
+    name: str
+    directory: Path
+    suite: str | None
+    packages: tuple[str, ...]
+    disk_bytes: int
+    force: bool
+    progress: Callable[[str], None]
+    check: Callable[[], None]
+
+
+def build_image(order: Order) -> Bundle:
+    """Build an image and return it.
+
+    Raises InputError for what can't be ordered, ProviderError for a tool that is missing or
+    failed, StorageError for the disk. Nothing of it stays then.
+    """
+    began = time.monotonic()
+    _check(order)
+    machine, suite = debian.this_machine(), debian.find_suite(order.suite)
+    for program, package in (("mke2fs", "e2fsprogs"), ("qemu-img", "qemu-utils")):
+        find_program(program, package, WHERE)
+    workshop = open_workshop(order.check)
+    with _storage(order.directory), _draft(order, workshop) as draft:
+        root = draft / "tree"
+        order.progress(f"installing Debian {suite} for {machine.architecture}")
+        command = debian.install_command(suite, machine, order.packages, draft)
+        workshop.run(command, lambda line: _tell_step(line, order.progress))
+        packages = debian.installed_packages(root)
+        release = _take_kernel(root, draft)
+        _make_disk(order, workshop, draft)
+        for path in (root, draft / "apt.conf", draft / "sources.list"):
+            _remove(workshop, path)
+        manifest = Manifest(
+            schema_version=1,
+            name=order.name,
+            created=datetime.now(UTC).replace(microsecond=0),
+            build_s=round(time.monotonic() - began, 1),
+            osmef=osmef.__version__,
+            architecture=machine.architecture,
+            suite=suite,
+            kernel=release,
+            boot=_boot(machine),
+            seed="tar-disk-1",
+            disk_bytes=order.disk_bytes,
+            files=_files(draft),
+            wanted=order.packages,
+            packages=packages,
+        )
+        (draft / MANIFEST).write_text(manifest.model_dump_json(indent=2) + "\n")
+        return _publish(draft, order.directory / order.name)
+
+
+def _check(order: Order) -> None:
+    check_name(order.name)
+    debian.check_packages(order.packages)
+    if order.disk_bytes < _LEAST_DISK_BYTES:
+        raise InputError(
+            f"a guest needs a disk of {format_size(_LEAST_DISK_BYTES)} or more",
+            where="--size",
+            cure="write, for example: --size 2GiB",
+        )
+    if (order.directory / order.name).exists() and not order.force:
+        raise InputError(
+            f"there is an image {order.name} already",
+            where=str(order.directory / order.name),
+            cure="add --force to replace it, or give this one another --name",
+        )
+
+
+@contextmanager
+def _storage(directory: Path) -> Iterator[None]:
+    """Make the directory of all images; turn what fails on its disk into a StorageError."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(directory).free
+        if free < _ROOM_BYTES:
+            raise StorageError(
+                f"only {format_size(free)} are free, and a build needs {format_size(_ROOM_BYTES)}",
+                where=str(directory),
+                cure="free some space on that disk, or give another --output",
+            )
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"can't write the image: {error.strerror or error}",
+            where=str(error.filename or directory),
+            cure="look at the disk and the permissions, or give another --output",
+        ) from error
+
+
+@contextmanager
+def _draft(order: Order, workshop: Workshop) -> Iterator[Path]:
+    """Make the directory in which an image grows, and remove it unless it became the image.
+
+    It is locked, so that what a killed build left can be told from one that is at work.
+    """
+    draft = order.directory / f".{order.name}.draft"
+    draft.mkdir(mode=0o700, exist_ok=True)
+    lock = os.open(draft, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"the image {order.name} is being built by another process",
+                where=str(draft),
+                cure="wait for it, or give this one another --name",
+            ) from None
+        try:
+            for rest in draft.iterdir():
+                _remove(workshop, rest)
+            yield draft
+        finally:
+            if draft.exists():
+                _remove(workshop, draft)
+    finally:
+        os.close(lock)
+
+
+def _remove(workshop: Workshop, path: Path) -> None:
+    """Remove a tree, some of which may belong to users whom only the workshop's root rules."""
+    undisturbed = Workshop(workshop.prefix, lambda: None)
+    undisturbed.run(["rm", "-rf", "--one-file-system", str(path)])
+
+
+def _tell_step(line: str, progress: Callable[[str], None]) -> None:
+    if _STEP.fullmatch(line):
+        progress(f"  {line.removeprefix('I: ').removesuffix('...')}")
+
+
+def _take_kernel(root: Path, draft: Path) -> str:
+    """Copy the kernel out of the file system, make its initrd, and return its release."""
+    releases = sorted(path.name for path in (root / "lib/modules").iterdir())
+    if len(releases) != 1:
+        raise ProviderError(
+            f"the guest should have one kernel, and has {len(releases)}: {', '.join(releases)}",
+            where=WHERE,
+            cure="leave packages of kernels out of --packages",
+        )
+    (release,) = releases
+    shutil.copyfile(root / f"boot/vmlinuz-{release}", draft / "vmlinuz")
+    initrd = make_initrd(
+        (root / "bin/busybox").read_bytes(),
+        debian.guest_file("initrd"),
+        root / "lib/modules" / release,
+    )
+    (draft / "initrd").write_bytes(initrd)
+    return release
+
+
+def _make_disk(order: Order, workshop: Workshop, draft: Path) -> None:
+    raw = draft / "root.raw"
+    order.progress(f"making the disk of {format_size(order.disk_bytes)}")
+    # No work is left to the guest's kernel: it would run while something is measured.
+    eager = "lazy_itable_init=0,lazy_journal_init=0"
+    mke2fs = ["mke2fs", "-q", "-F", "-t", "ext4", "-L", "osmef-root", "-E", eager]
+    size = f"{order.disk_bytes // _MIB}M"
+    workshop.run([*mke2fs, "-d", str(draft / "tree"), str(raw), size])
+    order.progress("compressing it")
+    convert = ["qemu-img", "convert", "-f", "raw", "-O", "qcow2", "-c"]
+    root = draft / _FORMATS["root"][0]
+    workshop.run([*convert, "-o", "compression_type=zstd", str(raw), str(root)])
+    raw.unlink()
+
+
+def _boot(machine: Machine) -> Boot:
+    return Boot(kind="direct-kernel", cmdline=_CMDLINE.format(console=machine.console))
+
+
+def _files(draft: Path) -> dict[Literal["root", "kernel", "initrd"], ImageFile]:
+    return {
+        key: ImageFile(
+            name=name,
+            format=kind,
+            size_bytes=(draft / name).stat().st_size,
+            sha256=sha256_of(draft / name),
+        )
+        for key, (name, kind) in _FORMATS.items()
+    }
+
+
+def _publish(draft: Path, target: Path) -> Bundle:
+    """Put the finished image in its place, and the old one away."""
+    for path in draft.iterdir():
+        path.chmod(0o644)
+    draft.chmod(0o755)
+    if target.exists():
+        old = draft / "old"
+        target.rename(old)
+        draft.rename(target)
+        shutil.rmtree(target / "old")
+    else:
+        draft.rename(target)
+    return load_bundle(target)

@@ -1,0 +1,1 @@
+"""Static hosts: machines that are there already, reached by SSH."""

@@ -1,0 +1,89 @@
+"""A lock on a machine: two controllers that measure on it at once would get wrong numbers.
+
+It is a symbolic link, because that is made in one step together with what it says: the run that
+holds it and until when. Nothing follows it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from osmef.errors import CapacityError, ReachError
+from osmef.remote.session import Session
+
+PATH = "/dev/shm/osmef-lock"  # noqa: S108 - for all users of the machine, and gone with its next boot
+_MARK = "osmef"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a machine; ``deadline`` is the UNIX time after which nobody needs it."""
+
+    run: str
+    endpoint: str
+    deadline: int
+
+    def __str__(self) -> str:
+        return f"{_MARK}/{self.run}/{self.endpoint}/{self.deadline}"
+
+
+def holder(session: Session) -> Holder | None:
+    """Return who holds a machine, None if nobody does. Raises ReachError."""
+    target = session.read_link(PATH)
+    if target is None:
+        return None
+    mark, *parts = target.split("/")
+    if mark != _MARK or len(parts) != 3 or not parts[2].isdigit():
+        cure = f"find out whose {PATH} this is, and remove it"
+        raise ReachError(f"{PATH} is none of ours: {target[:80]}", where=session.name, cure=cure)
+    return Holder(parts[0], parts[1], int(parts[2]))
+
+
+def acquire(session: Session, wanted: Holder) -> None:
+    """Take a machine for a run; a lock past its deadline is taken over.
+
+    Raises CapacityError when another run holds it, ReachError.
+    """
+    for _ in range(2):
+        if session.link(str(wanted), PATH):
+            return
+        held = holder(session)
+        if held is None:  # it has gone in between
+            continue
+        if held.run == wanted.run and held.endpoint != wanted.endpoint:
+            raise CapacityError(
+                f"this is the same machine as that of {held.endpoint}",
+                where=session.name,
+                cure="name each machine once in the inventory, or measure its loopback",
+            )
+        if held.run != wanted.run and held.deadline > time.time():
+            until = datetime.fromtimestamp(held.deadline, UTC).strftime("%Y-%m-%d %H:%M UTC")
+            raise CapacityError(
+                f"the run {held.run} measures on this machine, until {until} at the latest",
+                where=session.name,
+                cure="wait for its end; if it was killed: osmef reap, where it was started",
+            )
+        _remove(session, held)
+    raise CapacityError(
+        "others take this machine all the time", where=session.name, cure="try again"
+    )
+
+
+def release(session: Session, run: str, endpoint: str) -> None:
+    """Give a machine back, if the run holds it for this endpoint. Raises ReachError."""
+    held = holder(session)
+    if held is not None and (held.run, held.endpoint) == (run, endpoint):
+        session.remove(PATH)
+
+
+def _remove(session: Session, held: Holder) -> None:
+    try:
+        session.remove(PATH)
+    except ReachError as error:
+        raise CapacityError(
+            f"the run {held.run} is over and its lock is not ours to remove: {error.message}",
+            where=session.name,
+            cure=f"ask the user who ran it, or root, to remove {PATH}",
+        ) from error

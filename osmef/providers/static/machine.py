@@ -1,0 +1,116 @@
+"""One machine of an inventory: how to log in, what a run takes there, and what it gives back."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+from osmef.errors import NotFoundError
+from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Resource
+from osmef.providers.static import lock
+from osmef.remote.login import Login
+from osmef.remote.session import Session
+from osmef.remote.ssh_config import find_login
+from osmef.remote.workdir import directory_of
+from osmef.scenario.clouds.inventory import InventoryHost
+
+KIND = "static"
+_RESOURCE = "directory"
+_WAYS = ("identity", "jump", "known_hosts")
+
+
+def access_of(name: str, host: InventoryHost) -> Access:
+    """Return how to reach a machine again."""
+    ways = {key: value for key in _WAYS if (value := getattr(host, key)) is not None}
+    return {"host": name, "ssh": host.ssh, **ways}
+
+
+def login_to(access: Access) -> Login:
+    """Return the login of a machine, by the user's keys and OpenSSH's configuration as they are.
+
+    Raises CredentialsError.
+    """
+    ways = {key: access.get(key) for key in _WAYS}
+    return find_login(access["host"], access["ssh"], **ways)
+
+
+def resource_of(run: str, endpoint: str, access: Access, deadline: float) -> Resource:
+    """Return what a run has on a machine: a directory, with a lock beside it."""
+    name = f"osmef-{run}-{endpoint}"
+    return Resource(KIND, _RESOURCE, name, run, deadline=deadline, access=access)
+
+
+def take(session: Session, request: EndpointRequest, order: Order) -> None:
+    """Lock a machine for an endpoint. Raises CapacityError, ReachError."""
+    lock.acquire(session, lock.Holder(order.run, request.name, int(order.deadline)))
+
+
+def give_back(resource: Resource) -> None:
+    """Remove what a run has put on a machine. Raises ReachError, CredentialsError."""
+    endpoint = resource.name.removeprefix(f"osmef-{resource.run}-")
+    session = Session.open(login_to(resource.access))
+    try:
+        session.remove_directory(directory_of(resource.run, endpoint))
+        lock.release(session, resource.run, endpoint)
+    finally:
+        session.close()
+
+
+def held(access: Access) -> Resource | None:
+    """Return what the run that holds a machine has there. Raises ReachError, CredentialsError."""
+    session = Session.open(login_to(access))
+    try:
+        holder = lock.holder(session)
+    finally:
+        session.close()
+    if holder is None:
+        return None
+    return resource_of(holder.run, holder.endpoint, access, holder.deadline)
+
+
+def endpoint_of(
+    session: Session, login: Login, request: EndpointRequest, host: InventoryHost
+) -> Endpoint:
+    """Describe a machine as the endpoint that it is for a run. Raises NotFoundError, ReachError."""
+    counted = session.run(["nproc"]).stdout.strip()
+    return Endpoint(
+        request=request,
+        resource_id=login.name,
+        login=login,
+        data_address=data_address(session, host),
+        flavor=host.flavor,
+        vcpus=int(counted) if counted.isdigit() else None,
+    )
+
+
+def data_address(session: Session, host: InventoryHost) -> str:
+    """Return the address at which a machine is measured. Raises NotFoundError, ReachError."""
+    if host.data_address is not None:
+        return host.data_address
+    if host.interface is not None:
+        return _address_of(session, host.interface)
+    # sshd tells where the connection arrived: client, its port, server, its port (ssh(1)).
+    words = session.run(["printenv", "SSH_CONNECTION"]).stdout.decode(errors="replace").split()
+    try:
+        return str(ip_address(words[2]))
+    except (IndexError, ValueError):
+        raise NotFoundError(
+            "can't tell the address at which to measure it",
+            where=session.name,
+            cure="write its data_address or interface into the inventory",
+        ) from None
+
+
+def _address_of(session: Session, interface: str) -> str:
+    argv = ["ip", "-o", "addr", "show", "dev", interface, "scope", "global"]
+    told = session.run(argv)
+    words = [line.split() for line in told.stdout.decode(errors="replace").splitlines()]
+    found = {line[2]: line[3].partition("/")[0] for line in reversed(words) if len(line) > 3}
+    address = found.get("inet") or found.get("inet6")
+    if address is None:
+        said = told.stderr.decode(errors="replace").strip()[:200]
+        raise NotFoundError(
+            f"the interface {interface} has no address: {said or 'it is there, and has none'}",
+            where=session.name,
+            cure="check the name with `ip addr`, or write data_address into the inventory",
+        )
+    return address

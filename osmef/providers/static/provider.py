@@ -1,0 +1,150 @@
+"""Static hosts as the engine sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from dataclasses import replace
+from functools import partial
+
+from osmef.errors import CapacityError, OsmefError
+from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
+from osmef.providers.static import machine
+from osmef.providers.static.assign import assign, physical_host
+from osmef.providers.static.wanted import requests_of
+from osmef.remote.session import Session
+from osmef.scenario.clouds.inventory import InventoryHost
+from osmef.scenario.clouds.static import StaticSettings
+from osmef.scenario.fields import RECORD, EndpointKind, Layer
+from osmef.scenario.location import Location
+from osmef.scenario.study import Cell
+
+_POLL_S = 0.1
+_MOST_AT_ONCE = 16
+
+
+class StaticProvider(Provider):
+    """Machines of an inventory. Nothing is made but a directory and a lock on each, by SSH."""
+
+    kind = machine.KIND
+
+    def __init__(self, settings: StaticSettings) -> None:
+        self._hosts = settings.hosts
+        self._taken: dict[str, Resource] = {}
+        self._close_ledger: Callable[[Resource], None] = lambda _resource: None
+
+    def check(self, requests: Sequence[EndpointRequest]) -> None:
+        """Find a machine for each request, and keys and known hosts for each machine."""
+        for name in assign(requests, self._hosts).values():
+            machine.login_to(machine.access_of(name, self._hosts[name]))
+
+    def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
+        """List what the inventory lacks for a cell."""
+        scenario, found = cell.scenario, []
+        if scenario.layer is Layer.OVERLAY:
+            cure = "use layer: bare, and data_address or interface to choose the network"
+            found.append(("layer", "static hosts have no overlay that OSMeF knows of", cure))
+        requests, known = requests_of(scenario), dict(filter(_is_known, self._hosts.items()))
+        try:
+            unknown = {*assign(requests, self._hosts).values()} - {*known}
+            if unknown and scenario.on_mismatch != RECORD:
+                message = f"nobody says on which host it runs: {', '.join(sorted(unknown))}"
+                cure = "write its location.host, or set on_mismatch: record"
+                found.append(("provider.hosts", message, cure))
+        except CapacityError as error:
+            found.append(("provider.hosts", error.message, str(error.cure)))
+        return found
+
+    def warnings(self, cell: Cell) -> list[str]:
+        """Say whose word the placement of VMs is."""
+        if EndpointKind.VM in {end.kind for end in cell.scenario.ends}:
+            return ["where the VMs stand is what the inventory says, and nothing checks it"]
+        return []
+
+    def create(self, order: Order) -> list[Endpoint]:
+        """Log in to a machine for each request, and lock it."""
+        chosen = assign(order.requests, self._hosts)
+        self._close_ledger = order.ledger.destroyed
+        order.progress(f"logging in to {len(chosen)} static hosts")
+        jobs = [
+            partial(self._take, request, chosen[request.name], order) for request in order.requests
+        ]
+        with ThreadPoolExecutor(max_workers=_MOST_AT_ONCE) as pool:
+            futures = [pool.submit(job) for job in jobs]
+            try:
+                pending: set[Future[Endpoint]] = set(futures)
+                while pending:
+                    order.check()
+                    done, pending = wait(pending, timeout=_POLL_S)
+                    for future in done:
+                        future.result()
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+        return [future.result() for future in futures]
+
+    def _take(self, request: EndpointRequest, name: str, order: Order) -> Endpoint:
+        host = self._hosts[name]
+        access = machine.access_of(name, host)
+        login = machine.login_to(access)
+        session = Session.open(login)
+        try:
+            endpoint = machine.endpoint_of(session, login, request, host)
+            resource = machine.resource_of(order.run, request.name, access, order.deadline)
+            resource = replace(resource, made=order.made)
+            order.ledger.intend(resource)
+            self._taken[request.name] = resource
+            machine.take(session, request, order)
+            order.ledger.created(replace(resource, id=name))
+        finally:
+            session.close()
+        return endpoint
+
+    def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
+        """Return where the inventory says that the endpoints stand."""
+        return [
+            Location(
+                host=physical_host(endpoint.resource_id, host),
+                zone=host.location.zone,
+                tenant=host.location.tenant,
+            )
+            for endpoint in endpoints
+            for host in [self._hosts[endpoint.resource_id]]
+        ]
+
+    def close(self) -> None:
+        """Remove what was put on the machines, and unlock them."""
+
+        def gone(resource: Resource) -> None:
+            self._close_ledger(resource)
+            self._taken = {n: one for n, one in self._taken.items() if one.name != resource.name}
+
+        self.destroy(list(self._taken.values()), gone)
+
+    @classmethod
+    def owned(cls, access: Access, run: str | None = None) -> list[Resource]:
+        """List what the run that holds a machine has there; no access leads to no machine."""
+        if not access:
+            return []
+        found = machine.held(access)
+        return [found] if found is not None and run in {None, found.run} else []
+
+    @classmethod
+    def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
+        """Remove directories and locks on all machines at once."""
+        errors: list[OsmefError] = []
+        with ThreadPoolExecutor(max_workers=_MOST_AT_ONCE) as pool:
+            futures = {pool.submit(machine.give_back, resource): resource for resource in resources}
+            for future in as_completed(futures):
+                try:
+                    future.result()
+                except OsmefError as error:
+                    errors.append(error)
+                else:
+                    gone(futures[future])
+        if errors:
+            raise errors[0]
+
+
+def _is_known(entry: tuple[str, InventoryHost]) -> bool:
+    return physical_host(*entry) is not None

@@ -1,0 +1,91 @@
+"""Why an endpoint can't be reached, told apart by what the user can do about it."""
+
+from __future__ import annotations
+
+import errno
+import socket
+
+import paramiko
+
+from osmef.errors import LoginError, OsmefError, ReachError
+from osmef.remote.login import Login
+
+_NO_ROUTE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EADDRNOTAVAIL}
+_FORBIDDEN = 1  # SSH_OPEN_ADMINISTRATIVELY_PROHIBITED, RFC 4254 section 5.1
+
+
+def connection_failed(login: Login, error: BaseException) -> ReachError:
+    """Say why no connection to the sshd comes about."""
+    if isinstance(error, ReachError):  # of the jump host, which told its own story
+        return error
+    message, cure = _of_connection(login, error)
+    if login.jump is not None:
+        message = f"from {login.jump.name}, its jump host: {message}"
+    return ReachError(f"no SSH connection: {message}", where=login.name, cure=cure)
+
+
+def _of_connection(login: Login, error: BaseException) -> tuple[str, str]:
+    """Return a message and its cure."""
+    place = login.place
+    if isinstance(error, OsmefError):
+        return error.message, error.cure or "is the endpoint up?"
+    if isinstance(error, paramiko.ChannelException):
+        if error.code == _FORBIDDEN:
+            return f"it does not forward to {place}", "set AllowTcpForwarding and PermitOpen there"
+        return f"{place} does not take the connection", f"is {login.address} up? {_FROM_THE_JUMP}"
+    for kind, message, cure in _SOCKET:
+        if isinstance(error, kind):
+            return message.format(place=place, address=login.address), cure
+    if isinstance(error, OSError) and error.errno in _NO_ROUTE:
+        cure = "check the address, and the way there: router, floating IP, VPN, or a jump host"
+        return f"no route to {login.address}", cure
+    return reason(error), "is the endpoint up, and does its firewall let SSH in from here?"
+
+
+_FROM_THE_JUMP = "does its firewall let SSH in from the jump host?"
+_SOCKET = (
+    (
+        socket.gaierror,
+        "nobody knows the name {address}",
+        "check its spelling, and the resolver here",
+    ),
+    (
+        TimeoutError,
+        "no answer from {place}",
+        "is the endpoint up? a firewall or a security group may drop SSH from here",
+    ),
+    (
+        ConnectionRefusedError,
+        "{place} refused it",
+        "is sshd running there, on this port? a firewall may refuse it, too",
+    ),
+)
+
+
+def handshake_failed(login: Login, error: BaseException) -> ReachError:
+    """Say why a server that took the connection is no sshd that we could talk to."""
+    return ReachError(
+        f"{login.place} takes connections, and does not speak SSH with us: {reason(error)}",
+        where=login.name,
+        cure="is this the port of sshd? one that is just starting or overloaded is silent at first",
+    )
+
+
+def login_refused(login: Login, tried: list[str], unusable: list[str]) -> LoginError:
+    """Say that sshd takes none of the keys that it was shown."""
+    return LoginError(
+        f"sshd does not let {login.user} in with {', '.join(tried)}"
+        + "".join(f"; {one}" for one in unusable),
+        where=login.name,
+        cure=f"is the public key in ~{login.user}/.ssh/authorized_keys there, and this the right"
+        " user?",
+    )
+
+
+def reason(error: BaseException) -> str:
+    """Return what an exception of a connection says, in a few words."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, EOFError):
+        return "the other side closed the connection"
+    return str(error) or type(error).__name__

@@ -1,0 +1,70 @@
+"""What it takes to reach an endpoint's sshd: the address, its host keys, the key to log in with."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import paramiko
+
+from osmef.errors import HostKeyError
+from osmef.remote.keys import KeyPair, OwnKeys
+
+SSH_PORT = 22
+
+
+@dataclass(frozen=True)
+class HostKeys:
+    """The host keys that a server may show, in OpenSSH's format ("ssh-ed25519 AAAA...").
+
+    With none accepted every server is refused, and the error tells what it showed. ``source`` is
+    who vouches for them, and ``cure`` what to do about a server that shows another one.
+    """
+
+    accepted: tuple[str, ...]
+    revoked: tuple[str, ...] = ()
+    source: str = "the provider"
+    cure: str = "somebody else may be answering at this address; find out who before you go on"
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of the accepted keys."""
+        return tuple(dict.fromkeys(key.split()[0] for key in self.accepted))
+
+    def verify(self, shown: paramiko.PKey, where: str) -> None:
+        """Raise HostKeyError unless the key that a server shows is one of the accepted ones."""
+        blob = shown.get_base64()
+        told = f"the server shows the host key {shown.get_name()} {shown.fingerprint},"
+        if blob in (key.split()[1] for key in self.revoked):
+            cure = "nobody may use this key any more: do not go on before the machine has a new one"
+            raise HostKeyError(f"{told} which {self.source} revokes", where=where, cure=cure)
+        if blob in (key.split()[1] for key in self.accepted):
+            return
+        what = "which is not the one that" if self.accepted else "and no key of it is known to"
+        end = f"{what} {self.source}" + (" has for it" if self.accepted else "")
+        raise HostKeyError(f"{told} {end}", where=where, cure=self.cure)
+
+
+@dataclass(frozen=True)
+class Login:
+    """How to log in to an endpoint.
+
+    ``key`` is the run's own pair, or the user's own keys. ``jump`` is the login of a host whose
+    sshd forwards the connection, itself perhaps behind another one. ``connect`` opens the TCP
+    connection where there is another way in than to address and port; it raises OSError.
+    """
+
+    name: str
+    user: str
+    address: str
+    host_keys: HostKeys
+    key: KeyPair | OwnKeys
+    port: int = SSH_PORT
+    jump: Login | None = None
+    connect: Callable[[], socket.socket] | None = field(default=None, compare=False)
+
+    @property
+    def place(self) -> str:
+        """Address and port, for messages."""
+        return f"{self.address} port {self.port}"

@@ -1,0 +1,129 @@
+"""Hosts that are there already, and that are reached by SSH: what a user says of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+
+from osmef.scenario.base import Model, conflict
+from osmef.scenario.clouds.base import CloudSettings
+from osmef.scenario.fields import EndpointKind, Name
+
+_HOST = r"(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._*-]+)"
+_DESTINATION = rf"(?:[A-Za-z0-9._+\\-]+@)?{_HOST}(?::[0-9]{{1,5}})?"
+
+
+def _like(pattern: str, what: str, cure: str) -> Callable[[str], str]:
+    def check(value: str) -> str:
+        if re.fullmatch(pattern, value) is None:
+            raise ValueError(f"{value[:60]!r} is no {what}; {cure}")
+        return value
+
+    return check
+
+
+def _schema(pattern: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "pattern": f"^{pattern}$"})
+
+
+def _address(value: str) -> str:
+    try:
+        return str(ip_address(value))
+    except ValueError:
+        cure = "write it like 10.0.0.7 or 2001:db8::7"
+        raise ValueError(f"{value[:60]!r} is no IP address; {cure}") from None
+
+
+_DESTINATIONS = f"{_DESTINATION}(?:,{_DESTINATION})*"
+_PATH = "~?/.+"
+_SSH = ("[user@]host[:port]", "write it like my-alias, me@10.0.0.7:2222 or me@[2001:db8::7]")
+_WHOLE = ("whole path", "write it like ~/.ssh/lab or /etc/osmef/lab")
+
+Destination = Annotated[str, AfterValidator(_like(_DESTINATION, *_SSH)), _schema(_DESTINATION)]
+Destinations = Annotated[str, AfterValidator(_like(_DESTINATIONS, *_SSH)), _schema(_DESTINATIONS)]
+HomePath = Annotated[str, AfterValidator(_like(_PATH, *_WHOLE)), _schema(_PATH)]
+"""A path that means the same wherever the scenario file lies."""
+
+
+class DeclaredLocation(Model):
+    """Where a host of the inventory stands, as its owner says."""
+
+    host: str | None = Field(
+        default=None, min_length=1, description="the physical host that a VM runs on"
+    )
+    zone: str | None = Field(default=None, min_length=1, description="room, rack or zone")
+    tenant: str | None = Field(
+        default=None, min_length=1, description="tenant, project or network of a VM"
+    )
+
+
+class InventoryHost(Model):
+    """A machine that is there already, and how to reach it by SSH."""
+
+    ssh: Destination = Field(
+        description="alias of OpenSSH's configuration, or [user@]address[:port]; IPv6 in brackets"
+    )
+    identity: HomePath | None = Field(
+        default=None,
+        description="private key file to log in with; by default what ssh would use, and the agent",
+    )
+    jump: Destinations | None = Field(
+        default=None, description="jump host, written like ssh; several with commas between them"
+    )
+    known_hosts: HomePath | None = Field(
+        default=None, description="file with its host keys and those of the jump hosts"
+    )
+    data_address: Annotated[str, AfterValidator(_address)] | None = Field(
+        default=None,
+        description="IPv4 or IPv6 address to measure at; by default the one that SSH arrives at",
+    )
+    interface: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=15,
+        description="network interface whose address to measure at",
+    )
+    kind: EndpointKind = Field(default=EndpointKind.HOST, description="a physical host or a VM")
+    flavor: str | None = Field(default=None, min_length=1, description="name of a VM's size")
+    location: DeclaredLocation = Field(
+        default_factory=DeclaredLocation, description="where it stands"
+    )
+
+    @model_validator(mode="after")
+    def _one_way_to_name_the_address(self) -> InventoryHost:
+        if self.data_address is not None and self.interface is not None:
+            raise conflict(
+                "data_address and interface say the same thing twice",
+                "remove one of them",
+                *("data_address", "interface"),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _what_only_vms_have(self) -> InventoryHost:
+        if self.kind is EndpointKind.VM:
+            return self
+        for key, value in (("flavor", self.flavor), ("location.tenant", self.location.tenant)):
+            if value is not None:
+                what = key.rpartition(".")[2]
+                raise conflict(
+                    f"a physical host has no {what}", "remove it, or write kind: vm", key, "kind"
+                )
+        return self
+
+
+class CloudWithHosts(CloudSettings):
+    """A cloud some of whose endpoints are hosts of an inventory."""
+
+    hosts: dict[Name, InventoryHost] = Field(
+        default_factory=dict, description="machines that are there already, by name"
+    )
+    inventory: str | None = Field(
+        default=None,
+        min_length=1,
+        description="file that holds the hosts, YAML or JSON, seen from the scenario file",
+    )

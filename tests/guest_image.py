@@ -1,0 +1,63 @@
+"""The guest image that tests boot: built once, kept while what it is made by stays the same."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import pytest
+
+import osmef.images
+from osmef.errors import ProviderError
+from osmef.images.build import Order, build_image
+from osmef.images.bundle import Bundle, load_bundle
+from osmef.images.tools import open_workshop
+from osmef.programs import find_program
+
+_TOOLS = {"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "qemu-img": "qemu-utils"}
+_SOURCES = Path(osmef.images.__file__).parent
+
+
+def shared_image(cache: pytest.Cache) -> Bundle:
+    """Return the image, built if need be; skips where that is not possible."""
+    directory = cache.mkdir("guest-image")
+    name = f"test-{_fingerprint()}"
+    if (directory / name).exists():
+        return load_bundle(directory / name)
+    _skip_without_tools()
+    for old in directory.glob("test-*"):
+        shutil.rmtree(old)
+    order = Order(
+        name=name,
+        directory=directory,
+        suite=None,
+        packages=(),
+        disk_bytes=1 << 30,
+        force=False,
+        progress=print,
+        check=lambda: None,
+    )
+    try:
+        return build_image(order)
+    except ProviderError as error:
+        if "registry" in (error.cure or ""):
+            pytest.skip(f"no packages for a guest image: {error}")
+        raise
+
+
+def _fingerprint() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(_SOURCES.rglob("*")):
+        if path.is_file() and path.suffix != ".pyc":
+            digest.update(str(path.relative_to(_SOURCES)).encode() + path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _skip_without_tools() -> None:
+    try:
+        for program, package in _TOOLS.items():
+            find_program(program, package, "a guest image")
+        open_workshop(lambda: None)
+    except ProviderError as error:
+        pytest.skip(str(error))

@@ -1,0 +1,216 @@
+"""A real OpenStack on this machine: bring up, hand out, bring down.
+
+Keystone, placement, glance, nova with the fake compute driver on three hosts, neutron without
+agents. Everything listens on 127.0.0.1, and all that is written stands in one state folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.openstack import config, packages, settings
+from tests.openstack.errors import CloudError
+from tests.openstack.processes import Processes
+from tests.openstack.schemas import Schemas
+from tests.openstack.settings import APIS, HOSTS, IP, REGION
+
+SERVICES = Path(__file__).parent / "services"
+_READY_S = 90.0
+_RABBITMQ = "/usr/lib/rabbitmq/bin/rabbitmq-server"
+_ERLANG = (
+    "-kernel inet_dist_use_interface {127,0,0,1} +S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none"
+)
+
+
+class Cloud:
+    """One cloud, known by its state folder."""
+
+    def __init__(self, state: Path, tell: Callable[[str], None] = lambda _: None) -> None:
+        state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if state.stat().st_uid != os.getuid():
+            raise CloudError(f"{state} belongs to someone else; give another --state")
+        self.state = state.resolve()
+        self.processes = Processes(self.state)
+        self.settings = settings.load(self.state)
+        self.began = time.monotonic()
+        self._tell = tell
+
+    @property
+    def clouds_yaml(self) -> Path:
+        """The file with the clouds admin, alice (project alpha) and bob (project beta)."""
+        return self.state / "etc/clouds.yaml"
+
+    def up(self) -> None:
+        """Start what doesn't run, once more when that fails. Raises CloudError, and keeps logs."""
+        self.venv = packages.install()
+        self.tell("packages are there")
+        try:
+            self._up()
+        except CloudError as error:
+            self.tell(f"it failed, trying once more: {error}")
+            shutil.copytree(self.state / "log", self.state / "log-of-first-try", dirs_exist_ok=True)
+            self.processes.stop(*self.processes.names())
+            self._up()
+
+    def down(self, *, purge: bool = False) -> None:
+        """Stop all; with purge, also remove the state."""
+        names = self.processes.names()
+        # The services want to say goodbye to the queue and the database.
+        basis = [name for name in names if name in ("db", "mq", "epmd")]
+        self.processes.stop(*(name for name in names if name not in basis))
+        self.processes.stop(*basis)
+        self.processes.forget()
+        if purge:
+            shutil.rmtree(self.state)
+
+    def tell(self, text: str) -> None:
+        self._tell(f"{time.monotonic() - self.began:6.1f} s  {text}")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the services inherit. Not PYTHONDONTWRITEBYTECODE: it costs 3 s a start."""
+        return {
+            "PATH": f"{self.venv}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "HOME": str(self.state),
+            "LANG": "C.UTF-8",
+            "PYTHONWARNINGS": "ignore",
+            "PYTHONPATH": str(SERVICES / "plugin"),
+            "OS_KEYSTONE_CONFIG_FILES": str(self.state / "etc/keystone.conf"),
+            "OS_PLACEMENT_CONFIG_DIR": str(self.state / "etc/placement"),
+        }
+
+    def _up(self) -> None:
+        for folder in ("lock", "images", "mq", "glance/staging", "glance/tasks"):
+            (self.state / folder).mkdir(parents=True, exist_ok=True)
+        config.write(self.settings, self.venv)
+        self._start_basis()
+        self.tell("MariaDB and RabbitMQ run")
+        Schemas(self.settings, self.venv, self.environment).make()
+        self.tell("databases are made")
+        self._start_services()
+        self.tell("APIs answer")
+        self._populate("hosts")
+        self.tell(f"all hosts are up; OS_CLIENT_CONFIG_FILE={self.clouds_yaml} OS_CLOUD=alice")
+
+    def _start_basis(self) -> None:
+        state, ports = self.state, self.settings.ports
+        etc = state / "etc"
+        if not (state / "db/mysql").exists():
+            self._command(
+                *("mariadb-install-db", "--no-defaults", f"--datadir={state}/db"),
+                *("--auth-root-authentication-method=normal", "--skip-test-db"),
+            )
+        self._start(
+            *("db", "mariadbd", "--no-defaults", "--user=root", f"--datadir={state}/db"),
+            *(f"--bind-address={IP}", f"--port={ports['db']}", f"--socket={state}/db.sock"),
+            *("--skip-name-resolve", "--max-connections=500", f"--pid-file={state}/db.pid"),
+            *("--innodb-flush-log-at-trx-commit=0", "--skip-innodb-doublewrite"),
+            *("--innodb-buffer-pool-size=128M", "--character-set-server=utf8mb3"),
+            *("--skip-log-bin", f"--init-file={etc}/databases.sql"),
+        )
+        # RabbitMQ would start this one itself, and leave it behind.
+        self._start("epmd", "epmd", "-address", IP, "-port", str(ports["epmd"]))
+        self.processes.wait("epmd", _READY_S, lambda: _listens(ports["epmd"]))
+        self._start(
+            "mq",
+            _RABBITMQ,
+            HOME=f"{state}/mq",
+            ERL_EPMD_PORT=str(ports["epmd"]),
+            ERL_EPMD_ADDRESS=IP,
+            RABBITMQ_NODENAME="osc@localhost",
+            RABBITMQ_DIST_PORT=str(ports["erlang"]),
+            RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=_ERLANG,
+            RABBITMQ_CONFIG_FILE=f"{etc}/rabbitmq.conf",
+            RABBITMQ_ENABLED_PLUGINS_FILE=f"{etc}/enabled_plugins",
+            RABBITMQ_MNESIA_BASE=f"{state}/mq/mnesia",
+            RABBITMQ_LOG_BASE=f"{state}/log",
+            RABBITMQ_PID_FILE=f"{state}/mq/pid",
+            RABBITMQ_CONF_ENV_FILE="/dev/null",
+        )
+        self.processes.wait("db", _READY_S, lambda: _listens(ports["db"]))
+        self.processes.wait("mq", _READY_S, lambda: _listens(ports["mq"]))
+
+    def _start_services(self) -> None:
+        etc = self.state / "etc"
+        nova = ("--config-file", f"{etc}/nova.conf")
+        self._serve("keystone", "keystone.server.wsgi:initialize_public_application")
+        self._serve("placement", "placement.wsgi:init_application")
+        self._start("nova-conductor", "nova-conductor", *nova)
+        self._start("nova-scheduler", "nova-scheduler", *nova)
+        self._await_api("keystone")
+        self._populate("services")
+        self.tell("keystone knows the services")
+        self._start("neutron-server", "neutron-server", "--config-file", f"{etc}/neutron.conf")
+        self._start("nova-api", "nova-api-os-compute", *nova)
+        self._start("glance-api", "glance-api", "--config-file", f"{etc}/glance.conf")
+        # A compute service that asks before the conductor listens waits a minute for an answer.
+        log = self.processes.logs / "nova-conductor.log"
+        self.processes.wait("nova-conductor", _READY_S, lambda: "fanout queue" in _text(log))
+        for host in HOSTS:
+            own = ("--config-file", f"{etc}/nova-{host}.conf")
+            self._start(f"nova-compute-{host}", "python", str(SERVICES / "compute.py"), *own)
+        for name in APIS:
+            self._await_api(name)
+
+    def _await_api(self, name: str) -> None:
+        self.processes.wait(name, _READY_S, lambda: _answers(self.settings.url(name)))
+
+    def _serve(self, name: str, application: str) -> None:
+        where = (IP, str(self.settings.ports[name]))
+        self._start(name, "python", str(SERVICES / "serve_wsgi.py"), application, *where)
+
+    def _start(self, name: str, *argv: str, **environment: str) -> None:
+        program = shutil.which(argv[0], path=self.environment["PATH"]) or argv[0]
+        self.processes.start(name, [program, *argv[1:]], {**self.environment, **environment})
+
+    def _populate(self, step: str) -> None:
+        """Run a step of populate.py with the SDK of the services' venv."""
+        urls = {name: self.settings.url(name) for name in APIS}
+        given = {"urls": urls, "hosts": HOSTS, "region": REGION}
+        self._command(
+            *(f"{self.venv}/bin/python", str(SERVICES / "populate.py"), step, json.dumps(given)),
+            OS_CLIENT_CONFIG_FILE=str(self.clouds_yaml),
+        )
+
+    def _command(self, *argv: str, **environment: str) -> None:
+        """Run a program to its end. Raises CloudError."""
+        log = self.state / f"log/{Path(argv[0]).name}.out"
+        with log.open("ab") as out:
+            done = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env={**self.environment, **environment},
+                check=False,
+            )
+        if done.returncode != 0:
+            raise CloudError(f"{argv[0]} failed, {log}:\n{_text(log)[-1500:]}")
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((IP, port)) == 0
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - it is our own
+            return True
+    except urllib.error.HTTPError:
+        return True  # 401 is an answer
+    except OSError:
+        return False
+
+
+def _text(path: Path) -> str:
+    return path.read_text(errors="replace") if path.exists() else ""

@@ -1,0 +1,83 @@
+"""What the cloud is made of: MariaDB and RabbitMQ of Debian, OpenStack of PyPI in a venv."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.openstack.errors import CloudError
+
+HERE = Path(__file__).parent
+LOCK = HERE / "requirements.lock"
+UV = "uv==0.13.8"
+PYTHON = "3.11"
+DEBIAN = (
+    *("mariadb-server-core", "mariadb-client-core", "rabbitmq-server"),
+    *("gcc", "libc6-dev", "python3-dev"),
+)
+
+
+def cache() -> Path:
+    """Return the folder of this user for what is made once."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "osmef"
+
+
+def install() -> Path:
+    """Install what is missing, and return the venv of the services. Raises CloudError."""
+    python = _python()
+    with ThreadPoolExecutor(1) as lane:
+        debian = lane.submit(_run, [str(HERE.parent.parent / "tools/bootstrap"), *DEBIAN], python)
+        try:
+            # The C compiler of Debian is needed for one of the wheels.
+            if shutil.which("gcc") is None:
+                debian.result()
+            return _venv(python)
+        finally:
+            debian.result()
+
+
+def _python() -> str:
+    """Find the Python that the pinned wheels are for."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    base: str = getattr(sys, "_base_executable", sys.executable)
+    found = base if version == PYTHON else shutil.which(f"python{PYTHON}")
+    if found is None:
+        msg = f"the pinned OpenStack needs Python {PYTHON} (this is {version}): put it on PATH"
+        raise CloudError(msg)
+    return found
+
+
+def _venv(python: str) -> Path:
+    """Make the venv once for each lock file and Python."""
+    key = hashlib.sha256(LOCK.read_bytes() + python.encode()).hexdigest()[:12]
+    venv = cache() / f"openstack-{key}"
+    venv.mkdir(parents=True, exist_ok=True)
+    with (venv / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # one of several at once makes it
+        if not (venv / "complete").exists():
+            _run([python, "-m", "venv", "--clear", str(venv)], python)
+            _run([str(venv / "bin/pip"), "install", "--quiet", UV], python)
+            options = ["--quiet", "--no-deps", "--link-mode=copy", "--python", f"{venv}/bin/python"]
+            _run([f"{venv}/bin/uv", "pip", "install", *options, "-r", str(LOCK)], python)
+            (venv / "complete").touch()
+    return venv
+
+
+def _run(argv: list[str], python: str) -> None:
+    done = subprocess.run(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHON": python},
+        check=False,
+    )
+    if done.returncode != 0:
+        raise CloudError(f"{argv[0]} failed: {done.stdout.strip()[-1000:]}")

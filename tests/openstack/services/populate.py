@@ -1,0 +1,119 @@
+"""Make the cloud's accounts and services (step 1), then what users find in it (step 2).
+
+populate.py services|hosts GIVEN: the latter is JSON with the services' urls, the hosts with their
+zones, the region. What is there already is kept.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import openstack
+
+TYPES = {"placement": "placement", "glance-api": "image", "nova-api": "compute"}
+TYPES["neutron-server"] = "network"
+FLAVORS = {"m1.tiny": (1, 512, 1), "m1.small": (1, 2048, 10), "m1.medium": (2, 4096, 20)}
+EXTERNAL = "198.51.100.0/24"  # TEST-NET-2 (RFC 5737): nothing routes it
+READY_S = 90.0
+
+
+def main() -> None:
+    """Do one step as the cloud's administrator."""
+    step, given = sys.argv[1], json.loads(sys.argv[2])
+    cloud: Any = openstack.connect(cloud="admin")
+    if step == "services":
+        register(cloud, given["urls"], given["region"])
+        add_members(cloud)
+    else:
+        await_hosts(cloud, set(given["hosts"]))
+        make_zones(cloud, given["hosts"])
+        furnish(cloud)
+
+
+def register(cloud: Any, urls: dict[str, str], region: str) -> None:
+    """Tell keystone of the services, and give each an account."""
+    identity = cloud.identity
+    project = once(identity.find_project, identity.create_project, "service", domain_id="default")
+    roles = [once(identity.find_role, identity.create_role, name) for name in ("admin", "service")]
+    password = cloud.config.get_auth_args()["password"]
+    for name, kind in TYPES.items():
+        account = name.split("-")[0]
+        user = once(identity.find_user, identity.create_user, account, password=password)
+        for role in roles:
+            identity.assign_project_role_to_user(project, user, role)
+        service = first(identity.services(type=kind))
+        service = service or identity.create_service(name=account, type=kind)
+        for interface in ("public", "internal"):
+            if first(identity.endpoints(service_id=service.id, interface=interface)) is None:
+                identity.create_endpoint(
+                    service_id=service.id, interface=interface, url=urls[name], region_id=region
+                )
+
+
+def add_members(cloud: Any) -> None:
+    """Make the users of clouds.yaml, members of a project each."""
+    identity = cloud.identity
+    clouds = json.loads(Path(os.environ["OS_CLIENT_CONFIG_FILE"]).read_text())["clouds"]
+    member = identity.find_role("member")
+    for auth in (clouds[name]["auth"] for name in clouds if name != "admin"):
+        project = once(identity.find_project, identity.create_project, auth["project_name"])
+        name, password = auth["username"], auth["password"]
+        user = once(identity.find_user, identity.create_user, name, password=password)
+        identity.assign_project_role_to_user(project, user, member)
+
+
+def await_hosts(cloud: Any, hosts: set[str]) -> None:
+    """Wait until every compute host is up, mapped to a cell and known to placement."""
+    end = time.monotonic() + READY_S
+    while True:
+        up = {s.host for s in cloud.compute.services(binary="nova-compute") if s.state == "up"}
+        mapped = {hypervisor.name for hypervisor in cloud.compute.hypervisors()}
+        known = {provider.name for provider in cloud.placement.resource_providers()}
+        if hosts <= up & mapped & known:
+            return
+        if time.monotonic() > end:
+            sys.exit(f"hosts are missing: up {up}, mapped {mapped}, in placement {known}")
+        time.sleep(0.5)
+
+
+def make_zones(cloud: Any, hosts: dict[str, str]) -> None:
+    """Put the hosts into their availability zones."""
+    aggregates = {aggregate.name: aggregate for aggregate in cloud.compute.aggregates()}
+    for host, zone in hosts.items():
+        if zone not in aggregates:
+            aggregates[zone] = cloud.compute.create_aggregate(name=zone, availability_zone=zone)
+        if host not in (aggregates[zone].hosts or ()):
+            aggregates[zone] = cloud.compute.add_host_to_aggregate(aggregates[zone], host)
+
+
+def furnish(cloud: Any) -> None:
+    """Make what a user needs for a server: flavors, an image, the network to the outside."""
+    compute, network, image = cloud.compute, cloud.network, cloud.image
+    for name, (vcpus, ram, disk) in FLAVORS.items():
+        once(compute.find_flavor, compute.create_flavor, name, vcpus=vcpus, ram=ram, disk=disk)
+    if image.find_image("guest") is None:
+        form = {"disk_format": "raw", "container_format": "bare", "visibility": "public"}
+        image.create_image(name="guest", data=os.urandom(1 << 20), **form)
+    if network.find_network("ext") is None:
+        where = {"provider_network_type": "flat", "provider_physical_network": "physnet1"}
+        outside = network.create_network(name="ext", is_router_external=True, **where)
+        network.create_subnet(
+            network_id=outside.id, ip_version=4, cidr=EXTERNAL, enable_dhcp=False, name="ext"
+        )
+
+
+def once(find: Callable[..., Any], create: Callable[..., Any], name: str, **values: Any) -> Any:
+    """Return what has this name, made if need be."""
+    return find(name) or create(name=name, **values)
+
+
+def first(found: Iterable[Any]) -> Any:
+    """Return the first, or None."""
+    return next(iter(found), None)
+
+
+main()

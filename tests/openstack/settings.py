@@ -1,0 +1,67 @@
+"""What is chosen once for a cloud: its addresses, its passwords, its hosts."""
+
+from __future__ import annotations
+
+import json
+import random
+import secrets
+import socket
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+IP = "127.0.0.1"
+HOSTS = {"cmp1": "az1", "cmp2": "az1", "cmp3": "az2"}
+USERS = {"alice": "alpha", "bob": "beta"}  # each with the project it is a member of
+REGION = "RegionOne"
+APIS = {
+    "keystone": "/v3",
+    "placement": "",
+    "glance-api": "",
+    "nova-api": "/v2.1",
+    "neutron-server": "",
+}
+_LISTENERS = (*APIS, "db", "mq", "epmd", "erlang", "metadata")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The ports of one cloud, all on 127.0.0.1, and the password of its accounts."""
+
+    state: Path
+    password: str
+    ports: dict[str, int] = field(default_factory=dict)
+
+    def url(self, service: str) -> str:
+        """Return the address at which a service listens."""
+        return f"http://{IP}:{self.ports[service]}{APIS[service]}"
+
+    @property
+    def queue(self) -> str:
+        return f"rabbit://osc:{self.password}@{IP}:{self.ports['mq']}/"
+
+    def database(self, name: str) -> str:
+        return f"mysql+pymysql://osc:{self.password}@{IP}:{self.ports['db']}/{name}?charset=utf8"
+
+
+def load(state: Path) -> Settings:
+    """Return what was chosen for this state folder, or choose now."""
+    path = state / "settings.json"
+    if not path.exists():
+        ports = dict(zip(_LISTENERS, _free_ports(), strict=False))
+        chosen = Settings(state, secrets.token_hex(8), ports)
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(asdict(chosen), default=str, indent=1))
+    values = json.loads(path.read_text())
+    return Settings(state, values["password"], values["ports"])
+
+
+def _free_ports() -> Iterator[int]:
+    """Yield free ports below those that the kernel gives to clients."""
+    for port in random.sample(range(15000, 32000), 1000):
+        with socket.socket() as probe:
+            try:
+                probe.bind((IP, port))
+            except OSError:
+                continue
+        yield port

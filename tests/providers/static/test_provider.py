@@ -1,0 +1,353 @@
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from osmef.errors import (
+    CapacityError,
+    CredentialsError,
+    HostKeyError,
+    Interrupted,
+    NotFoundError,
+    Problem,
+    ReachError,
+)
+from osmef.providers import provider_class, provider_for
+from osmef.providers.base import EndpointRequest, Order, Resource
+from osmef.providers.static import lock
+from osmef.providers.static.provider import StaticProvider
+from osmef.remote.keys import KeyPair
+from osmef.remote.session import Session
+from osmef.remote.workdir import directory_of
+from osmef.scenario.clouds.static import StaticSettings
+from osmef.scenario.fields import EndpointKind
+from osmef.scenario.location import Location
+from osmef.scenario.model import Scenario
+from osmef.scenario.study import Cell
+
+KEY = KeyPair.generate("unused")
+root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make two machines of this one")
+
+
+@dataclass
+class Notes:
+    """A ledger in memory."""
+
+    events: list[tuple[str, Resource]] = field(default_factory=list)
+
+    def intend(self, resource: Resource) -> None:
+        self.events.append(("intend", resource))
+
+    def created(self, resource: Resource) -> None:
+        self.events.append(("created", resource))
+
+    def destroyed(self, resource: Resource) -> None:
+        self.events.append(("destroyed", resource))
+
+
+def settings(**machines: Any) -> StaticSettings:
+    return StaticSettings.model_validate({"hosts": {n: m.entry for n, m in machines.items()}})
+
+
+def host(number: int) -> EndpointRequest:
+    return EndpointRequest(
+        f"host-{number}", "sender", EndpointKind.HOST, None, f"host-{number}", None
+    )
+
+
+@pytest.fixture
+def order(tmp_path: Path) -> Order:
+    run = f"static-{os.getpid()}-{tmp_path.name.replace('_', '-')}"
+    return Order(run, [host(1)], KEY, Notes(), time.time() + 600)
+
+
+def events(order: Order) -> list[tuple[str, str]]:
+    assert isinstance(order.ledger, Notes)
+    return [(event, resource.name) for event, resource in order.ledger.events]
+
+
+def held(machine: Any) -> lock.Holder | None:
+    session = Session.open(machine.sshd.login())
+    try:
+        return lock.holder(session)
+    finally:
+        session.close()
+
+
+def test_a_machine_is_locked_described_and_given_back(machines: Any, order: Order) -> None:
+    machine = machines("a")
+    provider = provider_for(settings(a=machine))
+    provider.check(order.requests)
+    try:
+        (endpoint,) = provider.create(order)
+        assert endpoint.data_address == "127.0.0.1"  # where SSH arrives
+        assert endpoint.vcpus == len(os.sched_getaffinity(0))
+        assert provider.describe([endpoint]) == [Location(host="a")]
+        assert held(machine) == lock.Holder(order.run, "host-1", int(order.deadline))
+        session = Session.open(endpoint.login)
+        directory = directory_of(order.run, endpoint.name)
+        session.put(b"x", f"{directory}/osmef-agent", 0o700)
+        provider.close()
+        assert session.run(["test", "-e", directory]).status == 1
+        session.close()
+        assert held(machine) is None
+    finally:
+        provider.close()
+    name = f"osmef-{order.run}-host-1"
+    assert events(order) == [("intend", name), ("created", name), ("destroyed", name)]
+
+
+def test_nothing_secret_is_noted(machines: Any, order: Order) -> None:
+    machine = machines("a")
+    provider = StaticProvider(settings(a=machine))
+    try:
+        provider.create(order)
+    finally:
+        provider.close()
+    assert isinstance(order.ledger, Notes)
+    (access,) = {tuple(resource.access.items()) for _, resource in order.ledger.events}
+    assert dict(access) == {"host": "a", **machine.entry}
+
+
+@root
+def test_two_machines_are_two_hosts(machines: Any, order: Order) -> None:
+    provider = StaticProvider(settings(a=machines("a"), b=machines("b")))
+    lines: list[str] = []
+    order = replace(order, requests=[host(1), host(2)], progress=lines.append)
+    try:
+        endpoints = provider.create(order)
+        assert [one.name for one in endpoints] == ["host-1", "host-2"]
+        assert [place.host for place in provider.describe(endpoints)] == ["a", "b"]
+    finally:
+        provider.close()
+    assert lines == ["logging in to 2 static hosts"]
+    assert len(events(order)) == 6
+
+
+def test_one_machine_under_two_names_is_refused(machines: Any, order: Order) -> None:
+    machine = machines("a")
+    provider = StaticProvider(settings(a=machine, b=machine))
+    try:
+        with pytest.raises(CapacityError, match="the same machine as that of host-"):
+            provider.create(replace(order, requests=[host(1), host(2)]))
+    finally:
+        provider.close()
+    assert held(machine) is None
+
+
+def test_a_machine_that_another_run_measures_on_is_left_alone(machines: Any, order: Order) -> None:
+    machine = machines("a")
+    first, second = (StaticProvider(settings(a=machine)) for _ in range(2))
+    try:
+        first.create(order)
+        with pytest.raises(CapacityError, match=f"the run {order.run} measures") as caught:
+            second.create(replace(order, run="other", ledger=Notes()))
+        assert "osmef reap" in str(caught.value.cure)
+        second.close()
+        assert held(machine) == lock.Holder(order.run, "host-1", int(order.deadline))
+    finally:
+        first.close()
+        second.close()
+
+
+@pytest.mark.parametrize(
+    ("run", "left_s", "taken"), [("dead", -60, True), ("dead", 60, False), (None, 60, True)]
+)
+def test_a_lock_past_its_deadline_or_of_the_run_itself_is_taken_over(
+    machines: Any, order: Order, run: str | None, left_s: float, taken: bool
+) -> None:
+    machine = machines("a")
+    session = Session.open(machine.sshd.login())
+    old = lock.Holder(run or order.run, "host-1", int(time.time() + left_s))
+    lock.acquire(session, old)
+    provider = StaticProvider(settings(a=machine))
+    try:
+        if taken:
+            provider.create(order)
+            assert held(machine) == lock.Holder(order.run, "host-1", int(order.deadline))
+        else:
+            with pytest.raises(CapacityError):
+                provider.create(order)
+            assert held(machine) == old
+    finally:
+        provider.close()
+        lock.release(session, old.run, old.endpoint)
+        session.close()
+
+
+def test_a_strange_lock_is_not_touched(machines: Any, order: Order) -> None:
+    machine = machines("a")
+    session = Session.open(machine.sshd.login())
+    session.link("somewhere", lock.PATH)
+    provider = StaticProvider(settings(a=machine))
+    try:
+        with pytest.raises(ReachError, match="none of ours: somewhere"):
+            provider.create(order)
+        with pytest.raises(ReachError):
+            provider.close()
+        assert session.read_link(lock.PATH) == "somewhere"
+    finally:
+        session.remove(lock.PATH)
+        session.close()
+        provider.close()
+
+
+@root
+def test_a_failure_on_one_machine_leaves_nothing_on_the_others(machines: Any, order: Order) -> None:
+    good, bad = machines("a"), machines("b")
+    (bad.sshd.directory / "known_hosts").write_text("")
+    provider = StaticProvider(settings(a=good, b=bad))
+    try:
+        with pytest.raises(HostKeyError, match="no key of it is known"):
+            provider.create(replace(order, requests=[host(1), host(2)]))
+    finally:
+        provider.close()
+    assert held(good) is None
+    noted = [event for event, _ in events(order)]
+    assert noted.count("intend") == noted.count("destroyed")
+
+
+def test_a_request_to_stop_ends_the_making(machines: Any, order: Order) -> None:
+    machine = machines("a")
+    provider = StaticProvider(settings(a=machine))
+
+    def stop() -> None:
+        raise Interrupted("stopped")
+
+    try:
+        with pytest.raises(Interrupted):
+            provider.create(replace(order, check=stop))
+    finally:
+        provider.close()
+    assert held(machine) is None
+
+
+def test_what_a_dead_controller_left_is_found_and_destroyed_by_its_journal(
+    machines: Any, order: Order
+) -> None:
+    machine = machines("a")
+    dead = StaticProvider(settings(a=machine))
+    dead.create(order)
+    assert isinstance(order.ledger, Notes)
+    resource = order.ledger.events[0][1]  # as it was intended
+    kind = provider_class("static")
+    assert [one.run for one in kind.owned(resource.access)] == [order.run]
+    assert kind.owned(resource.access, "other") == []
+    assert kind.owned({}) == []
+    gone: list[Resource] = []
+    kind.destroy([resource], gone.append)
+    assert gone == [resource]
+    assert held(machine) is None
+    kind.destroy([resource], gone.append)  # gone already is success
+    assert len(gone) == 2
+
+
+def test_a_machine_that_can_t_be_reached_keeps_no_other_from_being_cleaned(
+    machines: Any, order: Order
+) -> None:
+    machine = machines("a")
+    provider = StaticProvider(settings(a=machine))
+    provider.create(order)
+    assert isinstance(order.ledger, Notes)
+    (resource,) = {one.name: one for _, one in order.ledger.events}.values()
+    nowhere = replace(resource, access={**resource.access, "ssh": "me@255.255.255.255"})
+    gone: list[Resource] = []
+    with pytest.raises(ReachError, match="no route"):
+        StaticProvider.destroy([nowhere, resource], gone.append)
+    assert gone == [resource]
+    assert held(machine) is None
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"data_address": "192.0.2.7"}, "192.0.2.7"),
+        ({"data_address": "2001:DB8::7"}, "2001:db8::7"),
+        ({"interface": "no-such-nic"}, "no-such-nic has no address"),
+    ],
+)
+def test_the_address_to_measure_at_can_be_named(
+    machines: Any, order: Order, more: dict[str, str], expected: str
+) -> None:
+    machine = machines("a")
+    machine.entry.update(more)
+    provider = StaticProvider(settings(a=machine))
+    try:
+        if "interface" in more:
+            with pytest.raises(NotFoundError, match=expected):
+                provider.create(order)
+        else:
+            assert provider.create(order)[0].data_address == expected
+    finally:
+        provider.close()
+
+
+def test_a_check_connects_to_nothing_and_tells_what_is_missing(machines: Any, order: Order) -> None:
+    machine = machines("a")
+    provider = StaticProvider(settings(a=machine))
+    provider.check(order.requests)
+    assert machine.sshd.servers == []
+    with pytest.raises(CapacityError, match="2 physical hosts are needed"):
+        provider.check([host(1), host(2)])
+    (machine.sshd.directory / "known_hosts").unlink()
+    (machine.sshd.directory / "known_hosts").mkdir()
+    with pytest.raises(CredentialsError, match="known_hosts"):
+        provider.check(order.requests)
+
+
+def problem(key: str, message: str, cure: str) -> Problem:
+    return Problem(key, 1, 1, message, cure)
+
+
+def cell(hosts: dict[str, Any], **values: Any) -> tuple[StaticProvider, Cell]:
+    written = {name: {"ssh": "x", **entry} for name, entry in hosts.items()}
+    scenario = Scenario.model_validate(
+        {"name": "x", "provider": {"kind": "static", "hosts": written}, **values}
+    )
+    assert isinstance(scenario.provider, StaticSettings)
+    return StaticProvider(scenario.provider), Cell("x", (), scenario, problem)
+
+
+HOST = {"kind": "host"}
+IRON: dict[str, Any] = {"endpoints": {"sender": HOST, "receiver": HOST}}
+VMS: dict[str, Any] = {
+    name: {"kind": "vm", "location": {"host": place}} for name, place in (("a", "x"), ("b", "y"))
+}
+
+
+@pytest.mark.parametrize(
+    ("hosts", "values", "said"),
+    [
+        ({"a": {}, "b": {}}, IRON, []),
+        (VMS, {}, []),
+        ({"a": {}}, IRON, ["2 physical hosts are needed"]),
+        ({"a": {}, "b": {}}, {}, ["2 VMs are needed"]),
+        (VMS, {"placement": "same-host"}, ["no hosts of the inventory fit"]),
+        (VMS, {"tenancy": "different-tenant"}, ["no hosts of the inventory fit"]),
+        ({"a": {}, "b": {}}, {**IRON, "layer": "overlay"}, ["no overlay"]),
+        ({"a": {}}, {"endpoints": {"loopback": HOST}}, []),
+        ({"a": {"kind": "vm"}, "b": VMS["b"]}, {}, ["nobody says on which host it runs: a"]),
+        ({"a": {"kind": "vm"}, "b": VMS["b"]}, {"on_mismatch": "record"}, []),
+    ],
+)
+def test_what_the_inventory_lacks_is_a_problem_of_the_file(
+    hosts: dict[str, Any], values: dict[str, Any], said: list[str]
+) -> None:
+    provider, one = cell(hosts, **values)
+    found = provider.problems(one)
+    assert len(found) == len(said)
+    for (_key, message, cure), words in zip(found, said, strict=True):
+        assert words in message
+        assert cure
+
+
+def test_the_reader_is_told_whose_word_a_placement_is() -> None:
+    provider, one = cell(VMS)
+    assert "inventory says" in provider.warnings(one)[0]
+    provider, one = cell({"a": {}, "b": {}}, **IRON)
+    assert provider.warnings(one) == []

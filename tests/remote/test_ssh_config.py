@@ -1,0 +1,224 @@
+"""Aliases of OpenSSH's configuration, as ssh itself would read them."""
+
+from __future__ import annotations
+
+import getpass
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from osmef.errors import CredentialsError, HostKeyError, ReachError
+from osmef.remote.keys import OwnKeys
+from osmef.remote.login import Login
+from osmef.remote.session import Session
+from osmef.remote.ssh_config import find_login
+from tests.sshd import Sshd
+
+Write = Callable[[str], Path]
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Write ~/.ssh/config in a home of the test's own, and leave the system's out."""
+    folder = tmp_path / "home" / ".ssh"
+    folder.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(folder.parent))
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    monkeypatch.setattr("osmef.remote.ssh_config.CONFIG_FILES", (Path("~/.ssh/config"),))
+
+    def write(text: str) -> Path:
+        (folder / "config").write_text(text)
+        return folder
+
+    return write
+
+
+def address(login: Login) -> tuple[str, str, int]:
+    return login.user, login.address, login.port
+
+
+@pytest.mark.parametrize(
+    ("ssh", "expected"),
+    [
+        ("node", ("someone", "192.0.2.7", 2200)),
+        ("me@node", ("me", "192.0.2.7", 2200)),
+        ("me@node:22", ("me", "192.0.2.7", 22)),
+        ("other", ("everybody", "other", 22)),
+        ("192.0.2.9", ("everybody", "192.0.2.9", 22)),
+        ("[2001:db8::1]", ("everybody", "2001:db8::1", 22)),
+        ("a@[2001:db8::1]:2222", ("a", "2001:db8::1", 2222)),
+    ],
+)
+def test_what_is_written_goes_before_the_configuration(
+    config: Write, ssh: str, expected: tuple[str, str, int]
+) -> None:
+    config(
+        "Host node\n  HostName 192.0.2.7\n  Port=2200\n  User someone\nHost *\n  User everybody\n"
+    )
+    assert address(find_login("a", ssh)) == expected
+
+
+def test_without_a_configuration_the_defaults_of_ssh_hold(config: Write) -> None:
+    login = find_login("a", "node")
+    assert address(login) == (getpass.getuser(), "node", 22)
+    assert login.key == OwnKeys()
+    assert login.jump is None
+
+
+@pytest.mark.parametrize(
+    ("text", "own", "expected"),
+    [
+        ("IdentityFile ~/.ssh/lab\n", None, ("lab", True)),
+        ("IdentityFile ~/.ssh/lab\nIdentitiesOnly yes\n", None, ("lab", False)),
+        ("IdentityFile ~/.ssh/lab\n", "~/.ssh/mine", ("mine", False)),
+    ],
+)
+def test_keys_are_those_of_the_configuration_or_the_one_named(
+    config: Write, text: str, own: str | None, expected: tuple[str, bool]
+) -> None:
+    folder = config(text)
+    key = find_login("a", "node", identity=own).key
+    assert key == OwnKeys((folder / expected[0],), others_of_agent=expected[1])
+
+
+def chain(login: Login | None) -> list[tuple[str, int]]:
+    return [] if login is None else [*chain(login.jump), (login.address, login.port)]
+
+
+@pytest.mark.parametrize(
+    ("jump", "expected"),
+    [
+        (None, [("outer.example.org", 22), ("inner", 2222), ("node", 22)]),
+        ("direct", [("direct", 22), ("node", 22)]),
+        ("x@a:1,b:2,[::1]:3", [("a", 1), ("b", 2), ("::1", 3), ("node", 22)]),
+        ("none", [("node", 22)]),
+    ],
+)
+def test_jump_hosts_are_followed_through_the_configuration(
+    config: Write, jump: str | None, expected: list[tuple[str, int]]
+) -> None:
+    config(
+        "Host node\n  ProxyJump inner:2222\n"
+        "Host inner\n  ProxyJump outer\n"
+        "Host outer\n  HostName outer.example.org\n"
+    )
+    assert chain(find_login("a", "node", jump=jump)) == expected
+
+
+def test_included_files_count_as_if_they_stood_there(config: Write) -> None:
+    folder = config("Include conf.d/*.conf\nUser late\nHost node\n  Port 3\n")
+    (folder / "conf.d").mkdir()
+    (folder / "conf.d" / "a.conf").write_text("Host node\n  HostName 192.0.2.1\n")
+    (folder / "conf.d" / "b.conf").write_text(f"Include {folder}/more\nHost other\n  User o\n")
+    (folder / "more").write_text("Host node\n  User early\n")
+    assert address(find_login("a", "node")) == ("early", "192.0.2.1", 3)
+    assert address(find_login("a", "other")) == ("o", "other", 22)
+    assert address(find_login("a", "third")) == ("late", "third", 22)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Host a b\n  HostName h-%h.example.org\nHost b\n  User u\n  Port 2\n",
+        "Match host node\n  User m\n  HostName 192.0.2.1\nHost *\n  User x\n",
+        "Host !node *\n  User not\nHost no*\n  User star\n  IdentityFile ~/.ssh/%r-%h\n",
+        "User top\nHost node\n  User never\n  ProxyJump u@hop:7\n",
+    ],
+)
+def test_ssh_itself_reads_the_same(config: Write, text: str) -> None:
+    if shutil.which("ssh") is None:
+        pytest.skip("no ssh here (Debian: apt install openssh-client)")
+    folder = config(text)
+    for host in ("node", "a", "b"):
+        told = subprocess.run(
+            ["ssh", "-G", "-F", folder / "config", host], capture_output=True, text=True, check=True
+        ).stdout
+        by_key = dict(line.partition(" ")[::2] for line in told.splitlines())
+        login = find_login("a", host)
+        assert login.address == by_key["hostname"]
+        assert login.port == int(by_key["port"])
+        assert login.user == by_key["user"]
+        hop = login.jump
+        assert by_key.get("proxyjump") == (f"{hop.user}@{hop.address}:{hop.port}" if hop else None)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Host node\n  Include more\n", "Include inside a Host"),
+        ("Include config\n", "too many one in the other"),
+        ("Host node\n  ProxyJump node\n", "too many jump hosts in a row"),
+        ("Host node\n  ProxyCommand nc %h %p | tee log\n", "needs a shell"),
+        ("Match host node exec true\n  User x\n", "Match exec"),
+        ("Match originalhost\n  User x\n", "can't be"),
+        ("nonsense\n", "can't be read"),
+    ],
+)
+def test_what_can_t_be_followed_is_an_error(config: Write, text: str, said: str) -> None:
+    config(text)
+    with pytest.raises(CredentialsError, match=said) as caught:
+        find_login("a", "node")
+    assert caught.value.cure
+
+
+@pytest.mark.parametrize("ssh", ["", "a b", "me@", "node:", "node:x", "a@b@c:", "[::1"])
+def test_what_is_no_destination_is_an_error(config: Write, ssh: str) -> None:
+    with pytest.raises(CredentialsError, match="is no "):
+        find_login("a", ssh)
+
+
+def test_an_alias_with_everything_gets_in(config: Write, sshd: Sshd) -> None:
+    with sshd.listening() as end:
+        folder = config(
+            f"Host node\n  HostName 127.0.0.1\n  Port {end.port}\n  User {end.user}\n"
+            "  HostKeyAlias the-node\n  UserKnownHostsFile ~/.ssh/lab-hosts\n"
+            "  IdentityFile ~/.ssh/lab\n  IdentitiesOnly yes\n"
+        )
+        (folder / "lab").write_text(sshd.user.private)
+        with pytest.raises(HostKeyError, match="the-node"):
+            Session.open(find_login("a", "node"))
+        (folder / "lab-hosts").write_text(f"the-node {sshd.host.public}\n")
+        session = Session.open(find_login("a", "node"))
+        assert session.run(["echo", "here"]).stdout == b"here\n"
+        session.close()
+
+
+def test_known_hosts_that_is_named_holds_for_the_jump_hosts_too(config: Write, sshd: Sshd) -> None:
+    file = config("").parent / "hosts"
+    file.write_text(f"[127.0.0.1]:1 {sshd.host.public}\nnode {sshd.host.public}\n")
+    login = find_login("a", "node", jump="127.0.0.1:1", known_hosts="~/hosts")
+    assert login.jump is not None
+    assert login.host_keys.accepted == login.jump.host_keys.accepted != ()
+
+
+def test_a_plain_proxy_command_is_run_without_a_shell(config: Write, sshd: Sshd) -> None:
+    if shutil.which("ssh") is None:
+        pytest.skip("no ssh here (Debian: apt install openssh-client)")
+    with sshd.listening() as end:
+        folder = config("")
+        hosts = folder / "known_hosts"
+        hosts.write_text(f"[127.0.0.1]:{end.port} {sshd.host.public}\nnode {sshd.host.public}\n")
+        key = folder / "lab"
+        key.write_text(sshd.user.private)
+        key.chmod(0o600)
+        config(
+            f"Host node\n  User {end.user}\n  IdentityFile {key}\n"
+            f"  ProxyCommand ssh -F none -i {key} -o UserKnownHostsFile={hosts} -p {end.port}"
+            f" -W 127.0.0.1:{end.port} {end.user}@127.0.0.1\n"
+        )
+        session = Session.open(find_login("a", "node"))
+        assert session.run(["echo", "here"]).stdout == b"here\n"
+        session.close()
+        for server in sshd.servers:
+            server.wait(timeout=10)
+        assert len(sshd.servers) == 2
+
+
+@pytest.mark.parametrize("command", ["no-such-program %h", "true"])
+def test_a_proxy_command_that_fails_is_told(config: Write, command: str) -> None:
+    config(f"Host node\n  ProxyCommand {command}\n")
+    with pytest.raises(ReachError):
+        Session.open(find_login("a", "node"))
