@@ -29,6 +29,7 @@ from pydantic.fields import FieldInfo  # noqa: E402
 from osmef.cli.main import app  # noqa: E402
 from osmef.facts.source import Command  # noqa: E402
 from osmef.facts.table import FACTS, INTERFACE_FACTS, Fact  # noqa: E402
+from osmef.images import bundle  # noqa: E402
 from osmef.results import exchange, summary, tables, trial, udp, use  # noqa: E402
 from osmef.results.schema import summary_schema  # noqa: E402
 from osmef.scenario import clouds, fields, location, model, workload  # noqa: E402
@@ -73,7 +74,7 @@ def models() -> dict[str, type[BaseModel]]:
     names = [f"{clouds.__name__}.{room.name}" for room in iter_modules(clouds.__path__)]
     settings_of_clouds = [import_module(name) for name in names]
     written = (model, fields, *settings_of_clouds, workload, location)
-    rooms = (*written, summary, trial, exchange, udp, use)
+    rooms = (*written, summary, trial, exchange, udp, use, bundle)
     return {
         name: thing
         for room in rooms

@@ -23,6 +23,15 @@ settings.load_profile("osmef")
 # A shell that runs its job in the background has it ignore Ctrl-C, and so all programs under test.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# The first test that wants it builds a guest image, on a slow machine from a slow registry.
+IMAGE_TIMEOUT_S = 900
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "guest_image" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(IMAGE_TIMEOUT_S))
+
 
 @pytest.fixture
 def sshd(tmp_path: Path) -> Iterator[Sshd]:

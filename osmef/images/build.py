@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -35,7 +36,8 @@ from osmef.units import format_size
 _ROOM_BYTES = 1_500_000_000
 _LEAST_DISK_BYTES = 512 << 20
 _MIB = 1 << 20
-_CMDLINE = "console={console} root=/dev/vda rw net.ifnames=0 panic=-1 quiet"
+_STEP = re.compile(r"I: (running|downloading|extracting|installing|cleaning) .*\.\.\.")
+_CMDLINE = "console={console} net.ifnames=0 panic=-1 quiet"
 _FORMATS: dict[Literal["root", "kernel", "initrd"], tuple[str, Literal["qcow2", "linux", "cpio"]]]
 _FORMATS = {
     "root": ("root.qcow2", "qcow2"),
@@ -77,14 +79,13 @@ def build_image(order: Order) -> Bundle:
     with _storage(order.directory), _draft(order, workshop) as draft:
         root = draft / "tree"
         order.progress(f"installing Debian {suite} for {machine.architecture}")
-        settings = draft / "apt.conf"
-        command = debian.install_command(suite, machine, order.packages, root, settings)
+        command = debian.install_command(suite, machine, order.packages, draft)
         workshop.run(command, lambda line: _tell_step(line, order.progress))
         packages = debian.installed_packages(root)
         release = _take_kernel(root, draft)
         _make_disk(order, workshop, draft)
-        _remove(workshop, root)
-        settings.unlink()
+        for path in (root, draft / "apt.conf", draft / "sources.list"):
+            _remove(workshop, path)
         manifest = Manifest(
             schema_version=1,
             name=order.name,
@@ -179,7 +180,7 @@ def _remove(workshop: Workshop, path: Path) -> None:
 
 
 def _tell_step(line: str, progress: Callable[[str], None]) -> None:
-    if line.startswith("I: ") and line.endswith("..."):
+    if _STEP.fullmatch(line):
         progress(f"  {line.removeprefix('I: ').removesuffix('...')}")
 
 

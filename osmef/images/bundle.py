@@ -52,9 +52,7 @@ class Boot(Model):
     kind: Literal["direct-kernel"] = Field(
         description="the hypervisor loads kernel and initrd itself; there is no boot loader"
     )
-    cmdline: str = Field(
-        description="what the kernel must be given; the root file system is the first virtio disk"
-    )
+    cmdline: str = Field(description="what the kernel must be given")
 
 
 class Manifest(Model):

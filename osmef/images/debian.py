@@ -78,14 +78,16 @@ def find_suite(wanted: str | None) -> str:
 
 
 def install_command(
-    suite: str, machine: Machine, packages: Sequence[str], root: Path, settings: Path
+    suite: str, machine: Machine, packages: Sequence[str], draft: Path
 ) -> list[str]:
-    """Return the command that installs a guest into a new directory.
+    """Return the command that installs a guest into the directory ``tree`` of a draft.
 
-    ``settings`` becomes apt's settings for it; they may hold a secret, so they are a file.
+    What apt is told may hold passwords of a registry or proxy, so it is written to files there.
     """
-    settings.touch(mode=0o600)
+    settings, sources = draft / "apt.conf", draft / "sources.list"
     settings.write_text(_apt_settings())
+    lines = _sources(suite)
+    sources.write_text("\n".join([*lines, ""]))
     wanted = [f"linux-image-cloud-{machine.debian}", *_PACKAGES, *packages]
     install = f'sh {shlex.quote(str(_GUEST / "install"))} "$1"'
     return [
@@ -95,12 +97,13 @@ def install_command(
         "--format=directory",
         f"--architectures={machine.debian}",
         f"--aptopt={settings}",
+        "--dpkgopt=force-unsafe-io",  # whoever interrupts it loses it all anyway
         *(f"--dpkgopt=path-exclude={path}" for path in _LEFT_OUT),
         f"--include={','.join(dict.fromkeys(wanted))}",
         f"--customize-hook={install}",
         suite,
-        str(root),
-        *_sources(suite),
+        str(draft / "tree"),
+        *([str(sources)] if lines else []),  # without it mmdebstrap knows Debian's own
     ]
 
 

@@ -8,6 +8,7 @@ import select
 import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from osmef.errors import ProviderError
 from osmef.programs import find_program, search_path
@@ -16,6 +17,7 @@ WHERE = "osmef image build"
 _LOOK_S = 0.2
 _END_S = 10.0
 _TAIL_LINES = 12
+_SAID = 300
 # Where the tools look for nothing but what they are told.
 _ENVIRONMENT = {"LC_ALL": "C", "INITRD": "No"}
 
@@ -57,8 +59,11 @@ class Workshop:
                 _drain(process)
                 raise
         if process.returncode != 0:
+            errors = [line for line in tail if line.startswith("E: ")] or tail[-3:]
             raise ProviderError(
-                f"{argv[0]} failed: " + " / ".join(tail), where=WHERE, cure=_cure("\n".join(tail))
+                f"{Path(argv[0]).name} failed: {' / '.join(errors)[:_SAID]}",
+                where=WHERE,
+                cure=_cure("\n".join(tail)),
             )
 
     def _follow(self, process: subprocess.Popen[bytes], hear: Callable[[str], None]) -> None:

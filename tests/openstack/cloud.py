@@ -17,10 +17,10 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.openstack import config, packages, settings
+from tests.openstack import config, database, packages, settings
 from tests.openstack.errors import CloudError
 from tests.openstack.processes import Processes
-from tests.openstack.schemas import Schemas
+from tests.openstack.schemas import Schemas, make_keys
 from tests.openstack.settings import APIS, HOSTS, IP, REGION
 
 SERVICES = Path(__file__).parent / "services"
@@ -78,6 +78,8 @@ class Cloud:
     def down(self, *, purge: bool = False) -> None:
         """Stop all; with purge, also remove the state."""
         names = self.processes.names()
+        if purge:  # nobody will miss what they have not written
+            self.processes.stop(*names, patience_s=0)
         # The services want to say goodbye to the queue and the database.
         basis = [name for name in names if name in ("db", "mq", "epmd")]
         self.processes.stop(*(name for name in names if name not in basis))
@@ -115,31 +117,54 @@ class Cloud:
         for folder in ("lock", "faults", "images", "mq", "glance/staging", "glance/tasks"):
             (self.state / folder).mkdir(parents=True, exist_ok=True)
         config.write(self.settings, self.venv)
-        self._start_basis()
+        make_keys(self.state)
+        schemas = Schemas(self.settings, self.venv, self.environment)
+        self._start_queue()
+        if not (self.state / "db").exists():
+            self._fetch_tables(schemas)
+        self._start_database(self.state / "db")
+        self.processes.wait("mq", _READY_S, lambda: _listens(self.settings.ports["mq"]))
+        schemas.bootstrap()
         self.tell("MariaDB and RabbitMQ run")
-        Schemas(self.settings, self.venv, self.environment).make()
-        self.tell("databases are made")
         self._start_services()
         self.tell("APIs answer")
         self._populate("hosts")
         self.tell(f"all hosts are up; OS_CLIENT_CONFIG_FILE={self.clouds_yaml} OS_CLOUD=alice")
 
-    def _start_basis(self) -> None:
-        state, ports = self.state, self.settings.ports
-        etc = state / "etc"
-        if not (state / "db/mysql").exists():
+    def _fetch_tables(self, schemas: Schemas) -> None:
+        """Copy the databases from the cache, where they are made first if need be."""
+        kept, new = database.template(self.venv), self.state / "db.new"
+        shutil.rmtree(new, ignore_errors=True)
+        if not kept.exists():
             self._command(
-                *("mariadb-install-db", "--no-defaults", f"--datadir={state}/db"),
+                *("mariadb-install-db", "--no-defaults", f"--datadir={new}"),
                 *("--auth-root-authentication-method=normal", "--skip-test-db"),
+                *("--innodb-log-file-size=16M",),
             )
+            self._start_database(new)
+            schemas.make()
+            self.processes.stop("db")
+            database.keep(new, kept)
+            shutil.rmtree(new)
+            self.tell("databases are made")
+        shutil.copytree(kept, new)
+        new.rename(self.state / "db")
+
+    def _start_database(self, folder: Path) -> None:
+        state, port = self.state, self.settings.ports["db"]
         self._start(
-            *("db", "mariadbd", "--no-defaults", "--user=root", f"--datadir={state}/db"),
-            *(f"--bind-address={IP}", f"--port={ports['db']}", f"--socket={state}/db.sock"),
+            *("db", "mariadbd", "--no-defaults", "--user=root", f"--datadir={folder}"),
+            *(f"--bind-address={IP}", f"--port={port}", f"--socket={state}/db.sock"),
             *("--skip-name-resolve", "--max-connections=500", f"--pid-file={state}/db.pid"),
             *("--innodb-flush-log-at-trx-commit=0", "--skip-innodb-doublewrite"),
-            *("--innodb-buffer-pool-size=128M", "--character-set-server=utf8mb3"),
-            *("--skip-log-bin", f"--init-file={etc}/databases.sql"),
+            *("--innodb-log-file-size=16M", "--innodb-buffer-pool-size=128M", "--skip-log-bin"),
+            *("--character-set-server=utf8mb3", f"--init-file={state}/etc/databases.sql"),
         )
+        self.processes.wait("db", _READY_S, lambda: _listens(port))
+
+    def _start_queue(self) -> None:
+        state, ports = self.state, self.settings.ports
+        etc = state / "etc"
         # RabbitMQ would start this one itself, and leave it behind.
         self._start("epmd", "epmd", "-address", IP, "-port", str(ports["epmd"]))
         self.processes.wait("epmd", _READY_S, lambda: _listens(ports["epmd"]))
@@ -159,8 +184,6 @@ class Cloud:
             RABBITMQ_PID_FILE=f"{state}/mq/pid",
             RABBITMQ_CONF_ENV_FILE="/dev/null",
         )
-        self.processes.wait("db", _READY_S, lambda: _listens(ports["db"]))
-        self.processes.wait("mq", _READY_S, lambda: _listens(ports["mq"]))
 
     def _start_services(self) -> None:
         etc = self.state / "etc"

@@ -77,7 +77,7 @@ def _databases(settings: Settings) -> str:
     return "\n".join(
         [
             *(f"create database if not exists {name};" for name in names),
-            f"create user if not exists {account} identified by '{settings.password}';",
+            f"create or replace user {account} identified by '{settings.password}';",
             f"grant all on *.* to {account};\n",
         ]
     )

@@ -256,9 +256,9 @@ def test_calls_are_counted_and_fail_on_demand(alice: Tenant, openstack_cloud: Cl
 def test_a_service_stops_and_comes_back(alice: Tenant, openstack_cloud: Cloud) -> None:
     openstack_cloud.processes.stop("nova-api")
     with pytest.raises(exceptions.HttpException, match="503"):
-        list(alice.api.compute.servers())
+        list(alice.api.compute.flavors())
     openstack_cloud.restart("nova-api")
-    assert list(alice.api.compute.servers())
+    assert list(alice.api.compute.flavors())
 
 
 def test_all_ends_with_the_cloud(tmp_path: Path) -> None:

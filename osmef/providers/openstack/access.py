@@ -153,11 +153,6 @@ class Cloud:
 _PROJECT_CURE = "give project_name or project_id in clouds.yaml, or OS_PROJECT_NAME"
 
 
-def is_configured() -> bool:
-    """Tell whether the environment points to a cloud."""
-    return any(os.environ.get(name) for name in ("OS_CLOUD", "OS_AUTH_URL"))
-
-
 def open_cloud(access: Access) -> Cloud:
     """Log into the cloud that ``access`` names, or else the environment. Raises ProviderError."""
     cloud = access.get("cloud") or os.environ.get("OS_CLOUD")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from osmef.errors import ProviderError
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
 from osmef.providers.openstack import feasible, removal
-from osmef.providers.openstack.access import Cloud, is_configured, open_cloud, side_by_side
+from osmef.providers.openstack.access import Cloud, open_cloud, side_by_side
 from osmef.providers.openstack.building import Build
 from osmef.providers.openstack.kinds import PROVIDER
 from osmef.providers.openstack.making import Maker
@@ -153,11 +153,15 @@ class OpenStackProvider(Provider):
             return super().data_address(receiver, sender, layer, family)
         return self._reached[receiver.name].outside
 
+    def listen_address(
+        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
+    ) -> str:
+        """Return the address in the tenant's network: a floating one is translated to it."""
+        return super().data_address(receiver, sender, layer, family)
+
     @classmethod
     def owned(cls, access: Access, run: str | None = None) -> list[Resource]:
         """List what is ours in the project of the credentials, and in projects made for runs."""
-        if not access and not is_configured():
-            return []
         return [thing.resource for thing in removal.owned(all_clouds(access), run)]
 
     @classmethod

@@ -55,7 +55,7 @@ class HostKeys(StrEnum):
     CONSOLE = "console"
 
 
-class Boot(Model):
+class BootSource(Model):
     """What servers boot from; each gets a disk or a volume of its own."""
 
     image: Text | None = Field(default=None, description="image, by name or id")
@@ -71,7 +71,7 @@ class Boot(Model):
     )
 
     @model_validator(mode="after")
-    def _one_source(self) -> Boot:
+    def _one_source(self) -> BootSource:
         if sum(source is not None for source in (self.image, self.snapshot, self.volume)) != 1:
             raise conflict(
                 "servers boot from one thing",
@@ -96,7 +96,7 @@ class OpenStackSettings(CloudSettings):
         description="the tenants: for each a cloud of clouds.yaml, with credentials of its project;"
         " or `made`: projects made for the run, as an admin; without it there is one tenant",
     )
-    boot: Boot = Field(description="what servers boot from")
+    boot: BootSource = Field(description="what servers boot from")
     user: Text = Field(default="debian", description="account of the image that SSH logs into")
     default_flavor: Text | None = Field(
         default=None, description="flavor of a server that names none, by name or id"

@@ -35,11 +35,11 @@ class Lab:
             for key in ("sweep", "on_mismatch", "workload", "placement", "repeat", "tenancy")
             if key in settings
         }
-        usual = {"kind": "openstack", "cloud": "alice", "default_flavor": "m1.tiny"}
+        usual: dict[str, Any] = {"kind": "openstack", "cloud": "alice", "default_flavor": "m1.tiny"}
         provider = {**usual, "boot": {"image": "guest"}, **settings}
         two = isinstance(provider.get("projects"), dict)
         self.dirty |= {"alice", "bob"} if two else {provider["cloud"]}
-        scenario = {
+        scenario: dict[str, Any] = {
             "name": name,
             "provider": provider,
             "workload": {"kind": "btc", "duration": "300ms", "interval": "100ms"},

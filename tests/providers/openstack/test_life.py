@@ -99,10 +99,10 @@ def foreign(lab: Lab) -> Any:
         there |= {str(one.id) for one in (*api.network.security_groups(), *api.compute.keypairs())}
         assert {str(one.id) for one in made} <= there
         assert len(list(api.network.security_group_rules(security_group_id=group))) == 4
-        api.network.delete_ip(made[0])
-        api.network.delete_network(made[1])
-        api.network.delete_security_group(made[2])
-        api.compute.delete_keypair(made[3])
+        api.network.delete_ip(str(made[0].id))
+        api.network.delete_network(str(made[1].id))
+        api.network.delete_security_group(str(made[2].id))
+        api.compute.delete_keypair(str(made[3].id))
 
 
 @pytest.mark.usefixtures("foreign")

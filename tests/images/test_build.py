@@ -1,0 +1,145 @@
+"""Builds that fail or are stopped; the one that succeeds is what the other tests boot."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from osmef.errors import InputError, Interrupted, OsmefError, ProviderError, StorageError
+from osmef.images.build import Order, build_image
+from osmef.images.bundle import Bundle, load_bundle
+from osmef.images.tools import open_workshop
+from tests.images.bundles import write_bundle
+
+
+@pytest.fixture
+def order(tmp_path: Path) -> Order:
+    return Order(
+        name="plain",
+        directory=tmp_path / "images",
+        suite=None,
+        packages=(),
+        disk_bytes=1 << 30,
+        force=False,
+        progress=lambda _line: None,
+        check=lambda: None,
+    )
+
+
+def refused(order: Order, kind: type[OsmefError]) -> str:
+    """Return why there is no such image, and see that nothing was left."""
+    before = sorted(order.directory.iterdir()) if order.directory.exists() else []
+    with pytest.raises(kind) as caught:
+        build_image(order)
+    assert caught.value.cure or isinstance(caught.value, Interrupted)
+    after = sorted(order.directory.iterdir()) if order.directory.exists() else []
+    assert after == before
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": "../x"}, "can't be the name"),
+        ({"packages": ("a b",)}, "'a b' is not the name of a package"),
+        ({"packages": ("a,b",)}, "not the name of a package"),
+        ({"suite": "no/such"}, "not the name of a release"),
+        ({"disk_bytes": 1 << 20}, "a disk of 537 MB or more"),
+    ],
+)
+def test_what_can_t_be_ordered(order: Order, change: dict[str, object], message: str) -> None:
+    assert message in refused(replace(order, **change), InputError)  # type: ignore[arg-type]
+
+
+def test_an_image_is_replaced_only_by_force(order: Order) -> None:
+    order.directory.mkdir()
+    write_bundle(order.directory, order.name)
+    assert "--force" in refused(order, InputError)
+
+
+def test_a_disk_that_is_full(order: Order) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small file system")
+    order.directory.mkdir()
+    code = (
+        "import sys; from osmef.cli.main import main;"
+        f"sys.argv = ['osmef', 'image', 'build', '--output', {str(order.directory)!r}]; main()"
+    )
+    mount = f'mount -t tmpfs -o size=50m tmpfs {order.directory} && exec "$@"'
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", mount, "sh", sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == StorageError.exit_code, done.stderr
+    assert "are free, and a build needs" in done.stderr
+
+
+@pytest.mark.usefixtures("guest_image")  # it skips where nothing can be built
+class TestWithTools:
+    """Builds that begin for real."""
+
+    def test_stopped_in_the_middle_nothing_is_left(self, order: Order) -> None:
+        began = False
+
+        def progress(line: str) -> None:
+            nonlocal began
+            began = began or "extracting" in line
+
+        def check() -> None:
+            if began:
+                raise Interrupted("stopped by SIGINT")
+
+        stopped = replace(order, progress=progress, check=check)
+        assert "stopped by SIGINT" in refused(stopped, Interrupted)
+        assert order.directory.name not in Path("/proc/mounts").read_text()
+
+    def test_a_release_that_is_not_there(self, order: Order) -> None:
+        message = refused(replace(order, suite="osmef-no-such"), ProviderError)
+        assert "mmdebstrap failed: E: The repository" in message
+        assert "look at --suite" in message
+
+    def test_only_one_builds_an_image_at_a_time(self, order: Order) -> None:
+        def build_it_too(_line: str) -> None:
+            raise Interrupted(refused(order, InputError))
+
+        first = replace(order, progress=build_it_too)
+        assert "being built by another process" in refused(first, Interrupted)
+
+    def test_what_a_killed_build_left_goes_with_the_next(self, order: Order) -> None:
+        draft = order.directory / f".{order.name}.draft"
+        (draft / "tree/etc").mkdir(parents=True)
+        seen: list[bool] = []
+
+        def look(_line: str) -> None:
+            seen.append((draft / "tree/etc").exists())
+            raise Interrupted("seen enough")
+
+        with pytest.raises(Interrupted):
+            build_image(replace(order, progress=look))
+        assert seen == [False]
+        assert list(order.directory.iterdir()) == []
+
+    def test_a_tool_that_fails_says_what_it_said(self) -> None:
+        with pytest.raises(ProviderError, match=r"mke2fs failed: .*No such file"):
+            open_workshop(lambda: None).run(["mke2fs", "/nowhere/disk", "1M"])
+
+
+def test_an_image_says_what_is_in_it(guest_image: Bundle) -> None:
+    manifest = guest_image.manifest
+    assert {"openssh-server", "iproute2", "ethtool"} < set(manifest.packages)
+    assert manifest.kernel.split("-cloud")[0] in str(manifest.packages)
+    guest_image.verify()
+    assert sorted(path.name for path in guest_image.directory.iterdir()) == [
+        "image.json",
+        "initrd",
+        "root.qcow2",
+        "vmlinuz",
+    ]
+    assert load_bundle(guest_image.directory) == guest_image

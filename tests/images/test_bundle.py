@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from osmef.errors import InputError
+from osmef.images.bundle import check_name, default_directory, image_directories, load_bundle
+from tests.images.bundles import write_bundle
+
+
+def edited(change: Callable[[Any], object]) -> Callable[[Path], object]:
+    def damage(directory: Path) -> None:
+        path = directory / "image.json"
+        manifest = json.loads(path.read_text())
+        change(manifest)
+        path.write_text(json.dumps(manifest))
+
+    return damage
+
+
+def test_an_image_knows_its_files(tmp_path: Path) -> None:
+    bundle = load_bundle(write_bundle(tmp_path, "plain"))
+    assert bundle.manifest.packages == {"iproute2": "6.1.0-3"}
+    assert [p.read_text() for p in (bundle.root, bundle.kernel, bundle.initrd)] == [
+        "root.qcow2 of plain",
+        "vmlinuz of plain",
+        "initrd of plain",
+    ]
+    bundle.verify()
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (shutil.rmtree, "no image here"),
+        (lambda path: (path / "image.json").write_text("{"), "image.json"),
+        (lambda path: (path / "image.json").write_text("[]"), "image.json"),
+        (edited(lambda manifest: manifest.update(schema_version=2)), "schema_version"),
+        (edited(lambda manifest: manifest.pop("boot")), "boot"),
+        (lambda path: (path / "vmlinuz").unlink(), "vmlinuz is missing"),
+        (lambda path: (path / "root.qcow2").write_text("ro"), "root.qcow2 is missing, or cut off"),
+    ],
+)
+def test_a_damaged_image_is_not_loaded(
+    tmp_path: Path, damage: Callable[[Path], object], message: str
+) -> None:
+    directory = write_bundle(tmp_path, "plain")
+    damage(directory)
+    with pytest.raises(InputError) as caught:
+        load_bundle(directory)
+    assert message in caught.value.message
+    assert "osmef image build" in str(caught.value.cure)
+
+
+def test_a_changed_file_is_found_by_its_hash(tmp_path: Path) -> None:
+    bundle = load_bundle(write_bundle(tmp_path, "plain"))
+    bundle.initrd.write_text("initrd of pLain")
+    load_bundle(bundle.directory)
+    with pytest.raises(InputError, match="initrd is not the file that was built"):
+        bundle.verify()
+
+
+def test_images_are_listed_by_name_and_drafts_are_not(tmp_path: Path) -> None:
+    for name in ("b", "a", ".c.draft"):
+        write_bundle(tmp_path, name)
+    (tmp_path / "else").mkdir()
+    assert [path.name for path in image_directories(tmp_path)] == ["a", "b"]
+    assert image_directories(tmp_path / "nowhere") == []
+
+
+@pytest.mark.parametrize("name", ["", ".x", "A", "a/b", "../a", "a b", "a\n", "x" * 64])
+def test_a_name_is_a_plain_word(name: str) -> None:
+    with pytest.raises(InputError, match="can't be the name"):
+        check_name(name)
+
+
+def test_images_are_kept_where_caches_are(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert default_directory() == tmp_path / "osmef/images"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_directory() == tmp_path / ".cache/osmef/images"
