@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import IPv4Network
 from itertools import count
 
-from osmef.providers.base import EndpointRequest, Order
+from osmef.providers.base import Endpoint, EndpointRequest, Order
 from osmef.providers.openstack.access import side_by_side, together
 from osmef.providers.openstack.making import Maker
 from osmef.providers.openstack.names import look_up
@@ -41,6 +41,10 @@ class Build:
     order: Order
     maker: Maker
     tenants: Sequence[Tenant]
+    hosts: Sequence[Endpoint] = ()
+    """The physical hosts that take part."""
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    """The names of those of them by their slots."""
     servers: dict[str, Server] = field(default_factory=dict)
     """By the name of the request."""
     _sites: dict[str, Site] = field(default_factory=dict)
@@ -51,14 +55,13 @@ class Build:
 
     def make(self) -> list[Reached]:
         """Make all, and return the endpoints in the order of the requests."""
-        requests = self.order.requests
         self.order.progress(f"making networks for {len(self.tenants)} tenants")
         together(self._choose_places, self._make_sites)
-        return self.add(requests)
+        return self.add([r for r in self.order.requests if r.tenant is not None])
 
     def _choose_places(self) -> None:
         clouds = {tenant.slot: tenant.cloud for tenant in self.tenants}
-        self._places = places_of(self.maker, self.settings, clouds, self.order.requests)
+        self._places = places_of(self.maker, self.settings, clouds, self.order.requests, self.fixed)
 
     def _make_sites(self) -> None:
         settings = self.settings
@@ -119,4 +122,5 @@ class Build:
                 ours = [server for server in made if server.order.site is site]
                 self._floating |= add_floating(self.maker, site, ours)
         everybody = list(self.servers.values())
-        open_groups(self.settings, everybody, self._floating, self._rules)
+        hosts = [host.data_address for host in self.hosts]
+        open_groups(self.settings, everybody, self._floating, hosts, self._rules)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy
-from osmef.scenario.fields import EndpointKind, Placement, Tenancy
+from osmef.scenario.fields import EndpointKind, Layer, Placement, Tenancy
 from osmef.scenario.model import EndpointSettings
 from osmef.scenario.study import Cell
 
@@ -25,9 +25,19 @@ def problems_of(settings: OpenStackSettings, cell: Cell) -> Iterator[Problem]:
             cure = "name two projects in provider.projects, or write made, as an administrator"
             yield ("tenancy", "different-tenant needs two projects", cure)
         yield from _too_few_places(settings, scenario.placement)
+    yield from _too_few_hosts(settings, cell)
     if settings.userdata is not None and not Path(settings.userdata).expanduser().is_file():
         cure = "write the path as seen from where osmef is started"
         yield ("provider.userdata", f"there is no file {settings.userdata}", cure)
+
+
+def _too_few_hosts(settings: OpenStackSettings, cell: Cell) -> Iterator[Problem]:
+    hosts = sum(end.kind is EndpointKind.HOST for end in _ends(cell).values())
+    if hosts > len(settings.hosts):
+        message = f"{hosts} physical hosts are needed, and provider.hosts has {len(settings.hosts)}"
+        yield ("provider.hosts", message, "write how to reach them: hosts: {compute-1: {ssh: ...}}")
+    if hosts and cell.scenario.layer is Layer.OVERLAY:
+        yield ("layer", "OSMeF knows of no overlay between hosts here", "use layer: bare")
 
 
 def _has_two_projects(settings: OpenStackSettings) -> bool:
@@ -53,6 +63,11 @@ def warnings_of(settings: OpenStackSettings, cell: Cell) -> Iterator[str]:
     if settings.placement_by is PlacedBy.ZONE and same:
         yield "a zone may have several hosts: same-host is left to chance, and verified"
     if settings.placement_by is not PlacedBy.SERVER_GROUP:
+        return
+    kinds = {end.kind for end in _ends(cell).values()}
+    if kinds == {EndpointKind.VM, EndpointKind.HOST}:
+        yield "a server beside a physical host is placed by chance (placement_by: host promises it)"
+    elif kinds == {EndpointKind.HOST}:
         return
     if scenario.tenancy is Tenancy.DIFFERENT_TENANT:
         yield (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from osmef.errors import CapacityError
@@ -53,10 +53,15 @@ def _divide(
     return [(TOGETHER, ones) for ones in by_slot.values() if len(ones) > 1]
 
 
-def assign_places(requests: Sequence[EndpointRequest], places: Sequence[str]) -> dict[str, str]:
+def assign_places(
+    requests: Sequence[EndpointRequest],
+    places: Sequence[str],
+    fixed: Mapping[str, str] | None = None,
+) -> dict[str, str]:
     """Return the place (host or zone) of each host slot, taking them in turn.
 
-    Slots of one lane get different places. Raises CapacityError where there are too few.
+    Slots of one lane get different places; ``fixed`` are slots whose place is known. Raises
+    CapacityError where there are too few.
     """
     slots: dict[int, list[str]] = defaultdict(list)
     for request in sorted(requests, key=lambda request: request.lane):
@@ -69,5 +74,12 @@ def assign_places(requests: Sequence[EndpointRequest], places: Sequence[str]) ->
             where="provider: openstack",
             cure="name more of them in provider.compute_hosts or provider.zones",
         )
-    ordered = list(dict.fromkeys(slot for lane in slots.values() for slot in lane))
-    return {slot: places[number % len(places)] for number, slot in enumerate(ordered)}
+    chosen = dict(fixed or {})
+    turn = 0
+    for lane in slots.values():
+        for slot in (slot for slot in lane if slot not in chosen):
+            taken = {chosen[other] for other in lane if other in chosen}
+            free = (place for place in (*places[turn:], *places[:turn]) if place not in taken)
+            chosen[slot] = next(free)
+            turn = (places.index(chosen[slot]) + 1) % len(places)
+    return chosen

@@ -52,10 +52,12 @@ def places_of(
     settings: OpenStackSettings,
     clouds: Mapping[str, Cloud],
     requests: Sequence[EndpointRequest],
+    fixed: Mapping[str, str],
 ) -> dict[str, Place]:
     """Return the place of each request by its name, given the project of each tenant's slot.
 
-    Makes the server groups. Raises CapacityError, PolicyError, ProviderError.
+    ``fixed`` are the compute hosts of the slots on which physical hosts take part. Makes the server
+    groups. Raises CapacityError, PolicyError, ProviderError.
     """
     if settings.placement_by is PlacedBy.SERVER_GROUP:
         zone = settings.zones[0] if settings.zones else None
@@ -67,13 +69,13 @@ def places_of(
         return {r.name: Place(zone=zones.get(r.host or "")) for r in requests}
     cloud = next(iter(clouds.values()))
     hosts = {host.name: host for host in usable_hosts(cloud, settings)}
-    slots = assign_places(requests, list(hosts))
+    slots = assign_places(requests, list(hosts), fixed)
     by_name = cloud.do(
         "looking at nova's version", lambda c: supports_microversion(c.compute, _HOST_SINCE)
     )
     if by_name:
         return {r.name: Place(host=slots.get(r.host or "")) for r in requests}
-    forced = {slot: f"{hosts[name].zone}:{name}" for slot, name in slots.items()}
+    forced = {s: f"{hosts[name].zone}:{name}" for s, name in slots.items() if name in hosts}
     return {r.name: Place(zone=forced.get(r.host or "")) for r in requests}
 
 

@@ -9,6 +9,7 @@ from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provi
 from osmef.providers.openstack import feasible, removal
 from osmef.providers.openstack.access import Cloud, open_cloud, side_by_side
 from osmef.providers.openstack.building import Build
+from osmef.providers.openstack.hosts import HostEndpoints
 from osmef.providers.openstack.kinds import PROVIDER
 from osmef.providers.openstack.making import Maker
 from osmef.providers.openstack.marks import Mark
@@ -47,6 +48,7 @@ class OpenStackProvider(Provider):
         self._order: Order | None = None
         self._maker: Maker | None = None
         self._clouds: list[Cloud] = []
+        self._hosts = HostEndpoints(settings)
 
     def check(self, requests: Sequence[EndpointRequest]) -> None:
         """Check credentials, names and quotas. Raises ProviderError."""
@@ -58,6 +60,7 @@ class OpenStackProvider(Provider):
             tenants = named_tenants(settings, slots)
         if settings.placement_by is PlacedBy.HOST:
             usable_hosts(tenants[0].cloud, settings)
+        self._hosts.check(requests)
         floating = needs_floating(settings, len(tenants))
 
         def check(tenant: Tenant) -> None:
@@ -91,8 +94,12 @@ class OpenStackProvider(Provider):
         self._clouds += [tenant.cloud for tenant in tenants]
         for cloud in self._clouds:
             cloud.check = order.check
-        self._build = Build(settings, order, maker, tenants)
-        return [self._endpoint(reached) for reached in self._build.make()]
+        hosts = self._hosts.create(order)
+        fixed = self._hosts.names(order.requests)
+        self._build = Build(settings, order, maker, tenants, hosts, fixed)
+        servers = [self._endpoint(reached) for reached in self._build.make()]
+        made = {endpoint.name: endpoint for endpoint in (*hosts, *servers)}
+        return [made[request.name] for request in order.requests]
 
     def _endpoint(self, reached: Reached) -> Endpoint:
         order = reached.server.order
@@ -115,7 +122,11 @@ class OpenStackProvider(Provider):
             for server in list_servers(tenant.cloud, run):
                 hosts = self._settings.compute_hosts
                 there[str(server.id)] = location_of(server, tenant.label, hosts)
-        return [there.get(endpoint.resource_id, Location()) for endpoint in endpoints]
+        physical = self._hosts.describe(endpoints)
+        return [
+            physical.get(endpoint.name) or there.get(endpoint.resource_id, Location())
+            for endpoint in endpoints
+        ]
 
     def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:
         """Make a server anew; the old one goes when the new one stands. Raises ProviderError."""
@@ -143,13 +154,16 @@ class OpenStackProvider(Provider):
         if self._order is not None:
             for cloud in self._clouds:
                 cloud.check = lambda: None
-            self._remove(self._made(), self._order)
+            try:
+                self._remove(self._made(), self._order)
+            finally:
+                self._hosts.close()
 
     def data_address(
         self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
     ) -> str:
-        """Return the address in the tenant's network, or for another tenant that from outside."""
-        if receiver.request.tenant == sender.request.tenant:
+        """Return the address in the tenant's network, or for all others that from outside."""
+        if receiver.request.tenant in {None, sender.request.tenant}:
             return super().data_address(receiver, sender, layer, family)
         return self._reached[receiver.name].outside
 

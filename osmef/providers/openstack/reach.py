@@ -73,11 +73,13 @@ def open_groups(
     settings: OpenStackSettings,
     servers: Sequence[Server],
     floating: Mapping[str, str],
+    hosts: Sequence[str],
     done: dict[str, set[Rule]],
 ) -> None:
     """Let in SSH from this machine, and data from the peers, where groups were made for the run.
 
-    ``done`` holds what each tenant's slot has by now, and is kept up. Raises ProviderError.
+    ``hosts`` are addresses of physical hosts, peers of all. ``done`` holds what each tenant's slot
+    has by now, and is kept up. Raises ProviderError.
     """
     sites = {server.order.site.tenant.slot: server.order.site for server in servers}
 
@@ -85,7 +87,8 @@ def open_groups(
         ours = [s for s in servers if s.order.site is site]
         others = [s for s in servers if s.order.site is not site]
         targets = (floating.get(server.id, server.fixed) for server in ours)
-        peers = (f"{floating.get(server.id, server.fixed)}/32" for server in others)
+        addresses = [floating.get(server.id, server.fixed) for server in others]
+        peers = [f"{address}/32" for address in (*addresses, *hosts)]
         known = done.setdefault(site.tenant.slot, set())
         new = [r for r in rules_for(_controllers(settings, targets), peers) if r not in known]
         if new:

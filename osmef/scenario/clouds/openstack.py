@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from osmef.scenario.base import Model, conflict
-from osmef.scenario.clouds.base import CloudSettings
+from osmef.scenario.clouds.inventory import CloudWithHosts
 from osmef.scenario.fields import Duration, Name, Size
 
 Text = Annotated[str, Field(min_length=1, max_length=255)]
@@ -81,7 +81,7 @@ class BootSource(Model):
         return self
 
 
-class OpenStackSettings(CloudSettings):
+class OpenStackSettings(CloudWithHosts):
     """An OpenStack cloud: servers of one or several projects in one region."""
 
     kind: Literal["openstack"] = Field(default="openstack", description="the kind of cloud")

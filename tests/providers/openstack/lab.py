@@ -30,7 +30,7 @@ class Lab:
 
     def write(self, name: str = "lab", **settings: Any) -> str:
         """Write a scenario of one short trial, with these keys of the provider, or others."""
-        top = {
+        top: dict[str, Any] = {
             key: settings.pop(key)
             for key in ("sweep", "on_mismatch", "workload", "placement", "repeat", "tenancy")
             if key in settings
