@@ -1,11 +1,11 @@
-"""A project of a cloud: its sessions, one a thread, and repeating what a cloud may fail at."""
+"""A project of a cloud: connections for several threads, and repeating what it may fail at."""
 
 from __future__ import annotations
 
 import os
 import random
-import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import Any, TypeVar, cast
@@ -41,7 +41,7 @@ class Cloud:
         """Called at least once a second in every wait; may raise."""
         self._region = region
         self._discovery: dict[str, Any] = {}
-        self._threads = threading.local()
+        self._idle: deque[Connection] = deque()
         self.project_id: str = self.do("logging in", self._log_in)
 
     def _log_in(self, connection: Connection) -> str:
@@ -57,32 +57,27 @@ class Cloud:
         """What to call it in messages."""
         return "/".join(self.access.values()) or "the cloud of OS_* variables"
 
-    @property
-    def connection(self) -> Connection:
-        """The thread's own; all share one token and what was discovered of the services."""
-        found: Connection | None = getattr(self._threads, "connection", None)
-        if found is None:
-            region = self._region
-            config = {**region.config, "api_timeout": region.config.get("api_timeout") or _ANSWER_S}
-            found = Connection(
-                config=CloudRegion(
-                    name=region.name,
-                    region_name=region.region_name,
-                    config=config,
-                    force_ipv4=region.force_ipv4,
-                    auth_plugin=region.get_auth(),
-                    discovery_cache=self._discovery,
-                )
+    def _connect(self) -> Connection:
+        """Make a connection; all share one token and what was discovered of the services."""
+        region = self._region
+        config = {**region.config, "api_timeout": region.config.get("api_timeout") or _ANSWER_S}
+        return Connection(
+            config=CloudRegion(
+                name=region.name,
+                region_name=region.region_name,
+                config=config,
+                force_ipv4=region.force_ipv4,
+                auth_plugin=region.get_auth(),
+                discovery_cache=self._discovery,
             )
-            self._threads.connection = found
-        return found
+        )
 
     def of_project(self, project_id: str) -> Cloud:
         """Return another project of the same cloud, for the same user. Raises ProviderError."""
-        try:
-            region = self.connection.connect_as(project_id=project_id, project_name=None).config
-        except _LIBRARY_ERRORS as error:
-            raise failures.translate(error, "changing the project") from error
+        region = self.do(
+            "changing the project",
+            lambda c: c.connect_as(project_id=project_id, project_name=None).config,
+        )
         return Cloud(region, {**self.access, "project": project_id})
 
     def do(
@@ -92,7 +87,7 @@ class Cloud:
         again: Callable[[Exception], bool] = failures.is_passing,
     ) -> T:
         """Make a call that may be repeated: reading, changing, deleting. Raises ProviderError."""
-        return self._repeat(doing, lambda: call(self.connection), again)
+        return self._repeat(doing, call, again)
 
     def create(
         self,
@@ -106,31 +101,38 @@ class Cloud:
         """
         lost = False
 
-        def attempt() -> T:
+        def attempt(connection: Connection) -> T:
             nonlocal lost
-            found = find(self.connection) if lost else None
+            found = find(connection) if lost else None
             if found is not None:
                 return found
             try:
-                return call(self.connection)
+                return call(connection)
             except _LIBRARY_ERRORS as error:
                 lost = lost or not failures.is_refused(error)
                 raise
 
         return self._repeat(doing, attempt, failures.is_passing)
 
-    def _repeat(self, doing: str, call: Callable[[], T], again: Callable[[Exception], bool]) -> T:
+    def _repeat(
+        self, doing: str, call: Callable[[Connection], T], again: Callable[[Exception], bool]
+    ) -> T:
         end = time.monotonic() + PATIENCE_S
         pause = _FIRST_PAUSE_S
         while True:
+            # One that failed is not used again: it may have found no version of a service that
+            # was just not there.
+            connection = self._idle.pop() if self._idle else self._connect()
             try:
-                return call()
+                result = call(connection)
             except _LIBRARY_ERRORS as error:
+                connection.close()
                 wait = failures.pause_of(error) or pause * random.uniform(0.75, 1.25)  # noqa: S311
                 if not again(error) or time.monotonic() + wait > end:
                     raise self._shown(error, doing) from error
-                # It may have discovered a service wrongly that was just not there.
-                self._threads.connection = None
+            else:
+                self._idle.append(connection)
+                return result
             self.wait(wait)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 

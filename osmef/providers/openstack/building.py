@@ -54,10 +54,15 @@ class Build:
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def make(self) -> list[Reached]:
-        """Make all, and return the endpoints in the order of the requests."""
-        self.order.progress(f"making networks for {len(self.tenants)} tenants")
-        together(self._choose_places, self._make_sites)
+        """Make all, and return the servers in the order of the requests."""
+        self.prepare()
         return self.add([r for r in self.order.requests if r.tenant is not None])
+
+    def prepare(self) -> None:
+        """Make what servers are made in."""
+        tenants = len(self.tenants)
+        self.order.progress(f"making networks for {tenants} tenant{'s' * (tenants > 1)}")
+        together(self._choose_places, self._make_sites)
 
     def _choose_places(self) -> None:
         clouds = {tenant.slot: tenant.cloud for tenant in self.tenants}
@@ -84,6 +89,12 @@ class Build:
 
     def add(self, requests: Sequence[EndpointRequest]) -> list[Reached]:
         """Make servers, in the order of the requests, and wait until SSH gets into them."""
+        made = self.stand_up(requests)
+        self.order.progress(f"waiting for SSH on {len(made)} servers")
+        return reach_all(self.settings, made, self._floating, self.order)
+
+    def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Server]:
+        """Make servers that run and can be reached, in the order of the requests."""
         settings, run = self.settings, self.order.run
         self.order.progress(f"making {len(requests)} servers")
         orders = [self._order(request) for request in requests]
@@ -99,8 +110,7 @@ class Build:
         )
         self.servers |= {server.order.request.name: server for server in made}
         self._let_in(made)
-        self.order.progress(f"waiting for SSH on {len(made)} servers")
-        return reach_all(settings, made, self._floating, self.order)
+        return made
 
     def _order(self, request: EndpointRequest) -> ServerOrder:
         site = self._sites[str(request.tenant)]

@@ -67,7 +67,9 @@ def is_passing(error: Exception) -> bool:
 
 def is_in_use(error: Exception) -> bool:
     """Tell whether something can't be deleted now, as it may be when others are gone."""
-    return is_passing(error) or status_of(error) == 409
+    # Cinder answers 400 about a volume that is still being detached.
+    busy = status_of(error) == 400 and "status must be" in details_of(error)
+    return busy or is_passing(error) or status_of(error) == 409
 
 
 def pause_of(error: Exception) -> float | None:

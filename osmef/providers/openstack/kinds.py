@@ -57,9 +57,9 @@ class Kind:
     delete: Callable[[Connection, str], object]
     name_of: Callable[[Any], str] = lambda thing: str(thing.name or "")
 
-    def find(self, cloud: Cloud, run: str, name: str) -> Any | None:
-        """Look for one of a run by its name; for use while a call to the cloud is repeated."""
-        there = self.there(cloud.connection, cloud.project_id, run)
+    def find(self, connection: Connection, project: str, run: str, name: str) -> Any | None:
+        """Look for one of a run by its name, in the project of this id."""
+        there = self.there(connection, project, run)
         found = (one for one in there if self.name_of(one) == name)
         return next((one for one in found if (self.mark(one) or _NONE).run == run), None)
 

@@ -43,8 +43,9 @@ class Maker:
             self.ledger.intend(resource)
             self.made.append((resource, cloud))
 
-        def find(_: Connection) -> T | None:
-            return cast("T | None", KINDS[kind].find(cloud, mark.run, name))
+        def find(connection: Connection) -> T | None:
+            found = KINDS[kind].find(connection, cloud.project_id, mark.run, name)
+            return cast("T | None", found)
 
         thing = cloud.create(f"making the {kind} {name}", call, find)
         known = replace(resource, id=str(getattr(thing, "id", "")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from functools import partial
 from typing import cast
@@ -10,7 +11,7 @@ from keystoneauth1.access import AccessInfoV3
 from keystoneauth1.identity.base import BaseIdentityPlugin
 from openstack.connection import Connection
 
-from osmef.errors import NotFoundError, PolicyError, ProviderError
+from osmef.errors import CredentialsError, NotFoundError, PolicyError, ProviderError
 from osmef.providers.base import Access, EndpointRequest
 from osmef.providers.openstack.access import Cloud, identity, open_cloud, side_by_side
 from osmef.providers.openstack.kinds import KINDS
@@ -101,8 +102,12 @@ def _take_roles(access: AccessInfoV3, project: str, connection: Connection) -> N
 def all_clouds(access: Access) -> list[Cloud]:
     """Open a cloud, and all projects in it that were made for runs. Raises ProviderError."""
     base = open_cloud({key: value for key, value in access.items() if key != "project"})
-    made = KINDS["project"].owned(base, None)
-    return [base, *(base.of_project(project.id) for project in made)]
+    clouds = [base]
+    for project in KINDS["project"].owned(base, None):
+        # A run that was killed before it had a role in the project has nothing in it.
+        with contextlib.suppress(CredentialsError):
+            clouds.append(base.of_project(project.id))
+    return clouds
 
 
 def open_or_gone(access: Access) -> Cloud | None:

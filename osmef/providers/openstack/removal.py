@@ -48,6 +48,8 @@ def remove(resources: Sequence[tuple[Resource, Cloud]], gone: Gone) -> None:
         lists[id(cloud), resource.kind].append(resource)
     side_by_side(lambda one: removal.find(clouds[one[0][0]], one[0][1], one[1]), lists.items())
     for stage in _STAGES:
+        if "project" in stage and removal.failed:
+            break  # what is left in it could not be reached any more
         side_by_side(removal.delete, [t for t in removal.things() if t.kind in stage])
         if "router" in stage:
             removal.await_servers()
@@ -84,6 +86,11 @@ class _Removal:
                     self._left[thing.kind, thing.id] = (thing, resource)
                 if not same:
                     self.gone(resource)
+
+    @property
+    def failed(self) -> bool:
+        """Whether something would not go."""
+        return bool(self._failures)
 
     def things(self) -> list[Thing]:
         """List what is still there."""
