@@ -73,6 +73,12 @@ def test_both_slots_of_a_lane_get_different_places(places: int, lanes: int) -> N
         assert chosen[f"host-{2 * lane - 1}"] != chosen[f"host-{2 * lane}"]
 
 
+def test_a_server_beside_a_physical_host_is_asked_for_there() -> None:
+    requests = [request("a", "host-1"), request("b", "host-2")]
+    chosen = assign_places(requests, ["cmp1", "cmp2"], fixed={"host-1": "cmp2"})
+    assert chosen == {"host-1": "cmp2", "host-2": "cmp1"}
+
+
 def test_too_few_places_are_an_error_with_a_cure() -> None:
     with pytest.raises(CapacityError, match="needs 2 different hosts") as caught:
         assign_places([request("a", "host-1"), request("b", "host-2")], ["cmp1"])
