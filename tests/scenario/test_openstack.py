@@ -39,4 +39,4 @@ def test_settings_that_contradict_each_other(settings: dict[str, Any], message: 
     ],
 )
 def test_the_way_in(settings: dict[str, Any], way: Reach) -> None:
-    assert OpenStackSettings(boot=IMAGE, **settings).way_in is way  # type: ignore[arg-type]
+    assert OpenStackSettings(boot=IMAGE, **settings).way_in is way
