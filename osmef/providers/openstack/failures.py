@@ -56,8 +56,8 @@ def details_of(error: Exception) -> str:
 
 
 def is_refused(error: Exception) -> bool:
-    """Tell whether the cloud did surely nothing, and may do it when asked again later."""
-    return status_of(error) == 429 or isinstance(error, auth.ConnectFailure)
+    """Tell whether the cloud did surely nothing; a connection that broke does not tell."""
+    return status_of(error) == 429
 
 
 def is_passing(error: Exception) -> bool:

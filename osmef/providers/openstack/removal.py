@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from osmef.errors import OsmefError, ProviderError
@@ -46,10 +46,23 @@ def remove(resources: Sequence[tuple[Resource, Cloud]], gone: Gone) -> None:
     lists: dict[tuple[int, str], list[Resource]] = defaultdict(list)
     for resource, cloud in resources:
         lists[id(cloud), resource.kind].append(resource)
-    side_by_side(lambda one: removal.find(clouds[one[0][0]], one[0][1], one[1]), lists.items())
+
+    def find(groups: Mapping[tuple[int, str], Sequence[Resource]], *, again: bool) -> None:
+        side_by_side(
+            lambda one: removal.find(clouds[one[0][0]], one[0][1], one[1], again=again),
+            groups.items(),
+        )
+
+    find(lists, again=False)
     for stage in _STAGES:
         if "project" in stage and removal.failed:
             break  # what is left in it could not be reached any more
+        if "router" in stage and removal.unseen:
+            # What a controller asked for just before it was killed may have come about by now.
+            removal.await_servers()
+            late = {k: [r for r in ones if r in removal.unseen] for k, ones in lists.items()}
+            find({k: ones for k, ones in late.items() if ones}, again=True)
+            side_by_side(removal.delete, [t for t in removal.things() if t.kind in _STAGES[0]])
         side_by_side(removal.delete, [t for t in removal.things() if t.kind in stage])
         if "router" in stage:
             removal.await_servers()
@@ -61,12 +74,17 @@ class _Removal:
     """What is to be removed: each thing that exists, and the resource that it was known as."""
 
     gone: Gone
+    unseen: list[Resource] = field(default_factory=list)
+    """What was only intended, as far as is known, and not found at the first look."""
     _left: dict[tuple[str, str], tuple[Thing, Resource]] = field(default_factory=dict)
     _failures: list[ProviderError] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def find(self, cloud: Cloud, kind: str, resources: Sequence[Resource]) -> None:
-        """Look which of the resources exist and carry our mark; the others are gone."""
+    def find(self, cloud: Cloud, kind: str, resources: Sequence[Resource], *, again: bool) -> None:
+        """Look which of the resources exist and carry our mark; the others are gone.
+
+        Those of which no id is known are looked for ``again``.
+        """
         runs = {resource.run for resource in resources}
         try:
             things = KINDS[kind].owned(cloud, runs.pop() if len(runs) == 1 else None)
@@ -84,7 +102,9 @@ class _Removal:
             with self._lock:
                 for thing in same:
                     self._left[thing.kind, thing.id] = (thing, resource)
-                if not same:
+                if not same and resource.id is None and not again:
+                    self.unseen.append(resource)
+                elif not same:
                     self.gone(resource)
 
     @property

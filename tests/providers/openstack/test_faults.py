@@ -72,7 +72,7 @@ def test_killed_between_request_and_answer_leaves_what_reap_finds(lab: Lab) -> N
 
 def test_what_a_killed_run_left_is_found_by_its_mark_alone(lab: Lab) -> None:
     process = lab.start("run", lab.write())
-    until(lambda: intended(lab, "floating-ip"))
+    until(lambda: intended(lab, "server") and lab.journal().count(("created", "floating-ip")) == 2)
     process.kill()
     process.communicate()
     left = OpenStackProvider.owned({"cloud": "alice"})
