@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import IPv4Network
@@ -15,8 +15,8 @@ from osmef.providers.openstack.names import look_up
 from osmef.providers.openstack.networks import Rule, choose_subnets, controller_networks
 from osmef.providers.openstack.placing import Place, places_of
 from osmef.providers.openstack.reach import (
+    FloatingAddresses,
     Reached,
-    add_floating,
     needs_floating,
     open_groups,
     reach_all,
@@ -85,6 +85,8 @@ class Build:
             SiteMaker(self.maker, *what) for what in zip(self.tenants, names, cidrs, strict=True)
         ]
         sites = side_by_side(lambda maker: maker.make(settings.keypair, self.order.key), makers)
+        # Beside servers that are being built this takes a minute where it else takes a second.
+        side_by_side(partial(make_router, self.maker), [s for s in sites if s.has_router])
         self._sites = {site.tenant.slot: site for site in sites}
 
     def add(self, requests: Sequence[EndpointRequest]) -> list[Reached]:
@@ -98,18 +100,17 @@ class Build:
         settings, run = self.settings, self.order.run
         self.order.progress(f"making {len(requests)} servers")
         orders = [self._order(request) for request in requests]
-        routers = [s for s in self._sites.values() if s.subnet and s.names.external]
-        steps: list[Callable[[], object]] = [
-            partial(make_server, self.maker, one, settings) for one in orders
-        ]
-        if not self.servers:  # of the first ones, that routers are made beside
-            steps += [partial(make_router, self.maker, site) for site in routers]
-        ids = together(*steps)[: len(orders)]
-        made = await_servers(
-            run, dict(zip(map(str, ids), orders, strict=True)), settings.boot_timeout
-        )
+        ids = side_by_side(lambda one: make_server(self.maker, one, settings), orders)
+        by_id = dict(zip(ids, orders, strict=True))
+        with FloatingAddresses(self.maker) as floating:
+            wanted = needs_floating(settings, len(self.tenants))
+            give = floating.give if wanted else lambda _servers: None
+            made = await_servers(run, by_id, settings.boot_timeout, give)
+            self._floating |= floating.addresses()
         self.servers |= {server.order.request.name: server for server in made}
-        self._let_in(made)
+        hosts = [host.data_address for host in self.hosts]
+        everybody = list(self.servers.values())
+        open_groups(settings, everybody, self._floating, hosts, self._rules)
         return made
 
     def _order(self, request: EndpointRequest) -> ServerOrder:
@@ -125,12 +126,3 @@ class Build:
             login_key=self.order.key,
             host_key=KeyPair.generate(request.name) if given else None,
         )
-
-    def _let_in(self, made: Sequence[Server]) -> None:
-        if needs_floating(self.settings, len(self.tenants)):
-            for site in self._sites.values():
-                ours = [server for server in made if server.order.site is site]
-                self._floating |= add_floating(self.maker, site, ours)
-        everybody = list(self.servers.values())
-        hosts = [host.data_address for host in self.hosts]
-        open_groups(self.settings, everybody, self._floating, hosts, self._rules)

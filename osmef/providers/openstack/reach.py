@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from osmef.errors import BootError, ProviderError, ReachError
 from osmef.providers.base import Order
-from osmef.providers.openstack.access import side_by_side
+from osmef.providers.openstack.access import FLOATING_AT_ONCE, side_by_side
 from osmef.providers.openstack.making import Maker
 from osmef.providers.openstack.networks import Rule, rules_for, source_address
 from osmef.providers.openstack.servers import POLL_S, Server, console_of
@@ -42,31 +43,52 @@ def needs_floating(settings: OpenStackSettings, tenants: int) -> bool:
     return settings.way_in is Reach.FLOATING or (settings.network is None and tenants > 1)
 
 
-def add_floating(maker: Maker, site: Site, servers: Sequence[Server]) -> dict[str, str]:
-    """Make floating addresses for a site's servers; returned by the id of the server."""
-    cloud, external = site.tenant.cloud, site.names.external
-    ports = cloud.do(
-        "listing ports",
-        lambda c: list(c.network.ports(network_id=site.network, project_id=cloud.project_id)),
-    )
-    by_server = {str(port.device_id): str(port.id) for port in ports}
+class FloatingAddresses:
+    """Gives servers floating addresses, while others are still being built."""
 
-    def add(server: Server) -> str:
+    def __init__(self, maker: Maker) -> None:
+        self._maker = maker
+        self._pool = ThreadPoolExecutor(FLOATING_AT_ONCE)
+        self._asked: dict[str, Future[str]] = {}
+
+    def __enter__(self) -> FloatingAddresses:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def give(self, servers: Sequence[Server]) -> None:
+        """Begin to give them to servers that have ports now. Raises ProviderError."""
+        for site in {id(s.order.site): s.order.site for s in servers}.values():
+            ports = self._ports(site)
+            for server in (s for s in servers if s.order.site is site):
+                self._asked[server.id] = self._pool.submit(self._add, server, ports[server.id])
+
+    def addresses(self) -> dict[str, str]:
+        """Wait for all of them, and return them by the id of the server. Raises ProviderError."""
+        return {server: future.result() for server, future in self._asked.items()}
+
+    def _ports(self, site: Site) -> dict[str, str]:
+        cloud = site.tenant.cloud
+        ports = cloud.do(
+            "listing ports",
+            lambda c: list(c.network.ports(network_id=site.network, project_id=cloud.project_id)),
+        )
+        return {str(port.device_id): str(port.id) for port in ports}
+
+    def _add(self, server: Server, port: str) -> str:
         name = server.order.name.replace("osmef-", "osmef-ip-", 1)
-        made = maker.make(
-            cloud,
+        made = self._maker.make(
+            server.cloud,
             "floating-ip",
             name,
             lambda c: c.network.create_ip(
-                floating_network_id=external,
-                port_id=by_server[server.id],
-                description=maker.mark.text_with(name),
+                floating_network_id=server.order.site.names.external,
+                port_id=port,
+                description=self._maker.mark.text_with(name),
             ),
         )
         return str(made.floating_ip_address)
-
-    found = side_by_side(add, servers)
-    return {server.id: address for server, address in zip(servers, found, strict=True)}
 
 
 def open_groups(

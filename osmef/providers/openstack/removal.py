@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from osmef.errors import OsmefError, ProviderError
 from osmef.providers.base import Resource
 from osmef.providers.openstack import failures
-from osmef.providers.openstack.access import Cloud, side_by_side
+from osmef.providers.openstack.access import FLOATING_AT_ONCE, Cloud, side_by_side, together
 from osmef.providers.openstack.kinds import KINDS, PROVIDER, Thing
 
 _STAGES = (
@@ -62,8 +62,8 @@ def remove(resources: Sequence[tuple[Resource, Cloud]], gone: Gone) -> None:
             removal.await_servers()
             late = {k: [r for r in ones if r in removal.unseen] for k, ones in lists.items()}
             find({k: ones for k, ones in late.items() if ones}, again=True)
-            side_by_side(removal.delete, [t for t in removal.things() if t.kind in _STAGES[0]])
-        side_by_side(removal.delete, [t for t in removal.things() if t.kind in stage])
+            removal.delete_all(_STAGES[0])
+        removal.delete_all(stage)
         if "router" in stage:
             removal.await_servers()
     removal.finish()
@@ -115,6 +115,15 @@ class _Removal:
     def things(self) -> list[Thing]:
         """List what is still there."""
         return [thing for thing, _resource in self._left.values()]
+
+    def delete_all(self, kinds: Sequence[str]) -> None:
+        """Delete what is there of these kinds."""
+        things = [thing for thing in self.things() if thing.kind in kinds]
+        floating = [thing for thing in things if thing.kind == "floating-ip"]
+        together(
+            lambda: side_by_side(self.delete, [t for t in things if t not in floating]),
+            lambda: side_by_side(self.delete, floating, at_once=FLOATING_AT_ONCE),
+        )
 
     def delete(self, thing: Thing) -> None:
         """Delete one thing; a server is only on its way then."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -138,10 +138,16 @@ def _make_volume(maker: Maker, order: ServerOrder, settings: OpenStackSettings) 
         cloud.wait(POLL_S)
 
 
-def await_servers(run: str, orders: Mapping[str, ServerOrder], timeout_s: float) -> list[Server]:
+def await_servers(
+    run: str,
+    orders: Mapping[str, ServerOrder],
+    timeout_s: float,
+    ready: Callable[[Sequence[Server]], None],
+) -> list[Server]:
     """Wait until all servers, given by id, run and have an address; in the order of the ids.
 
-    All of a project are listed in one call a second. Raises BootError, CapacityError, QuotaError.
+    All of a project are listed in one call a second, and ``ready`` is told those that have come
+    about since the last one. Raises BootError, CapacityError, QuotaError, and what ``ready`` does.
     """
     clouds = {id(o.site.tenant.cloud): o.site.tenant.cloud for o in orders.values()}
     found: dict[str, Server] = {}
@@ -149,9 +155,12 @@ def await_servers(run: str, orders: Mapping[str, ServerOrder], timeout_s: float)
     while True:
         next(iter(clouds.values())).wait(POLL_S)
         missing: dict[str, str] = {}
+        before = set(found)
         for cloud in clouds.values():
             wanted = {k: o for k, o in orders.items() if o.site.tenant.cloud is cloud}
             missing |= _look(run, cloud, {k: o for k, o in wanted.items() if k not in found}, found)
+        if new := [server for server_id, server in found.items() if server_id not in before]:
+            ready(new)
         if not missing:
             return [found[server] for server in orders]
         if time.monotonic() > end:

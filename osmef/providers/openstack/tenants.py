@@ -41,6 +41,11 @@ class Site:
     keypair: str
 
     @property
+    def has_router(self) -> bool:
+        """Whether a router joins its network to the external one."""
+        return self.subnet is not None and self.names.external is not None
+
+    @property
     def security_groups(self) -> tuple[str, ...]:
         """The groups of its servers."""
         return self.names.security_groups if self.group is None else (self.group,)
