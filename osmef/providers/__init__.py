@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from osmef.scenario.provider import ProviderSettings
 
 _CLASSES = {
+    "libvirt": ("osmef.providers.libvirt.provider", "LibvirtProvider"),
     "local": ("osmef.providers.local.provider", "LocalProvider"),
     "static": ("osmef.providers.static.provider", "StaticProvider"),
 }
