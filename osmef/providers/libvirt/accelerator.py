@@ -102,6 +102,6 @@ def _says_something(host: Hypervisor, store: Store, name: str, console: str) -> 
 def warning(host: Hypervisor) -> str:
     """Return what a reader of the numbers has to know of a guest that is emulated."""
     return (
-        f"QEMU emulates its CPUs (TCG), since KVM does not work on {host.name} or was not wanted:"
+        f"QEMU emulates the CPUs (TCG), as KVM does not work on {host.name} or was not wanted:"
         " the numbers tell of the emulator, not of the machine"
     )

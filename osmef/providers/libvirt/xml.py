@@ -54,7 +54,7 @@ def network(name: str, subnet: IPv4Network, mark: Mark, *, routed: bool) -> str:
     parts = [node("name", name), node("metadata", mark.element())]
     if routed:
         parts.append(node("forward", mode="route"))
-    parts.append(node("dns", enable="no"))
+    parts += [node("bridge", stp="off", delay=0), node("dns", enable="no")]
     parts.append(node("ip", address=subnet[1], prefix=subnet.prefixlen))
     return text_of(node("network", *parts))
 
