@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from xml.etree import ElementTree as ET
 
 from osmef.errors import NotFoundError, OsmefError
+from osmef.providers.libvirt import xml
 from osmef.providers.libvirt.connection import Hypervisor
 from osmef.providers.libvirt.guest import destroy_domain, is_running, start_domain
 from osmef.providers.libvirt.making import Maker
@@ -23,11 +23,11 @@ _RAM = 1 << 28
 
 def architecture_of(capabilities: str) -> str:
     """Return the architecture of a host, as `uname -m` tells it there."""
-    return ET.fromstring(capabilities).findtext("host/cpu/arch") or ""  # noqa: S314
+    return xml.parse(capabilities).findtext("host/cpu/arch") or ""
 
 
 def _domain_types(capabilities: str, architecture: str) -> set[str]:
-    root = ET.fromstring(capabilities)  # noqa: S314 - libvirt wrote it
+    root = xml.parse(capabilities)
     return {
         domain.get("type", "")
         for arch in root.findall("guest/arch")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -36,6 +37,8 @@ class Build:
     hosts: Mapping[str, Hypervisor]
     image: Image
     placed: Mapping[str, str]
+    machines: Sequence[str]
+    """Addresses of the physical hosts that are endpoints, too."""
     warnings: dict[str, list[str]] = field(default_factory=dict)
     """Of each host."""
 
@@ -91,12 +94,13 @@ class Build:
         """Filter what comes to guests on networks where others are."""
         if not self.settings.networks:
             return {}
-        peers, controllers = [], []
+        peers = []
         for slot, network in tenants.items():
             count = sum(request.tenant == slot for request in requests)
-            taken = [str(one.ip) for one in network.free[:count]]
-            peers += taken or [str(network.subnet)]
-        controllers = [networks.seen_from(peer.partition("/")[0]) for peer in peers]
+            own = network.free
+            peers += [str(network.subnet)] if own is None else [str(o.ip) for o in own[:count]]
+        controllers = [networks.seen_from(str(one.subnet[1])) for one in tenants.values()]
+        peers += [one for one in self.machines if ip_address(one).version == 4]
         made = networks.make_filters(list(self.hosts.values()), self.maker, controllers, peers)
         for host, name in made.items():
             if name is None:

@@ -122,7 +122,10 @@ class Hypervisor:
                 return call(connection)
             except error_type as error:
                 broken = connection is None or not _is_alive(connection)
-                if not (broken and self._was_there) or time.monotonic() > end:
+                if not (broken and self._was_there):
+                    raise translate(error, doing, self.name) from error
+                if time.monotonic() > end:
+                    self._was_there = False  # whoever asks next need not wait again
                     raise translate(error, doing, self.name) from error
                 self._forget(connection)
             self.wait(_PAUSE_S)

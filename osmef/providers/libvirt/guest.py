@@ -15,6 +15,7 @@ from osmef.providers.libvirt.connection import Hypervisor, libvirt
 from osmef.providers.libvirt.image import Image
 from osmef.providers.libvirt.making import Maker
 from osmef.providers.libvirt.networks import Network, lease_of
+from osmef.providers.libvirt.nocloud import nocloud_disk
 from osmef.providers.libvirt.storage import Store
 from osmef.remote.keys import KeyPair
 from osmef.remote.login import HostKeys, Login
@@ -61,7 +62,8 @@ class Guest:
     def seed(self, key: KeyPair) -> bytes:
         """Return the disk that tells it keys, name and address."""
         card = Card(self.mac, self.interface, self.network.gateway if self.interface else None)
-        return Seed(self.request.name[:63], key.public, self.host_key, (card,)).disk()
+        seed = Seed(self.request.name[:63], key.public, self.host_key, (card,))
+        return nocloud_disk(seed) if self.base.image.bundle is None else seed.disk()
 
     def machine(self, name: str, root: str, seed: str) -> xml.Machine:
         """Return what libvirt is told of it."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 from osmef.providers.base import Access, Order, Resource
+from osmef.providers.libvirt import xml
 
 PROVIDER = "libvirt"
 _NAMESPACE = "urn:osmef:libvirt:1"
@@ -53,7 +54,7 @@ class Mark:
 
 def mark_of_xml(description: str) -> Mark | None:
     """Return the mark in the description of a domain or network; None where it has none."""
-    found = ET.fromstring(description).find(f"metadata/{_TAG}")  # noqa: S314 - libvirt wrote it
+    found = xml.parse(description).find(f"metadata/{_TAG}")
     if found is None:
         return None
     try:
@@ -64,7 +65,7 @@ def mark_of_xml(description: str) -> Mark | None:
 
 def address_of_xml(description: str) -> str | None:
     """Return the address that a guest of ours was given."""
-    found = ET.fromstring(description).find(f"metadata/{_TAG}")  # noqa: S314 - libvirt wrote it
+    found = xml.parse(description).find(f"metadata/{_TAG}")
     return None if found is None else found.get("address")
 
 

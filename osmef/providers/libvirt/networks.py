@@ -5,10 +5,9 @@ from __future__ import annotations
 import secrets
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv4Network
 from typing import Any
-from xml.etree import ElementTree as ET
 
 from osmef.errors import CapacityError, NotFoundError, ProviderError
 from osmef.providers.libvirt import xml
@@ -24,26 +23,21 @@ _IN_USE = "already in use"
 
 @dataclass
 class Network:
-    """The network of a tenant. Without addresses its guests ask by DHCP.
+    """The network of a tenant. ``free`` are addresses for guests, None where they ask by DHCP.
 
-    ``kind`` is "network" or "bridge", ``made`` says that nobody else is on it.
+    ``kind`` is "network" or "bridge"; ``made`` says that nobody else is on it.
     """
 
     kind: str
     name: str
     made: bool
-    subnet: IPv4Network | None
+    subnet: IPv4Network
     gateway: str | None
-    free: list[IPv4Interface] = field(default_factory=list)
-
-    @property
-    def is_dhcp(self) -> bool:
-        """Whether guests are told their address by the network."""
-        return not self.made and self.gateway is None and self.subnet is None
+    free: list[IPv4Interface] | None
 
     def take(self) -> IPv4Interface | None:
         """Return an address for a guest, None where it asks by DHCP. Raises CapacityError."""
-        if self.is_dhcp:
+        if self.free is None:
             return None
         if not self.free:
             raise CapacityError(
@@ -86,7 +80,7 @@ def make_networks(host: Hypervisor, maker: Maker, tenants: Sequence[str]) -> dic
 
 
 def _make(host: Hypervisor, maker: Maker, name: str, subnet: IPv4Network, *, routed: bool) -> None:
-    description = xml.network(name, subnet, maker.mark, routed=routed)
+    description = xml.network(name, subnet, maker.mark.element(), routed=routed)
     maker.make(
         host,
         "network",
@@ -108,7 +102,7 @@ def _subnets(connection: Any) -> list[IPv4Network]:
 
 def _subnets_of(description: str) -> list[IPv4Network]:
     found = []
-    for ip in ET.fromstring(description).iter("ip"):  # noqa: S314 - libvirt wrote it
+    for ip in xml.parse(description).iter("ip"):
         length = ip.get("prefix") or ip.get("netmask")
         if ip.get("family", "ipv4") == "ipv4" and ip.get("address") and length:
             found.append(IPv4Network(f"{ip.get('address')}/{length}", strict=False))
@@ -122,15 +116,15 @@ def find_networks(
     taken = {address for host in hosts for address in host.do("listing guests", _given)}
     found = {}
     for tenant, one in zip(tenants, wanted, strict=False):
-        kind, name = ("bridge", one.bridge) if one.bridge else ("network", str(one.network))
-        if kind == "network":
-            for host in hosts:
-                _check_network(host, name, dhcp=one.addresses is None)
-        free = [] if one.addresses is None else addresses_of(one.addresses)
-        subnet = free[0].network if free else None
+        dhcp = [_network_of(host, one.network) for host in hosts] if one.network else []
+        kind, name = ("network", one.network) if one.network else ("bridge", str(one.bridge))
+        if one.addresses is None:
+            found[tenant] = Network(kind, name, False, _subnet_of(hosts[0], name, dhcp), None, None)
+            continue
+        free = addresses_of(one.addresses)
         left = [address for address in free if str(address.ip) not in taken]
         gateway = None if one.gateway is None else str(one.gateway)
-        found[tenant] = Network(kind, name, False, subnet, gateway, left)
+        found[tenant] = Network(kind, name, False, free[0].network, gateway, left)
     return found
 
 
@@ -145,7 +139,9 @@ def _given(connection: Any) -> list[str]:
     return [address for address in found if address is not None]
 
 
-def _check_network(host: Hypervisor, name: str, *, dhcp: bool) -> None:
+def _network_of(host: Hypervisor, name: str) -> str:
+    """Return the description of an active network. Raises NotFoundError."""
+
     def look(connection: Any) -> tuple[bool, str]:
         network = connection.networkLookupByName(name)
         return bool(network.isActive()), network.XMLDesc()
@@ -159,9 +155,18 @@ def _check_network(host: Hypervisor, name: str, *, dhcp: bool) -> None:
     if not active:
         cure = f"virsh net-start {name}"
         raise NotFoundError(f"the network {name} is not active", where=where, cure=cure)
-    if dhcp and ET.fromstring(description).find("ip/dhcp") is None:  # noqa: S314
-        cure = "write addresses: FIRST-LAST/PREFIX"
-        raise NotFoundError(f"libvirt's network {name} has no DHCP server", where=where, cure=cure)
+    return description
+
+
+def _subnet_of(host: Hypervisor, name: str, descriptions: Sequence[str]) -> IPv4Network:
+    """Return where the DHCP server of a network gives addresses. Raises NotFoundError."""
+    if any(xml.parse(one).find("ip/dhcp") is None for one in descriptions):
+        raise NotFoundError(
+            f"libvirt's network {name} has no DHCP server",
+            where=f"{host.name}: provider.networks",
+            cure="write addresses: FIRST-LAST/PREFIX",
+        )
+    return _subnets_of(descriptions[0])[0]
 
 
 def lease_of(network: str, mac: str) -> Callable[[Any], str | None]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from xml.etree import ElementTree as ET
 
 from osmef.providers.base import EndpointRequest
+from osmef.providers.libvirt import xml
 from osmef.providers.static.assign import assign
 from osmef.scenario.clouds.inventory import DeclaredLocation, InventoryHost
 from osmef.scenario.clouds.libvirt import LibvirtSettings
@@ -70,7 +70,7 @@ def pin(capabilities: str, wanted: Mapping[str, int]) -> dict[str, list[int]] | 
 
     Two threads of a core go to one guest, if there are cores enough.
     """
-    root = ET.fromstring(capabilities)  # noqa: S314 - libvirt wrote it
+    root = xml.parse(capabilities)
     cores: dict[tuple[str | None, ...], list[int]] = {}
     for cpu in root.findall("host/topology/cells/cell/cpus/cpu"):
         place_of = tuple(cpu.get(key) for key in ("socket_id", "die_id", "core_id"))

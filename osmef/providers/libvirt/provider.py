@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-from xml.etree import ElementTree as ET
 
 from osmef.errors import CapacityError, OsmefError, ProviderError
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
-from osmef.providers.libvirt import feasible, removal
+from osmef.providers.libvirt import feasible, removal, xml
 from osmef.providers.libvirt.accelerator import check_emulator
 from osmef.providers.libvirt.building import Build, architecture_of, size_of
 from osmef.providers.libvirt.connection import Hypervisor, side_by_side
@@ -17,6 +16,7 @@ from osmef.providers.libvirt.image import find_image
 from osmef.providers.libvirt.making import Maker
 from osmef.providers.libvirt.marks import PROVIDER, Mark
 from osmef.providers.libvirt.networks import find_networks
+from osmef.providers.libvirt.nocloud import find_iso_tool
 from osmef.providers.libvirt.placing import place
 from osmef.providers.static.provider import StaticProvider
 from osmef.scenario.clouds.libvirt import LibvirtSettings
@@ -49,6 +49,8 @@ class LibvirtProvider(Provider):
         if not guests:
             return
         image = find_image(settings.image)
+        if image.bundle is None:
+            find_iso_tool()
         hosts = self._open(guests, placed)
         try:
             self._check_identities(hosts)
@@ -57,7 +59,9 @@ class LibvirtProvider(Provider):
                 here = [request for request in guests if placed[request.name] == host.name]
                 self._check_memory(host, here)
             slots = list(dict.fromkeys(str(request.tenant) for request in guests))
-            find_networks(list(hosts.values()), settings.networks, slots)
+            networks = find_networks(list(hosts.values()), settings.networks, slots)
+            for request in guests if networks else ():
+                networks[str(request.tenant)].take()
         finally:
             for host in hosts.values():
                 host.close()
@@ -73,7 +77,7 @@ class LibvirtProvider(Provider):
         """See that two connections lead to two hosts."""
 
         def ask(connection: Any) -> tuple[str, str]:
-            root = ET.fromstring(connection.getCapabilities())  # noqa: S314 - libvirt wrote it
+            root = xml.parse(connection.getCapabilities())
             return str(connection.getHostname()), root.findtext("host/uuid") or ""
 
         seen: dict[tuple[str, str], str] = {}
@@ -120,7 +124,10 @@ class LibvirtProvider(Provider):
             for host in self._hosts.values():
                 host.check = order.check
             self._maker = Maker(Mark.of(order), order.ledger)
-            build = Build(self._settings, order, self._maker, self._hosts, image, self._placed)
+            machines = [endpoint.data_address for endpoint in made.values()]
+            build = Build(
+                *(self._settings, order, self._maker, self._hosts, image, self._placed, machines)
+            )
             made |= {endpoint.name: endpoint for endpoint in build.make(guests)}
         return [made[request.name] for request in order.requests]
 
@@ -152,7 +159,7 @@ class LibvirtProvider(Provider):
         description = host.find("looking at a guest", look)
         if description is None:
             return Location()
-        source = ET.fromstring(description).find("devices/interface/source")  # noqa: S314
+        source = xml.parse(description).find("devices/interface/source")
         network = "" if source is None else source.get("network") or source.get("bridge") or ""
         prefix = f"osmef-{self._maker.mark.run}-" if self._maker else ""
         return Location(host=host.name, tenant=network.removeprefix(prefix) or None)

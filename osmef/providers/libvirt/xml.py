@@ -8,7 +8,6 @@ from ipaddress import IPv4Network
 from xml.etree import ElementTree as ET
 
 from osmef.images.seed import SERIAL
-from osmef.providers.libvirt.marks import Mark
 from osmef.scenario.ports import DATA_PORTS
 
 _TB_CACHE_MIB = 128
@@ -32,6 +31,11 @@ def text_of(element: ET.Element) -> str:
     return ET.tostring(element, encoding="unicode")
 
 
+def parse(description: str) -> ET.Element:
+    """Return what libvirt wrote of a thing or of itself."""
+    return ET.fromstring(description)  # noqa: S314 - it comes from libvirt, not from a file
+
+
 def pool(name: str, path: str) -> str:
     """Return a pool that is a directory of its own."""
     return text_of(node("pool", node("name", name), node("target", node("path", path)), type="dir"))
@@ -49,9 +53,9 @@ def volume(name: str, size: int, backing: tuple[str, str] | None = None) -> str:
     return text_of(node("volume", *parts))
 
 
-def network(name: str, subnet: IPv4Network, mark: Mark, *, routed: bool) -> str:
+def network(name: str, subnet: IPv4Network, mark: ET.Element, *, routed: bool) -> str:
     """Return a network whose first address is the host's, without any server on it."""
-    parts = [node("name", name), node("metadata", mark.element())]
+    parts = [node("name", name), node("metadata", mark)]
     if routed:
         parts.append(node("forward", mode="route"))
     parts += [node("bridge", stp="off", delay=0), node("dns", enable="no")]
@@ -147,8 +151,7 @@ class Machine:
         if not self.cpus:
             return []
         own = ",".join(map(str, self.cpus))
-        pins = [node("vcpupin", vcpu=n, cpuset=own) for n in range(self.vcpus)]
-        return [node("cputune", *pins, node("emulatorpin", cpuset=own))]
+        return [node("cputune", *(node("vcpupin", vcpu=n, cpuset=own) for n in range(self.vcpus)))]
 
     def _os(self) -> ET.Element:
         machine = (

@@ -17,15 +17,23 @@ from tests.libvirt.lab import LAN, Hypervisor, Lab
 
 ONE_HOST = """
 name: one-host
+placement: same-host
+workload: {{kind: btc, duration: {duration}, interval: 500ms, congestion_control: {control}}}
+repeat: 1
 provider:
   kind: libvirt
   uri: "{alpha.uri}"
   image: {image}
   flavors: {{tiny: {{vcpus: 1, ram: 256MiB}}}}
-placement: same-host
-workload: {{kind: btc, duration: {duration}, interval: 500ms, congestion_control: cubic}}
-repeat: 1
-order: sequential
+"""
+HOST_ITSELF = """
+  hosts:
+    metal:
+      ssh: "root@{alpha.address}"
+      identity: "{alpha.directory}/user_key"
+      known_hosts: "{alpha.directory}/known_hosts"
+      location: {{host: hypervisor}}
+endpoints: {{sender: {{}}, receiver: {{kind: host}}}}
 """
 TWO_HOSTS = """
 name: two-hosts
@@ -67,15 +75,22 @@ def hypervisors(lab: Lab) -> Iterator[Lab]:
 
 def values(hypervisors: Lab, image: Bundle) -> dict[str, Any]:
     alpha, beta = hypervisors.hypervisors
-    return {"alpha": alpha, "beta": beta, "image": image.directory, "lan": LAN, "duration": "1s"}
+    return {
+        "alpha": alpha,
+        "beta": beta,
+        "image": image.directory,
+        "lan": LAN,
+        "duration": "1s",
+        "control": "reno",
+    }
 
 
 def test_two_tenants_of_one_host_with_what_only_the_kernel_of_the_guests_has(
     osmef: Osmef, hypervisors: Lab, guest_image: Bundle
 ) -> None:
     text = ONE_HOST + "sweep: {{tenancy: [same-tenant, different-tenant]}}\n"
-    scenario = osmef.write(text.format(**values(hypervisors, guest_image)))
-    ended = osmef("run", scenario, prefix=hypervisors["alpha"].network)
+    text = text.format(**(values(hypervisors, guest_image) | {"control": "cubic"}))
+    ended = osmef("run", osmef.write(text), prefix=hypervisors["alpha"].network)
     assert ended.code == 0, ended.err
     summary = json.loads((osmef.run / "summary.json").read_text())
     assert [cell["n_ok"] for cell in summary["cells"]] == [1, 1]
@@ -110,19 +125,46 @@ def test_two_hosts_one_of_them_by_ssh(osmef: Osmef, hypervisors: Lab, guest_imag
     assert sorted(hosts.values()) == ["alpha", "alpha", "beta"]
 
 
+@pytest.mark.parametrize("moment", ["sending the image", "starting 2 guests", "measuring"])
 def test_after_kill_9_reap_cleans_the_host(
-    osmef: Osmef, hypervisors: Lab, guest_image: Bundle
+    osmef: Osmef, hypervisors: Lab, guest_image: Bundle, moment: str
 ) -> None:
     alpha = hypervisors["alpha"]
     text = ONE_HOST.format(**(values(hypervisors, guest_image) | {"duration": "60s"}))
     process = osmef.start("run", osmef.write(text), prefix=alpha.network)
-    osmef.until(process, "starting 2 guests")
+    osmef.until(process, moment)
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert left(alpha)
     ended = osmef("reap", "--yes", prefix=alpha.network)
     assert ended.code == 0, ended.err
     assert left(alpha) == []
+
+
+def test_a_daemon_that_is_killed_in_the_middle_and_comes_back(
+    osmef: Osmef, hypervisors: Lab, guest_image: Bundle
+) -> None:
+    alpha = hypervisors["alpha"]
+    text = ONE_HOST.format(**values(hypervisors, guest_image))
+    process = osmef.start("run", osmef.write(text), prefix=alpha.network)
+    osmef.until(process, "starting 2 guests")
+    alpha.kill_libvirtd()
+    alpha.start_libvirtd()
+    ended = osmef.finish(process)
+    assert ended.code == 0, ended.err
+
+
+def test_a_guest_measures_with_the_host_that_it_stands_on(
+    osmef: Osmef, hypervisors: Lab, guest_image: Bundle
+) -> None:
+    alpha = hypervisors["alpha"]
+    text = ONE_HOST + HOST_ITSELF
+    scenario = osmef.write(text.format(**values(hypervisors, guest_image)))
+    ended = osmef("run", scenario, prefix=alpha.network)
+    assert ended.code == 0, ended.err
+    summary = json.loads((osmef.run / "summary.json").read_text())
+    assert [cell["n_ok"] for cell in summary["cells"]] == [1]
+    assert [cell["distance"] for cell in summary["cells"]] == [0]
 
 
 def test_a_guest_that_never_boots_leaves_its_console(
