@@ -49,6 +49,10 @@ struct flow {
     int64_t end_ns;
     int problem; /* errno, 0 for a proper end */
     int bursts;
+    /* Receivers: the thread's own. */
+    int64_t read_ns; /* when it last took something */
+    int quick_reads;
+    bool lumps;    /* it is only woken for many bytes */
     bool finished; /* senders: nothing more is sent */
     int mptcp;     /* 1: it is MPTCP, 0: TCP, UNKNOWN */
     struct tcp_state tcp;

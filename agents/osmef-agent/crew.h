@@ -105,8 +105,8 @@ void hand_moved(struct hand *hand);
 
 /* Ends the flow and waits until the peer has done so too. */
 bool hand_end(struct hand *hand);
-/* Answers the peer's end. */
-void hand_end_too(const struct hand *hand);
+/* Waits for the peer's end and answers it. */
+bool hand_end_too(struct hand *hand);
 
 /* Waits until a moment, to the microsecond. Returns false when the job was cancelled. */
 bool hand_wait_until(struct hand *hand, int64_t at_ns);

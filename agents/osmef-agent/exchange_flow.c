@@ -140,14 +140,13 @@ static bool answer(struct hand *hand, struct exchange *exchange)
             return false;
         atomic_store_explicit(count, ++answered, memory_order_relaxed);
     }
-    if (n < 0)
+    if (n < 0 || hand_is_cancelled(hand)) /* our own shutdown() looks like the peer's end */
         return false;
     const double lasted_s = ns_seconds(now_ns() - hand->crew->start_ns);
     if (answered == 0 || lasted_s < least_s)
         return hand_fail(hand, "reset", "the peer ended the flow after %.2f s, not %g s", lasted_s,
                          params->warmup_s + params->duration_s);
-    hand_end_too(hand);
-    return true;
+    return hand_end_too(hand);
 }
 
 bool exchange_work(struct hand *hand)

@@ -94,26 +94,34 @@ bool hand_receive(struct hand *hand, void *data, size_t size)
     return true;
 }
 
-bool hand_end(struct hand *hand)
+static bool await_end(struct hand *hand)
 {
     char unexpected;
+    const ssize_t n = hand_receive_some(hand, &unexpected, 1);
+    return n == 0 ||
+           (n > 0 && hand_fail(hand, "protocol", "the peer sends more than was asked for"));
+}
+
+bool hand_end(struct hand *hand)
+{
     if (shutdown(hand->fd, SHUT_WR) < 0)
         return hand_broken(hand, errno);
-    const ssize_t n = hand_receive_some(hand, &unexpected, 1);
-    if (n < 0)
+    if (!await_end(hand))
         return false;
-    if (n > 0)
-        return hand_fail(hand, "protocol", "the peer sends more than was asked for");
     if (tcp_unacknowledged(hand->fd) > 0)
         return hand_broken(hand, ECONNRESET);
     linger_reset(hand->fd, false);
     return true;
 }
 
-void hand_end_too(const struct hand *hand)
+/* A peer that sees our end has to know that we have seen its own. */
+bool hand_end_too(struct hand *hand)
 {
+    if (!await_end(hand))
+        return false;
     linger_reset(hand->fd, false);
     shutdown(hand->fd, SHUT_WR);
+    return true;
 }
 
 bool hand_wait_until(struct hand *hand, int64_t at_ns)

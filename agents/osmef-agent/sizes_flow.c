@@ -74,12 +74,10 @@ static bool follow(struct hand *hand, struct sizes *sizes)
                              "mode and check",
                              number);
         if (batch.size == 0)
-            break;
+            return hand_end_too(hand);
         if (!hand_send(hand, &ready, 1) || !sizes_move(hand, mover, &batch))
             return false;
     }
-    hand_end_too(hand);
-    return true;
 }
 
 bool sizes_work(struct hand *hand)

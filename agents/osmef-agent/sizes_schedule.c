@@ -11,6 +11,9 @@
 /* One that was over in less than this part of its time has taught too little. */
 #define TOO_SHORT 0.25
 #define MOST_LESSONS 12
+/* A lesson has at most so many times the messages of the one before: what passed the first few in a
+ * burst may be slow later. */
+#define GROWTH 8
 
 static struct {
     int point;
@@ -98,9 +101,10 @@ static uint64_t next_repetitions(const struct sizes *sizes)
 {
     const struct sizes_params *p = &sizes->params;
     if (schedule.trials == 0 && !has_learned(sizes)) {
+        const uint64_t most = schedule.lessons > 0 ? GROWTH * sizes->batch.repetitions : 1;
+        const uint64_t wanted = sizes_repetitions(p->point_s / LEARNING, schedule.each_s, 1);
         schedule.lessons++;
-        return schedule.each_s > 0 ? sizes_repetitions(p->point_s / LEARNING, schedule.each_s, 1)
-                                   : 1;
+        return wanted < most ? wanted : most;
     }
     const bool late = ns_seconds(now_ns() - sizes->crew.start_ns) > p->duration_s;
     if (schedule.trials == p->trials || (late && schedule.trials > 0))

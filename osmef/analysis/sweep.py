@@ -11,13 +11,21 @@ from osmef.results.exchange import SizePoint
 def total_rates(points: Iterable[SizePoint]) -> dict[int, float]:
     """Return the throughput of all connections together by size, bits per second.
 
-    Only of sizes that every connection has measured.
+    The connections of a pair begin together and move the same, so theirs is their number times the
+    rate of the slowest: all is moved when that is done. The rates of those that were done before
+    and left it the path would add up to more than the path has. Pairs add up. Only of sizes that
+    every connection has measured.
     """
-    rates: dict[int, dict[tuple[str, str, int], float]] = defaultdict(dict)
+    rates: dict[int, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
     for point in points:
-        rates[point.size][point.sender, point.receiver, point.flow] = point.throughput_bps
-    everybody = max((len(of) for of in rates.values()), default=0)
-    return {size: sum(of.values()) for size, of in sorted(rates.items()) if len(of) == everybody}
+        rates[point.size][point.sender, point.receiver].append(point.throughput_bps)
+    counts = {size: sum(map(len, pairs.values())) for size, pairs in rates.items()}
+    everybody = max(counts.values(), default=0)
+    return {
+        size: sum(len(of) * min(of) for of in pairs.values())
+        for size, pairs in sorted(rates.items())
+        if counts[size] == everybody
+    }
 
 
 def shortest_times(points: Iterable[SizePoint]) -> dict[int, float]:

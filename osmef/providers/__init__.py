@@ -20,6 +20,9 @@ _CLASSES = {
     "static": ("osmef.providers.static.provider", "StaticProvider"),
 }
 
+AMBIENT = ("local",)
+"""Kinds that list what carries our mark without being told where: `osmef reap` always asks them."""
+
 
 def provider_kinds() -> tuple[str, ...]:
     """Return the kinds of clouds there are, as ``provider: {kind: ...}`` names them."""

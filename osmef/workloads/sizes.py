@@ -95,7 +95,7 @@ def sweep_metrics(points: Sequence[SizePoint], mode: SweepMode) -> dict[str, flo
     """Return the metrics of sweeps that ran together.
 
     ``latency_min_us`` is the shortest time of the smallest message on any connection, in a
-    ping-pong only; ``throughput_max_bps`` the highest sum over all connections at one size,
+    ping-pong only; ``throughput_max_bps`` the highest of all connections at one size,
     ``n_half_bytes`` the size from which on half of that is reached.
     """
     rates = total_rates(points)

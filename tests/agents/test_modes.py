@@ -29,6 +29,18 @@ def test_the_result_names_the_mode(
         assert [flow["bytes"] for flow in way(result)["flows"]] == [3_000_001] * 2
 
 
+@pytest.mark.parametrize("threads", [None, 1])
+@pytest.mark.parametrize("mode", ["zerocopy", "discard"])
+def test_a_fast_receiver_that_is_woken_for_many_bytes_gets_the_last_few(
+    start: StartAgent, mode: str, threads: int | None
+) -> None:
+    keys = {"mode": mode, "flows": 2, "threads": threads, "bytes": 150_000_001, "duration_s": 15}
+    ends = transfer(start(), start(), **keys)
+    for intervals, result in ends:
+        assert [flow["bytes"] for flow in way(result)["flows"]] == [150_000_001] * 2
+        assert sum(sum(i["bytes"]) for i in intervals) == 300_000_002
+
+
 @pytest.mark.parametrize("threads", [1, 3])
 def test_shared_threads_have_the_cpu_time(start: StartAgent, threads: int) -> None:
     for intervals, result in transfer(start(), start(), flows=7, threads=threads):

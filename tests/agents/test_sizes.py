@@ -147,6 +147,42 @@ def test_repetitions_adapt_to_the_time(start: StartAgent) -> None:
     assert 3 <= point["repetitions"] <= 30
 
 
+def test_a_burst_at_first_does_not_mislead(start: StartAgent) -> None:
+    """As a token bucket lets the first messages pass: a few of them say little of the next."""
+    leader = start()
+    messages = 0
+    with follow(leader, "sizes", **{**QUICK, "max_size": 1, "point_s": 0.3}) as peer:
+
+        def later(_batch: Batch, _repetition: int, got: bytes) -> bytes:
+            nonlocal messages
+            messages += 1
+            if messages > 5:
+                keep_quiet(peer, 0.01)
+            return got
+
+        bounce(peer, later)
+    result(leader)
+    assert messages <= 1 + 8 + 64 + 3 * 10
+
+
+def test_a_follower_ends_behind_its_leader(start: StartAgent) -> None:
+    """Else the leader, whose own end is still on its way, takes that for a broken flow."""
+    follower = start()
+    with lead(follower, "sizes", **QUICK) as peer:
+        batch = Batch(1, 1, 0, 0, 0)
+        peer.sendall(batch.header() + b"x")
+        assert take(peer, 2) is not None
+        peer.sendall(Batch(0, 0, 1, 0, 0).header())
+        keep_quiet(peer, 0.2)
+        peer.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            peer.recv(1)
+        peer.setblocking(True)
+        peer.shutdown(socket.SHUT_WR)
+        assert peer.recv(1) == b""
+        result(follower)
+
+
 def test_the_content_is_that_of_the_manual(start: StartAgent) -> None:
     leader = start()
     keys = {**QUICK, "min_size": 13, "max_size": 19, "check": True}

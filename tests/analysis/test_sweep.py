@@ -9,10 +9,12 @@ from osmef.results.exchange import Purpose, SizePoint
 from osmef.scenario.workload import SweepMode
 
 
-def point(size: int, bps: float, time_us: float = 1.0, flow: int = 0) -> SizePoint:
+def point(
+    size: int, bps: float, time_us: float = 1.0, flow: int = 0, sender: str = "a"
+) -> SizePoint:
     return SizePoint(
         purpose=Purpose.MEASURED,
-        sender="a",
+        sender=sender,
         receiver="b",
         flow=flow,
         mode=SweepMode.PINGPONG,
@@ -27,9 +29,14 @@ def point(size: int, bps: float, time_us: float = 1.0, flow: int = 0) -> SizePoi
     )
 
 
-def test_rates_add_up_where_all_connections_were_measured() -> None:
+def test_all_is_moved_when_the_slowest_connection_is_done() -> None:
     points = [point(2, 5.0), point(2, 7.0, flow=1), point(1, 1.0), point(1, 2.0, flow=1)]
-    assert total_rates([*points, point(4, 9.0)]) == {1: 3.0, 2: 12.0}
+    assert total_rates([*points, point(4, 9.0)]) == {1: 2.0, 2: 10.0}
+
+
+def test_the_rates_of_pairs_add_up() -> None:
+    points = [point(2, 5.0), point(2, 7.0, flow=1), point(2, 1.0, sender="c")]
+    assert total_rates([*points, point(1, 9.0)]) == {2: 11.0}
 
 
 def test_the_shortest_time_is_that_of_any_connection() -> None:
