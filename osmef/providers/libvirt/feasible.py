@@ -28,12 +28,11 @@ def problems_of(settings: LibvirtSettings, cell: Cell) -> Iterator[Problem]:
     try:
         place(settings, requests_of(scenario))
     except CapacityError as error:
-        key = "placement" if len(settings.uris) < 2 and not settings.hosts else "provider"
-        if key == "placement":
+        if {end.kind for end in scenario.ends} == {EndpointKind.VM}:
             cure = "name the hosts under provider.connections, or use placement: same-host"
-            yield key, f"{scenario.placement} needs two hosts, and there is one connection", cure
+            yield "placement", "different-host needs two hosts, and there is one connection", cure
         else:
-            yield key, error.message, str(error.cure)
+            yield "provider.hosts", error.message, str(error.cure)
 
 
 def _flavors(settings: LibvirtSettings, cell: Cell) -> Iterator[Problem]:

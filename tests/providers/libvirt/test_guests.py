@@ -104,7 +104,9 @@ def test_only_the_controller_and_peers_get_in(lab: Lab, guests: Guests) -> None:
     with lab["beta"].inside():
         assert connects(one, 22) is None
     with closing(Session.open(guests.endpoints[0].login)) as session:
-        told = [session.run(["nc", "-w", "2", two, port]).stderr for port in ("20000", "22")]
+        told = [
+            session.run(["busybox", "nc", "-w", "2", two, port]).stderr for port in ("20000", "22")
+        ]
     assert b"refused" in told[0]
     assert b"timed out" in told[1]
 
