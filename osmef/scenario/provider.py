@@ -12,9 +12,11 @@ from pydantic import Field
 
 from osmef.scenario.clouds.libvirt import LibvirtSettings
 from osmef.scenario.clouds.local import LocalSettings
+from osmef.scenario.clouds.openstack import OpenStackSettings
 from osmef.scenario.clouds.static import StaticSettings
 
 ProviderSettings = Annotated[
-    LocalSettings | StaticSettings | LibvirtSettings, Field(discriminator="kind")
+    LibvirtSettings | LocalSettings | OpenStackSettings | StaticSettings,
+    Field(discriminator="kind"),
 ]
 """Any provider's settings, which ``kind`` tells apart."""

@@ -21,7 +21,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 @pytest.fixture
 def osmef(tmp_path: Path) -> Iterator[Osmef]:
-    command = Osmef(tmp_path, patience_s=200.0)  # emulated guests are slow
+    command = Osmef(tmp_path)
+    command.end_s = 200.0  # emulated guests are slow
     yield command
     for process in command.started:
         if process.poll() is None:
