@@ -16,7 +16,7 @@ from osmef.scenario.clouds.openstack import OpenStackSettings
 from osmef.scenario.clouds.static import StaticSettings
 
 ProviderSettings = Annotated[
-    LibvirtSettings | LocalSettings | OpenStackSettings | StaticSettings,
+    LocalSettings | LibvirtSettings | OpenStackSettings | StaticSettings,
     Field(discriminator="kind"),
 ]
 """Any provider's settings, which ``kind`` tells apart."""

@@ -29,7 +29,7 @@ def problems_of(settings: LibvirtSettings, cell: Cell) -> Iterator[Problem]:
         place(settings, requests_of(scenario))
     except CapacityError as error:
         if {end.kind for end in scenario.ends} == {EndpointKind.VM}:
-            cure = "name the hosts under provider.connections, or use placement: same-host"
+            cure = "name the hosts under provider.uris, or use placement: same-host"
             yield "placement", "different-host needs two hosts, and there is one connection", cure
         else:
             yield "provider.hosts", error.message, str(error.cure)
@@ -48,10 +48,10 @@ def _flavors(settings: LibvirtSettings, cell: Cell) -> Iterator[Problem]:
 
 def _networks(settings: LibvirtSettings, cell: Cell) -> Iterator[Problem]:
     scenario, networks = cell.scenario, settings.networks
-    if not networks and len(settings.connections) > 1:
+    if not networks and len(settings.uris) > 1:
         message = "guests of several hosts need a network that joins these"
         yield _NETWORKS, message, "name it: networks: [{bridge: br0, addresses: FIRST-LAST/PREFIX}]"
-    if not networks and any(map(is_session, settings.uris.values())):
+    if not networks and any(map(is_session, settings.hypervisors.values())):
         message = "a user's own libvirt (/session) can't make networks"
         yield _NETWORKS, message, "name a bridge that qemu-bridge-helper lets you use"
     if scenario.tenancy is Tenancy.DIFFERENT_TENANT and len(networks) == 1:
@@ -62,5 +62,5 @@ def _networks(settings: LibvirtSettings, cell: Cell) -> Iterator[Problem]:
 def warnings_of(settings: LibvirtSettings, cell: Cell) -> Iterator[str]:
     """Yield what a reader of the cell's numbers has to know."""
     vms = [end for end in cell.scenario.ends if end.kind is EndpointKind.VM]
-    if vms and cell.scenario.placement is Placement.ANY and len(settings.uris) == 1:
+    if vms and cell.scenario.placement is Placement.ANY and len(settings.hypervisors) == 1:
         yield "placement: any, and there is one host only"

@@ -123,8 +123,7 @@ def find_networks(
             continue
         free = addresses_of(one.addresses)
         left = [address for address in free if str(address.ip) not in taken]
-        gateway = None if one.gateway is None else str(one.gateway)
-        found[tenant] = Network(kind, name, False, free[0].network, gateway, left)
+        found[tenant] = Network(kind, name, False, free[0].network, one.gateway, left)
     return found
 
 

@@ -40,11 +40,11 @@ def place(settings: LibvirtSettings, requests: Sequence[EndpointRequest]) -> dic
     wanted = [_without_size(request) for request in requests if request.host is not None]
     seated = assign(wanted, _seats(settings, len(wanted)))
     placed = {name: entry.partition("/")[0] for name, entry in seated.items()}
-    busy = Counter(dict.fromkeys(settings.uris, 0))
-    busy.update(host for host in placed.values() if host in settings.uris)
+    busy = Counter(dict.fromkeys(settings.hypervisors, 0))
+    busy.update(host for host in placed.values() if host in settings.hypervisors)
     for request in requests:
         if request.host is None:
-            placed[request.name] = min(settings.uris, key=busy.__getitem__)
+            placed[request.name] = min(settings.hypervisors, key=busy.__getitem__)
             busy[placed[request.name]] += 1
     return placed
 
@@ -59,7 +59,7 @@ def _seats(settings: LibvirtSettings, count: int) -> Mapping[str, InventoryHost]
         f"{name}/{number}": InventoryHost(
             ssh=name, kind=EndpointKind.VM, location=DeclaredLocation(host=name)
         )
-        for name in settings.uris
+        for name in settings.hypervisors
         for number in range(count)
     }
     return {**room, **settings.hosts}

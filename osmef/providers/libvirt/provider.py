@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from osmef.errors import CapacityError, OsmefError, ProviderError
@@ -19,12 +21,14 @@ from osmef.providers.libvirt.networks import find_networks
 from osmef.providers.libvirt.nocloud import find_iso_tool
 from osmef.providers.libvirt.placing import place
 from osmef.providers.static.provider import StaticProvider
-from osmef.scenario.clouds.libvirt import LibvirtSettings
+from osmef.scenario.clouds.libvirt import DEFAULT_URI, LibvirtSettings
 from osmef.scenario.clouds.static import StaticSettings
 from osmef.scenario.fields import EndpointKind
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
 from osmef.units import format_size
+
+_SOCKET = "/run/libvirt/libvirt-sock"
 
 
 class LibvirtProvider(Provider):
@@ -70,7 +74,7 @@ class LibvirtProvider(Provider):
         self, guests: Sequence[EndpointRequest], placed: Mapping[str, str]
     ) -> dict[str, Hypervisor]:
         names = dict.fromkeys(placed[request.name] for request in guests)
-        return {name: Hypervisor(name, self._settings.uris[name]) for name in names}
+        return {name: Hypervisor(name, self._settings.hypervisors[name]) for name in names}
 
     @staticmethod
     def _check_identities(hosts: Mapping[str, Hypervisor]) -> None:
@@ -86,7 +90,7 @@ class LibvirtProvider(Provider):
             if identity in seen:
                 raise ProviderError(
                     f"{host.name} and {seen[identity]} are one machine: {identity[0]}",
-                    where="provider.connections",
+                    where="provider.uris",
                     cure="name each host once",
                 )
             seen[identity] = host.name
@@ -191,10 +195,11 @@ class LibvirtProvider(Provider):
 
     @classmethod
     def owned(cls, access: Access, run: str | None = None) -> list[Resource]:
-        """List what is ours on the host of a URI; without one there is no host to look at."""
-        if "uri" not in access:
+        """List what is ours on the host of a URI; without one on this machine, if it is a host."""
+        uri = access.get("uri") or os.environ.get("LIBVIRT_DEFAULT_URI") or _own_uri()
+        if uri is None:
             return []
-        host = Hypervisor(access["uri"], access["uri"])
+        host = Hypervisor(uri, uri)
         try:
             return removal.owned(host, run)
         finally:
@@ -214,6 +219,10 @@ class LibvirtProvider(Provider):
                 host.close()
         if errors:
             raise errors[0]
+
+
+def _own_uri() -> str | None:
+    return DEFAULT_URI if Path(_SOCKET).exists() else None
 
 
 def _guests(requests: Sequence[EndpointRequest]) -> list[EndpointRequest]:

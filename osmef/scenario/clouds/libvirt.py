@@ -52,6 +52,14 @@ def _range(value: str) -> str:
     return value
 
 
+def _address(value: str) -> str:
+    try:
+        return str(IPv4Address(value))
+    except ValueError:
+        cure = "write it like 10.0.0.1"
+        raise ValueError(f"{value[:60]!r} is no IPv4 address; {cure}") from None
+
+
 def addresses_of(value: str) -> list[IPv4Interface]:
     """Return the addresses of a range such as 10.0.0.100-10.0.0.199/24. Raises ValueError."""
     first, _, rest = value.partition("-")
@@ -75,7 +83,7 @@ class ExistingNetwork(Model):
         description="addresses for guests that nobody else uses, such as 10.0.0.100-10.0.0.199/24;"
         " without them guests ask the DHCP server of a network of libvirt",
     )
-    gateway: IPv4Address | None = Field(
+    gateway: Annotated[str, AfterValidator(_address)] | None = Field(
         default=None, description="router of the guests; with addresses"
     )
 
@@ -105,7 +113,7 @@ class LibvirtSettings(CloudWithHosts):
 
     kind: Literal["libvirt"] = Field(default="libvirt", description="the kind of cloud")
     uri: Uri = Field(default=DEFAULT_URI, description="libvirt's URI of the only host")
-    connections: dict[Name, Uri] = Field(
+    uris: dict[Name, Uri] = Field(
         default_factory=dict, description="libvirt's URIs of several hosts, by the host's name"
     )
     image: Text = Field(
@@ -140,17 +148,15 @@ class LibvirtSettings(CloudWithHosts):
 
     @model_validator(mode="after")
     def _one_way_to_name_hosts(self) -> LibvirtSettings:
-        if self.connections and "uri" in self.model_fields_set:
+        if self.uris and "uri" in self.model_fields_set:
             raise conflict(
-                "uri and connections say the same thing twice",
-                "remove uri, and name its host under connections",
-                *("uri", "connections"),
+                "uri and uris say the same thing twice",
+                "remove uri, and name its host under uris",
+                *("uri", "uris"),
             )
-        uris = list(self.connections.values())
+        uris = list(self.uris.values())
         if len(set(uris)) < len(uris):
-            raise conflict(
-                "two hosts are one connection", "give each host its own URI", "connections"
-            )
+            raise conflict("two hosts are one connection", "give each host its own URI", "uris")
         return self
 
     @model_validator(mode="after")
@@ -164,10 +170,10 @@ class LibvirtSettings(CloudWithHosts):
         return self
 
     @property
-    def uris(self) -> dict[str, str]:
+    def hypervisors(self) -> dict[str, str]:
         """The URI of each host, by its name."""
-        return dict(self.connections) or {ONLY_HOST: self.uri}
+        return dict(self.uris) or {ONLY_HOST: self.uri}
 
     def lanes(self, parallel: int, kinds: int) -> int:  # noqa: ARG002
         """Return one lane for each trial that may run at once, of two hosts each."""
-        return max(1, min(parallel, len(self.uris) // 2))
+        return max(1, min(parallel, len(self.hypervisors) // 2))

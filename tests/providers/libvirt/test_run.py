@@ -39,7 +39,7 @@ TWO_HOSTS = """
 name: two-hosts
 provider:
   kind: libvirt
-  connections: {{alpha: "{alpha.uri}", beta: "{beta.ssh_uri}"}}
+  uris: {{alpha: "{alpha.uri}", beta: "{beta.ssh_uri}"}}
   image: {image}
   networks: [{{bridge: br-lan, addresses: {lan}.100-{lan}.109/24}}]
   flavors: {{tiny: {{vcpus: 1, ram: 256MiB}}}}

@@ -137,7 +137,7 @@ def test_the_smallest_flavor_that_fits_is_taken(
 def test_slots_become_hosts_and_the_rest_goes_where_there_is_room(
     vm: Callable[..., EndpointRequest],
 ) -> None:
-    two = settings(connections={"alpha": "qemu:///system", "beta": "qemu+ssh://b/system"})
+    two = settings(uris={"alpha": "qemu:///system", "beta": "qemu+ssh://b/system"})
     placed = place(two, [vm("a", "host-1"), vm("b", "host-1"), vm("c", "host-2")])
     assert placed["a"] == placed["b"] != placed["c"]
     anywhere = [
@@ -181,8 +181,14 @@ def test_networks_are_made_where_nothing_is_and_removed_by_their_mark(
     assert fake.do("looking", lambda connection: connection.listNetworks()) == ["default"]
 
 
-def test_without_a_uri_there_is_nothing_to_look_at() -> None:
-    assert LibvirtProvider.owned({}) == []
+def test_without_a_uri_the_environment_says_where_to_look(
+    fake: Hypervisor, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_networks(fake, Maker(MARK, ledger), ["tenant-1"])
+    monkeypatch.setenv("LIBVIRT_DEFAULT_URI", FAKE)
+    ours = LibvirtProvider.owned({})
+    LibvirtProvider.destroy(ours, lambda _resource: None)
+    assert [(one.run, one.access) for one in ours] == [(MARK.run, {"uri": FAKE})]
 
 
 @pytest.mark.parametrize(
@@ -262,7 +268,7 @@ def test_a_range_has_both_its_ends(first: int, more: int) -> None:
         ("{kind: libvirt}", "placement: different-host", "different-host needs two hosts"),
         ("{kind: libvirt, uri: 'qemu:///session'}", "placement: same-host", "can't make networks"),
         (
-            "{kind: libvirt, connections: {a: 'qemu:///system', b: 'qemu+ssh://b/system'}}",
+            "{kind: libvirt, uris: {a: 'qemu:///system', b: 'qemu+ssh://b/system'}}",
             "placement: different-host",
             "need a network that joins these",
         ),
