@@ -113,9 +113,10 @@ def change_points(
     at least ``shortest`` values. sigma is the noise, told from the differences of neighbours
     (1.4826 * their median absolute deviation / sqrt(2)), so that a step does not count as noise.
     Assumed is independent, roughly normal noise of one spread around each level; memory and slow
-    drift look like steps, so see ``autocorrelation`` and ``drift``. 2 is Schwarz's criterion; with
-    4, about 1 of 20 series of 15 values of mere noise have a change, and fewer of longer ones. Without noise between most neighbours, every
-    step counts. Raises ValueError for a value that is not finite.
+    drift look like steps, so see ``autocorrelation`` and ``drift``. A penalty of 2 is Schwarz's
+    criterion; with 4, about 1 of 20 series of 15 values of mere noise have a change, and fewer of
+    longer ones. Without noise between most neighbours, every step counts. Raises ValueError for a
+    value that is not finite.
 
     Source: Killick, Fearnhead and Eckley, J. Am. Stat. Assoc. 107, 2012 (PELT); Yao, Stat. Probab.
     Lett. 6, 1988 (the penalty); Arlot, Celisse and Harchaoui, J. Mach. Learn. Res. 20, 2019 (the
