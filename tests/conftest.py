@@ -14,6 +14,8 @@ from osmef.remote.session import Session
 from tests.guest_image import shared_image
 from tests.sshd import Sshd
 
+pytest_plugins = ["tests.openstack.fixtures"]
+
 # A busy machine is slow now and then; how long one example takes says nothing about the code.
 settings.register_profile("osmef", deadline=None)
 settings.load_profile("osmef")

@@ -78,7 +78,10 @@ static void set_bind(struct options *o, const char *option, const char *value)
 
 static void set_bytes(struct options *o, const char *option, const char *value)
 {
-    o->params.link.opening.bytes = (uint64_t)usage_number(option, value, 1, 1e15);
+    const double bytes = usage_number(option, value, 1, 1e15);
+    o->params.link.opening.bytes = (uint64_t)bytes;
+    if ((double)o->params.link.opening.bytes != bytes)
+        bad_usage("%s is %s, but must be a whole number", option, value);
 }
 
 static void set_cpus(struct options *o, const char *option, const char *value)

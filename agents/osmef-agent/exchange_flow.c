@@ -140,7 +140,7 @@ static bool answer(struct hand *hand, struct exchange *exchange)
             return false;
         atomic_store_explicit(count, ++answered, memory_order_relaxed);
     }
-    if (n < 0)
+    if (n < 0 || hand_is_cancelled(hand)) /* our own shutdown() looks like the peer's end */
         return false;
     const double lasted_s = ns_seconds(now_ns() - hand->crew->start_ns);
     if (answered == 0 || lasted_s < least_s)

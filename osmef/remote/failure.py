@@ -16,8 +16,6 @@ _FORBIDDEN = 1  # SSH_OPEN_ADMINISTRATIVELY_PROHIBITED, RFC 4254 section 5.1
 
 def connection_failed(login: Login, error: BaseException) -> ReachError:
     """Say why no connection to the sshd comes about."""
-    if isinstance(error, ReachError):  # of the jump host, which told its own story
-        return error
     message, cure = _of_connection(login, error)
     if login.jump is not None:
         message = f"from {login.jump.name}, its jump host: {message}"

@@ -31,7 +31,7 @@ def known_keys(
     Files that are not there hold nothing. Raises CredentialsError for one that can't be read.
     """
     name = alias or (address if port == SSH_PORT else f"[{address}]:{port}")
-    lines = [line for file in files for line in _lines(file.expanduser())]
+    lines = [line for file in files for line in _lines(file)]
     ours = [(mark, key) for mark, hosts, key in lines if _is_one_of(name.lower(), hosts)]
     accepted = tuple(dict.fromkeys(key for mark, key in ours if not mark))
     authority = any(mark == "@cert-authority" for mark, _ in ours)
@@ -64,8 +64,8 @@ def _cure(  # noqa: PLR0913 - what its text is made of
 
 def _lines(file: Path) -> Iterator[Line]:
     try:
-        text = file.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
+        text = file.expanduser().read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, RuntimeError):  # or nobody has such a home
         return
     except OSError as error:
         message = f"can't be read: {error.strerror}"

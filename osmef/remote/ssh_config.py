@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import re
 import shlex
@@ -46,12 +47,18 @@ def find_login(
     between them; each goes before what OpenSSH's configuration says. ``known_hosts`` holds for the
     jump hosts, too. Connects to nothing. Raises CredentialsError.
     """
-    hosts = None if known_hosts is None else (Path(known_hosts).expanduser(),)
-    login = _Search(_read_config(), hosts).login(name, ssh, jump, _MOST_JUMPS)
+    hosts = None if known_hosts is None else (_in_home(known_hosts),)
+    try:
+        login = _Search(_read_config(), hosts).login(name, ssh, jump, _MOST_JUMPS)
+    except (ValueError, KeyError, paramiko.SSHException) as error:
+        raise CredentialsError(
+            f"OpenSSH's configuration makes no sense for {ssh}: {error}",
+            where=name,
+            cure="try it with ssh itself: ssh -G HOST",
+        ) from None
     if identity is None:
         return login
-    key = OwnKeys((Path(identity).expanduser(),), others_of_agent=False)
-    return replace(login, key=key)
+    return replace(login, key=OwnKeys((_in_home(identity),), others_of_agent=False))
 
 
 @dataclass(frozen=True)
@@ -64,11 +71,13 @@ class _Search:
         if parts is None:
             cure = "check how it is written"
             raise CredentialsError("is no [user@]host[:port]", where=ssh, cure=cure)
-        options = _options(self.config, parts["v6"] or parts["host"])
+        options = self.config.lookup(parts["v6"] or parts["host"])
         address, port = options["hostname"], int(parts["port"] or options.get("port", SSH_PORT))
+        if not 0 < port < 65536:
+            raise ValueError(f"the port {port}")
         before = self._jump(name, jump or options.get("proxyjump", "none"), left)
         command = options.get("proxycommand") if before is None else None
-        files = tuple(Path(file).expanduser() for file in options.get("identityfile", []))
+        files = tuple(map(_in_home, options.get("identityfile", [])))
         only = options.get("identitiesonly", "no").lower() == "yes"
         known = self.known_hosts or _known_hosts(options)
         return Login(
@@ -95,22 +104,12 @@ class _Search:
         return self.login(f"the jump host {last}", last, others or None, left - 1)
 
 
-def _options(config: paramiko.SSHConfig, host: str) -> paramiko.SSHConfigDict:
-    try:
-        return config.lookup(host)
-    except (paramiko.SSHException, ImportError, KeyError, ValueError) as error:
-        raise CredentialsError(
-            f"OpenSSH's configuration of it can't be used: {error}",
-            where=host,
-            cure="try it with ssh itself: ssh -G HOST",
-        ) from None
-
-
 def _known_hosts(options: paramiko.SSHConfigDict) -> tuple[Path, ...]:
     named = options.get("userknownhostsfile")
     if named is None:
         return KNOWN_HOSTS
-    return tuple(Path(file) for file in shlex.split(named) if file.lower() != "none") or KNOWN_HOSTS
+    files = tuple(_in_home(file) for file in shlex.split(named) if file.lower() != "none")
+    return files or KNOWN_HOSTS
 
 
 def _read_config() -> paramiko.SSHConfig:
@@ -118,11 +117,14 @@ def _read_config() -> paramiko.SSHConfig:
     for file in map(Path.expanduser, CONFIG_FILES):
         # A block of its own for each file: what stands before its first Host holds for all hosts.
         lines += [*_EVERYWHERE, *_lines(file, file.parent, _MOST_INCLUDES)]
-    try:
-        return paramiko.SSHConfig.from_text("\n".join(lines))
-    except paramiko.SSHException as error:
-        where, cure = "OpenSSH's configuration", "try it with ssh itself: ssh -G HOST"
-        raise CredentialsError(f"can't be read: {error}", where=where, cure=cure) from None
+    return paramiko.SSHConfig.from_text("\n".join(lines))
+
+
+def _in_home(path: str) -> Path:
+    """Return a path with ``~`` filled in, as it stands where there is no such home."""
+    with contextlib.suppress(RuntimeError):
+        return Path(path).expanduser()
+    return Path(path)
 
 
 def _lines(file: Path, folder: Path, left: int) -> list[str]:
@@ -160,7 +162,7 @@ def _lines(file: Path, folder: Path, left: int) -> list[str]:
 
 
 def _found(pattern: str, folder: Path) -> list[Path]:
-    path = folder / Path(pattern).expanduser()
+    path = folder / _in_home(pattern)
     found = Path(path.anchor).glob(str(path.relative_to(path.anchor)))
     return sorted(path for path in found if path.is_file())
 

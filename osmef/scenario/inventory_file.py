@@ -25,12 +25,14 @@ def with_inventory(tree: Node, folder: Path) -> tuple[Node, list[Problem]]:
     if tree.get(_HOSTS) is not None:
         message = "the hosts stand in the scenario and in an inventory"
         return tree, [named.problem(message, "keep one of hosts and inventory")]
-    path = folder / Path(named.content).expanduser()
     try:
+        path = folder / Path(named.content).expanduser()
         hosts, builder = read_nodes(read_text(path), path)
     except InputError as error:
         told = f"{error.where}: {error.message}"
         return tree, list(error.problems) or [named.problem(told, error.cure or "check the path")]
+    except RuntimeError:  # of expanduser
+        return tree, [named.problem(f"nobody has the home of {named.content}", "check the path")]
     if hosts is None or not isinstance(hosts.content, Mapping):
         what = "empty" if hosts is None else kind_of(hosts.plain())
         at = named if hosts is None else hosts

@@ -105,6 +105,7 @@ def test_the_port_is_taken(binary: Path) -> None:
         (["send", "one", "two"], "two"),
         (["send", "one", "--flows", "1001"], "--flows"),
         (["send", "one", "--flows", "1.5"], "--flows"),
+        (["send", "one", "--bytes", "1.5"], "--bytes"),
         (["send", "one", "--duration", "soon"], "--duration"),
         (["send", "one", "--duration", "nan"], "--duration"),
         (["send", "one", "--bind", "::"], "--bind"),

@@ -286,6 +286,20 @@ def test_no_request_within_the_time_to_arm(start: StartAgent) -> None:
         assert failure(answering)["kind"] == "arm-timeout"
 
 
+def test_an_answering_end_that_gives_up_never_looks_like_one_that_has_ended(
+    start: StartAgent,
+) -> None:
+    """Not even in the last second, in which an end is no longer too early."""
+    answering = start()
+    with lead(answering, "exchange", duration_s=0.5) as peer:
+        peer.sendall(b"x")
+        assert take(peer, 1) is not None
+        answering.command("abort", id="job-1")
+        assert failure(answering)["kind"] == "aborted"
+        with pytest.raises(ConnectionResetError):
+            peer.recv(1)
+
+
 def test_an_agent_does_one_after_the_other(start: StartAgent) -> None:
     asking, answering = start(), start()
     for flows in (3, 1, 2):

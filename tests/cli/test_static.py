@@ -34,6 +34,8 @@ ip addr add 10.9.1.1/30 dev cable0
 ip -n a addr add 10.9.1.2/30 dev ctl0
 ip -n a addr add 10.9.3.1/30 dev data0
 ip -n b addr add 10.9.3.2/30 dev data0
+ip -n a addr add fd00:9::1/64 dev data0 nodad
+ip -n b addr add fd00:9::2/64 dev data0 nodad
 ip link set cable0 up
 for m in a b; do
   ip -n $m link set lo up
@@ -75,10 +77,13 @@ name: two-machines
 provider: {{kind: static, inventory: hosts.yaml}}
 endpoints: {{sender: {{kind: host}}, receiver: {{kind: host}}}}
 workload: {{kind: btc, duration: {duration}, interval: 100ms}}
-sweep: {{connections: [1, 2]}}
+sweep: {{family: [ipv4, ipv6]}}
 repeat: 2
 """
-HOSTS = "a: {ssh: node-a, interface: data0, location: {zone: room-1}}\nb: {ssh: node-b}\n"
+HOSTS = (
+    "a: {ssh: node-a, interface: data0, location: {zone: room-1}}\n"
+    "b: {ssh: node-b, interface: data0}\n"
+)
 
 
 @dataclass

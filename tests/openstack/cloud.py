@@ -17,13 +17,14 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.openstack import config, packages, settings
+from tests.openstack import config, database, packages, settings
 from tests.openstack.errors import CloudError
 from tests.openstack.processes import Processes
-from tests.openstack.schemas import Schemas
+from tests.openstack.schemas import Schemas, make_keys
 from tests.openstack.settings import APIS, HOSTS, IP, REGION
 
 SERVICES = Path(__file__).parent / "services"
+ROOT = Path(__file__).parent.parent.parent
 _READY_S = 90.0
 _RABBITMQ = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 _ERLANG = (
@@ -34,7 +35,9 @@ _ERLANG = (
 class Cloud:
     """One cloud, known by its state folder."""
 
-    def __init__(self, state: Path, tell: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self, state: Path, tell: Callable[[str], None] = lambda _: None, *, guests: bool = False
+    ) -> None:
         state.mkdir(mode=0o700, parents=True, exist_ok=True)
         if state.stat().st_uid != os.getuid():
             raise CloudError(f"{state} belongs to someone else; give another --state")
@@ -42,12 +45,23 @@ class Cloud:
         self.processes = Processes(self.state)
         self.settings = settings.load(self.state)
         self.began = time.monotonic()
+        self.guests = guests
         self._tell = tell
 
     @property
     def clouds_yaml(self) -> Path:
         """The file with the clouds admin, alice (project alpha) and bob (project beta)."""
         return self.state / "etc/clouds.yaml"
+
+    @property
+    def fabric(self) -> Path:
+        """The socket of the data plane."""
+        return self.state / "fabric.sock"
+
+    @property
+    def inside(self) -> list[str]:
+        """What to put before a command that is to run where the guests can be reached."""
+        return ["nsenter", f"--net={self._lab()}", "--"]
 
     def up(self) -> None:
         """Start what doesn't run, once more when that fails. Raises CloudError, and keeps logs."""
@@ -64,6 +78,8 @@ class Cloud:
     def down(self, *, purge: bool = False) -> None:
         """Stop all; with purge, also remove the state."""
         names = self.processes.names()
+        if purge:  # nobody will miss what they have not written
+            self.processes.stop(*names, patience_s=0)
         # The services want to say goodbye to the queue and the database.
         basis = [name for name in names if name in ("db", "mq", "epmd")]
         self.processes.stop(*(name for name in names if name not in basis))
@@ -72,51 +88,83 @@ class Cloud:
         if purge:
             shutil.rmtree(self.state)
 
+    def restart(self, name: str) -> None:
+        """Start a service again, and wait until it answers."""
+        self.processes.restart(name)
+        if name in APIS:
+            self._await_api(name)
+
     def tell(self, text: str) -> None:
         self._tell(f"{time.monotonic() - self.began:6.1f} s  {text}")
 
     @property
     def environment(self) -> dict[str, str]:
         """What the services inherit. Not PYTHONDONTWRITEBYTECODE: it costs 3 s a start."""
-        return {
+        environment = {
             "PATH": f"{self.venv}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME": str(self.state),
             "LANG": "C.UTF-8",
             "PYTHONWARNINGS": "ignore",
-            "PYTHONPATH": str(SERVICES / "plugin"),
+            "PYTHONPATH": f"{SERVICES / 'plugin'}:{ROOT}",
+            "PYTHONSAFEPATH": "1",
+            "LAB_STATE": str(self.state),
             "OS_KEYSTONE_CONFIG_FILES": str(self.state / "etc/keystone.conf"),
             "OS_PLACEMENT_CONFIG_DIR": str(self.state / "etc/placement"),
         }
+        return environment | ({"LAB_FABRIC": str(self.fabric)} if self.guests else {})
 
     def _up(self) -> None:
-        for folder in ("lock", "images", "mq", "glance/staging", "glance/tasks"):
+        for folder in ("lock", "faults", "images", "mq", "glance/staging", "glance/tasks"):
             (self.state / folder).mkdir(parents=True, exist_ok=True)
         config.write(self.settings, self.venv)
-        self._start_basis()
+        make_keys(self.state)
+        schemas = Schemas(self.settings, self.venv, self.environment)
+        self._start_queue()
+        if not (self.state / "db").exists():
+            self._fetch_tables(schemas)
+        self._start_database(self.state / "db")
+        self.processes.wait("mq", _READY_S, lambda: _listens(self.settings.ports["mq"]))
+        schemas.bootstrap()
         self.tell("MariaDB and RabbitMQ run")
-        Schemas(self.settings, self.venv, self.environment).make()
-        self.tell("databases are made")
         self._start_services()
         self.tell("APIs answer")
         self._populate("hosts")
         self.tell(f"all hosts are up; OS_CLIENT_CONFIG_FILE={self.clouds_yaml} OS_CLOUD=alice")
 
-    def _start_basis(self) -> None:
-        state, ports = self.state, self.settings.ports
-        etc = state / "etc"
-        if not (state / "db/mysql").exists():
+    def _fetch_tables(self, schemas: Schemas) -> None:
+        """Copy the databases from the cache, where they are made first if need be."""
+        kept, new = database.template(self.venv), self.state / "db.new"
+        shutil.rmtree(new, ignore_errors=True)
+        if not kept.exists():
             self._command(
-                *("mariadb-install-db", "--no-defaults", f"--datadir={state}/db"),
+                *("mariadb-install-db", "--no-defaults", f"--datadir={new}"),
                 *("--auth-root-authentication-method=normal", "--skip-test-db"),
+                *("--innodb-log-file-size=16M",),
             )
+            self._start_database(new)
+            schemas.make()
+            self.processes.stop("db")
+            database.keep(new, kept)
+            shutil.rmtree(new)
+            self.tell("databases are made")
+        shutil.copytree(kept, new)
+        new.rename(self.state / "db")
+
+    def _start_database(self, folder: Path) -> None:
+        state, port = self.state, self.settings.ports["db"]
         self._start(
-            *("db", "mariadbd", "--no-defaults", "--user=root", f"--datadir={state}/db"),
-            *(f"--bind-address={IP}", f"--port={ports['db']}", f"--socket={state}/db.sock"),
+            *("db", "mariadbd", "--no-defaults", "--user=root", f"--datadir={folder}"),
+            *(f"--bind-address={IP}", f"--port={port}", f"--socket={state}/db.sock"),
             *("--skip-name-resolve", "--max-connections=500", f"--pid-file={state}/db.pid"),
             *("--innodb-flush-log-at-trx-commit=0", "--skip-innodb-doublewrite"),
-            *("--innodb-buffer-pool-size=128M", "--character-set-server=utf8mb3"),
-            *("--skip-log-bin", f"--init-file={etc}/databases.sql"),
+            *("--innodb-log-file-size=16M", "--innodb-buffer-pool-size=128M", "--skip-log-bin"),
+            *("--character-set-server=utf8mb3", f"--init-file={state}/etc/databases.sql"),
         )
+        self.processes.wait("db", _READY_S, lambda: _listens(port))
+
+    def _start_queue(self) -> None:
+        state, ports = self.state, self.settings.ports
+        etc = state / "etc"
         # RabbitMQ would start this one itself, and leave it behind.
         self._start("epmd", "epmd", "-address", IP, "-port", str(ports["epmd"]))
         self.processes.wait("epmd", _READY_S, lambda: _listens(ports["epmd"]))
@@ -136,8 +184,6 @@ class Cloud:
             RABBITMQ_PID_FILE=f"{state}/mq/pid",
             RABBITMQ_CONF_ENV_FILE="/dev/null",
         )
-        self.processes.wait("db", _READY_S, lambda: _listens(ports["db"]))
-        self.processes.wait("mq", _READY_S, lambda: _listens(ports["mq"]))
 
     def _start_services(self) -> None:
         etc = self.state / "etc"
@@ -146,6 +192,9 @@ class Cloud:
         self._serve("placement", "placement.wsgi:init_application")
         self._start("nova-conductor", "nova-conductor", *nova)
         self._start("nova-scheduler", "nova-scheduler", *nova)
+        if self.guests and not self.processes.alive("fabric"):
+            self._start_fabric()
+        self._start_front()
         self._await_api("keystone")
         self._populate("services")
         self.tell("keystone knows the services")
@@ -157,16 +206,36 @@ class Cloud:
         self.processes.wait("nova-conductor", _READY_S, lambda: "fanout queue" in _text(log))
         for host in HOSTS:
             own = ("--config-file", f"{etc}/nova-{host}.conf")
-            self._start(f"nova-compute-{host}", "python", str(SERVICES / "compute.py"), *own)
+            self._start(f"nova-compute-{host}", *_module("compute"), *own)
         for name in APIS:
             self._await_api(name)
+
+    def _start_fabric(self) -> None:
+        self.fabric.unlink(missing_ok=True)
+        alone = ("unshare", "--mount", "--propagation", "private")
+        self._start("fabric", *alone, *_module("fabric"), str(self.state))
+        self.processes.wait("fabric", _READY_S, self.fabric.exists)
+        if "front" in self.processes.names():
+            self.processes.stop("front")  # it listens in a namespace that has gone
+
+    def _start_front(self) -> None:
+        ports = self.settings.ports
+        apis = [(name, ports[f"front-{name}"], ports[name]) for name in APIS]
+        lab = str(self._lab()) if self.guests else None
+        given = {"state": str(self.state), "apis": apis, "lab": lab}
+        self._start("front", *_module("front"), json.dumps(given))
+        self.processes.wait("front", _READY_S, lambda: _listens(ports["front-keystone"]))
+
+    def _lab(self) -> Path:
+        """Return the network namespace of the data plane, which has a name in its process only."""
+        return Path(f"/proc/{self.processes.pid('fabric')}/root/run/netns/lab")
 
     def _await_api(self, name: str) -> None:
         self.processes.wait(name, _READY_S, lambda: _answers(self.settings.url(name)))
 
     def _serve(self, name: str, application: str) -> None:
         where = (IP, str(self.settings.ports[name]))
-        self._start(name, "python", str(SERVICES / "serve_wsgi.py"), application, *where)
+        self._start(name, *_module("serve_wsgi"), application, *where)
 
     def _start(self, name: str, *argv: str, **environment: str) -> None:
         program = shutil.which(argv[0], path=self.environment["PATH"]) or argv[0]
@@ -174,10 +243,11 @@ class Cloud:
 
     def _populate(self, step: str) -> None:
         """Run a step of populate.py with the SDK of the services' venv."""
-        urls = {name: self.settings.url(name) for name in APIS}
+        public, internal = self.settings.public_url, self.settings.url
+        urls = {name: {"public": public(name), "internal": internal(name)} for name in APIS}
         given = {"urls": urls, "hosts": HOSTS, "region": REGION}
         self._command(
-            *(f"{self.venv}/bin/python", str(SERVICES / "populate.py"), step, json.dumps(given)),
+            *(f"{self.venv}/bin/python", *_module("populate")[1:], step, json.dumps(given)),
             OS_CLIENT_CONFIG_FILE=str(self.clouds_yaml),
         )
 
@@ -195,6 +265,11 @@ class Cloud:
             )
         if done.returncode != 0:
             raise CloudError(f"{argv[0]} failed, {log}:\n{_text(log)[-1500:]}")
+
+
+def _module(name: str) -> tuple[str, ...]:
+    """Return how to run a program of services/ with the Python of the services."""
+    return ("python", "-m", f"tests.openstack.services.{name}")
 
 
 def _listens(port: int) -> bool:

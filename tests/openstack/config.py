@@ -40,7 +40,7 @@ def _clouds(settings: Settings) -> str:
             "region_name": REGION,
             "identity_api_version": "3",
             "auth": {
-                "auth_url": settings.url("keystone"),
+                "auth_url": settings.public_url("keystone"),
                 "username": cloud,
                 "password": settings.password,
                 "project_name": project,
@@ -77,7 +77,7 @@ def _databases(settings: Settings) -> str:
     return "\n".join(
         [
             *(f"create database if not exists {name};" for name in names),
-            f"create user if not exists {account} identified by '{settings.password}';",
+            f"create or replace user {account} identified by '{settings.password}';",
             f"grant all on *.* to {account};\n",
         ]
     )

@@ -19,7 +19,7 @@ UV = "uv==0.13.8"
 PYTHON = "3.11"
 DEBIAN = (
     *("mariadb-server-core", "mariadb-client-core", "rabbitmq-server"),
-    *("gcc", "libc6-dev", "python3-dev"),
+    *("gcc", "libc6-dev", "python3-dev", "nftables", "iproute2", "openssh-client"),
 )
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,6 +68,10 @@ class Processes:
         _reap(record.pid)
         return _started(record.pid) == record.started
 
+    def pid(self, name: str) -> int:
+        """Return its process id. Raises CloudError."""
+        return self._record(name).pid
+
     def kill(self, name: str, number: signal.Signals = signal.SIGKILL) -> None:
         """Send a signal to the process and what it started."""
         if not self.alive(name):
@@ -81,18 +86,20 @@ class Processes:
         """Let it go on."""
         self.kill(name, signal.SIGCONT)
 
-    def stop(self, *names: str) -> None:
+    def stop(self, *names: str, patience_s: float = _ENDING_S) -> None:
         """End processes, by force where they don't follow; they can be restarted."""
-        running = [name for name in names if self.alive(name)]
-        for name in running:
-            _signal_group(self._record(name).pid, signal.SIGTERM)
-            _signal_group(self._record(name).pid, signal.SIGCONT)
-        end = time.monotonic() + _ENDING_S
-        while any(self.alive(name) for name in running) and time.monotonic() < end:
+        records = [self._record(name) for name in names]
+        for record in records:
+            for number in (signal.SIGTERM, signal.SIGCONT):
+                _send(_group(record)[:1], number)
+        end = time.monotonic() + patience_s
+        while any(self.alive(name) for name in names) and time.monotonic() < end:
             time.sleep(_STEP_S)
-        for name in running:
-            # The leader has gone: what it left behind in its group goes too.
-            _signal_group(self._record(name).pid, signal.SIGKILL)
+        for record in records:
+            while left := _group(record):  # what the leader left behind, too
+                _send(left, signal.SIGKILL)
+                _reap(record.pid)
+                time.sleep(_STEP_S / 10)
 
     def restart(self, name: str) -> None:
         """Start it again as it was started before."""
@@ -129,13 +136,19 @@ class Processes:
             raise CloudError(f"there is no {name}; started are: {known}") from None
 
 
-def _started(pid: int) -> str:
-    """Return the start of a process in clock ticks (proc(5)), empty when it has ended."""
+def _fields(path: Path) -> list[str]:
+    """Return what a stat file says after the name (proc(5)), nothing once it has ended."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = path.read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
-        return ""
-    return "" if fields[0] in "ZX" else fields[19]
+        return []
+    return [] if fields[0] in "ZX" else fields
+
+
+def _started(pid: int) -> str:
+    """Return the start of a process in clock ticks, empty when it has ended."""
+    fields = _fields(Path(f"/proc/{pid}/stat"))
+    return fields[19] if fields else ""
 
 
 def _reap(pid: int) -> None:
@@ -145,8 +158,18 @@ def _reap(pid: int) -> None:
         return  # another controller started it
 
 
-def _signal_group(pid: int, number: signal.Signals) -> None:
-    try:
-        os.killpg(pid, number)
-    except ProcessLookupError:
-        return  # it ended meanwhile
+def _group(record: Record) -> list[int]:
+    """Return the processes of its session that live, the leader first."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        fields = _fields(path)
+        # A session's number is free for others when its last process has gone: compare the starts.
+        if fields and int(fields[3]) == record.pid and int(fields[19]) >= int(record.started):
+            found.append(int(path.parent.name))
+    return sorted(found, key=lambda pid: pid != record.pid)
+
+
+def _send(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):  # it ended meanwhile
+            os.kill(pid, number)

@@ -1,4 +1,4 @@
-"""The databases of the services: tables, keys, the first account. Made once a cloud."""
+"""The databases of the services: their tables, made once a machine; keys and the first account."""
 
 from __future__ import annotations
 
@@ -23,15 +23,25 @@ class Schemas:
         self.etc = settings.state / "etc"
 
     def make(self) -> None:
-        """Make what is not there. Raises CloudError."""
-        done = self.settings.state / "schemas-made"
-        if done.exists():
-            return
-        _keys(self.settings.state / "fernet-keys")
-        _keys(self.settings.state / "credential-keys")
+        """Make the tables, of a cloud with any ports and passwords. Raises CloudError."""
         with ThreadPoolExecutor(2) as lanes:
             for lane in [lanes.submit(self._network), lanes.submit(self._others)]:
                 lane.result()
+
+    def bootstrap(self) -> None:
+        """Make this cloud's keys, administrator and address of keystone. Raises CloudError."""
+        done = self.settings.state / "bootstrapped"
+        if done.exists():
+            return
+        internal, public = self.settings.url("keystone"), self.settings.public_url("keystone")
+        self._run(
+            *("keystone-manage", "--config-file", f"{self.etc}/keystone.conf", "bootstrap"),
+            f"--bootstrap-password={self.settings.password}",
+            f"--bootstrap-region-id={REGION}",
+            f"--bootstrap-public-url={public}",
+            f"--bootstrap-internal-url={internal}",
+            f"--bootstrap-admin-url={internal}",
+        )
         done.touch()
 
     def _network(self) -> None:
@@ -41,20 +51,18 @@ class Schemas:
         self._run("glance-manage", "--config-file", f"{self.etc}/glance.conf", "db_sync")
 
     def _others(self) -> None:
-        keystone = ("keystone-manage", "--config-file", f"{self.etc}/keystone.conf")
-        url = self.settings.url("keystone")
-        urls = [f"--bootstrap-{kind}-url={url}" for kind in ("public", "internal", "admin")]
-        password = f"--bootstrap-password={self.settings.password}"
-        self._run(*keystone, "db_sync")
-        self._run(*keystone, "bootstrap", password, f"--bootstrap-region-id={REGION}", *urls)
+        self._run("keystone-manage", "--config-file", f"{self.etc}/keystone.conf", "db_sync")
         placement = f"{self.etc}/placement/placement.conf"
         self._run("placement-manage", "--config-file", placement, "db", "sync")
         nova = ("nova-manage", "--config-file", f"{self.etc}/nova.conf")
-        cell0 = self.settings.database("nova_cell0")
+        # Nova fills in what its configuration says.
+        here = "{scheme}://{username}:{password}@{hostname}:{port}"
+        cell0, cell1 = f"{here}/nova_cell0?{{query}}", f"{here}/{{path}}?{{query}}"
         self._run(*nova, "api_db", "sync")
         self._run(*nova, "cell_v2", "map_cell0", "--database_connection", cell0)
         self._run(*nova, "db", "sync")
-        self._run(*nova, "cell_v2", "create_cell", "--name", "cell1")
+        urls = ("--database_connection", cell1, "--transport-url", f"{here}/")
+        self._run(*nova, "cell_v2", "create_cell", "--name", "cell1", *urls)
 
     def _run(self, tool: str, *arguments: str) -> None:
         argv: Sequence[str] = (f"{self.venv}/bin/{tool}", *arguments)
@@ -73,9 +81,16 @@ class Schemas:
             raise CloudError(f"{tool} {arguments[-1]} failed, {log}:\n{tail}")
 
 
+def make_keys(state: Path) -> None:
+    """Make keystone's keys, unless they are there."""
+    for name in ("fernet-keys", "credential-keys"):
+        if not (state / name).exists():
+            _keys(state / name)
+
+
 def _keys(folder: Path) -> None:
     """Do what keystone-manage's fernet_setup and credential_setup do, without a start of it."""
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(mode=0o700)
     for name in ("0", "1"):
         path = folder / name
         path.touch(mode=0o600)

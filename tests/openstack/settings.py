@@ -21,7 +21,7 @@ APIS = {
     "nova-api": "/v2.1",
     "neutron-server": "",
 }
-_LISTENERS = (*APIS, "db", "mq", "epmd", "erlang", "metadata")
+_LISTENERS = (*APIS, *(f"front-{name}" for name in APIS), "db", "mq", "epmd", "erlang")
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,12 @@ class Settings:
     ports: dict[str, int] = field(default_factory=dict)
 
     def url(self, service: str) -> str:
-        """Return the address at which a service listens."""
+        """Return the address at which a service listens, for the other services."""
         return f"http://{IP}:{self.ports[service]}{APIS[service]}"
+
+    def public_url(self, service: str) -> str:
+        """Return the address at which clients reach it."""
+        return f"http://{IP}:{self.ports[f'front-{service}']}{APIS[service]}"
 
     @property
     def queue(self) -> str:

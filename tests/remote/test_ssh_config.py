@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import shutil
 import subprocess
@@ -9,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from osmef.errors import CredentialsError, HostKeyError, ReachError
 from osmef.remote.keys import OwnKeys
@@ -153,8 +156,12 @@ def test_ssh_itself_reads_the_same(config: Write, text: str) -> None:
         ("Host node\n  ProxyJump node\n", "too many jump hosts in a row"),
         ("Host node\n  ProxyCommand nc %h %p | tee log\n", "needs a shell"),
         ("Match host node exec true\n  User x\n", "Match exec"),
-        ("Match originalhost\n  User x\n", "can't be"),
-        ("nonsense\n", "can't be read"),
+        ("Match originalhost\n  User x\n", "makes no sense"),
+        ("Port x\n", "makes no sense"),
+        ("Port 70000\n", "the port 70000"),
+        ('UserKnownHostsFile "a\n', "makes no sense"),
+        ('Include "a\n', "makes no sense"),
+        ("nonsense\n", "makes no sense"),
     ],
 )
 def test_what_can_t_be_followed_is_an_error(config: Write, text: str, said: str) -> None:
@@ -162,6 +169,24 @@ def test_what_can_t_be_followed_is_an_error(config: Write, text: str, said: str)
     with pytest.raises(CredentialsError, match=said) as caught:
         find_login("a", "node")
     assert caught.value.cure
+
+
+KEYWORDS = ["Host", "Match", "Include", "Port", "User", "ProxyJump", "HostName", "IdentityFile"]
+words = st.sampled_from(
+    [*KEYWORDS, "*", "node", "all", "host", "~no-such-user/x", "%h", "%", "=", "'", '"', "22"]
+)
+
+
+@given(st.lists(st.lists(words, max_size=4).map(" ".join), max_size=5).map("\n".join))
+def test_any_configuration_is_a_login_or_an_error(
+    tmp_path_factory: pytest.TempPathFactory, text: str
+) -> None:
+    file = tmp_path_factory.getbasetemp() / "ssh_config"
+    file.write_text(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("osmef.remote.ssh_config.CONFIG_FILES", (file,))
+        with contextlib.suppress(CredentialsError):
+            assert find_login("a", "node").name == "a"
 
 
 @pytest.mark.parametrize("ssh", ["", "a b", "me@", "node:", "node:x", "a@b@c:", "[::1"])

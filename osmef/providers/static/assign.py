@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from itertools import permutations
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, permutations
 from typing import TypeVar
 
 from osmef.errors import CapacityError
 from osmef.providers.base import EndpointRequest
 from osmef.scenario.clouds.inventory import InventoryHost
-from osmef.scenario.fields import EndpointKind
+from osmef.scenario.fields import EndpointKind, FlavorNeed
+
+_MOST_WAYS = 100_000
+"""The search ends here: beyond a dozen hosts, and only where requests without a slot compete."""
 
 L = TypeVar("L")
 R = TypeVar("R")
 
 Hosts = Mapping[str, InventoryHost]
+Places = Mapping[str, Sequence[str]]
+"""The names of the entries on each physical host."""
 Tenants = Mapping[str, str | None]
 """The real tenant of each tenant slot; None is that of VMs that declare none."""
 
@@ -28,37 +34,83 @@ def physical_host(name: str, host: InventoryHost) -> str | None:
 
 
 def assign(requests: Sequence[EndpointRequest], hosts: Hosts) -> dict[str, str]:
-    """Return the entry for each request by its name, exactly: if there is a way it is found.
+    """Return the entry for each request by its name; if there is a way it is found.
 
     Each request gets an entry of its own. Requests of one host slot get entries of one physical
-    host, those of different slots of different ones, in all lanes; and so for tenants. A VM whose
-    host nobody says counts as alone on its host, and is taken only where no other fits.
-    Raises CapacityError, which says what is missing.
+    host, those of different slots of different ones, in all lanes; and so for tenants. Those
+    without a host slot get any that are left. A VM whose host nobody says counts as alone on its
+    host, and is taken only where no other fits. Raises CapacityError, which says what is missing.
     """
     slots: dict[str, list[EndpointRequest]] = {}
     for request in requests:
-        slots.setdefault(request.host or request.name, []).append(request)
+        if request.host is not None:
+            slots.setdefault(request.host, []).append(request)
     places = _places(hosts)
+    everybody = [name for there in places.values() for name in there]
     names = list(dict.fromkeys(r.tenant for r in requests if r.tenant is not None))
     for tenants in _tenants(names, hosts):
-        seats = {
-            (slot, place): seated
-            for slot, wanted in slots.items()
-            for place, there in places.items()
-            if (seated := _seat(wanted, there, tenants)) is not None
+        search = _Search(requests, slots, hosts, places, tenants)
+        for where in search.spreads():
+            found = search.seat(requests, where, everybody)
+            if found is not None:
+                return found
+    raise _missing(requests, hosts, places)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A search for the entries of requests, once the tenants are chosen."""
+
+    requests: Sequence[EndpointRequest]
+    slots: Mapping[str, Sequence[EndpointRequest]]
+    hosts: Hosts
+    places: Places
+    tenants: Tenants
+
+    def spreads(self) -> Iterator[Mapping[str, str]]:
+        """Yield ways to give each host slot a physical host of its own that has room for it.
+
+        The first one is enough unless requests without a slot need what it takes.
+        """
+        room = {
+            (slot, place)
+            for slot, wanted in self.slots.items()
+            for place, there in self.places.items()
+            if self.seat(wanted, {slot: place}, there) is not None
         }
-        chosen = _match(list(slots), list(places), lambda slot, place: (slot, place) in seats)  # noqa: B023
-        if chosen is not None:
-            return {r: name for pair in chosen.items() for r, name in seats[pair].items()}
-    raise _missing(slots, places)
+        first = _match(list(self.slots), list(self.places), lambda s, p: (s, p) in room)
+        if first is None:
+            return
+        yield first
+        if any(request.host is None for request in self.requests):
+            for chosen in islice(permutations(self.places, len(self.slots)), _MOST_WAYS):
+                where = dict(zip(self.slots, chosen, strict=True))
+                if room.issuperset(where.items()):
+                    yield where
+
+    def seat(
+        self, wanted: Sequence[EndpointRequest], where: Mapping[str, str], names: Sequence[str]
+    ) -> dict[str, str] | None:
+        """Give each request one of the entries on its slot's host; None where there is no way."""
+
+        def fits(request: EndpointRequest, name: str) -> bool:
+            host = self.hosts[name]
+            if request.host is not None and name not in self.places[where[request.host]]:
+                return False
+            if request.kind is not host.kind or not _has_size(host, request.flavor):
+                return False
+            return request.tenant is None or host.location.tenant == self.tenants[request.tenant]
+
+        found = _match(wanted, names, fits)
+        return None if found is None else {request.name: name for request, name in found.items()}
 
 
-def _places(hosts: Hosts) -> Mapping[str, Hosts]:
+def _places(hosts: Hosts) -> Places:
     """Return the entries on each physical host; those whose host nobody says come last."""
-    places: dict[str, dict[str, InventoryHost]] = {}
+    places: dict[str, list[str]] = {}
     for name, host in sorted(hosts.items(), key=lambda item: physical_host(*item) is None):
         place = physical_host(name, host) or f"the unknown host of {name}"
-        places.setdefault(place, {})[name] = host
+        places.setdefault(place, []).append(name)
     return places
 
 
@@ -70,19 +122,10 @@ def _tenants(slots: Sequence[str], hosts: Hosts) -> list[Tenants]:
     return [dict(zip(slots, some, strict=True)) for some in permutations(real, len(slots))]
 
 
-def _seat(
-    wanted: Sequence[EndpointRequest], there: Hosts, tenants: Tenants
-) -> dict[str, str] | None:
-    """Give each request of a host slot one of the entries on a host; None where it can't be."""
-
-    def fits(request: EndpointRequest, name: str) -> bool:
-        host = there[name]
-        if request.kind is not host.kind or request.flavor not in {None, host.flavor}:
-            return False
-        return request.tenant is None or host.location.tenant == tenants[request.tenant]
-
-    found = _match(wanted, list(there), fits)
-    return None if found is None else {request.name: name for request, name in found.items()}
+def _has_size(host: InventoryHost, flavor: str | FlavorNeed | None) -> bool:
+    if isinstance(flavor, FlavorNeed):
+        return (host.vcpus or 0) >= flavor.vcpus and (host.ram or 0) >= (flavor.ram or 0)
+    return flavor in {None, host.flavor}
 
 
 def _match(
@@ -111,36 +154,32 @@ def _match(
     return None
 
 
-def _missing(
-    slots: Mapping[str, Sequence[EndpointRequest]], places: Mapping[str, Hosts]
-) -> CapacityError:
-    requests = [request for wanted in slots.values() for request in wanted]
-    entries = [host for there in places.values() for host in there.values()]
-    needed, had = (Counter(one.kind for one in many) for many in (requests, entries))
+def _missing(requests: Sequence[EndpointRequest], hosts: Hosts, places: Places) -> CapacityError:
+    needed, had = (Counter(one.kind for one in many) for many in (requests, hosts.values()))
     cure = "add them to the inventory, or ask for less: endpoints, placement, tenancy, parallel"
     for kind, word in ((EndpointKind.VM, "VMs"), (EndpointKind.HOST, "physical hosts")):
         if needed[kind] > had[kind]:
             message = f"{needed[kind]} {word} are needed, and the inventory has {had[kind]}"
             return CapacityError(message, cure=f"{cure}; each says its kind: vm or host")
-    wanted = "; ".join(f"{slot} with {_list(map(_request, them))}" for slot, them in slots.items())
-    there = "; ".join(
-        f"{place} with {_list(map(_entry, h.values()))}" for place, h in places.items()
+    slots: dict[str, list[str]] = {}
+    for request in requests:
+        words = _words(request.kind, request.flavor, request.tenant)
+        slots.setdefault(request.host or "any host", []).append(words)
+    there = {
+        place: [_words(h.kind, h.flavor, h.location.tenant) for h in map(hosts.__getitem__, names)]
+        for place, names in places.items()
+    }
+    message = (
+        f"no hosts of the inventory fit. Needed are: {_list(slots)}. There are: {_list(there)}"
     )
-    message = f"no hosts of the inventory fit. Needed are: {wanted}. There are: {there}"
     return CapacityError(message, cure=cure)
 
 
-def _list(words: map[str]) -> str:
-    counted = Counter(words)
-    return ", ".join(f"{count} {word}" for word, count in counted.items())
-
-
-def _request(request: EndpointRequest) -> str:
-    return _words(request.kind, request.flavor, request.tenant)
-
-
-def _entry(host: InventoryHost) -> str:
-    return _words(host.kind, host.flavor, host.location.tenant)
+def _list(words: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(
+        f"{place} with " + ", ".join(f"{count} {word}" for word, count in Counter(many).items())
+        for place, many in words.items()
+    )
 
 
 def _words(kind: EndpointKind, flavor: object, tenant: str | None) -> str:

@@ -15,6 +15,7 @@ from osmef.scenario.clouds.inventory import InventoryHost
 
 KIND = "static"
 _RESOURCE = "directory"
+_CONNECT_S = 10.0
 _WAYS = ("identity", "jump", "known_hosts")
 
 
@@ -44,10 +45,16 @@ def take(session: Session, request: EndpointRequest, order: Order) -> None:
     lock.acquire(session, lock.Holder(order.run, request.name, int(order.deadline)))
 
 
+def open_session(access: Access) -> tuple[Login, Session]:
+    """Log in to a machine. Raises ReachError, CredentialsError."""
+    login = login_to(access)
+    return login, Session.open(login, _CONNECT_S)
+
+
 def give_back(resource: Resource) -> None:
     """Remove what a run has put on a machine. Raises ReachError, CredentialsError."""
     endpoint = resource.name.removeprefix(f"osmef-{resource.run}-")
-    session = Session.open(login_to(resource.access))
+    _, session = open_session(resource.access)
     try:
         session.remove_directory(directory_of(resource.run, endpoint))
         lock.release(session, resource.run, endpoint)
@@ -57,7 +64,7 @@ def give_back(resource: Resource) -> None:
 
 def held(access: Access) -> Resource | None:
     """Return what the run that holds a machine has there. Raises ReachError, CredentialsError."""
-    session = Session.open(login_to(access))
+    _, session = open_session(access)
     try:
         holder = lock.holder(session)
     finally:
@@ -72,26 +79,33 @@ def endpoint_of(
 ) -> Endpoint:
     """Describe a machine as the endpoint that it is for a run. Raises NotFoundError, ReachError."""
     counted = session.run(["nproc"]).stdout.strip()
+    found = addresses(session, host)
+    first, *others = sorted(found, key=lambda address: ip_address(address).version)
     return Endpoint(
         request=request,
         resource_id=login.name,
         login=login,
-        data_address=data_address(session, host),
+        data_address=first,
         flavor=host.flavor,
         vcpus=int(counted) if counted.isdigit() else None,
+        data_address6=next((a for a in (first, *others) if ip_address(a).version == 6), None),
     )
 
 
-def data_address(session: Session, host: InventoryHost) -> str:
-    """Return the address at which a machine is measured. Raises NotFoundError, ReachError."""
-    if host.data_address is not None:
-        return host.data_address
+def addresses(session: Session, host: InventoryHost) -> list[str]:
+    """Return the addresses at which a machine is measured, at least one and one of each family.
+
+    Raises NotFoundError, ReachError.
+    """
+    written = [one for one in (host.data_address, host.data_address6) if one is not None]
+    if written:
+        return written
     if host.interface is not None:
-        return _address_of(session, host.interface)
+        return _addresses_of(session, host.interface)
     # sshd tells where the connection arrived: client, its port, server, its port (ssh(1)).
     words = session.run(["printenv", "SSH_CONNECTION"]).stdout.decode(errors="replace").split()
     try:
-        return str(ip_address(words[2]))
+        return [str(ip_address(words[2]))]
     except (IndexError, ValueError):
         raise NotFoundError(
             "can't tell the address at which to measure it",
@@ -100,17 +114,17 @@ def data_address(session: Session, host: InventoryHost) -> str:
         ) from None
 
 
-def _address_of(session: Session, interface: str) -> str:
+def _addresses_of(session: Session, interface: str) -> list[str]:
     argv = ["ip", "-o", "addr", "show", "dev", interface, "scope", "global"]
     told = session.run(argv)
     words = [line.split() for line in told.stdout.decode(errors="replace").splitlines()]
+    # NUMBER: NAME FAMILY ADDRESS/LENGTH ...; of each family the first one counts
     found = {line[2]: line[3].partition("/")[0] for line in reversed(words) if len(line) > 3}
-    address = found.get("inet") or found.get("inet6")
-    if address is None:
+    if not found:
         said = told.stderr.decode(errors="replace").strip()[:200]
         raise NotFoundError(
-            f"the interface {interface} has no address: {said or 'it is there, and has none'}",
+            f"the interface {interface} has no address" + (f": {said}" if said else ""),
             where=session.name,
             cure="check the name with `ip addr`, or write data_address into the inventory",
         )
-    return address
+    return list(found.values())

@@ -6,16 +6,15 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import replace
 from functools import partial
+from ipaddress import ip_address
 
-from osmef.errors import CapacityError, OsmefError
+from osmef.errors import CapacityError, OsmefError, ProviderError
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
 from osmef.providers.static import machine
 from osmef.providers.static.assign import assign, physical_host
 from osmef.providers.static.wanted import requests_of
-from osmef.remote.session import Session
-from osmef.scenario.clouds.inventory import InventoryHost
 from osmef.scenario.clouds.static import StaticSettings
-from osmef.scenario.fields import RECORD, EndpointKind, Layer
+from osmef.scenario.fields import RECORD, EndpointKind, Family, Layer, Placement
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
 
@@ -27,6 +26,7 @@ class StaticProvider(Provider):
     """Machines of an inventory. Nothing is made but a directory and a lock on each, by SSH."""
 
     kind = machine.KIND
+    families = frozenset(Family)
 
     def __init__(self, settings: StaticSettings) -> None:
         self._hosts = settings.hosts
@@ -44,15 +44,22 @@ class StaticProvider(Provider):
         if scenario.layer is Layer.OVERLAY:
             cure = "use layer: bare, and data_address or interface to choose the network"
             found.append(("layer", "static hosts have no overlay that OSMeF knows of", cure))
-        requests, known = requests_of(scenario), dict(filter(_is_known, self._hosts.items()))
         try:
-            unknown = {*assign(requests, self._hosts).values()} - {*known}
-            if unknown and scenario.on_mismatch != RECORD:
-                message = f"nobody says on which host it runs: {', '.join(sorted(unknown))}"
-                cure = "write its location.host, or set on_mismatch: record"
-                found.append(("provider.hosts", message, cure))
+            chosen = assign(requests_of(scenario), self._hosts).values()
         except CapacityError as error:
-            found.append(("provider.hosts", error.message, str(error.cure)))
+            return [*found, ("provider.hosts", error.message, str(error.cure))]
+        unknown = [n for n in chosen if physical_host(n, self._hosts[n]) is None]
+        anywhere = scenario.placement is Placement.ANY
+        if unknown and not anywhere and scenario.on_mismatch != RECORD:
+            message = f"nobody says on which host it runs: {', '.join(unknown)}"
+            cure = "write its location.host, or set on_mismatch: record"
+            found.append(("provider.hosts", message, cure))
+        for name in chosen:
+            written = (self._hosts[name].data_address, self._hosts[name].data_address6)
+            if any(written) and not written[scenario.family is Family.IPV6]:
+                cure = f"write its other address, too, or do not use family: {scenario.family}"
+                message = f"{name} has no address of {scenario.family}"
+                found.append((f"provider.hosts.{name}", message, cure))
         return found
 
     def warnings(self, cell: Cell) -> list[str]:
@@ -86,8 +93,7 @@ class StaticProvider(Provider):
     def _take(self, request: EndpointRequest, name: str, order: Order) -> Endpoint:
         host = self._hosts[name]
         access = machine.access_of(name, host)
-        login = machine.login_to(access)
-        session = Session.open(login)
+        login, session = machine.open_session(access)
         try:
             endpoint = machine.endpoint_of(session, login, request, host)
             resource = machine.resource_of(order.run, request.name, access, order.deadline)
@@ -111,6 +117,24 @@ class StaticProvider(Provider):
             for endpoint in endpoints
             for host in [self._hosts[endpoint.resource_id]]
         ]
+
+    def data_address(
+        self,
+        receiver: Endpoint,
+        sender: Endpoint,  # noqa: ARG002
+        layer: Layer,  # noqa: ARG002
+        family: Family,
+    ) -> str:
+        """Return the receiver's address of a family. Raises ProviderError."""
+        version = 6 if family is Family.IPV6 else 4
+        for address in (receiver.data_address, receiver.data_address6):
+            if address is not None and ip_address(address).version == version:
+                return address
+        raise ProviderError(
+            f"no address of {family} is known of it",
+            where=receiver.login.name,
+            cure="write its data_address, data_address6 or interface into the inventory",
+        )
 
     def close(self) -> None:
         """Remove what was put on the machines, and unlock them."""
@@ -144,7 +168,3 @@ class StaticProvider(Provider):
                     gone(futures[future])
         if errors:
             raise errors[0]
-
-
-def _is_known(entry: tuple[str, InventoryHost]) -> bool:
-    return physical_host(*entry) is not None

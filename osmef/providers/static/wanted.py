@@ -11,15 +11,23 @@ def requests_of(scenario: Scenario) -> list[EndpointRequest]:
     """Return the endpoints that a cell asks for, on the slots that a plan gives them."""
     sender, receiver = scenario.ends
     if scenario.endpoints.loopback is not None:
-        return _group("loopback", sender, 1, 1)
-    host = 1 + (scenario.placement is Placement.DIFFERENT_HOST)
-    tenant = 1 + (scenario.tenancy is Tenancy.DIFFERENT_TENANT)
-    return [*_group("sender", sender, 1, 1), *_group("receiver", receiver, host, tenant)]
-
-
-def _group(role: str, end: EndpointSettings, host: int, tenant: int) -> list[EndpointRequest]:
-    owner = None if end.kind is EndpointKind.HOST else f"tenant-{tenant}"
+        return _group("loopback", sender, "host-1", "tenant-1")
+    vms: tuple[str | None, str | None] = ("host-1", "host-2")
+    if scenario.placement is not Placement.DIFFERENT_HOST:
+        vms = ("host-1", "host-1") if scenario.placement is Placement.SAME_HOST else (None, None)
+    owner = f"tenant-{1 + (scenario.tenancy is Tenancy.DIFFERENT_TENANT)}"
     return [
-        EndpointRequest(f"{role}-{n}", role, end.kind, end.flavor, f"host-{host}", owner)
+        *_group("sender", sender, vms[0], "tenant-1"),
+        *_group("receiver", receiver, vms[1], owner),
+    ]
+
+
+def _group(
+    role: str, end: EndpointSettings, host: str | None, tenant: str
+) -> list[EndpointRequest]:
+    if end.kind is EndpointKind.HOST:  # it is its own host, wherever that is
+        return [EndpointRequest(role, role, end.kind, None, host or f"host-of-{role}", None)]
+    return [
+        EndpointRequest(f"{role}-{n}", role, end.kind, end.flavor, host, tenant)
         for n in range(1, end.count + 1)
     ]

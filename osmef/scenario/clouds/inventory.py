@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.clouds.base import CloudSettings
-from osmef.scenario.fields import EndpointKind, Name
+from osmef.scenario.fields import EndpointKind, Name, Size
 
 _HOST = r"(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._*-]+)"
 _DESTINATION = rf"(?:[A-Za-z0-9._+\\-]+@)?{_HOST}(?::[0-9]{{1,5}})?"
@@ -30,12 +30,18 @@ def _schema(pattern: str) -> WithJsonSchema:
     return WithJsonSchema({"type": "string", "pattern": f"^{pattern}$"})
 
 
-def _address(value: str) -> str:
+def _v4(value: str) -> str:
     try:
-        return str(ip_address(value))
+        return str(IPv4Address(value))
     except ValueError:
-        cure = "write it like 10.0.0.7 or 2001:db8::7"
-        raise ValueError(f"{value[:60]!r} is no IP address; {cure}") from None
+        raise ValueError(f"{value[:60]!r} is no IPv4 address; write it like 10.0.0.7") from None
+
+
+def _v6(value: str) -> str:
+    try:
+        return str(IPv6Address(value))
+    except ValueError:
+        raise ValueError(f"{value[:60]!r} is no IPv6 address; write it like 2001:db8::7") from None
 
 
 _DESTINATIONS = f"{_DESTINATION}(?:,{_DESTINATION})*"
@@ -77,29 +83,35 @@ class InventoryHost(Model):
     known_hosts: HomePath | None = Field(
         default=None, description="file with its host keys and those of the jump hosts"
     )
-    data_address: Annotated[str, AfterValidator(_address)] | None = Field(
+    data_address: Annotated[str, AfterValidator(_v4)] | None = Field(
         default=None,
-        description="IPv4 or IPv6 address to measure at; by default the one that SSH arrives at",
+        description="IPv4 address to measure at; by default the address that SSH arrives at",
+    )
+    data_address6: Annotated[str, AfterValidator(_v6)] | None = Field(
+        default=None, description="IPv6 address to measure at, for `family: ipv6`"
     )
     interface: str | None = Field(
         default=None,
         min_length=1,
         max_length=15,
-        description="network interface whose address to measure at",
+        description="network interface whose addresses to measure at",
     )
     kind: EndpointKind = Field(default=EndpointKind.HOST, description="a physical host or a VM")
     flavor: str | None = Field(default=None, min_length=1, description="name of a VM's size")
+    vcpus: int | None = Field(default=None, ge=1, description="CPUs of a VM")
+    ram: Size | None = Field(default=None, ge=2**20, description="memory of a VM")
     location: DeclaredLocation = Field(
         default_factory=DeclaredLocation, description="where it stands"
     )
 
     @model_validator(mode="after")
     def _one_way_to_name_the_address(self) -> InventoryHost:
-        if self.data_address is not None and self.interface is not None:
+        written = [key for key in ("data_address", "data_address6") if getattr(self, key)]
+        if written and self.interface is not None:
             raise conflict(
-                "data_address and interface say the same thing twice",
+                f"{written[0]} and interface say the same thing twice",
                 "remove one of them",
-                *("data_address", "interface"),
+                *("interface", *written),
             )
         return self
 
@@ -107,11 +119,14 @@ class InventoryHost(Model):
     def _what_only_vms_have(self) -> InventoryHost:
         if self.kind is EndpointKind.VM:
             return self
-        for key, value in (("flavor", self.flavor), ("location.tenant", self.location.tenant)):
+        sizes = {key: getattr(self, key) for key in ("flavor", "vcpus", "ram")}
+        for key, value in (*sizes.items(), ("location.tenant", self.location.tenant)):
             if value is not None:
                 what = key.rpartition(".")[2]
                 raise conflict(
-                    f"a physical host has no {what}", "remove it, or write kind: vm", key, "kind"
+                    f"{what} is for VMs, and this is a physical host",
+                    "remove it, or write kind: vm",
+                    *(key, "kind"),
                 )
         return self
 

@@ -34,7 +34,7 @@ def main() -> None:
         furnish(cloud)
 
 
-def register(cloud: Any, urls: dict[str, str], region: str) -> None:
+def register(cloud: Any, urls: dict[str, dict[str, str]], region: str) -> None:
     """Tell keystone of the services, and give each an account."""
     identity = cloud.identity
     project = once(identity.find_project, identity.create_project, "service", domain_id="default")
@@ -47,10 +47,10 @@ def register(cloud: Any, urls: dict[str, str], region: str) -> None:
             identity.assign_project_role_to_user(project, user, role)
         service = first(identity.services(type=kind))
         service = service or identity.create_service(name=account, type=kind)
-        for interface in ("public", "internal"):
+        for interface, url in urls[name].items():
             if first(identity.endpoints(service_id=service.id, interface=interface)) is None:
                 identity.create_endpoint(
-                    service_id=service.id, interface=interface, url=urls[name], region_id=region
+                    service_id=service.id, interface=interface, url=url, region_id=region
                 )
 
 

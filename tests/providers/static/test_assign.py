@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -10,7 +11,7 @@ from osmef.errors import CapacityError
 from osmef.providers.base import EndpointRequest
 from osmef.providers.static.assign import assign, physical_host
 from osmef.scenario.clouds.inventory import InventoryHost
-from osmef.scenario.fields import EndpointKind
+from osmef.scenario.fields import EndpointKind, FlavorNeed
 
 Entry = tuple[str | None, str | None, str | None]
 """Host, tenant and flavor of a VM."""
@@ -35,7 +36,8 @@ def wanted(*ends: str) -> list[EndpointRequest]:
     for number, end in enumerate(ends):
         host, tenant, flavor = (*end.split(), None, None)[:3]
         kind = EndpointKind.HOST if tenant is None else EndpointKind.VM
-        made.append(EndpointRequest(f"end-{number}", "sender", kind, flavor, str(host), tenant))
+        slot = None if host == "any" else host
+        made.append(EndpointRequest(f"end-{number}", "sender", kind, flavor, slot, tenant))
     return made
 
 
@@ -65,10 +67,30 @@ def test_tenants_keep_to_themselves() -> None:
         assign(wanted("h1 t1", "h2 t2", "h3 t3"), hosts)  # d does not say whose it is
 
 
+def test_without_a_slot_any_that_is_left_will_do() -> None:
+    hosts = inventory(a=vm("one"), b=vm("one"), c=vm("two"))
+    assert chosen(hosts, "any t1", "any t1") == ["a", "b"]
+    assert chosen(hosts, "h1 t1", "any t1", "h1 t1") in (["a", "c", "b"], ["b", "c", "a"])
+    with pytest.raises(CapacityError, match="any host with 2 VM of t1"):
+        assign(wanted("any t1", "any t1", "h1 t2"), inventory(a=vm(), b=vm(), c=vm()))
+
+
 def test_flavors_are_kept_and_any_will_do_where_none_is_asked_for() -> None:
     hosts = inventory(a=vm("one", flavor="small"), b=vm("two", flavor="large"))
     assert chosen(hosts, "h1 t1 large", "h2 t1") == ["b", "a"]
     assert chosen(hosts, "h1 t1", "h2 t1 small") == ["b", "a"]
+
+
+def test_a_need_is_met_by_what_is_declared() -> None:
+    sizes = {"a": (2, "4GiB"), "b": (4, "8GiB"), "c": (None, None)}
+    hosts = inventory(
+        **{n: {"ssh": "x", "kind": "vm", "vcpus": c, "ram": r} for n, (c, r) in sizes.items()}
+    )
+    need = FlavorNeed.model_validate({"vcpus": 2, "ram": "6GiB"})
+    (request,) = wanted("h1 t1")
+    assert assign([replace(request, flavor=need)], hosts) == {request.name: "b"}
+    with pytest.raises(CapacityError, match="of flavor 8vcpu"):
+        assign([replace(request, flavor=FlavorNeed(vcpus=8))], hosts)
 
 
 def test_a_host_and_a_vm_on_it_share_it() -> None:
@@ -119,7 +141,8 @@ def right(
         if one.flavor not in {None, hosts[names[n]].flavor}:
             return False
         for m, other in enumerate(requests[:n]):
-            if (one.host == other.host) != (places[n] == places[m]):
+            slotted = None not in {one.host, other.host}
+            if slotted and (one.host == other.host) != (places[n] == places[m]):
                 return False
             if (one.tenant == other.tenant) != (tenants[n] == tenants[m]):
                 return False
@@ -130,7 +153,7 @@ def right(
 
 some = st.sampled_from
 requests_of = st.lists(
-    st.tuples(some(["h1", "h2", "h3"]), some(["t1", "t2"]), some(["", "big"])),
+    st.tuples(some(["h1", "h2", "h3", "any"]), some(["t1", "t2"]), some(["", "big"])),
     min_size=1,
     max_size=4,
 )

@@ -267,7 +267,7 @@ def test_a_machine_that_can_t_be_reached_keeps_no_other_from_being_cleaned(
     ("more", "expected"),
     [
         ({"data_address": "192.0.2.7"}, "192.0.2.7"),
-        ({"data_address": "2001:DB8::7"}, "2001:db8::7"),
+        ({"data_address6": "2001:DB8::7"}, "2001:db8::7"),
         ({"interface": "no-such-nic"}, "no-such-nic has no address"),
     ],
 )
@@ -333,6 +333,14 @@ VMS: dict[str, Any] = {
         ({"a": {}}, {"endpoints": {"loopback": HOST}}, []),
         ({"a": {"kind": "vm"}, "b": VMS["b"]}, {}, ["nobody says on which host it runs: a"]),
         ({"a": {"kind": "vm"}, "b": VMS["b"]}, {"on_mismatch": "record"}, []),
+        ({"a": {"kind": "vm"}, "b": VMS["b"]}, {"placement": "any"}, []),
+        ({"a": {}, "b": {}}, {**IRON, "placement": "any"}, []),
+        (
+            {"a": {"data_address": "192.0.2.1"}, "b": {}},
+            {**IRON, "family": "ipv6"},
+            ["a has no address of ipv6"],
+        ),
+        ({"a": {"data_address6": "2001:db8::1"}, "b": {}}, IRON, ["a has no address of ipv4"]),
     ],
 )
 def test_what_the_inventory_lacks_is_a_problem_of_the_file(
