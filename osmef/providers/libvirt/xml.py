@@ -41,11 +41,13 @@ def pool(name: str, path: str) -> str:
     return text_of(node("pool", node("name", name), node("target", node("path", path)), type="dir"))
 
 
-def volume(name: str, size: int, backing: tuple[str, str] | None = None) -> str:
+def volume(
+    name: str, size: int, backing: tuple[str, str] | None = None, *, secret: bool = True
+) -> str:
     """Return a volume: raw, or an overlay on the file ``backing`` names, with its format."""
     parts = [node("name", name), node("capacity", str(size), unit="bytes")]
     kind = "raw" if backing is None else "qcow2"
-    mode = node("permissions", node("mode", "0600"))
+    mode = node("permissions", node("mode", "0600" if secret else "0644"))
     parts.append(node("target", node("format", type=kind), mode))
     if backing is not None:
         path, form = backing
