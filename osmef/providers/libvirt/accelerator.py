@@ -78,7 +78,9 @@ def _runs(host: Hypervisor, store: Store, maker: Maker, like: Machine) -> bool:
         host.check()
         return False
     try:
-        return _says_something(host, store, probe.name, console)
+        said = _says_something(host, store, probe.name, console)
+        # A disk image may be silent on this console; what KVM can't run does not go on.
+        return said or (like.kernel is None and is_running(host, probe.name))
     finally:
         destroy_domain(host, maker, probe.name)
 

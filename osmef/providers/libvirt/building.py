@@ -53,7 +53,7 @@ class Build:
         bases = dict(zip(self.hosts, side_by_side(self._base, hosts), strict=True))
         filters = self._filters(tenants, requests)
         guests = self._guests(requests, bases, tenants, filters)
-        order.progress(f"starting {len(guests)} guests")
+        order.progress(f"starting {len(guests)} guest{'s' * (len(guests) > 1)}")
         return side_by_side(self._start, guests)
 
     def _networks(self, requests: Sequence[EndpointRequest]) -> Mapping[str, networks.Network]:
@@ -61,7 +61,7 @@ class Build:
         hosts = list(self.hosts.values())
         if self.settings.networks:
             return networks.find_networks(hosts, self.settings.networks, slots)
-        self.order.progress(f"making {len(slots)} networks")
+        self.order.progress(f"making networks for {', '.join(slots)}")
         return networks.make_networks(hosts[0], self.maker, slots)
 
     def _base(self, host: Hypervisor) -> Base:

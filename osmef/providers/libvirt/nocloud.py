@@ -40,9 +40,7 @@ def nocloud_disk(seed: Seed) -> bytes:
         done = subprocess.run(argv, capture_output=True, check=False, timeout=_PATIENCE_S)
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip()[-300:]
-        raise ProviderError(
-            f"{Path(tool).name} failed: {said}", where=_WHERE, cure="free some disk"
-        )
+        raise ProviderError(f"{Path(tool).name} failed: {said}", where=_WHERE, cure="is /tmp full?")
     return done.stdout
 
 

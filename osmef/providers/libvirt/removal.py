@@ -52,6 +52,7 @@ def destroy(
 ) -> None:
     """Remove things of one host, those of a kind at once. Raises the first ProviderError."""
     errors: list[OsmefError] = []
+    host.do("connecting", lambda connection: connection.getLibVersion())  # else each would wait
 
     def remove(resource: Resource) -> None:
         try:

@@ -61,21 +61,21 @@ class Store:
         return f"{self.directory}/{name}"
 
     def put_file(self, name: str, path: Path) -> str:
-        """Send a file there, and return its path there. Raises ProviderError."""
+        """Send a file that guests share there, and return its path there. Raises ProviderError."""
         try:
             with path.open("rb") as file:
-                return self._put(name, file, path.stat().st_size)
+                return self._put(name, file, path.stat().st_size, secret=False)
         except OSError as error:
             raise NotFoundError(
                 f"can't read the image: {error.strerror}", where=str(path), cure="check its rights"
             ) from error
 
     def put(self, name: str, data: bytes) -> str:
-        """Send data there, and return its path there. Raises ProviderError."""
-        return self._put(name, io.BytesIO(data), len(data))
+        """Send what is secret there, and return its path there. Raises ProviderError."""
+        return self._put(name, io.BytesIO(data), len(data), secret=True)
 
-    def _put(self, name: str, file: BinaryIO, size: int) -> str:
-        self._create(name, xml.volume(name, size))
+    def _put(self, name: str, file: BinaryIO, size: int, *, secret: bool) -> str:
+        self._create(name, xml.volume(name, size, secret=secret))
 
         def chunk(_stream: Any, count: int, _opaque: None) -> bytes:
             self.host.check()

@@ -41,11 +41,13 @@ def pool(name: str, path: str) -> str:
     return text_of(node("pool", node("name", name), node("target", node("path", path)), type="dir"))
 
 
-def volume(name: str, size: int, backing: tuple[str, str] | None = None) -> str:
+def volume(
+    name: str, size: int, backing: tuple[str, str] | None = None, *, secret: bool = True
+) -> str:
     """Return a volume: raw, or an overlay on the file ``backing`` names, with its format."""
     parts = [node("name", name), node("capacity", str(size), unit="bytes")]
     kind = "raw" if backing is None else "qcow2"
-    mode = node("permissions", node("mode", "0600"))
+    mode = node("permissions", node("mode", "0600" if secret else "0644"))
     parts.append(node("target", node("format", type=kind), mode))
     if backing is not None:
         path, form = backing
@@ -74,12 +76,12 @@ def packet_filter(
     first, last = DATA_PORTS[0], DATA_PORTS[-1]
     lets: list[ET.Element] = [node("mac", protocolid="arp")]
     lets.append(node("ip", protocol="udp", srcportstart=67, srcportend=67))
+    lets.append(node("ip", protocol="icmp"))  # routers tell the MTU of a path by it
     lets += [_ip(block, protocol="tcp", dstportstart=22, dstportend=22) for block in controller]
     for block in peers:
-        lets.append(_ip(block, protocol="icmp"))
-        for protocol in ("tcp", "udp"):
-            lets.append(_ip(block, protocol=protocol, dstportstart=first, dstportend=last))
-            lets.append(_ip(block, protocol=protocol, srcportstart=first, srcportend=last))
+        lets.append(_ip(block, protocol="tcp", dstportstart=first, dstportend=last))
+        lets.append(_ip(block, protocol="tcp", srcportstart=first, srcportend=last))
+        lets.append(_ip(block, protocol="udp"))  # only the first fragment of a datagram has ports
     rules = [
         node("rule", what, action="accept", direction="in", priority=100 + n)
         for n, what in enumerate(lets)
@@ -138,7 +140,7 @@ class Machine:
                 *self._pinning(),
                 self._os(),
                 self._features(),
-                *([node("cpu", mode="host-passthrough")] if self.accelerator == "kvm" else []),
+                *self._cpu(),
                 node("on_poweroff", "destroy"),
                 node("on_reboot", "destroy" if self.kernel else "restart"),
                 node("on_crash", "destroy"),
@@ -163,11 +165,18 @@ class Machine:
         how = {k: getattr(self.kernel, k) for k in ("kernel", "initrd", "cmdline")}
         return node("os", kind, *(node(key, value) for key, value in how.items()))
 
-    def _features(self) -> ET.Element:
+    def _cpu(self) -> list[ET.Element]:
         if self.accelerator == "kvm":
-            return node("features", node("acpi"))
-        cache = node("tb-cache", str(_TB_CACHE_MIB), unit="MiB")
-        return node("features", node("acpi"), node("tcg", cache))
+            return [node("cpu", mode="host-passthrough")]
+        # Elsewhere QEMU's default may be a CPU of 32 bits.
+        return [] if self.architecture == "x86_64" else [node("cpu", mode="maximum")]
+
+    def _features(self) -> ET.Element:
+        found = [node("acpi")] if self.architecture == "x86_64" else []  # others need UEFI for it
+        if self.accelerator != "kvm":
+            cache = node("tb-cache", str(_TB_CACHE_MIB), unit="MiB")
+            found.append(node("tcg", cache))
+        return node("features", *found)
 
     def _devices(self) -> ET.Element:
         parts = [

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Interface
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.clouds.inventory import CloudWithHosts
@@ -16,7 +17,19 @@ DEFAULT_URI = "qemu:///system"
 ONLY_HOST = "hypervisor"
 """The name of the host of a connection that has none."""
 
-Uri = Annotated[str, StringConstraints(pattern=r"^[a-z]+(\+[a-z0-9]+)?://\S*$", max_length=1024)]
+_URI = r"[a-z]+(\+[a-z0-9]+)?://\S{1,1000}"
+
+
+def _uri(value: str) -> str:
+    if re.fullmatch(_URI, value) is None:
+        cure = "write it like qemu:///system or qemu+ssh://me@host/system"
+        raise ValueError(f"{value[:60]!r} is no URI of libvirt; {cure}")
+    return value
+
+
+Uri = Annotated[
+    str, AfterValidator(_uri), WithJsonSchema({"type": "string", "pattern": f"^{_URI}$"})
+]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 
 
@@ -32,7 +45,7 @@ class LibvirtFlavor(Model):
     """The size of a guest."""
 
     vcpus: int = Field(ge=1, le=1024, description="CPUs of the guest")
-    ram: Size = Field(ge=2**27, le=2**50, description="memory of the guest")
+    ram: Size = Field(ge=128_000_000, le=2**50, description="memory of the guest")
 
 
 def _default_flavors() -> dict[Name, LibvirtFlavor]:

@@ -1,4 +1,4 @@
-"""Real hypervisors for the provider, and the command line beside them."""
+"""The command line, for runs on emulated guests."""
 
 from __future__ import annotations
 
@@ -8,15 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Osmef
-from tests.libvirt.lab import Lab, skip_unless_possible
-
-
-@pytest.fixture(scope="session")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """Two hypervisors on one network."""
-    skip_unless_possible()
-    with Lab(tmp_path_factory.mktemp("lab")) as lab:
-        yield lab
 
 
 @pytest.fixture

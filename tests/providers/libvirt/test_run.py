@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from osmef.errors import ProviderError
 from osmef.images.bundle import Bundle
+from osmef.providers.libvirt.nocloud import find_iso_tool
 from osmef.providers.libvirt.provider import LibvirtProvider
 from tests.cli.conftest import Osmef
 from tests.libvirt.lab import LAN, Hypervisor, Lab
@@ -35,6 +37,11 @@ HOST_ITSELF = """
       location: {{host: hypervisor}}
 endpoints: {{sender: {{}}, receiver: {{kind: host}}}}
 """
+# For 16 bits, at 0x7c00: write each character of the text behind it to the first serial port.
+BOOT_SECTOR = (
+    bytes.fromhex("31c0 8ed8 be157c ac 08c0 7406 baf803 ee ebf5 f4 ebfd")
+    + b"hello from the disk\r\n\0"
+)
 TWO_HOSTS = """
 name: two-hosts
 provider:
@@ -139,6 +146,49 @@ def test_after_kill_9_reap_cleans_the_host(
     ended = osmef("reap", "--yes", prefix=alpha.network)
     assert ended.code == 0, ended.err
     assert left(alpha) == []
+
+
+def test_the_network_of_a_remote_host_is_reached_through_it(
+    osmef: Osmef, hypervisors: Lab, guest_image: Bundle, tmp_path: Path
+) -> None:
+    alpha, beta = hypervisors.hypervisors
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh/config").write_text((beta.directory / "ssh_config").read_text())
+    text = ONE_HOST.replace("{alpha.uri}", "{beta.ssh_uri}")
+    scenario = osmef.write(text.format(**values(hypervisors, guest_image)))
+    ended = osmef("run", scenario, prefix=(*alpha.network, "env", f"HOME={home}"))
+    assert ended.code == 0, ended.err
+    assert json.loads((osmef.run / "summary.json").read_text())["cells"][0]["n_ok"] == 1
+
+
+def test_ctrl_c_while_guests_start_leaves_nothing(
+    osmef: Osmef, hypervisors: Lab, guest_image: Bundle
+) -> None:
+    alpha = hypervisors["alpha"]
+    text = ONE_HOST.format(**values(hypervisors, guest_image))
+    process = osmef.start("run", osmef.write(text), prefix=alpha.network)
+    osmef.until(process, "starting 2 guests")
+    osmef.interrupt(process, signal.SIGINT)
+    assert osmef.finish(process).code == 4
+    assert left(alpha) == []
+
+
+def test_a_disk_image_boots_by_itself_and_one_that_stays_silent_is_told(
+    osmef: Osmef, hypervisors: Lab, guest_image: Bundle, tmp_path: Path
+) -> None:
+    try:
+        find_iso_tool()
+    except ProviderError as error:
+        pytest.skip(str(error))
+    disk = tmp_path / "disk.img"
+    disk.write_bytes(BOOT_SECTOR.ljust(510, b"\0") + b"\x55\xaa" + bytes(1 << 20))
+    text = ONE_HOST + "  boot_timeout: 6s\n"
+    text = text.format(**(values(hypervisors, guest_image) | {"image": disk}))
+    ended = osmef("run", osmef.write(text), prefix=hypervisors["alpha"].network)
+    assert ended.code == 3
+    assert "  | hello from the disk" in ended.err
+    assert "boot_timeout" in ended.err
 
 
 def test_a_daemon_that_is_killed_in_the_middle_and_comes_back(
