@@ -137,6 +137,7 @@ class RealCloud(Cloud):
         libvirt.mkdir(parents=True, exist_ok=True)
         (libvirt / "qemu.conf").write_text(real_config.QEMU)
         (libvirt / "libvirtd.conf").write_text(real_config.LIBVIRTD.format(uuid=uuid.uuid4()))
+        (directory / "dnsmasq.conf").write_text(real_config.DNSMASQ)
         (directory / "hosts").write_text(f"127.0.0.1 localhost\n{ADDRESSES[host]} {host}\n")
         ready = directory / "ready"
         ready.unlink(missing_ok=True)

@@ -20,6 +20,7 @@ cgroup_controllers = []
 namespaces = []
 stdio_handler = "file"
 """
+DNSMASQ = "user=root\n"  # its own user can't read what is in the state folder
 LIBVIRTD = """\
 auth_unix_rw = "none"
 host_uuid = "{uuid}"
@@ -84,6 +85,7 @@ def _agents(settings: Settings, host: str, address: str) -> Sections:
             "use_stderr": True,
             "interface_driver": "linuxbridge",
             "enable_isolated_metadata": True,
+            "dnsmasq_config_file": settings.state / "hosts" / host / "dnsmasq.conf",
             "metadata_proxy_shared_secret": settings.password,
             "nova_metadata_host": settings.ip,
             "nova_metadata_port": settings.ports["metadata"],
