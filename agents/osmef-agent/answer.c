@@ -15,10 +15,10 @@
 static char pattern[MIDDLE + 2];
 #define VECTORS 8
 
-/* Long answers are sent from a file that holds the middle: between namespaces 50 clients' copies of
- * 100 kB fall out of the caches, and took half as much CPU time again at both ends. That needs a
- * start at a page's beginning, and a head that goes ahead: data that begins in the middle of a page
- * or of a segment saved nothing. */
+/* Long answers are sent from a file that holds the middle: between namespaces, with 50 clients of
+ * 100 kB, copying took half as much CPU time again at both ends. That needs a start at a page's
+ * beginning: data that begins in the middle of a page saved nothing. A head that goes ahead saved
+ * the second half. */
 #define LONG_ANSWER (64 * 1024)
 #define PAGE 4096
 static int middle_file = -1;
