@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import osmef
-from osmef.cli import export, image, plan, reap, resume, run, schema, show, validate
+from osmef.cli import compare, export, image, plan, reap, resume, run, schema, show, validate
 
 app = typer.Typer(
     name="osmef",
@@ -21,7 +21,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for module in (run, resume, reap, validate, plan, show, export, schema):
+for module in (run, resume, reap, validate, plan, show, compare, export, schema):
     app.command(name=module.__name__.rpartition(".")[2], epilog=module.EPILOG)(module.command)
 app.add_typer(image.app, name="image")
 
