@@ -109,6 +109,8 @@ def _same_definition(a: RunDirectory, b: RunDirectory) -> None:
 
 
 def _settings(run: RunDirectory) -> dict[str, dict[str, object]]:
+    if not any(run.path.glob("scenario.*")):
+        return {}  # it was imported, and nobody knows how it was measured
     cells = load_scenario(run.scenario).cells
     return {
         cell.key: cell.scenario.model_dump(mode="json", include={"workload", "background"})
