@@ -17,7 +17,7 @@
     │   │   └── LoginError     exit 3   sshd does not let us in
     │   └── AgentError         exit 3   the agent reported an error, or is gone
     ├── StorageError           exit 4   the run directory can't be written; the state so far is kept
-    └── Interrupted            exit 4   Ctrl-C or SIGTERM; the state so far is kept
+    └── Interrupted            exit 4   Ctrl-C, SIGTERM or the deadline; the state so far is kept
 
 A message says what failed, where, and why; ``cure`` says what to do about it.
 A traceback is for bugs only.

@@ -108,7 +108,10 @@ def format_size(count: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """Return a duration for people: ``350 ms``, ``12 s``, ``4 min 05 s``, ``2 h 03 min``."""
+    """Return a duration for people: ``350 ms``, ``12 s``, ``5 min``, ``4 min 05 s``, ``2 h``.
+
+    What is a whole number of one unit is written so that it can be read back.
+    """
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 9.95:
@@ -118,9 +121,9 @@ def format_duration(seconds: float) -> str:
         return f"{whole} s"
     minutes, rest = divmod(whole, 60)
     if minutes < 60:
-        return f"{minutes} min {rest:02d} s"
+        return f"{minutes} min {rest:02d} s" if rest else f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02d} min"
+    return f"{hours} h {minutes:02d} min" if minutes else f"{hours} h"
 
 
 def rate_unit(bits_per_second: float) -> tuple[float, str]:

@@ -14,14 +14,18 @@ from osmef.cli.console import (
     Out,
     Verbose,
     err,
+    error_record,
     print_error,
     print_json,
     reporting,
     set_up_logging,
 )
 from osmef.cli.console import out as console
-from osmef.engine.reap import Orphan, find_orphans, reap
-from osmef.errors import OsmefError
+from osmef.engine.reap import Found, Left, Orphan, Search, find_orphans, reap
+from osmef.errors import InputError
+from osmef.providers import provider_kinds
+from osmef.providers.base import Access
+from osmef.units import parse_duration
 
 EPILOG = """Examples:
 
@@ -29,59 +33,113 @@ osmef reap          lists what is left of dead runs under results/, and asks
 
 osmef reap --yes    destroys it without asking
 
+osmef reap --provider openstack --cloud lab --older-than 2h    also what no journal here knows
+
 Only what a journal or our mark says is ours is destroyed; runs whose controller lives are left \
-alone. Exit codes: 0 nothing is left, 1 something is, 3 the provider failed."""
+alone. With --older-than that can't be known of runs whose directory is elsewhere: name a time \
+that no run takes. Exit codes: 0 nothing is left, 1 something is, 3 the provider failed."""
+
+Provider = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KIND",
+        help="Only this kind of cloud, by our mark, too: where the journals say that something was"
+        " made, and where the environment points to.",
+    ),
+]
+OlderThan = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DURATION",
+        help="Also what carries our mark and was made longer ago, such as 2h, before its deadline.",
+    ),
+]
+Cloud = Annotated[
+    str | None, typer.Option(metavar="NAME", help="With --provider: look in this cloud.")
+]
+Uri = Annotated[
+    str | None, typer.Option(metavar="URI", help="With --provider: look at this address.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Destroy without asking.")]
 
 
-def command(
+def command(  # noqa: PLR0913, PLR0917 - an argument an option
     out: Out = Path("results"),
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Destroy without asking.")] = False,
+    provider: Provider = None,
+    older_than: OlderThan = None,
+    cloud: Cloud = None,
+    uri: Uri = None,
+    yes: Yes = False,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
     """Destroy what killed runs have left behind."""
     set_up_logging(verbose)
     with reporting(as_json):
-        orphans = find_orphans(out)
+        access = {key: value for key, value in (("cloud", cloud), ("uri", uri)) if value}
+        found = find_orphans(_search(out, provider, older_than, access))
+        orphans = found.orphans
         if not as_json:
             for orphan in orphans:
                 console.print(f"{escape(_describe(orphan))}")
         confirmed = yes or (bool(orphans) and not as_json and _confirm(len(orphans)))
-        failed = _destroy(orphans) if confirmed else []
-        left = failed if confirmed else orphans
-        if as_json:
-            reaped = [orphan for orphan in orphans if orphan not in left]
-            print_json({"reaped": _records(reaped), "left": _records(left)})
-        else:
-            done = f"destroyed {len(orphans) - len(left)}, " if orphans else ""
-            console.print(f"{done}{len(left) or 'nothing'} left")
-        if left:
+        left = reap(orphans) if confirmed else []
+        stay = [one.orphan for one in left] if confirmed else orphans
+        (_print_json if as_json else _print)(found, stay, left)
+        if stay:
             raise typer.Exit(1)
+        if found.errors:
+            raise typer.Exit(found.errors[0].exit_code)
+
+
+def _search(out: Path, provider: str | None, older_than: str | None, access: Access) -> Search:
+    if provider is not None and provider not in provider_kinds():
+        cure = f"name one of: {', '.join(provider_kinds())}"
+        raise InputError(f"there is no provider {provider!r}", where="--provider", cure=cure)
+    if provider is None and access:
+        cure = "name the kind of cloud, for example --provider openstack"
+        raise InputError(f"--{next(iter(access))} says where, but not of what", cure=cure)
+    age = None
+    if older_than is not None:
+        try:
+            age = parse_duration(older_than)
+        except ValueError as error:
+            message, _, cure = str(error).partition("; ")
+            raise InputError(message, where="--older-than", cure=cure) from error
+    return Search(out, provider, access, age)
 
 
 def _confirm(count: int) -> bool:
     return typer.confirm(f"Destroy {'these' if count > 1 else 'this'} {count}?", err=True)
 
 
-def _destroy(orphans: list[Orphan]) -> list[Orphan]:
-    """Destroy all; return those that would not go."""
-    failed = []
-    for orphan in orphans:
-        try:
-            reap(orphan)
-        except OsmefError as error:
-            err.print(f"can't destroy {escape(_describe(orphan))}")
-            print_error(error)
-            failed.append(orphan)
-    return failed
+def _print(found: Found, stay: list[Orphan], left: list[Left]) -> None:
+    for one in left:
+        err.print(f"can't destroy {escape(_describe(one.orphan))}")
+        print_error(one.error)
+    for error in found.errors:
+        print_error(error)
+    done = f"destroyed {len(found.orphans) - len(stay)}, " if found.orphans else ""
+    console.print(f"{done}{len(stay) or 'nothing'} left")
+
+
+def _print_json(found: Found, stay: list[Orphan], left: list[Left]) -> None:
+    errors = {one.orphan.key: error_record(one.error) for one in left}
+    print_json(
+        {
+            "reaped": [_record(orphan) for orphan in found.orphans if orphan not in stay],
+            "left": [{**_record(one), "error": errors.get(one.key)} for one in stay],
+            "errors": [error_record(error) for error in found.errors],
+        }
+    )
 
 
 def _describe(orphan: Orphan) -> str:
     r = orphan.resource
-    return (
-        f"{r.provider} {r.kind} {r.name} ({r.id or 'id unknown'}) of run {r.run}: {orphan.reason}"
-    )
+    where = "".join(f" {key} {value}" for key, value in r.access.items())
+    name = f"{r.provider} {r.kind} {r.name} ({r.id or 'id unknown'}){where and f' at{where}'}"
+    return f"{name} of run {r.run}: {orphan.reason}"
 
 
-def _records(orphans: list[Orphan]) -> list[dict[str, object]]:
-    return [{**asdict(orphan.resource), "reason": orphan.reason} for orphan in orphans]
+def _record(orphan: Orphan) -> dict[str, object]:
+    return {**asdict(orphan.resource), "reason": orphan.reason}

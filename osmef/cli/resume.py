@@ -24,9 +24,11 @@ def command(run: RunPath, as_json: AsJson = False, verbose: Verbose = False) -> 
     set_up_logging(verbose)
     with reporting(as_json), RunDirectory.open(run) as directory:
         directory.acquire()
-        for orphan in leftovers(directory):
+        orphans = leftovers(directory)
+        for orphan in orphans:
             err.print(f"destroying what was left: {escape(orphan.resource.name)}")
-            destroy(orphan)
+        for left in destroy(orphans):
+            raise left.error
         plan = reopen(directory)
         check_provider(plan)
         execute(plan, directory, verbose=verbose, as_json=as_json)

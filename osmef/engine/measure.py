@@ -155,7 +155,7 @@ def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:
 
 def _pair(bench: Bench, sender: str, receiver: str, planned: PlannedTrial) -> Pair:
     here, there = bench.stations[sender], bench.stations[receiver]
-    scenario, address = planned.cell.cell.scenario, bench.provider.data_address
+    scenario, provider = planned.cell.cell.scenario, bench.provider
     if here is there:
         loopback = _LOOPBACK[scenario.family]
         return Pair(here, there, loopback, loopback)
@@ -163,6 +163,8 @@ def _pair(bench: Bench, sender: str, receiver: str, planned: PlannedTrial) -> Pa
     return Pair(
         here,
         there,
-        sender_address=address(here.endpoint, there.endpoint, *path),
-        receiver_address=address(there.endpoint, here.endpoint, *path),
+        sender_address=provider.data_address(here.endpoint, there.endpoint, *path),
+        receiver_address=provider.data_address(there.endpoint, here.endpoint, *path),
+        sender_bind=provider.listen_address(here.endpoint, there.endpoint, *path),
+        receiver_bind=provider.listen_address(there.endpoint, here.endpoint, *path),
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +19,9 @@ from osmef.workloads import Programme
 # Rough times for the estimate; a run tells the real ones.
 _PROVISION_S = 3.0
 _TRIAL_OVERHEAD_S = 0.1
+
+_NO_WORD = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_WORD = 40
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,7 @@ def _request(role: str, end: EndpointSettings, slot: _Slot) -> EndpointRequest:
     if end.kind is EndpointKind.HOST:
         # A host is one endpoint, whatever its role in a cell.
         return EndpointRequest(host, role, end.kind, None, host, None, slot.lane)
-    flavor = None if end.flavor is None else str(end.flavor)
+    flavor = None if end.flavor is None else _word(str(end.flavor))
     place = f"any{slot.lane}" if slot.anywhere else f"h{slot.host}"
     return EndpointRequest(
         name="-".join(filter(None, (role, flavor, place, f"t{slot.tenant}"))),
@@ -150,6 +155,14 @@ def _request(role: str, end: EndpointSettings, slot: _Slot) -> EndpointRequest:
         tenant=f"tenant-{slot.tenant}",
         lane=slot.lane,
     )
+
+
+def _word(flavor: str) -> str:
+    """Return a flavor's name as a part of names, also of files; different ones stay different."""
+    plain = _NO_WORD.sub("-", flavor)[:_LONGEST_WORD]
+    if plain == flavor:
+        return flavor
+    return f"{plain}-{hashlib.sha256(flavor.encode()).hexdigest()[:6]}"
 
 
 def _slots(request: EndpointRequest) -> Location:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from osmef.engine.journal import Journal
-from osmef.providers import provider_class, provider_kinds
-from osmef.providers.base import Resource
+from osmef.errors import OsmefError, ProviderError, StorageError
+from osmef.providers import AMBIENT, provider_class
+from osmef.providers.base import Access, Resource
 from osmef.results.rundir import RunDirectory
 
 
@@ -20,28 +24,104 @@ class Orphan:
     reason: str
     directory: RunDirectory | None
 
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What tells it from all others, whether its id is known or not."""
+        r = self.resource
+        return (r.provider, r.kind, r.name, r.run)
 
-def find_orphans(out: Path) -> list[Orphan]:
-    """List what the journals under ``out`` say still stands, and what is ours and past its time.
+
+@dataclass(frozen=True)
+class Left:
+    """An orphan that would not go, and why."""
+
+    orphan: Orphan
+    error: OsmefError
+
+
+@dataclass(frozen=True)
+class Search:
+    """Where to look by our mark, beside the journals under ``out``.
+
+    Without a provider it is wherever nobody has to say where to look, as on this machine. With one,
+    it is also every place that a journal names, and ``access`` if it is given, else wherever the
+    environment points to. ``older_than_s`` takes what was made longer ago, before its deadline.
+    """
+
+    out: Path
+    provider: str | None = None
+    access: Access = field(default_factory=dict)
+    older_than_s: float | None = None
+
+    def is_due(self, resource: Resource, now: float) -> bool:
+        """Tell whether a resource that no journal knows may be taken."""
+        if resource.deadline is not None and resource.deadline <= now:
+            return True
+        made, age = resource.made, self.older_than_s
+        return made is not None and age is not None and made <= now - age
+
+
+@dataclass
+class Found:
+    """What is left of dead runs, and where one could not look."""
+
+    orphans: list[Orphan] = field(default_factory=list)
+    errors: list[ProviderError] = field(default_factory=list)
+
+
+def find_orphans(search: Search) -> Found:
+    """List what journals say still stands, and what carries our mark and is past its time.
 
     A run whose controller lives is left alone, wherever its directory is: what no journal here
-    knows counts only once its deadline has passed. Lists, and destroys nothing.
-    Raises StorageError, ProviderError.
+    knows counts only once it is due. Lists, and destroys nothing. Raises StorageError.
     """
-    orphans: list[Orphan] = []
-    known: set[str] = set()
-    for path in sorted(out.glob("*/journal.jsonl")):
-        directory = RunDirectory(path.parent)
-        known.add(directory.id)
-        if not directory.is_live():
-            orphans += leftovers(directory)
-    now = time.time()
-    for kind in provider_kinds():
-        for resource in provider_class(kind).owned({}):
-            if resource.run in known or resource.deadline is None or resource.deadline > now:
-                continue
-            orphans.append(Orphan(resource, "its deadline has passed", None))
-    return orphans
+    found: dict[tuple[str, str, str, str], Orphan] = {}
+    runs = {path.parent.name: RunDirectory(path.parent) for path in _journals(search.out)}
+    live = {name for name, directory in runs.items() if directory.is_live()}
+    dead = [directory for name, directory in runs.items() if name not in live]
+    for orphan in (one for directory in dead for one in leftovers(directory)):
+        if search.provider in {None, orphan.resource.provider}:
+            found[orphan.key] = orphan
+    result = Found()
+    for resource in _owned(search, runs, result.errors):
+        marked = _by_mark(search, resource, runs)
+        if resource.run not in live and marked is not None:
+            found.setdefault(marked.key, marked)
+    result.orphans = list(found.values())
+    return result
+
+
+def _journals(out: Path) -> list[Path]:
+    return sorted(out.glob("*/journal.jsonl"))
+
+
+def _by_mark(search: Search, resource: Resource, runs: Mapping[str, RunDirectory]) -> Orphan | None:
+    if resource.run in runs:
+        return Orphan(resource, "its controller is gone", runs[resource.run])
+    if not search.is_due(resource, time.time()):
+        return None
+    over = resource.deadline is not None and resource.deadline <= time.time()
+    return Orphan(resource, "its deadline has passed" if over else "it was made long ago", None)
+
+
+def _owned(
+    search: Search, runs: Mapping[str, RunDirectory], errors: list[ProviderError]
+) -> Iterator[Resource]:
+    """Ask every cloud for what carries our mark; keep why one can't be asked, and go on."""
+    for kind in (search.provider,) if search.provider else AMBIENT:
+        places = [search.access, *(_named(kind, runs) if search.provider else [])]
+        for access in (one for n, one in enumerate(places) if one not in places[:n]):
+            try:
+                yield from provider_class(kind).owned(access)
+            except ProviderError as error:
+                errors.append(error)
+
+
+def _named(kind: str, runs: Mapping[str, RunDirectory]) -> list[Access]:
+    """Return every place at which journals say that something was made."""
+    notes = (note for one in runs.values() for note in Journal(one.journal).read("intend"))
+    resources = (Resource(**note["resource"]) for note in notes)
+    return [resource.access for resource in resources if resource.provider == kind]
 
 
 def leftovers(directory: RunDirectory) -> list[Orphan]:
@@ -50,21 +130,48 @@ def leftovers(directory: RunDirectory) -> list[Orphan]:
     return [Orphan(resource, "its controller is gone", directory) for resource in standing]
 
 
-def reap(orphan: Orphan) -> None:
-    """Destroy it while nobody else can take up its run. Raises StorageError, ProviderError."""
-    if orphan.directory is None:
-        destroy(orphan)
-        return
-    with orphan.directory as directory:
-        directory.acquire()
-        destroy(orphan)
+def reap(orphans: Sequence[Orphan]) -> list[Left]:
+    """Destroy them while nobody else can take up their runs; return what would not go."""
+    left: list[Left] = []
+    free: list[Orphan] = []
+    by_run: dict[Path | None, list[Orphan]] = defaultdict(list)
+    for orphan in orphans:
+        by_run[orphan.directory.path if orphan.directory else None].append(orphan)
+    with ExitStack() as held:
+        for path, its_own in by_run.items():
+            try:
+                if path is not None:
+                    held.enter_context(RunDirectory(path)).acquire()
+            except StorageError as error:
+                left += [Left(orphan, error) for orphan in its_own]
+            else:
+                free += its_own
+        return [*left, *destroy(free)]
 
 
-def destroy(orphan: Orphan) -> None:
-    """Destroy it and note that in its journal; what is gone already is noted, too."""
+def destroy(orphans: Sequence[Orphan]) -> list[Left]:
+    """Destroy orphans whose runs nobody else can take up, all of a cloud at once.
+
+    What is gone, also if it was so before, is noted in its journal. Returns what would not go.
+    """
+    places: dict[tuple[str, tuple[tuple[str, str], ...]], list[Orphan]] = defaultdict(list)
+    for orphan in orphans:
+        resource = orphan.resource
+        places[resource.provider, tuple(sorted(resource.access.items()))].append(orphan)
+    return [left for (kind, _), many in places.items() for left in _destroy_at(kind, many)]
+
+
+def _destroy_at(kind: str, orphans: Sequence[Orphan]) -> list[Left]:
+    missing = {orphan.key: orphan for orphan in orphans}
 
     def gone(resource: Resource) -> None:
-        if orphan.directory is not None:
+        orphan = missing.pop(Orphan(resource, "", None).key, None)
+        if orphan is not None and orphan.directory is not None:
             Journal(orphan.directory.journal).destroyed(resource)
 
-    provider_class(orphan.resource.provider).destroy([orphan.resource], gone)
+    error: OsmefError = ProviderError("the provider did not say that it is gone")
+    try:
+        provider_class(kind).destroy([orphan.resource for orphan in orphans], gone)
+    except OsmefError as caught:
+        error = caught
+    return [Left(orphan, error) for orphan in missing.values()]

@@ -22,11 +22,14 @@ from osmef.remote.keys import KeyPair
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.scenario.fields import tries_of
+from osmef.units import format_duration
 
 # A run's resources may be reaped after its deadline, so no living run may reach it: every trial may
 # use up all its timeouts (arming, draining, stalling, aborting, connecting anew).
 _LONGEST_TRIAL_OVERHEAD_S = 300.0
 _DEADLINE_EXTRA_S = 1800.0
+# So long before its deadline a run ends, to take away what it made; at most a tenth of it.
+_TEARDOWN_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,19 @@ class Run:
             self.directory.write_summary(summary)
         return summary
 
+    def _deadline(self, missing: list[PlannedTrial]) -> float:
+        """Return the deadline as a UNIX time, and have the run end before it."""
+        wanted = self.plan.study.scenario.deadline
+        length = longest_s(missing) if wanted is None else wanted
+        deadline = time.time() + length
+        shown = format_duration(length)
+        if estimate(missing) > length:
+            self.observer.warning(f"by plan the trials take longer than the deadline, {shown}")
+        self.stop.expire(
+            deadline - min(_TEARDOWN_S, length / 10), f"the deadline of the run, {shown}, is near"
+        )
+        return deadline
+
     @property
     def _tries(self) -> int:
         return tries_of(self.plan.study.scenario.on_mismatch)
@@ -75,7 +91,7 @@ class Run:
             requests=[request for request in self.plan.endpoints if request.name in names],
             key=KeyPair.generate(f"osmef-{self.directory.id}"),
             ledger=journal,
-            deadline=time.time() + longest_s(missing),
+            deadline=self._deadline(missing),
             progress=self.observer.step,
             check=self.stop.check,
             keep=self.directory.keep,

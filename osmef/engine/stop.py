@@ -1,15 +1,18 @@
-"""Stopping on Ctrl-C and SIGTERM, at points where stopping is safe."""
+"""Stopping on Ctrl-C, on SIGTERM and at the deadline, at points where stopping is safe."""
 
 from __future__ import annotations
 
 import os
 import select
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from osmef.errors import Interrupted
 
+# A clock that is set, or a machine that sleeps, is noticed after so long.
+_LOOK_S = 1.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -17,25 +20,41 @@ class Stop:
     """A request to stop. Setting it is safe in a signal handler; every wait of a run ends on it."""
 
     def __init__(self) -> None:
-        self.reason: str | None = None
+        self._reason: str | None = None
+        self._deadline = float("inf")
+        self._why_deadline = ""
         self._read, self._write = os.pipe()
+
+    @property
+    def reason(self) -> str | None:
+        """Why to stop; None as long as nothing asks for it."""
+        if self._reason is None and time.time() >= self._deadline:
+            self.request(self._why_deadline)
+        return self._reason
+
+    def expire(self, deadline: float, reason: str) -> None:
+        """Ask for a stop at a UNIX time."""
+        self._deadline, self._why_deadline = deadline, reason
 
     def request(self, reason: str) -> None:
         """Ask for a stop; the first reason stands."""
-        if self.reason is None:
-            self.reason = reason
+        if self._reason is None:
+            self._reason = reason
             os.write(self._write, b"x")  # never read again: it wakes all waiters, now and later
 
     def check(self) -> None:
         """Raise Interrupted if a stop was requested."""
-        if self.reason is not None:
-            raise Interrupted(self.reason)
+        reason = self.reason
+        if reason is not None:
+            raise Interrupted(reason)
 
     def wait(self, seconds: float) -> None:
         """Wait, but raise Interrupted as soon as a stop is requested."""
-        if seconds > 0:
-            select.select([self._read], [], [], seconds)
+        end = time.monotonic() + seconds
         self.check()
+        while (left := end - time.monotonic()) > 0:
+            select.select([self._read], [], [], min(left, _LOOK_S))
+            self.check()
 
     def close(self) -> None:
         """Give the pipe back."""

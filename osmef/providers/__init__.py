@@ -10,14 +10,21 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
+from osmef.errors import ProviderError
+
 if TYPE_CHECKING:
     from osmef.providers.base import Provider
     from osmef.scenario.provider import ProviderSettings
 
 _CLASSES = {
+    "libvirt": ("osmef.providers.libvirt.provider", "LibvirtProvider"),
     "local": ("osmef.providers.local.provider", "LocalProvider"),
+    "openstack": ("osmef.providers.openstack.provider", "OpenStackProvider"),
     "static": ("osmef.providers.static.provider", "StaticProvider"),
 }
+
+AMBIENT = ("local",)
+"""Kinds that list what carries our mark without being told where: `osmef reap` always asks them."""
 
 
 def provider_kinds() -> tuple[str, ...]:
@@ -26,9 +33,19 @@ def provider_kinds() -> tuple[str, ...]:
 
 
 def provider_class(kind: str) -> type[Provider]:
-    """Return the class of a kind, to list and destroy what it left. Raises KeyError."""
+    """Return the class of a kind, to list and destroy what it left.
+
+    Raises KeyError, ProviderError where the library of its cloud is not installed.
+    """
     module, name = _CLASSES[kind]
-    return cast("type[Provider]", getattr(import_module(module), name))
+    try:
+        return cast("type[Provider]", getattr(import_module(module), name))
+    except ModuleNotFoundError as error:
+        raise ProviderError(
+            f"the provider {kind} needs the Python package {error.name}, which is not installed",
+            where="provider",
+            cure=f"pip install 'osmef[{kind}]'",
+        ) from error
 
 
 def provider_for(settings: ProviderSettings) -> Provider:

@@ -195,6 +195,15 @@ class Provider(ABC):
             )
         return receiver.data_address6
 
+    def listen_address(
+        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
+    ) -> str:
+        """Return the receiver's own address that the sender's connections arrive at.
+
+        It is another one than ``data_address`` where addresses are translated on the way.
+        """
+        return self.data_address(receiver, sender, layer, family)
+
     @classmethod
     @abstractmethod
     def owned(cls, access: Access, run: str | None = None) -> list[Resource]:

@@ -161,6 +161,13 @@ class Scenario(Model):
         " cell, `record` where it was, or `retry N`: make endpoints anew, N times at most (1 to"
         " 20), and then fail",
     )
+    deadline: Duration | None = Field(
+        default=None,
+        ge=1,
+        le=365 * 86400,
+        description="how long the run may last from its start, or from when it is resumed: it stops"
+        " in time to take away what it made; by default as long as all its timeouts",
+    )
     tags: dict[str, str] = Field(default_factory=dict, description="free text for your own use")
 
     @field_validator("provider", "workload", "background", mode="before")

@@ -36,12 +36,18 @@ class Host(Protocol):
 
 @dataclass(frozen=True)
 class Pair:
-    """A sender and a receiver, and the address at which each is measured from the other one."""
+    """A sender and a receiver, and the address at which each is measured from the other one.
+
+    Each listens at that address, too, unless a translation of addresses between them makes it
+    another one of its own (``sender_bind``, ``receiver_bind``).
+    """
 
     sender: Host
     receiver: Host
     sender_address: str
     receiver_address: str
+    sender_bind: str | None = None
+    receiver_bind: str | None = None
 
 
 @dataclass(eq=False)
@@ -108,6 +114,11 @@ def _address(pair: Pair, end: End) -> str:
     return pair.sender_address if end == "sender" else pair.receiver_address
 
 
+def _bind(pair: Pair, end: End) -> str:
+    bind = pair.sender_bind if end == "sender" else pair.receiver_bind
+    return bind or _address(pair, end)
+
+
 def command_of(task: Task, upstream: Task | None) -> dict[str, Value]:
     """Return the command that arms a step; a listener may have one before it that it connects to.
 
@@ -125,7 +136,7 @@ def command_of(task: Task, upstream: Task | None) -> dict[str, Value]:
     }
     if task.step.listens:
         own_port = "port" if upstream is None else "listen_port"
-        command |= {"bind": _address(task.pair, task.step.end), own_port: task.host.data_ports(1)}
+        command |= {"bind": _bind(task.pair, task.step.end), own_port: task.host.data_ports(1)}
     if task.step.udp_ports:
         command["udp_port"] = task.host.data_ports(task.step.udp_ports)
     if upstream is not None and upstream.port is not None:

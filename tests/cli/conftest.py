@@ -18,7 +18,6 @@ import pytest
 from osmef.providers.local import processes
 
 ROOT = Path(__file__).parents[2]
-END_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,8 @@ class Ended:
 
 class Osmef:
     """Runs ``osmef`` in one directory."""
+
+    end_s = 60.0
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -61,14 +62,14 @@ class Osmef:
 
     def __call__(self, *arguments: str, prefix: tuple[str, ...] = ()) -> Ended:
         process = self.start(*arguments, prefix=prefix)
-        out, err = process.communicate(timeout=END_S)
+        out, err = process.communicate(timeout=self.end_s)
         return Ended(process.returncode, out, err)
 
     def until(self, process: subprocess.Popen[str], text: str) -> str:
         """Read what the process says on standard error up to a line with the text."""
         assert process.stderr is not None
         seen = ""
-        watchdog = threading.Timer(END_S, process.kill)
+        watchdog = threading.Timer(self.end_s, process.kill)
         watchdog.start()
         try:
             for line in process.stderr:
@@ -80,7 +81,7 @@ class Osmef:
         raise AssertionError(f"the process never said {text!r}, but: {seen}")
 
     def finish(self, process: subprocess.Popen[str]) -> Ended:
-        out, err = process.communicate(timeout=END_S)
+        out, err = process.communicate(timeout=self.end_s)
         return Ended(process.returncode, out, err)
 
     def interrupt(self, process: subprocess.Popen[str], number: signal.Signals) -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,24 @@ def test_a_signal_while_a_transfer_runs_ends_it_at_once(
     assert ended.code == 4
     assert left_behind() == []
     assert not (osmef.run / "trials.jsonl").exists(), "an interrupted trial is no result"
+
+
+def test_a_run_ends_before_its_deadline_and_tells_how_to_go_on(
+    osmef: Osmef, left_behind: LeftBehind
+) -> None:
+    text = QUICK.replace("repeat: 2", "repeat: 500\ndeadline: 15s")
+    ended = osmef("run", osmef.write(text))
+    over = time.time()
+    assert ended.code == 4, ended.err
+    assert "the trials take longer than the deadline" in ended.err
+    assert "the deadline of the run, 15 s, is near" in ended.err
+    assert f"osmef resume results/{osmef.run.name}" in ended.err
+    assert left_behind() == []
+    notes = [json.loads(line) for line in (osmef.run / "journal.jsonl").read_text().splitlines()]
+    marks = {note["resource"]["deadline"] for note in notes if note["event"] == "created"}
+    assert all(over - 60 < mark < over + 15 for mark in marks)
+    assert len(marks) == 1
+    assert indices(osmef.run), "what was measured is kept"
 
 
 def test_a_signal_after_the_last_trial_takes_nothing_away(

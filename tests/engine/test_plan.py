@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import re
 from collections import Counter
 from itertools import groupby
 from pathlib import Path
@@ -82,6 +84,18 @@ def test_a_flavor_by_need_is_swept_and_named() -> None:
 
 
 GROUPS = "endpoints: {sender: {flavor: small, count: 3}, receiver: {count: 2}}\n"
+
+
+@given(st.lists(st.text(min_size=1), min_size=2, max_size=2, unique=True))
+def test_endpoints_of_any_flavor_have_names_of_their_own_that_files_can_have(
+    flavors: list[str],
+) -> None:
+    text = json.dumps({"name": "t", "endpoints": {"loopback": {}}, "sweep": {"flavor": flavors}})
+    plan = make_plan(load_text(text, Path("test.json")))
+    names = [end.name for end in plan.endpoints]
+    assert [end.flavor for end in plan.endpoints] == flavors
+    assert len(set(names)) == 2
+    assert all(re.fullmatch(r"[A-Za-z0-9._-]{1,80}", name) for name in names)
 
 
 def test_a_group_is_every_sender_with_every_receiver() -> None:

@@ -1,21 +1,28 @@
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from osmef import providers
+from osmef.cli.main import app
 from osmef.engine.journal import Journal
-from osmef.engine.reap import find_orphans, reap
-from osmef.providers.base import EndpointRequest, Order
+from osmef.engine.reap import Orphan, Search, find_orphans, reap
+from osmef.providers.base import EndpointRequest, Order, Resource
 from osmef.providers.local.provider import LocalProvider
 from osmef.remote.keys import KeyPair
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind
+from tests.engine.memory_cloud import MemoryCloud, Site, thing
 
 
 @contextmanager
@@ -35,7 +42,12 @@ def run() -> str:
 
 
 def found(out: Path, run: str) -> list[str]:
-    return [orphan.reason for orphan in find_orphans(out) if orphan.resource.run == run]
+    return [orphan.reason for orphan in orphans(out, run)]
+
+
+def orphans(out: Path, run: str, **search: Any) -> list[Orphan]:
+    """List what is found of one run: other tests, and users, have clouds on this machine, too."""
+    return [o for o in find_orphans(Search(out, **search)).orphans if o.resource.run == run]
 
 
 @pytest.mark.parametrize(("left_s", "reasons"), [(600, []), (-60, ["its deadline has passed"])])
@@ -44,10 +56,9 @@ def test_what_no_journal_knows_is_taken_by_its_mark_once_its_deadline_has_passed
 ) -> None:
     with cloud(run, Journal(tmp_path / "elsewhere.jsonl"), time.time() + left_s):
         assert found(tmp_path, run) == reasons
-        for orphan in find_orphans(tmp_path):
-            if orphan.resource.run == run:
-                reap(orphan)
-                assert found(tmp_path, run) == []
+        if reasons:
+            assert reap(orphans(tmp_path, run)) == []
+            assert found(tmp_path, run) == []
 
 
 def test_a_run_with_a_live_controller_is_left_alone_and_taken_when_it_is_dead(
@@ -59,8 +70,7 @@ def test_a_run_with_a_live_controller_is_left_alone_and_taken_when_it_is_dead(
             assert found(tmp_path, directory.id) == []
             directory.close()  # as the death of the controller does
             assert found(tmp_path, directory.id) == ["its controller is gone"]
-            (orphan,) = (o for o in find_orphans(tmp_path) if o.resource.run == directory.id)
-            reap(orphan)
+            assert reap(orphans(tmp_path, directory.id)) == []
             assert LocalProvider.owned({}, directory.id) == []
             assert journal.standing() == []
 
@@ -72,6 +82,204 @@ def test_what_is_gone_already_is_noted_so(tmp_path: Path) -> None:
             standing = journal.standing()
         journal.created(standing[0])
         directory.close()
-        (orphan,) = (o for o in find_orphans(tmp_path) if o.resource.run == directory.id)
-        reap(orphan)
+        assert len(orphans(tmp_path, directory.id)) == 1
+        assert reap(orphans(tmp_path, directory.id)) == []
         assert found(tmp_path, directory.id) == []
+
+
+def test_what_was_made_longer_ago_is_taken_before_its_deadline_if_so_wanted(
+    tmp_path: Path, run: str
+) -> None:
+    with cloud(run, Journal(tmp_path / "elsewhere.jsonl"), time.time() + 600):
+        assert orphans(tmp_path, run, older_than_s=300) == []
+        (orphan,) = orphans(tmp_path, run, older_than_s=0)
+        assert orphan.reason == "it was made long ago"
+        assert orphan.resource.made is not None
+        assert abs(orphan.resource.made - time.time()) < 60
+
+
+# --- a cloud that is elsewhere
+
+LAB, FAR = "lab", "far"
+
+
+def now(later_s: float) -> float:
+    return time.time() + later_s
+
+
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch) -> dict[str, Site]:
+    monkeypatch.setitem(providers._CLASSES, "memory", (MemoryCloud.__module__, "MemoryCloud"))
+    monkeypatch.setattr(MemoryCloud, "sites", {LAB: Site(), FAR: Site()})
+    monkeypatch.setattr(MemoryCloud, "calls", [])
+    return MemoryCloud.sites
+
+
+def add(sites: dict[str, Site], *resources: Resource) -> None:
+    for resource in resources:
+        sites[resource.access["cloud"]].things[resource.name] = resource
+
+
+def names(search: Search) -> list[str]:
+    return [o.resource.name for o in find_orphans(search).orphans if o.resource.kind == "vm"]
+
+
+def dead_run(out: Path, *resources: Resource) -> None:
+    """Leave the directory of a run whose controller died after it made these."""
+    directory = out / resources[0].run
+    directory.mkdir()
+    for resource in resources:
+        Journal(directory / "journal.jsonl").intend(replace(resource, id=None))
+
+
+def test_a_cloud_is_asked_only_if_it_is_named_and_where_it_is_said_to_be(
+    tmp_path: Path, memory: dict[str, Site]
+) -> None:
+    add(
+        memory,
+        thing("old", "run", deadline=now(-60)),
+        thing("more", "run", FAR, deadline=now(-60)),
+    )
+    assert names(Search(tmp_path)) == []
+    assert names(Search(tmp_path, "memory", {"cloud": LAB})) == ["old"]
+    nowhere = find_orphans(Search(tmp_path, "memory"))
+    assert nowhere.orphans == []
+    assert [error.kind for error in nowhere.errors] == ["credentials"]
+
+
+def test_journals_say_where_else_to_look(tmp_path: Path, memory: dict[str, Site]) -> None:
+    first = thing("first", "run-1", FAR, deadline=now(600))
+    hidden = thing("hidden", "run-1", FAR, deadline=now(600))  # of that run, and not in its journal
+    other = thing("other", "run-2", FAR, deadline=now(-600))
+    add(memory, first, hidden, other)
+    dead_run(tmp_path, first)
+    search = Search(tmp_path, "memory", {"cloud": LAB})
+    assert names(search) == ["first", "hidden", "other"]
+    assert names(Search(tmp_path)) == ["first"]
+    assert names(Search(tmp_path, "local")) == []
+    assert reap(find_orphans(search).orphans) == []
+    assert memory[FAR].things == {}
+    assert names(search) == []
+
+
+@pytest.mark.parametrize(
+    ("times", "older", "taken"),
+    [
+        ((-7200, 600), None, False),
+        ((-7200, 600), 3600, True),
+        ((-60, 600), 3600, False),
+        ((-60, -30), 3600, True),
+        ((None, 600), 0, False),
+        ((None, None), None, False),
+    ],
+)
+def test_what_no_journal_knows_has_to_be_due(
+    tmp_path: Path,
+    memory: dict[str, Site],
+    times: tuple[float | None, float | None],
+    older: float | None,
+    taken: bool,
+) -> None:
+    made, deadline = (None if ago is None else now(ago) for ago in times)
+    add(memory, thing("one", "run", made=made, deadline=deadline))
+    search = Search(tmp_path, "memory", {"cloud": LAB}, older)
+    assert names(search) == (["one"] if taken else [])
+
+
+def test_a_live_run_is_never_touched_whatever_its_age(
+    tmp_path: Path, memory: dict[str, Site]
+) -> None:
+    with RunDirectory.create(tmp_path, "live", "name: live\n", ".yaml") as directory:
+        resource = thing("one", directory.id, made=now(-9999), deadline=now(-999))
+        Journal(directory.journal).created(resource)
+        add(memory, resource)
+        assert names(Search(tmp_path, "memory", {"cloud": LAB}, 0)) == []
+
+
+def test_what_does_not_carry_our_mark_is_not_touched(
+    tmp_path: Path, memory: dict[str, Site]
+) -> None:
+    mine, reused = (
+        thing("mine", "run", deadline=now(-1)),
+        thing("reused", "run", deadline=now(-1)),
+    )
+    add(memory, mine)
+    memory[LAB].things["somebody else's"] = None
+    memory[LAB].things["reused"] = None  # what the journal names is another's by now
+    dead_run(tmp_path, mine, reused)
+    search = Search(tmp_path, "memory", {"cloud": LAB}, 0)
+    assert reap(find_orphans(search).orphans) == []
+    assert set(memory[LAB].things) == {"somebody else's", "reused"}
+    assert Journal(tmp_path / "run" / "journal.jsonl").standing() == []
+
+
+def test_all_of_a_place_is_destroyed_at_once_and_what_stays_is_told(
+    tmp_path: Path, memory: dict[str, Site]
+) -> None:
+    here = [thing(f"a{n}", "run", deadline=now(-1)) for n in range(3)]
+    there = [thing(f"b{n}", "run", FAR, deadline=now(-1)) for n in range(2)]
+    add(memory, *here, *there)
+    memory[LAB].stuck = {"a1"}
+    dead_run(tmp_path, *here, *there)
+    left = reap(find_orphans(Search(tmp_path)).orphans)
+    assert sorted(MemoryCloud.calls) == [(FAR, ("b1", "b0")), (LAB, ("a2", "a1", "a0"))]
+    assert [(one.orphan.resource.name, one.error.kind) for one in left] == [("a1", "api")]
+    assert names(Search(tmp_path)) == ["a1"]
+    memory[LAB].stuck = set()
+    assert reap(find_orphans(Search(tmp_path)).orphans) == []
+
+
+def test_a_run_that_is_taken_up_meanwhile_is_left_alone(
+    tmp_path: Path, memory: dict[str, Site]
+) -> None:
+    resource = thing("one", "run")
+    add(memory, resource)
+    dead_run(tmp_path, resource)
+    found = find_orphans(Search(tmp_path)).orphans
+    with RunDirectory(tmp_path / "run") as resumed:
+        resumed.acquire()
+        (left,) = reap(found)
+    assert left.error.kind == "storage"
+    assert MemoryCloud.calls == []
+
+
+# --- the command
+
+
+def invoke(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["reap", *arguments])
+    return done.exit_code, done.output
+
+
+def test_the_command_lists_before_it_destroys(tmp_path: Path, memory: dict[str, Site]) -> None:
+    add(memory, thing("old", "run", made=now(-7200), deadline=now(600)))
+    where = ["--out", str(tmp_path), "--provider", "memory", "--cloud", LAB]
+    assert invoke(*where) == (0, "nothing left\n")
+    code, text = invoke(*where, "--older-than", "1h", "--json")
+    listed = json.loads(text)
+    assert (code, listed["reaped"], listed["errors"]) == (1, [], [])
+    assert [(one["name"], one["access"]) for one in listed["left"]] == [("old", {"cloud": LAB})]
+    assert set(memory[LAB].things) == {"old"}
+    code, text = invoke(*where, "--older-than", "1h", "--yes")
+    assert code == 0
+    assert "memory vm old (id-old) at cloud lab of run run: it was made long ago" in text
+    assert memory[LAB].things == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["--provider", "openstak"], 2, "there is no provider"),
+        (["--cloud", "lab"], 2, "--cloud says where"),
+        (["--uri", "qemu:///system"], 2, "--uri says where"),
+        (["--older-than", "2"], 2, "--older-than"),
+        (["--provider", "memory"], 3, "no credentials"),
+    ],
+)
+def test_what_the_command_can_t_do_is_told_with_a_cure(
+    tmp_path: Path, memory: dict[str, Site], arguments: list[str], code: int, told: str
+) -> None:
+    ended, text = invoke("--out", str(tmp_path), *arguments)
+    assert ended == code
+    assert told in text
+    assert "cure" in text

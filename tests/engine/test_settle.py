@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def login(name: str) -> Login:
     return Login(name, "user", "nowhere", HostKeys(()), KeyPair.generate("test"))
 
 
-def at(hosts: dict[str, str | None]) -> dict[str, Location]:
+def at(hosts: Mapping[str, str | None]) -> dict[str, Location]:
     return {name: Location(host=host, tenant="t") for name, host in hosts.items()}
 
 

@@ -54,3 +54,22 @@ def test_under_nohup_a_run_outlives_its_terminal() -> None:
         assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_deadline_ends_a_wait_that_is_longer() -> None:
+    with stop_on_signals(lambda _text: None) as stop:
+        stop.expire(time.time() + 0.2, "the deadline is near")
+        stop.check()
+        started = time.monotonic()
+        with pytest.raises(Interrupted, match="the deadline is near"):
+            stop.wait(60)
+        assert time.monotonic() - started < 30
+        with pytest.raises(Interrupted):
+            stop.check()
+
+
+def test_a_signal_before_the_deadline_is_the_reason() -> None:
+    with stop_on_signals(lambda _text: None) as stop:
+        stop.request("stopped by the test")
+        stop.expire(0, "the deadline is near")
+        assert stop.reason == "stopped by the test"

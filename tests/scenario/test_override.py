@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.errors import InputError
+from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.load import load_text
 from osmef.scenario.study import Study
 from tests.btc import btc_of
@@ -42,6 +43,7 @@ def test_values_outside_the_sweep(read: Reader) -> None:
 
 def test_provider_settings_and_tags(read: Reader) -> None:
     study = read("name: a\nprovider: local", {"provider.hosts": "3", "tags.site": "lab"})
+    assert isinstance(study.scenario.provider, LocalSettings)
     assert study.scenario.provider.hosts == 3
     assert study.scenario.tags == {"site": "lab"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,12 @@ class Process:
     def identity(self) -> str:
         """The id of the resource: ``pid:PID:START``, start in clock ticks since boot."""
         return f"pid:{self.pid}:{self.start}"
+
+    @property
+    def made(self) -> float:
+        """The UNIX time at which it was started."""
+        ticks = os.sysconf("SC_CLK_TCK")
+        return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - self.start / ticks)
 
 
 def command(python: str, run: str, deadline: float) -> list[str]:

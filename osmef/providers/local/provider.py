@@ -209,7 +209,9 @@ class LocalProvider(Provider):
         """List the sandboxes on this machine: this user's, or for root everybody's."""
         return [
             Resource(
-                _KIND, _RESOURCE, f"osmef-{found.run}", found.run, found.identity, found.deadline
+                *(_KIND, _RESOURCE, f"osmef-{found.run}", found.run, found.identity),
+                deadline=found.deadline,
+                made=found.made,
             )
             for found in processes.sandboxes()
             if run in {None, found.run}

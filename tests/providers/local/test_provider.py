@@ -356,4 +356,4 @@ def test_a_closed_cloud_answers_with_an_error(
         with pytest.raises(ProviderError):
             made.provider.describe([endpoint])
         with pytest.raises(OSError, match=r"."):
-            endpoint.login.open_socket()
+            endpoint.login.connect()

@@ -1,0 +1,217 @@
+"""A project of a cloud: connections for several threads, and repeating what it may fail at."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from typing import Any, TypeVar, cast
+
+from keystoneauth1.exceptions import ClientException
+from openstack.config import OpenStackConfig
+from openstack.config.cloud_region import CloudRegion
+from openstack.connection import Connection
+from openstack.exceptions import SDKException
+from openstack.identity.v3._proxy import Proxy as IdentityV3
+
+from osmef.errors import CredentialsError, ProviderError
+from osmef.providers.base import Access
+from osmef.providers.openstack import failures
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+AT_ONCE = 12
+"""Requests at once; a usual API service has fewer workers."""
+PATIENCE_S = 60.0
+_ANSWER_S = 60.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 8.0
+_LIBRARY_ERRORS = (SDKException, ClientException)
+
+
+class Cloud:
+    """One project in one region of a cloud. Safe to use from several threads."""
+
+    def __init__(self, region: CloudRegion, access: Access) -> None:
+        self.access = access
+        self.check: Callable[[], None] = lambda: None
+        """Called at least once a second in every wait; may raise."""
+        self._region = region
+        self._discovery: dict[str, Any] = {}
+        self._idle: deque[Connection] = deque()
+        self.project_id: str = self.do("logging in", self._log_in)
+
+    def _log_in(self, connection: Connection) -> str:
+        project = connection.session.get_project_id()
+        if project is None:
+            raise CredentialsError(
+                "the credentials name no project", where=self.name, cure=_PROJECT_CURE
+            )
+        return str(project)
+
+    @property
+    def name(self) -> str:
+        """What to call it in messages."""
+        return "/".join(self.access.values()) or "the cloud of OS_* variables"
+
+    def _connect(self) -> Connection:
+        """Make a connection; all share one token and what was discovered of the services."""
+        region = self._region
+        config = {**region.config, "api_timeout": region.config.get("api_timeout") or _ANSWER_S}
+        return Connection(
+            config=CloudRegion(
+                name=region.name,
+                region_name=region.region_name,
+                config=config,
+                force_ipv4=region.force_ipv4,
+                auth_plugin=region.get_auth(),
+                discovery_cache=self._discovery,
+            )
+        )
+
+    def of_project(self, project_id: str) -> Cloud:
+        """Return another project of the same cloud, for the same user. Raises ProviderError."""
+        region = self.do(
+            "changing the project",
+            lambda c: c.connect_as(project_id=project_id, project_name=None).config,
+        )
+        return Cloud(region, {**self.access, "project": project_id})
+
+    def do(
+        self,
+        doing: str,
+        call: Callable[[Connection], T],
+        again: Callable[[Exception], bool] = failures.is_passing,
+    ) -> T:
+        """Make a call that may be repeated: reading, changing, deleting. Raises ProviderError."""
+        return self._repeat(doing, call, again)
+
+    def create(
+        self,
+        doing: str,
+        call: Callable[[Connection], T],
+        find: Callable[[Connection], T | None],
+    ) -> T:
+        """Make a thing, never twice. ``find`` looks for it by its mark after a lost answer.
+
+        Raises ProviderError.
+        """
+        lost = False
+
+        def attempt(connection: Connection) -> T:
+            nonlocal lost
+            found = find(connection) if lost else None
+            if found is not None:
+                return found
+            try:
+                return call(connection)
+            except _LIBRARY_ERRORS as error:
+                lost = lost or not failures.is_refused(error)
+                raise
+
+        return self._repeat(doing, attempt, failures.is_passing)
+
+    def _repeat(
+        self, doing: str, call: Callable[[Connection], T], again: Callable[[Exception], bool]
+    ) -> T:
+        end = time.monotonic() + PATIENCE_S
+        pause = _FIRST_PAUSE_S
+        while True:
+            # One that failed is not used again: it may have found no version of a service that
+            # was just not there.
+            connection = self._idle.pop() if self._idle else self._connect()
+            try:
+                result = call(connection)
+            except _LIBRARY_ERRORS as error:
+                connection.close()
+                wait = failures.pause_of(error) or pause * random.uniform(0.75, 1.25)  # noqa: S311
+                if not again(error) or time.monotonic() + wait > end:
+                    raise self._shown(error, doing) from error
+            else:
+                self._idle.append(connection)
+                return result
+            self.wait(wait)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+
+    def _shown(self, error: Exception, doing: str) -> ProviderError:
+        shown = failures.translate(error, doing)
+        shown.where = self.name
+        return shown
+
+    def wait(self, seconds: float) -> None:
+        """Wait, and call ``check`` once a second meanwhile."""
+        end = time.monotonic() + seconds
+        while True:
+            self.check()
+            left = end - time.monotonic()
+            if left <= 0:
+                return
+            time.sleep(min(left, 1.0))
+
+
+_PROJECT_CURE = "give project_name or project_id in clouds.yaml, or OS_PROJECT_NAME"
+
+
+def open_cloud(access: Access) -> Cloud:
+    """Log into the cloud that ``access`` names, or else the environment. Raises ProviderError."""
+    cloud = access.get("cloud") or os.environ.get("OS_CLOUD")
+    known: list[str] = []
+    try:
+        # With both at work a clouds.yaml in reach would silently win over OS_* variables.
+        config = OpenStackConfig(load_yaml_config=cloud is not None)
+        known = sorted(set(config.get_cloud_names()) - {"defaults", "envvars"})
+        region = config.get_one(cloud, region_name=access.get("region"))
+    except _LIBRARY_ERRORS as error:
+        raise _no_cloud(cloud, known, error) from error
+    if cloud is None and not os.environ.get("OS_AUTH_URL"):
+        raise _no_cloud(None, [], None)
+    found = Cloud(region, {k: v for k, v in access.items() if k != "project"})
+    project = access.get("project")
+    return found if project in {None, found.project_id} else found.of_project(str(project))
+
+
+def _no_cloud(cloud: str | None, known: list[str], error: Exception | None) -> CredentialsError:
+    if cloud is None:
+        return CredentialsError(
+            "nothing says which cloud to use",
+            where="provider: openstack",
+            cure="write provider.cloud, set OS_CLOUD, or load your openrc file",
+        )
+    clouds = ", ".join(known) or "none; is there a clouds.yaml (see OS_CLIENT_CONFIG_FILE)?"
+    return CredentialsError(
+        f"{cloud}: {failures.details_of(error) if error else 'unknown'}",
+        where="provider.cloud",
+        cure=f"clouds that are known: {clouds}",
+    )
+
+
+def identity(connection: Connection) -> IdentityV3:
+    """Return the identity service; no cloud has its version 2 any more."""
+    return cast("IdentityV3", connection.identity)
+
+
+def together(*steps: Callable[[], Any]) -> list[Any]:
+    """Do different things at once, and return their results in order; else as side_by_side."""
+    return side_by_side(lambda step: step(), steps)
+
+
+def side_by_side(work: Callable[[T], S], things: Iterable[T], *, at_once: int = AT_ONCE) -> list[S]:
+    """Do the same with many things at once, and return the results in order.
+
+    All that began ends before this returns; after a failure nothing more begins, and the first
+    failure is raised.
+    """
+    todo = list(things)
+    if len(todo) < 2:
+        return [work(thing) for thing in todo]
+    with ThreadPoolExecutor(min(at_once, len(todo))) as pool:
+        futures: list[Future[S]] = [pool.submit(work, thing) for thing in todo]
+        for future in as_completed(futures):
+            if not future.cancelled() and future.exception() is not None:
+                for other in futures:
+                    other.cancel()
+                future.result()
+    return [future.result() for future in futures]

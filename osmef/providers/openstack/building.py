@@ -1,0 +1,136 @@
+"""Build what an order needs, in an order that lets as much as possible happen side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from ipaddress import IPv4Network
+from itertools import count
+
+from osmef.providers.base import Endpoint, EndpointRequest, Order
+from osmef.providers.openstack.access import side_by_side, together
+from osmef.providers.openstack.making import Maker
+from osmef.providers.openstack.names import look_up
+from osmef.providers.openstack.networks import Rule, choose_subnets, controller_networks
+from osmef.providers.openstack.placing import Place, places_of
+from osmef.providers.openstack.reach import (
+    Reached,
+    add_floating,
+    needs_floating,
+    open_groups,
+    reach_all,
+)
+from osmef.providers.openstack.servers import (
+    Server,
+    ServerOrder,
+    await_servers,
+    make_server,
+    server_name,
+)
+from osmef.providers.openstack.tenants import Site, SiteMaker, Tenant, make_router
+from osmef.remote.keys import KeyPair
+from osmef.scenario.clouds.openstack import HostKeys, OpenStackSettings
+
+
+@dataclass
+class Build:
+    """The things of one run, as they come about. Every method raises ProviderError."""
+
+    settings: OpenStackSettings
+    order: Order
+    maker: Maker
+    tenants: Sequence[Tenant]
+    hosts: Sequence[Endpoint] = ()
+    """The physical hosts that take part."""
+    fixed: Mapping[str, str] = field(default_factory=dict)
+    """The names of those of them by their slots."""
+    servers: dict[str, Server] = field(default_factory=dict)
+    """By the name of the request."""
+    _sites: dict[str, Site] = field(default_factory=dict)
+    _places: dict[str, Place] = field(default_factory=dict)
+    _floating: dict[str, str] = field(default_factory=dict)
+    _rules: dict[str, set[Rule]] = field(default_factory=dict)
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+    def make(self) -> list[Reached]:
+        """Make all, and return the servers in the order of the requests."""
+        self.prepare()
+        return self.add([r for r in self.order.requests if r.tenant is not None])
+
+    def prepare(self) -> None:
+        """Make what servers are made in."""
+        tenants = len(self.tenants)
+        self.order.progress(f"making networks for {tenants} tenant{'s' * (tenants > 1)}")
+        together(self._choose_places, self._make_sites)
+
+    def _choose_places(self) -> None:
+        clouds = {tenant.slot: tenant.cloud for tenant in self.tenants}
+        self._places = places_of(self.maker, self.settings, clouds, self.order.requests, self.fixed)
+
+    def _make_sites(self) -> None:
+        settings = self.settings
+        requests = [[r for r in self.order.requests if r.tenant == t.slot] for t in self.tenants]
+        floating = needs_floating(settings, len(self.tenants))
+        names = side_by_side(
+            lambda one: look_up(one[0].cloud, settings, one[1], floating=floating),
+            zip(self.tenants, requests, strict=True),
+        )
+        cidrs: list[IPv4Network | None] = [None] * len(names)
+        if settings.network is None:
+            used = [subnet for known in names for subnet in known.used]
+            sizes = [len(ones) for ones in requests]
+            cidrs = [*choose_subnets(sizes, used + controller_networks())]
+        makers = [
+            SiteMaker(self.maker, *what) for what in zip(self.tenants, names, cidrs, strict=True)
+        ]
+        sites = side_by_side(lambda maker: maker.make(settings.keypair, self.order.key), makers)
+        self._sites = {site.tenant.slot: site for site in sites}
+
+    def add(self, requests: Sequence[EndpointRequest]) -> list[Reached]:
+        """Make servers, in the order of the requests, and wait until SSH gets into them."""
+        made = self.stand_up(requests)
+        self.order.progress(f"waiting for SSH on {len(made)} servers")
+        return reach_all(self.settings, made, self._floating, self.order)
+
+    def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Server]:
+        """Make servers that run and can be reached, in the order of the requests."""
+        settings, run = self.settings, self.order.run
+        self.order.progress(f"making {len(requests)} servers")
+        orders = [self._order(request) for request in requests]
+        routers = [s for s in self._sites.values() if s.subnet and s.names.external]
+        steps: list[Callable[[], object]] = [
+            partial(make_server, self.maker, one, settings) for one in orders
+        ]
+        if not self.servers:  # of the first ones, that routers are made beside
+            steps += [partial(make_router, self.maker, site) for site in routers]
+        ids = together(*steps)[: len(orders)]
+        made = await_servers(
+            run, dict(zip(map(str, ids), orders, strict=True)), settings.boot_timeout
+        )
+        self.servers |= {server.order.request.name: server for server in made}
+        self._let_in(made)
+        return made
+
+    def _order(self, request: EndpointRequest) -> ServerOrder:
+        site = self._sites[str(request.tenant)]
+        wanted = request.flavor or self.settings.default_flavor
+        given = self.settings.host_keys is HostKeys.GIVEN
+        return ServerOrder(
+            request=request,
+            name=server_name(self.maker, next(self._numbers), request),
+            site=site,
+            flavor=site.names.flavors[wanted],
+            place=self._places[request.name],
+            login_key=self.order.key,
+            host_key=KeyPair.generate(request.name) if given else None,
+        )
+
+    def _let_in(self, made: Sequence[Server]) -> None:
+        if needs_floating(self.settings, len(self.tenants)):
+            for site in self._sites.values():
+                ours = [server for server in made if server.order.site is site]
+                self._floating |= add_floating(self.maker, site, ours)
+        everybody = list(self.servers.values())
+        hosts = [host.data_address for host in self.hosts]
+        open_groups(self.settings, everybody, self._floating, hosts, self._rules)

@@ -1,0 +1,81 @@
+"""The marks by which things in a cloud are known to be ours, from the moment they are made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from osmef.providers.base import Order
+
+PREFIX = "osmef-"
+_RUN = r"[A-Za-z0-9-]+"
+_TEXT = re.compile(rf"^osmef run=({_RUN}) made=(\d+) deadline=(\d+)(?: name=(\S+))?$")
+_NAME = re.compile(rf"^osmef-({_RUN})-(?:key|group)-[0-9]+-(\d+)-(\d+)$")
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The run, and the UNIX times at which it began to make things and after which it is over."""
+
+    run: str
+    made: int
+    deadline: int
+
+    @classmethod
+    def of(cls, order: Order) -> Mark:
+        """Return the mark of all that is made for an order."""
+        return cls(order.run, int(order.made), int(order.deadline))
+
+    @property
+    def text(self) -> str:
+        """The mark as a description, for things that have one."""
+        return f"osmef run={self.run} made={self.made} deadline={self.deadline}"
+
+    def text_with(self, name: str) -> str:
+        """Return the mark as a description that also gives a name, for things that have none."""
+        return f"{self.text} name={name}"
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The mark as metadata, for things that have some."""
+        return {
+            "osmef_run": self.run,
+            "osmef_made": str(self.made),
+            "osmef_deadline": str(self.deadline),
+        }
+
+    def name(self, what: str) -> str:
+        """Return the name of a thing of the run."""
+        return f"{PREFIX}{self.run}-{what}"
+
+    def whole_name(self, what: str) -> str:
+        """Return the name of a key pair ("key-1") or server group ("group-1"): it is their mark."""
+        return f"{self.name(what)}-{self.made}-{self.deadline}"
+
+
+def of_text(description: str | None) -> Mark | None:
+    """Read the mark of a description; None if it is not one of ours."""
+    found = _TEXT.match(description or "")
+    return Mark(found[1], int(found[2]), int(found[3])) if found else None
+
+
+def name_in_text(description: str | None) -> str:
+    """Read the name that a description gives a thing that has none of its own."""
+    found = _TEXT.match(description or "")
+    return (found[4] if found else None) or ""
+
+
+def of_name(name: str | None) -> Mark | None:
+    """Read the mark of the name of a key pair or server group; None if it is not one of ours."""
+    found = _NAME.match(name or "")
+    return Mark(found[1], int(found[2]), int(found[3])) if found else None
+
+
+def of_metadata(metadata: Mapping[str, str] | None) -> Mark | None:
+    """Read the mark of metadata; None if it is not one of ours."""
+    values = metadata or {}
+    try:
+        return Mark(values["osmef_run"], int(values["osmef_made"]), int(values["osmef_deadline"]))
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,201 @@
+"""What the settings name, looked up in a project: image, flavors, networks, groups, key pair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from ipaddress import IPv4Network
+from typing import Any
+
+from osmef.errors import NotFoundError, ProviderError
+from osmef.providers.base import EndpointRequest
+from osmef.providers.openstack.access import Cloud, together
+from osmef.scenario.clouds.openstack import OpenStackSettings
+from osmef.scenario.fields import FlavorNeed
+
+_MIB = 2**20
+Wanted = str | FlavorNeed
+
+
+@dataclass(frozen=True)
+class FlavorInfo:
+    """A flavor: its id and name, and its size in CPUs, MiB of memory and GiB of disk."""
+
+    id: str
+    name: str
+    vcpus: int
+    ram_mib: int
+    disk_gib: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """What servers boot from: image, snapshot or volume; its id, and what it needs at least."""
+
+    kind: str
+    id: str
+    disk_gib: int = 0
+    ram_mib: int = 0
+
+
+@dataclass(frozen=True)
+class Names:
+    """All that the settings name, as one project knows it. ``used`` are the subnets it sees."""
+
+    source: Source
+    flavors: dict[Wanted | None, FlavorInfo]
+    network: str | None
+    external: str | None
+    security_groups: tuple[str, ...]
+    used: tuple[IPv4Network, ...]
+
+
+def look_up(
+    cloud: Cloud,
+    settings: OpenStackSettings,
+    requests: Sequence[EndpointRequest],
+    *,
+    floating: bool,
+) -> Names:
+    """Look all names up at once; ``floating`` says that the external network is needed.
+
+    Raises NotFoundError with what there is, ProviderError.
+    """
+    wanted = {request.flavor or settings.default_flavor for request in requests}
+    flavors, source, networks, groups, used, _ = together(
+        lambda: _flavors(cloud, {one for one in wanted if one is not None}),
+        lambda: _source(cloud, settings),
+        lambda: _networks(cloud, settings, floating=floating),
+        lambda: _groups(cloud, settings.security_groups),
+        lambda: _subnets(cloud, settings),
+        lambda: _keypair(cloud, settings.keypair),
+    )
+    network, external = networks
+    return Names(source, flavors, network, external, groups, used)
+
+
+def _pick(there: Iterable[Any], wanted: str, what: str, key: str) -> Any:
+    """Return the one of this id or name. Raises NotFoundError, ProviderError if it is not alone."""
+    things = list(there)
+    by_id = [thing for thing in things if thing.id == wanted]
+    found = by_id or [thing for thing in things if thing.name == wanted]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise ProviderError(
+            f"{len(found)} {what}s are called {wanted!r}",
+            where=key,
+            cure=f"write the id of one: {', '.join(str(thing.id) for thing in found[:5])}",
+        )
+    known = sorted({str(thing.name) for thing in things if thing.name})
+    close = get_close_matches(wanted, known, n=3, cutoff=0.5)
+    if close:
+        cure = f"did you mean {' or '.join(close)}?"
+    else:
+        cure = f"use one of: {', '.join(known[:20])}" if known else f"there is no {what} at all"
+    raise NotFoundError(f"there is no {what} {wanted!r}", where=key, cure=cure)
+
+
+def _flavors(cloud: Cloud, wanted: Iterable[Wanted]) -> dict[Wanted | None, FlavorInfo]:
+    there = cloud.do("listing flavors", lambda c: list(c.compute.flavors(details=True)))
+    return {one: _flavor(there, one) for one in wanted}
+
+
+def _flavor(there: Sequence[Any], wanted: Wanted) -> FlavorInfo:
+    if isinstance(wanted, str):
+        return _info(_pick(there, wanted, "flavor", "flavor"))
+    ram_mib = -(-(wanted.ram or 0) // _MIB)
+    fitting = [f for f in there if f.vcpus >= wanted.vcpus and f.ram >= ram_mib]
+    if not fitting:
+        largest = max(there, key=lambda f: (f.vcpus, f.ram), default=None)
+        raise NotFoundError(
+            f"no flavor has {wanted}",
+            where="flavor",
+            cure=f"the largest is {largest.name}" if largest else "there is no flavor at all",
+        )
+    return _info(min(fitting, key=lambda f: (f.vcpus, f.ram, f.disk, f.name)))
+
+
+def _info(flavor: Any) -> FlavorInfo:
+    return FlavorInfo(
+        str(flavor.id), str(flavor.name), int(flavor.vcpus), int(flavor.ram), int(flavor.disk)
+    )
+
+
+def _source(cloud: Cloud, settings: OpenStackSettings) -> Source:
+    boot = settings.boot
+    if boot.image is not None:
+        wanted = boot.image
+        there = cloud.do("listing images", lambda c: list(c.image.images()))
+        image = _pick(there, wanted, "image", "provider.boot.image")
+        if image.status != "active":
+            raise ProviderError(
+                f"the image {wanted!r} is {image.status}",
+                where="provider.boot.image",
+                cure="use an image that is active",
+            )
+        return Source("image", str(image.id), int(image.min_disk or 0), int(image.min_ram or 0))
+    if not cloud.do("looking for volumes", lambda c: c.has_service("block-storage")):
+        raise NotFoundError(
+            "the cloud has no volumes (no block-storage service)",
+            where="provider.boot",
+            cure="boot from an image",
+        )
+    if boot.snapshot is not None:
+        there = cloud.do("listing snapshots", lambda c: list(c.block_storage.snapshots()))
+        found = _pick(there, boot.snapshot, "snapshot", "provider.boot.snapshot")
+        return Source("snapshot", str(found.id), int(found.size))
+    there = cloud.do("listing volumes", lambda c: list(c.block_storage.volumes()))
+    found = _pick(there, str(boot.volume), "volume", "provider.boot.volume")
+    return Source("volume", str(found.id), int(found.size))
+
+
+def _networks(
+    cloud: Cloud, settings: OpenStackSettings, *, floating: bool
+) -> tuple[str | None, str | None]:
+    """Return the ids of the network to use and of the external one, as far as they are needed."""
+    there = cloud.do("listing networks", lambda c: list(c.network.networks()))
+    network = None
+    if settings.network is not None:
+        network = str(_pick(there, settings.network, "network", "provider.network").id)
+    outside = [one for one in there if one.is_router_external]
+    if settings.external_network is not None:
+        key = "provider.external_network"
+        return network, str(_pick(outside, settings.external_network, "external network", key).id)
+    if len(outside) == 1:
+        return network, str(outside[0].id)
+    if not floating:
+        return network, None
+    names = ", ".join(str(one.name) for one in outside)
+    raise NotFoundError(
+        f"{len(outside) or 'no'} networks of the cloud are external",
+        where="provider.external_network",
+        cure=f"name one of: {names}"
+        if names
+        else "name a network that this machine reaches: provider.network; or a jump host",
+    )
+
+
+def _groups(cloud: Cloud, wanted: Sequence[str]) -> tuple[str, ...]:
+    if not wanted:
+        return ()
+    there = cloud.do(
+        "listing security groups",
+        lambda c: list(c.network.security_groups(project_id=cloud.project_id)),
+    )
+    key = "provider.security_groups"
+    return tuple(str(_pick(there, one, "security group", key).id) for one in wanted)
+
+
+def _subnets(cloud: Cloud, settings: OpenStackSettings) -> tuple[IPv4Network, ...]:
+    if settings.network is not None:
+        return ()
+    there = cloud.do("listing subnets", lambda c: list(c.network.subnets(ip_version=4)))
+    return tuple(IPv4Network(one.cidr, strict=False) for one in there)
+
+
+def _keypair(cloud: Cloud, wanted: str | None) -> None:
+    if wanted is not None:
+        there = cloud.do("listing key pairs", lambda c: list(c.compute.keypairs()))
+        _pick(there, wanted, "key pair", "provider.keypair")

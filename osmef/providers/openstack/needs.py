@@ -1,0 +1,149 @@
+"""What a plan needs of a project, compared with what its quotas leave."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from openstack.connection import Connection
+from openstack.exceptions import raise_from_response
+
+from osmef.errors import ProviderError, QuotaError
+from osmef.providers.base import EndpointRequest
+from osmef.providers.openstack.access import Cloud
+from osmef.providers.openstack.groups import plan_groups
+from osmef.providers.openstack.names import Names
+from osmef.providers.openstack.networks import rules_for
+from osmef.providers.openstack.reach import needs_floating
+from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy
+
+_GIB = 2**30
+_OWN_RULES = 2
+"""Neutron gives every new security group two rules for what goes out."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """A quota: its limit, None for none, and how much of it is in use."""
+
+    limit: int | None
+    used: int
+
+    def lacks(self, need: int) -> bool:
+        """Tell whether there is too little left."""
+        return self.limit is not None and self.used + need > self.limit
+
+
+def needs_of(
+    settings: OpenStackSettings, names: Names, slot: str, requests: Sequence[EndpointRequest]
+) -> dict[str, int]:
+    """Return what the requests of the tenant's slot need, by the name of the quota."""
+    ours = [request for request in requests if request.tenant == slot]
+    flavors = [names.flavors[request.flavor or settings.default_flavor] for request in ours]
+    tenants = len({request.tenant for request in requests if request.tenant is not None})
+    need = {
+        "instances": len(ours),
+        "cores": sum(flavor.vcpus for flavor in flavors),
+        "ram (MiB)": sum(flavor.ram_mib for flavor in flavors),
+        "ports": len(ours),
+    }
+    if settings.placement_by is PlacedBy.SERVER_GROUP:
+        planned = plan_groups(requests, soft=settings.soft).values()
+        groups = Counter(group.number for group in planned if group.tenant == slot)
+        need["server groups"] = len(groups)
+        need["members of a server group"] = max(groups.values(), default=0)
+    if settings.keypair is None:
+        need["key pairs"] = 1
+    if needs_floating(settings, tenants):
+        need["floating IPs"] = len(ours)
+    if settings.network is None:
+        router = int(names.external is not None)
+        need |= {"networks": 1, "subnets": 1, "routers": router}
+        need["ports"] += 1 + router  # of DHCP and of the router
+    if not settings.security_groups:
+        others = [str(number) for number in range(len(requests) - len(ours))]
+        need["security groups"] = 1
+        need["security group rules"] = len(rules_for(["controller"], others)) + _OWN_RULES
+    if names.source.kind != "image" or settings.boot.size is not None:
+        size = max(1, -(-(settings.boot.size or 0) // _GIB), names.source.disk_gib)
+        need |= {"volumes": len(ours), "volume space (GiB)": size * len(ours)}
+    return need
+
+
+def check_quotas(cloud: Cloud, need: Mapping[str, int]) -> None:
+    """Raise QuotaError with everything that the project has too little of."""
+    room = _compute_room(cloud) | _network_room(cloud) | _volume_room(cloud, need)
+    short = [
+        f"{count} {what} (quota {room[what].limit}, in use {room[what].used})"
+        for what, count in need.items()
+        if what in room and room[what].lacks(count)
+    ]
+    if short:
+        raise QuotaError(
+            f"the plan needs {', '.join(short)}",
+            where=cloud.name,
+            cure="plan fewer or smaller endpoints, remove what you don't need, or ask for more",
+        )
+
+
+def _room(limit: object, used: object) -> Room:
+    number = int(str(limit))
+    return Room(None if number < 0 else number, int(str(used)))
+
+
+def _compute_room(cloud: Cloud) -> dict[str, Room]:
+    def limits(connection: Connection) -> dict[str, Any]:
+        # The SDK's own object of limits warns of fields that it holds itself.
+        answer = connection.compute.get("/limits")
+        raise_from_response(answer)
+        return dict(answer.json()["limits"]["absolute"])
+
+    found = cloud.do("reading the quotas of compute", limits)
+    keypairs = cloud.do("listing key pairs", lambda c: len(list(c.compute.keypairs())))
+    return {
+        "instances": _room(found["maxTotalInstances"], found["totalInstancesUsed"]),
+        "cores": _room(found["maxTotalCores"], found["totalCoresUsed"]),
+        "ram (MiB)": _room(found["maxTotalRAMSize"], found["totalRAMUsed"]),
+        "key pairs": _room(found["maxTotalKeypairs"], keypairs),
+        "server groups": _room(found["maxServerGroups"], found["totalServerGroupsUsed"]),
+        "members of a server group": _room(found["maxServerGroupMembers"], 0),
+    }
+
+
+def _network_room(cloud: Cloud) -> dict[str, Room]:
+    quota = cloud.do(
+        "reading the quotas of the network",
+        lambda c: c.network.get_quota(cloud.project_id, details=True),
+    )
+    names = {
+        "networks": quota.networks,
+        "subnets": quota.subnets,
+        "routers": quota.routers,
+        "ports": quota.ports,
+        "floating IPs": quota.floating_ips,
+        "security groups": quota.security_groups,
+        "security group rules": quota.security_group_rules,
+    }
+    return {
+        what: _room(one["limit"], one["used"] + one.get("reserved", 0))
+        for what, one in names.items()
+        if isinstance(one, dict)
+    }
+
+
+def _volume_room(cloud: Cloud, need: Mapping[str, int]) -> dict[str, Room]:
+    if "volumes" not in need:
+        return {}
+    found = cloud.do("reading the quotas of volumes", lambda c: c.block_storage.get_limits())
+    limits = found.absolute
+    try:
+        return {
+            "volumes": _room(limits.max_total_volumes, limits.total_volumes_used),
+            "volume space (GiB)": _room(
+                limits.max_total_volume_gigabytes, limits.total_gigabytes_used
+            ),
+        }
+    except (AttributeError, ValueError) as error:
+        raise ProviderError(f"the cloud's quotas of volumes make no sense: {error}") from error

@@ -1,0 +1,193 @@
+"""OpenStack as the engine sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from osmef.errors import ProviderError
+from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
+from osmef.providers.openstack import feasible, removal
+from osmef.providers.openstack.access import Cloud, open_cloud, side_by_side
+from osmef.providers.openstack.building import Build
+from osmef.providers.openstack.hosts import HostEndpoints
+from osmef.providers.openstack.kinds import PROVIDER
+from osmef.providers.openstack.making import Maker
+from osmef.providers.openstack.marks import Mark
+from osmef.providers.openstack.names import look_up
+from osmef.providers.openstack.needs import check_quotas, needs_of
+from osmef.providers.openstack.places import location_of
+from osmef.providers.openstack.placing import usable_hosts
+from osmef.providers.openstack.projects import (
+    access_of,
+    all_clouds,
+    make_tenants,
+    named_tenants,
+    open_or_gone,
+    slots_of,
+)
+from osmef.providers.openstack.reach import Reached, needs_floating
+from osmef.providers.openstack.servers import list_servers
+from osmef.providers.openstack.tenants import Tenant
+from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy
+from osmef.scenario.fields import Family, Layer
+from osmef.scenario.location import Location
+from osmef.scenario.study import Cell
+
+_MADE = "made"
+
+
+class OpenStackProvider(Provider):
+    """Servers of one or several projects in one region of an OpenStack cloud."""
+
+    kind = PROVIDER
+
+    def __init__(self, settings: OpenStackSettings) -> None:
+        self._settings = settings
+        self._build: Build | None = None
+        self._reached: dict[str, Reached] = {}
+        self._order: Order | None = None
+        self._maker: Maker | None = None
+        self._clouds: list[Cloud] = []
+        self._hosts = HostEndpoints(settings)
+
+    def check(self, requests: Sequence[EndpointRequest]) -> None:
+        """Check credentials, names and quotas. Raises ProviderError."""
+        settings, slots = self._settings, slots_of(requests)
+        if settings.projects == _MADE:
+            base = open_cloud(access_of(settings))
+            tenants = [Tenant(slot, n, slot, base) for n, slot in enumerate(slots, 1)]
+        else:
+            tenants = named_tenants(settings, slots)
+        if settings.placement_by is PlacedBy.HOST:
+            usable_hosts(tenants[0].cloud, settings)
+        self._hosts.check(requests)
+        floating = needs_floating(settings, len(tenants))
+
+        def check(tenant: Tenant) -> None:
+            ours = [request for request in requests if request.tenant == tenant.slot]
+            names = look_up(tenant.cloud, settings, ours, floating=floating)
+            if settings.projects != _MADE:
+                check_quotas(tenant.cloud, needs_of(settings, names, tenant.slot, requests))
+
+        side_by_side(check, tenants)
+
+    def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
+        """List what this cloud can't do, as far as the settings tell."""
+        return list(feasible.problems_of(self._settings, cell))
+
+    def warnings(self, cell: Cell) -> list[str]:
+        """List what this cloud can't promise."""
+        return list(feasible.warnings_of(self._settings, cell))
+
+    def create(self, order: Order) -> list[Endpoint]:
+        """Make networks and servers, and wait until SSH gets in."""
+        settings, slots = self._settings, slots_of(order.requests)
+        self._order, maker = order, Maker(Mark.of(order), order.ledger)
+        self._maker = maker
+        if settings.projects == _MADE:
+            base = open_cloud(access_of(settings))
+            self._clouds = [base]
+            base.check = order.check
+            tenants = make_tenants(maker, base, slots)
+        else:
+            tenants = named_tenants(settings, slots)
+        self._clouds += [tenant.cloud for tenant in tenants]
+        for cloud in self._clouds:
+            cloud.check = order.check
+        hosts = self._hosts.create(order)
+        fixed = self._hosts.names(order.requests)
+        self._build = Build(settings, order, maker, tenants, hosts, fixed)
+        servers = [self._endpoint(reached) for reached in self._build.make()]
+        made = {endpoint.name: endpoint for endpoint in (*hosts, *servers)}
+        return [made[request.name] for request in order.requests]
+
+    def _endpoint(self, reached: Reached) -> Endpoint:
+        order = reached.server.order
+        self._reached[order.request.name] = reached
+        return Endpoint(
+            request=order.request,
+            resource_id=reached.server.id,
+            login=reached.login,
+            data_address=reached.server.fixed,
+            flavor=order.flavor.name,
+            vcpus=order.flavor.vcpus,
+        )
+
+    def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
+        """Read back the hosts of the servers, all of a project in one call."""
+        if self._order is None or self._build is None:
+            raise ProviderError("nothing was made yet", where=PROVIDER)
+        run, there = self._order.run, {}
+        for tenant in self._build.tenants:
+            for server in list_servers(tenant.cloud, run):
+                hosts = self._settings.compute_hosts
+                there[str(server.id)] = location_of(server, tenant.label, hosts)
+        physical = self._hosts.describe(endpoints)
+        return [
+            physical.get(endpoint.name) or there.get(endpoint.resource_id, Location())
+            for endpoint in endpoints
+        ]
+
+    def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:
+        """Make a server anew; the old one goes when the new one stands. Raises ProviderError."""
+        if self._build is None:
+            raise ProviderError("nothing was made yet", where=PROVIDER)
+        old = self._reached[endpoint.name].server
+        made = self._build.add([endpoint.request])
+        names = {old.order.name, old.order.name.replace("osmef-", "osmef-ip-", 1)}
+        self._remove([what for what in self._made() if what[0].name in names], order)
+        return self._endpoint(made[0])
+
+    def _made(self) -> list[tuple[Resource, Cloud]]:
+        return [] if self._maker is None else list(self._maker.made)
+
+    def _remove(self, what: Sequence[tuple[Resource, Cloud]], order: Order) -> None:
+        def gone(resource: Resource) -> None:
+            order.ledger.destroyed(resource)
+            if self._maker is not None:
+                self._maker.made = [one for one in self._maker.made if one[0] is not resource]
+
+        removal.remove(what, gone)
+
+    def close(self) -> None:
+        """Destroy all that was made; may be called again. Raises ProviderError."""
+        if self._order is not None:
+            for cloud in self._clouds:
+                cloud.check = lambda: None
+            try:
+                self._remove(self._made(), self._order)
+            finally:
+                self._hosts.close()
+
+    def data_address(
+        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
+    ) -> str:
+        """Return the address in the tenant's network, or for all others that from outside."""
+        if receiver.request.tenant in {None, sender.request.tenant}:
+            return super().data_address(receiver, sender, layer, family)
+        return self._reached[receiver.name].outside
+
+    def listen_address(
+        self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
+    ) -> str:
+        """Return the address in the tenant's network: a floating one is translated to it."""
+        return super().data_address(receiver, sender, layer, family)
+
+    @classmethod
+    def owned(cls, access: Access, run: str | None = None) -> list[Resource]:
+        """List what is ours in the project of the credentials, and in projects made for runs."""
+        return [thing.resource for thing in removal.owned(all_clouds(access), run)]
+
+    @classmethod
+    def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
+        """Destroy resources in the order that they need. Raises the first ProviderError."""
+        accesses = {tuple(sorted(resource.access.items())) for resource in resources}
+        clouds = {key: open_or_gone(dict(key)) for key in accesses}
+        there = []
+        for resource in resources:
+            cloud = clouds[tuple(sorted(resource.access.items()))]
+            if cloud is None:
+                gone(resource)
+            else:
+                there.append((resource, cloud))
+        removal.remove(there, gone)

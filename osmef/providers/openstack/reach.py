@@ -1,0 +1,190 @@
+"""The way to servers that run: floating addresses, the rules of the groups, and SSH."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from osmef.errors import BootError, ProviderError, ReachError
+from osmef.providers.base import Order
+from osmef.providers.openstack.access import side_by_side
+from osmef.providers.openstack.making import Maker
+from osmef.providers.openstack.networks import Rule, rules_for, source_address
+from osmef.providers.openstack.servers import POLL_S, Server, console_of
+from osmef.providers.openstack.tenants import Site, open_group
+from osmef.providers.openstack.userdata import host_keys
+from osmef.remote.login import HostKeys, Login
+from osmef.remote.ssh_config import find_login
+from osmef.remote.waiting import wait_for_ssh
+from osmef.scenario.clouds.openstack import OpenStackSettings, Reach
+
+_TAIL_LINES = 15
+_MOST_WAITS = 64
+
+
+@dataclass(frozen=True)
+class Reached:
+    """A server, its floating address if it has one, and the login that got in."""
+
+    server: Server
+    floating: str | None
+    login: Login
+
+    @property
+    def outside(self) -> str:
+        """The address by which other tenants know it."""
+        return self.floating or self.server.fixed
+
+
+def needs_floating(settings: OpenStackSettings, tenants: int) -> bool:
+    """Tell whether servers need floating addresses: for SSH, or to be reached across tenants."""
+    return settings.way_in is Reach.FLOATING or (settings.network is None and tenants > 1)
+
+
+def add_floating(maker: Maker, site: Site, servers: Sequence[Server]) -> dict[str, str]:
+    """Make floating addresses for a site's servers; returned by the id of the server."""
+    cloud, external = site.tenant.cloud, site.names.external
+    ports = cloud.do(
+        "listing ports",
+        lambda c: list(c.network.ports(network_id=site.network, project_id=cloud.project_id)),
+    )
+    by_server = {str(port.device_id): str(port.id) for port in ports}
+
+    def add(server: Server) -> str:
+        name = server.order.name.replace("osmef-", "osmef-ip-", 1)
+        made = maker.make(
+            cloud,
+            "floating-ip",
+            name,
+            lambda c: c.network.create_ip(
+                floating_network_id=external,
+                port_id=by_server[server.id],
+                description=maker.mark.text_with(name),
+            ),
+        )
+        return str(made.floating_ip_address)
+
+    found = side_by_side(add, servers)
+    return {server.id: address for server, address in zip(servers, found, strict=True)}
+
+
+def open_groups(
+    settings: OpenStackSettings,
+    servers: Sequence[Server],
+    floating: Mapping[str, str],
+    hosts: Sequence[str],
+    done: dict[str, set[Rule]],
+) -> None:
+    """Let in SSH from this machine, and data from the peers, where groups were made for the run.
+
+    ``hosts`` are addresses of physical hosts, peers of all. ``done`` holds what each tenant's slot
+    has by now, and is kept up. Raises ProviderError.
+    """
+    sites = {server.order.site.tenant.slot: server.order.site for server in servers}
+
+    def add(site: Site) -> None:
+        ours = [s for s in servers if s.order.site is site]
+        others = [s for s in servers if s.order.site is not site]
+        targets = (floating.get(server.id, server.fixed) for server in ours)
+        addresses = [floating.get(server.id, server.fixed) for server in others]
+        peers = [f"{address}/32" for address in (*addresses, *hosts)]
+        known = done.setdefault(site.tenant.slot, set())
+        new = [r for r in rules_for(_controllers(settings, targets), peers) if r not in known]
+        if new:
+            open_group(site, new)
+        known.update(new)
+
+    side_by_side(add, [site for site in sites.values() if site.group is not None])
+
+
+def _controllers(settings: OpenStackSettings, targets: Iterable[str]) -> set[str]:
+    if settings.controller_cidr is not None:
+        return {settings.controller_cidr}
+    return {f"{source_address(target)}/32" for target in targets}
+
+
+def reach_all(
+    settings: OpenStackSettings,
+    servers: Sequence[Server],
+    floating: Mapping[str, str],
+    order: Order,
+) -> list[Reached]:
+    """Wait until SSH gets into all servers, and return how. Raises BootError, ReachError."""
+    deadline = time.monotonic() + settings.boot_timeout
+
+    def reach(server: Server) -> Reached:
+        login = _login(settings, server, floating.get(server.id), order, deadline)
+        try:
+            wait_for_ssh(login, deadline=deadline, check=order.check).close()
+        except ReachError as error:
+            raise _explained(server, error, order.keep) from error
+        return Reached(server, floating.get(server.id), login)
+
+    return side_by_side(reach, servers, at_once=_MOST_WAITS)
+
+
+def _login(
+    settings: OpenStackSettings,
+    server: Server,
+    floating: str | None,
+    order: Order,
+    deadline: float,
+) -> Login:
+    return Login(
+        name=server.order.request.name,
+        user=settings.user,
+        address=server.fixed if settings.way_in is Reach.JUMP else floating or server.fixed,
+        host_keys=_host_keys(server, order, deadline),
+        key=order.key,
+        jump=_jump(settings),
+    )
+
+
+def _jump(settings: OpenStackSettings) -> Login | None:
+    if settings.way_in is not Reach.JUMP or settings.jump is None:
+        return None
+    return find_login(f"the jump host {settings.jump}", settings.jump)
+
+
+def _host_keys(server: Server, order: Order, deadline: float) -> HostKeys:
+    given = server.order.host_key
+    if given is not None:
+        return HostKeys(
+            accepted=(" ".join(given.public.split()[:2]),),
+            source="the userdata",
+            cure="does cloud-init of the image take ssh_keys? else provider.host_keys: console",
+        )
+    while not (found := host_keys(console_of(server.id, server.cloud))):
+        if time.monotonic() > deadline:
+            raise _unbooted(server, "its console shows no SSH host keys", order.keep)
+        server.cloud.wait(POLL_S)
+    return HostKeys(accepted=tuple(found), source="the console")
+
+
+def _explained(
+    server: Server, error: ReachError, keep: Callable[[str, str], str]
+) -> ProviderError | ReachError:
+    """Tell a guest that never came up from one that is up and can't be reached."""
+    console = console_of(server.id, server.cloud)
+    if not console or host_keys(console) or "login:" in console:
+        return error
+    return _unbooted(server, error.message, keep)
+
+
+def _unbooted(server: Server, message: str, keep: Callable[[str, str], str]) -> BootError:
+    name = server.order.request.name
+    console = console_of(server.id, server.cloud)
+    if not console.strip():
+        return BootError(
+            f"{message}, and its console is empty",
+            where=name,
+            cure="is it an image for this kind of machine, with sshd and cloud-init?",
+        )
+    path = keep(f"console-{name}.txt", console)
+    tail = "\n".join(f"    {line}" for line in console.splitlines()[-_TAIL_LINES:])
+    return BootError(
+        f"{message}; the end of its console (all of it: {path}):\n{tail}",
+        where=name,
+        cure="does the image boot by hand? provider.boot_timeout is how long it may take",
+    )

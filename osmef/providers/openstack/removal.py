@@ -1,0 +1,180 @@
+"""Take away what is ours, in the order that it needs, side by side, and nothing else."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from osmef.errors import OsmefError, ProviderError
+from osmef.providers.base import Resource
+from osmef.providers.openstack import failures
+from osmef.providers.openstack.access import Cloud, side_by_side
+from osmef.providers.openstack.kinds import KINDS, PROVIDER, Thing
+
+_STAGES = (
+    ("server", "floating-ip", "key-pair", "server-group"),
+    ("router",),  # and until the servers are gone
+    ("security-group", "network", "volume"),
+    ("project",),
+)
+_GONE_S = 180.0
+_POLL_S = 1.0
+
+Gone = Callable[[Resource], None]
+
+
+def owned(clouds: Iterable[Cloud], run: str | None) -> list[Thing]:
+    """List what carries our mark in these projects, of one run or all. Raises ProviderError."""
+    lists = [(cloud, kind) for cloud in clouds for kind in KINDS.values()]
+    found = side_by_side(lambda one: one[1].owned(one[0], run), lists)
+    # Key pairs belong to a user, and so may be seen from several projects.
+    things = {(thing.kind, thing.id): thing for some in found for thing in some}
+    return list(things.values())
+
+
+def remove(resources: Sequence[tuple[Resource, Cloud]], gone: Gone) -> None:
+    """Destroy resources, each in its cloud.
+
+    ``gone`` is called for each as soon as it is gone. What does not carry our mark is not touched,
+    and counts as gone. Goes on after a failure, and raises the first at the end.
+    """
+    removal = _Removal(gone)
+    clouds = {id(cloud): cloud for _, cloud in resources}
+    lists: dict[tuple[int, str], list[Resource]] = defaultdict(list)
+    for resource, cloud in resources:
+        lists[id(cloud), resource.kind].append(resource)
+
+    def find(groups: Mapping[tuple[int, str], Sequence[Resource]], *, again: bool) -> None:
+        side_by_side(
+            lambda one: removal.find(clouds[one[0][0]], one[0][1], one[1], again=again),
+            groups.items(),
+        )
+
+    find(lists, again=False)
+    for stage in _STAGES:
+        if "project" in stage and removal.failed:
+            break  # what is left in it could not be reached any more
+        if "router" in stage and removal.unseen:
+            # What a controller asked for just before it was killed may have come about by now.
+            removal.await_servers()
+            late = {k: [r for r in ones if r in removal.unseen] for k, ones in lists.items()}
+            find({k: ones for k, ones in late.items() if ones}, again=True)
+            side_by_side(removal.delete, [t for t in removal.things() if t.kind in _STAGES[0]])
+        side_by_side(removal.delete, [t for t in removal.things() if t.kind in stage])
+        if "router" in stage:
+            removal.await_servers()
+    removal.finish()
+
+
+@dataclass
+class _Removal:
+    """What is to be removed: each thing that exists, and the resource that it was known as."""
+
+    gone: Gone
+    unseen: list[Resource] = field(default_factory=list)
+    """What was only intended, as far as is known, and not found at the first look."""
+    _left: dict[tuple[str, str], tuple[Thing, Resource]] = field(default_factory=dict)
+    _failures: list[ProviderError] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def find(self, cloud: Cloud, kind: str, resources: Sequence[Resource], *, again: bool) -> None:
+        """Look which of the resources exist and carry our mark; the others are gone.
+
+        Those of which no id is known are looked for ``again``.
+        """
+        runs = {resource.run for resource in resources}
+        try:
+            things = KINDS[kind].owned(cloud, runs.pop() if len(runs) == 1 else None)
+        except ProviderError as error:
+            self._failures.append(error)
+            return
+        for resource in resources:
+            # A lost answer may have left two of one name.
+            same = [
+                thing
+                for thing in things
+                if thing.mark.run == resource.run
+                and (thing.id == resource.id or thing.name == resource.name)
+            ]
+            with self._lock:
+                for thing in same:
+                    self._left[thing.kind, thing.id] = (thing, resource)
+                if not same and resource.id is None and not again:
+                    self.unseen.append(resource)
+                elif not same:
+                    self.gone(resource)
+
+    @property
+    def failed(self) -> bool:
+        """Whether something would not go."""
+        return bool(self._failures)
+
+    def things(self) -> list[Thing]:
+        """List what is still there."""
+        return [thing for thing, _resource in self._left.values()]
+
+    def delete(self, thing: Thing) -> None:
+        """Delete one thing; a server is only on its way then."""
+        try:
+            thing.cloud.do(
+                f"deleting the {thing.kind} {thing.name}",
+                lambda connection: KINDS[thing.kind].delete(connection, thing.id),
+                failures.is_in_use,
+            )
+        except OsmefError as error:
+            self._fail(error, thing)
+            return
+        if thing.kind != "server":
+            self._done(thing)
+
+    def await_servers(self) -> None:
+        """Wait until all servers are gone, looking at all of a project and run in one call."""
+        end = time.monotonic() + _GONE_S
+        pause = _POLL_S / 4
+        while servers := [thing for thing in self.things() if thing.kind == "server"]:
+            groups: dict[tuple[int, str], list[Thing]] = defaultdict(list)
+            for server in servers:
+                groups[id(server.cloud), server.mark.run].append(server)
+            for group in groups.values():
+                self._look_at(group)
+            if time.monotonic() > end:
+                for thing in (t for t in self.things() if t.kind == "server"):
+                    self._fail(ProviderError("the server does not go away", cure=_CURE), thing)
+                return
+            servers[0].cloud.wait(pause)
+            pause = _POLL_S
+
+    def _look_at(self, servers: Sequence[Thing]) -> None:
+        first = servers[0]
+        try:
+            there = {t.id for t in KINDS["server"].owned(first.cloud, first.mark.run)}
+        except ProviderError as error:
+            for server in servers:
+                self._fail(error, server)
+            return
+        for server in servers:
+            if server.id not in there:
+                self._done(server)
+
+    def _fail(self, error: OsmefError, thing: Thing) -> None:
+        shown = ProviderError(error.message, where=error.where, cure=error.cure or _CURE)
+        with self._lock:
+            self._failures.append(error if isinstance(error, ProviderError) else shown)
+            self._left.pop((thing.kind, thing.id), None)
+
+    def _done(self, thing: Thing) -> None:
+        with self._lock:
+            _, resource = self._left.pop((thing.kind, thing.id))
+            if not any(other is resource for _, other in self._left.values()):
+                self.gone(resource)
+
+    def finish(self) -> None:
+        """Raise the first failure."""
+        if self._failures:
+            raise self._failures[0]
+
+
+_CURE = "look at it with the cloud's own tools, then: osmef reap --provider " + PROVIDER

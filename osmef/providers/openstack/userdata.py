@@ -1,0 +1,79 @@
+"""What a guest is told at its first boot, and what it tells on its console."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from email.mime.multipart import MIMEMultipart
+from email.mime.text import MIMEText
+
+from osmef.errors import ProviderError
+from osmef.remote.keys import KeyPair
+
+MOST_BYTES = 65535
+"""Of userdata in base64, as nova takes it."""
+_TYPES = {
+    "#!": "x-shellscript",
+    "#cloud-config": "cloud-config",
+    "#cloud-boothook": "cloud-boothook",
+    "#include": "x-include-url",
+    "## template: jinja": "jinja2",
+}
+_HOST_KEYS = re.compile(
+    r"-----BEGIN SSH HOST KEY KEYS-----(.*?)-----END SSH HOST KEY KEYS-----", re.DOTALL
+)
+_KEY = re.compile(r"\b(ssh-[a-z0-9-]+|ecdsa-[a-z0-9-]+) (AAAA[A-Za-z0-9+/=]+)")
+
+
+def cloud_config(user: str, login: KeyPair, host: KeyPair | None) -> str:
+    """Return the cloud-config that lets the run's key in and gives the guest its host key.
+
+    Written as JSON, which is YAML. Modules "ssh" and "users-groups" of cloud-init read it.
+    """
+    config: dict[str, object] = {"ssh_authorized_keys": [login.public]}
+    if user == "root":
+        config["disable_root"] = False
+    if host is not None:
+        config["ssh_deletekeys"] = True
+        config["ssh_keys"] = {"ed25519_private": host.private, "ed25519_public": host.public}
+    return "#cloud-config\n" + json.dumps(config, indent=1) + "\n"
+
+
+def user_data(ours: str, own: str | None) -> str:
+    """Return the userdata in base64: ours, and before it the user's own, if there is some.
+
+    Raises ProviderError where nobody would understand the user's, or it is too long.
+    """
+    text = ours if own is None else _multipart(own, ours)
+    encoded = base64.b64encode(text.encode()).decode()
+    if len(encoded) > MOST_BYTES:
+        raise ProviderError(
+            f"the userdata is too long: {len(encoded)} bytes in base64 of {MOST_BYTES}",
+            where="provider.userdata",
+            cure="fetch the rest from the guest, with #include",
+        )
+    return encoded
+
+
+def _multipart(own: str, ours: str) -> str:
+    kind = next((kind for start, kind in _TYPES.items() if own.startswith(start)), None)
+    if kind is None:
+        raise ProviderError(
+            "this userdata does not say what it is",
+            where="provider.userdata",
+            cure="begin it with #cloud-config or #!, or another mark that cloud-init knows",
+        )
+    message = MIMEMultipart()
+    message.attach(MIMEText(own, kind))
+    part = MIMEText(ours, "cloud-config")
+    # By default cloud-init would let our list of keys replace the user's.
+    part["Merge-Type"] = "list(append)+dict(recurse_array)+str()"
+    message.attach(part)
+    return message.as_string()
+
+
+def host_keys(console: str) -> list[str]:
+    """Return the public host keys that cloud-init wrote on a console, in OpenSSH's format."""
+    found = _HOST_KEYS.findall(console)
+    return [f"{kind} {key}" for kind, key in _KEY.findall(found[-1])] if found else []

@@ -1,0 +1,63 @@
+"""A cloud in memory whose things are either marked as ours or somebody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from osmef.errors import ApiError, CredentialsError
+from osmef.providers.base import Access, Resource
+from osmef.providers.local.provider import LocalProvider
+
+
+@dataclass
+class Site:
+    """One place of the cloud: names of things, and the mark of those that are ours."""
+
+    things: dict[str, Resource | None] = field(default_factory=dict)
+    stuck: set[str] = field(default_factory=set)
+
+
+class MemoryCloud(LocalProvider):
+    """Named by ``cloud``; without a name there are no credentials."""
+
+    kind = "memory"
+    sites: ClassVar[dict[str, Site]] = {}
+    calls: ClassVar[list[tuple[str, tuple[str, ...]]]] = []
+
+    @classmethod
+    def owned(cls, access: Access, run: str | None = None) -> list[Resource]:
+        if access.get("cloud") not in cls.sites:
+            raise CredentialsError("no credentials", cure="name a cloud")
+        marked = (mark for mark in cls.sites[access["cloud"]].things.values() if mark is not None)
+        return [mark for mark in marked if run in {None, mark.run}]
+
+    @classmethod
+    def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
+        cls.calls.append((resources[0].access["cloud"], tuple(one.name for one in resources)))
+        failed = False
+        for resource in resources:
+            site = cls.sites[resource.access["cloud"]]
+            mark = site.things.get(resource.name)
+            if resource.name in site.stuck:
+                failed = True
+                continue
+            if mark is not None and mark.run == resource.run:
+                del site.things[resource.name]
+            gone(resource)
+        if failed:
+            raise ApiError("the cloud does not let it go", cure="try again")
+
+
+def thing(
+    name: str,
+    run: str,
+    cloud: str = "lab",
+    *,
+    made: float | None = None,
+    deadline: float | None = None,
+) -> Resource:
+    """Return a thing that carries the mark of a run."""
+    times = (deadline, made)
+    return Resource("memory", "vm", name, run, f"id-{name}", *times, access={"cloud": cloud})

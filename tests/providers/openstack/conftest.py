@@ -1,0 +1,44 @@
+"""A lab: the real cloud of the tests, and ``osmef`` where its servers can be reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from osmef.providers.openstack.provider import OpenStackProvider
+from osmef.scenario.clouds.openstack import OpenStackSettings
+from tests.cli.conftest import Osmef
+from tests.openstack.cloud import Cloud
+from tests.providers.openstack.lab import Lab
+
+
+@pytest.fixture
+def lab(openstack_cloud: Cloud, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Lab]:
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(openstack_cloud.clouds_yaml))
+    for name in ("OS_CLOUD", "OS_AUTH_URL"):
+        monkeypatch.delenv(name, raising=False)
+    osmef = Osmef(tmp_path)
+    osmef.end_s = 600.0
+    lab = Lab(openstack_cloud, osmef)
+    yield lab
+    for process in osmef.started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+    for cloud in lab.dirty:
+        left = OpenStackProvider.owned({"cloud": cloud})
+        OpenStackProvider.destroy(left, lambda _resource: None)
+
+
+@pytest.fixture
+def provider(lab: Lab) -> Callable[..., OpenStackProvider]:
+    """Make a provider of alice's cloud, with other settings if need be."""
+
+    def make(**settings: Any) -> OpenStackProvider:
+        usual: dict[str, Any] = {"cloud": "alice", "boot": {"image": "guest"}}
+        return OpenStackProvider(OpenStackSettings(**(usual | settings)))
+
+    return make

@@ -1,0 +1,159 @@
+"""What a check finds wrong, with the real answers of the services."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import openstack
+import pytest
+
+from osmef.errors import (
+    ApiError,
+    CapacityError,
+    CredentialsError,
+    NotFoundError,
+    PolicyError,
+    ProviderError,
+    QuotaError,
+)
+from osmef.providers.openstack.provider import OpenStackProvider
+from osmef.scenario.fields import FlavorNeed
+from tests.openstack.calls import recorded
+from tests.openstack.faults import calls_fail
+from tests.providers.openstack.lab import Lab, order, server
+
+pytestmark = pytest.mark.timeout(1200)  # the first test waits for the cloud
+
+Make = Callable[..., OpenStackProvider]
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind", "message", "cure"),
+    [
+        ({"boot": {"image": "gest"}}, NotFoundError, "no image 'gest'", "did you mean guest?"),
+        ({"boot": {"volume": "v"}}, NotFoundError, "has no volumes", "boot from an image"),
+        ({"cloud": "alise"}, CredentialsError, "alise", "alice"),
+        ({"region": "Mars"}, CredentialsError, "Mars", "alice"),
+        ({"external_network": "text"}, NotFoundError, "no external network 'text'", "ext"),
+        ({"network": "lan"}, NotFoundError, "no network 'lan'", "ext"),
+        ({"security_groups": ["defalt"]}, NotFoundError, "'defalt'", "did you mean default?"),
+        ({"keypair": "mine"}, NotFoundError, "no key pair 'mine'", "no key pair at all"),
+        ({"placement_by": "host"}, PolicyError, "only an administrator", "server-group"),
+        (
+            {"cloud": "admin", "placement_by": "host", "compute_hosts": ["cmp9"]},
+            CapacityError,
+            "cmp9 is not up",
+            "cmp1, cmp2, cmp3",
+        ),
+    ],
+)
+def test_what_the_settings_name_is_looked_up(
+    provider: Make, settings: dict[str, Any], kind: type[ProviderError], message: str, cure: str
+) -> None:
+    with pytest.raises(kind, match=message) as caught:
+        provider(**settings).check([server()])
+    assert cure in str(caught.value.cure)
+
+
+@pytest.mark.parametrize(
+    ("flavor", "message", "cure"),
+    [
+        ("m1.tinny", "no flavor 'm1.tinny'", "did you mean m1.tiny?"),
+        (FlavorNeed(vcpus=999), "no flavor has", "the largest is"),
+    ],
+)
+def test_flavors_are_looked_up(
+    provider: Make, flavor: str | FlavorNeed, message: str, cure: str
+) -> None:
+    with pytest.raises(NotFoundError, match=message) as caught:
+        provider().check([server(flavor=flavor)])
+    assert cure in str(caught.value.cure)
+
+
+def test_a_plan_beyond_the_quotas_is_refused_whole(provider: Make) -> None:
+    requests = [server(f"s{n}", flavor="m1.small") for n in range(11)]
+    with pytest.raises(QuotaError, match="11 instances") as caught:
+        provider().check(requests)
+    with pytest.raises(QuotaError, match="11 members of a server group") as caught:
+        provider().check(requests)
+    assert caught.value.cure is not None
+
+
+def test_a_wrong_password_is_said_to_be_one(
+    provider: Make, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = lab.cloud.clouds_yaml.read_text().replace(lab.cloud.settings.password, "wrong")
+    (tmp_path / "clouds.yaml").write_text(text)
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
+    with pytest.raises(CredentialsError, match="requires authentication") as caught:
+        provider().check([server()])
+    assert "clouds.yaml" in str(caught.value.cure)
+    monkeypatch.undo()
+
+
+def test_os_variables_win_over_a_clouds_yaml_in_reach(
+    provider: Make, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {
+        "OS_AUTH_URL": lab.cloud.settings.url("keystone"),
+        "OS_USERNAME": "bob",
+        "OS_PASSWORD": lab.cloud.settings.password,
+        "OS_PROJECT_NAME": "beta",
+        "OS_USER_DOMAIN_ID": "default",
+        "OS_PROJECT_DOMAIN_ID": "default",
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    with openstack.connect(cloud="bob") as bob:
+        group = bob.network.create_security_group(name="only-bob")
+        provider(cloud=None, security_groups=["only-bob"]).check([server()])
+        bob.network.delete_security_group(group)
+
+
+def test_nothing_says_which_cloud(provider: Make) -> None:
+    with pytest.raises(CredentialsError, match="which cloud"):
+        provider(cloud=None).check([server()])
+    with pytest.raises(CredentialsError, match="which cloud"):
+        OpenStackProvider.owned({})
+
+
+def test_a_member_may_not_make_projects(provider: Make) -> None:
+    asked = provider(projects="made")
+    with pytest.raises(PolicyError) as caught:
+        asked.create(order(server()))
+    assert "name projects" in str(caught.value.cure)
+    asked.close()
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_an_api_that_fails_now_and_then_is_asked_again(
+    provider: Make, lab: Lab, status: int
+) -> None:
+    with (
+        recorded(lab.cloud) as calls,
+        calls_fail(lab.cloud, "neutron-server", "GET .*/networks", status, times=2),
+    ):
+        provider().check([server()])
+    asked = [call.status for call in calls if "/networks" in call.path]
+    assert asked == [status, status, 200]
+
+
+def test_an_api_that_stays_away_is_an_error_with_a_cure(
+    provider: Make, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("osmef.providers.openstack.access.PATIENCE_S", 2.0)
+    with (
+        calls_fail(lab.cloud, "glance-api", "GET", 503, times=1000),
+        pytest.raises(ApiError) as caught,
+    ):
+        provider().check([server()])
+    assert caught.value.cure is not None
+
+
+def test_a_check_makes_nothing_and_asks_little(provider: Make, lab: Lab) -> None:
+    with recorded(lab.cloud) as calls:
+        provider().check([server("a"), server("b", "host-2")])
+    assert {call.method for call in calls if call.service != "keystone"} == {"GET"}
+    assert len(calls) <= 15

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from osmef.providers.openstack import marks
+from osmef.providers.openstack.marks import Mark
+
+some_marks = st.builds(
+    Mark,
+    st.from_regex(
+        r"[a-z0-9]([a-z0-9-]{0,46}[a-z0-9])?-[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4}", fullmatch=True
+    ),
+    st.integers(0, 2**33),
+    st.integers(0, 2**33),
+)
+
+
+@given(some_marks, st.integers(1, 999))
+def test_a_mark_is_read_back_from_wherever_it_is_put(mark: Mark, number: int) -> None:
+    assert marks.of_text(mark.text) == mark
+    assert marks.of_metadata(mark.metadata) == mark
+    for what in ("key", "group"):
+        assert marks.of_name(mark.whole_name(f"{what}-{number}")) == mark
+    text = mark.text_with(mark.name("ip-1"))
+    assert (marks.of_text(text), marks.name_in_text(text)) == (mark, mark.name("ip-1"))
+
+
+@given(some_marks)
+def test_a_mark_fits_where_the_cloud_has_room_for_255_letters(mark: Mark) -> None:
+    assert len(mark.text_with(mark.name(f"ip-256-{'x' * 80}"))) <= 255 + 60
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        None,
+        "osmef",
+        "osmef run=a",
+        "my osmef run=a made=1 deadline=2",
+        "osmef run=a made=x deadline=2",
+    ],
+)
+def test_what_others_write_is_no_mark(text: str | None) -> None:
+    assert marks.of_text(text) is None
+    assert marks.of_name(text) is None
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [None, {}, {"osmef_run": "a"}, {"osmef_run": "a", "osmef_made": "x", "osmef_deadline": "1"}],
+)
+def test_other_metadata_is_no_mark(metadata: dict[str, str] | None) -> None:
+    assert marks.of_metadata(metadata) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["osmef-key", "osmef-a-key-1", "osmef-a-key-1-2", "xosmef-a-key-1-2-3"]
+)
+def test_a_name_like_ours_is_no_mark(name: str) -> None:
+    assert marks.of_name(name) is None

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from osmef.providers.openstack.places import location_of
+from osmef.scenario.location import same_host
+
+# As nova 2024.2 showed it to a member of the project, for a server on cmp2.
+PROJECT = "c9c4a5fa46384f0cbf13a13b0a43f04f"
+HOST_ID = "405d779964f0fe3ad0f690742fbdfc908d2d0af2408b5b6fa9c7df16"
+
+
+def server(**facts: Any) -> SimpleNamespace:
+    usual = {
+        "availability_zone": "az2",
+        "compute_host": None,
+        "host_id": HOST_ID,
+        "project_id": PROJECT,
+    }
+    return SimpleNamespace(**(usual | facts))
+
+
+def test_an_administrator_sees_the_host() -> None:
+    found = location_of(server(compute_host="cmp3"), "tenant-a", [])
+    assert (found.host, found.host_scope, found.zone) == ("cmp3", None, "az2")
+
+
+def test_an_id_only_tells_within_its_project() -> None:
+    here = location_of(server(), "a", [])
+    assert same_host(here, location_of(server(), "a", [])) is True
+    assert same_host(here, location_of(server(host_id="other"), "a", [])) is False
+    assert same_host(here, location_of(server(host_id="other"), "b", [])) is None
+
+
+def test_an_id_of_a_host_that_is_named_is_that_host() -> None:
+    found = location_of(server(), "a", ["cmp1", "cmp2", "cmp3"])
+    assert (found.host, found.host_scope) == ("cmp3", None)
+    assert location_of(server(), "a", ["cmp1"]).host == HOST_ID
+
+
+def test_a_server_on_no_host_is_nowhere() -> None:
+    found = location_of(server(host_id="", availability_zone=""), "a", ["cmp1"])
+    assert (found.host, found.host_scope, found.zone, found.tenant) == (None, None, None, "a")
