@@ -112,7 +112,7 @@ def _list(value: Any, *path: str | int) -> list[Any]:
 def _record(document: Json, where: str) -> Record:
     settings, end = _get(document, "start", "test_start"), _get(document, "end")
     error = document.get("error")
-    if "accepted_connection" in (_get(document, "start") or {}):
+    if _get(document, "start", "accepted_connection") is not None:
         raise refuse(where, "this is of the server; only the client's output has both ends")
     if settings is None and error is None:
         raise refuse(where, "there is no start.test_start, as iperf3 -J writes it")

@@ -41,7 +41,7 @@ def parse(text: Text) -> Parsed:
         Record(
             workload="session",
             metrics=found,
-            place="lines " + ", ".join(map(str, lines[platform, instance, session])),
+            place="line " + ", ".join(map(str, lines[platform, instance, session])),
             values={"instance_class": instance},
             session=session,
             run=platform,

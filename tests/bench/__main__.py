@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.bench import accuracy, controller, goodput, http, latency, memory, modes, report
+from tests.bench import accuracy, controller, frames, goodput, http, latency, memory, modes, report
 from tests.bench.room import Room
 
 INSIDE = "OSMEF_BENCH_INSIDE"
@@ -29,6 +29,7 @@ GROUPS = {
     "accuracy": accuracy.bench,
     "memory": memory.bench,
     "controller": controller.bench,
+    "frames": frames.bench,
 }
 INTERRUPTED = 130
 
