@@ -10,12 +10,23 @@ from pathlib import Path
 
 from tests.openstack.cloud import Cloud
 from tests.openstack.errors import CloudError
+from tests.openstack.packages import cache
 
 
 def tell(text: str) -> None:
     """Show how far it is."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
+
+
+def make(arguments: argparse.Namespace) -> Cloud:
+    """Return the cloud that is wanted. One with real guests needs osmef's own packages."""
+    if not arguments.real:
+        return Cloud(arguments.state, tell, guests=arguments.guests)
+    from tests.guest_image import kept_image  # noqa: PLC0415
+    from tests.openstack.real import RealCloud  # noqa: PLC0415
+
+    return RealCloud(arguments.state, lambda: kept_image(cache() / "guest-image"), tell)
 
 
 def main() -> int:
@@ -26,9 +37,10 @@ def main() -> int:
     parser.add_argument("--state", type=Path, default=usual, help="its folder (%(default)s)")
     parser.add_argument("--purge", action="store_true", help="down: remove the folder as well")
     parser.add_argument("--guests", action="store_true", help="up: servers that answer SSH (root)")
+    parser.add_argument("--real", action="store_true", help="hosts, networks, guests: all real")
     arguments = parser.parse_args()
     try:
-        cloud = Cloud(arguments.state, tell, guests=arguments.guests)
+        cloud = make(arguments)
         if arguments.command == "up":
             cloud.up()
         else:
