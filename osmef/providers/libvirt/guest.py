@@ -188,7 +188,9 @@ def _boot_error(guest: Guest, order: Order, why: str) -> BootError:
     except ProviderError as error:
         console = f"(no console: {error.message})\n"
     path = order.keep(f"{guest.request.name}.console", console)
-    lines = [line.rstrip() for line in console.splitlines() if line.strip()]
+    # A guest may write what a terminal obeys.
+    plain = ("".join(filter(str.isprintable, line)).strip() for line in console.splitlines())
+    lines = [line for line in plain if line]
     tail = (
         "\n".join(f"  | {line[:200]}" for line in lines[-_TAIL_LINES:]) or "  | (it said nothing)"
     )

@@ -35,7 +35,7 @@ DHCP = """
   <name>theirs</name>
   <dns enable='no'/>
   <ip address='10.96.7.1' prefix='24'>
-    <dhcp><range start='10.96.7.50' end='10.96.7.60'/></dhcp>
+    <dhcp><range start='10.96.7.50' end='10.96.7.59'/></dhcp>
   </ip>
 </network>
 """
