@@ -57,7 +57,6 @@ openstack-real-down: $(READY)  ## stop it, and remove all it wrote
 	$(BIN)/python -m tests.openstack down --purge --real $(ARGS)
 
 openstack-real-test: $(READY) $(AGENT)  ## measure between its guests, as root; some ten minutes
-	$(BIN)/pip install --quiet -e '.[openstack]'
 	$(BIN)/python -m pytest -m real_guests tests/openstack $(ARGS)
 
 clean:  ## remove what was built; results stay
