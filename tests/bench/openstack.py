@@ -72,12 +72,17 @@ def with_provider(pairs: int) -> None:
     order = Order(RUN, requests_of(pairs), key, NoLedger(), time.time() + 3600)
     maker = Maker(Mark.of(order), order.ledger)
     tenant = Tenant("tenant-1", 1, "bench", open_cloud({"cloud": CLOUD}))
-    settings = OpenStackSettings(cloud=CLOUD, boot=BootSource(image=IMAGE), boot_timeout=3600)
+    boot = BootSource(image=IMAGE)
+    settings = OpenStackSettings.model_validate(
+        {"cloud": CLOUD, "boot": boot, "boot_timeout": "1h"}
+    )
     build = Build(settings, order, maker, [tenant])
-    build.prepare()
-    build.stand_up(order.requests)
-    MADE.append(time.monotonic())
-    remove(list(maker.made), lambda _resource: None)
+    try:
+        build.prepare()
+        build.stand_up(order.requests)
+        MADE.append(time.monotonic())
+    finally:
+        remove(list(maker.made), lambda _resource: None)
 
 
 def with_sdk(pairs: int) -> None:

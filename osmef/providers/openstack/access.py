@@ -26,7 +26,7 @@ S = TypeVar("S")
 
 AT_ONCE = 12
 """Requests at once; a usual API service has fewer workers."""
-PATIENCE_S = 60.0
+PATIENCE_S = 150.0  # one answer that never comes, and another try
 _ANSWER_S = 60.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 8.0
 _LIBRARY_ERRORS = (SDKException, ClientException)
