@@ -9,7 +9,7 @@ AGENT_SOURCES := $(wildcard agents/osmef-agent/*.c agents/osmef-agent/*.h)
 MACHINE := $(shell uname -m)
 AGENT := osmef/agent/bin/osmef-agent-$(MACHINE)
 
-.PHONY: run agents test fuzz lint types docs bench coverage openstack-cloud openstack-down clean
+.PHONY: run agents test fuzz lint types docs bench coverage openstack-cloud openstack-down openstack-real openstack-real-down openstack-real-test clean
 
 run: $(READY) $(AGENT)  ## set everything up and make a first measurement
 	$(BIN)/osmef run scenarios/quickstart.yaml
@@ -49,6 +49,15 @@ openstack-cloud:  ## start a real OpenStack cloud here, with fake hypervisors
 
 openstack-down:  ## stop it, and remove all it wrote
 	$(PYTHON) -m tests.openstack down --purge $(ARGS)
+
+openstack-real: $(READY)  ## start an OpenStack whose hosts, networks and guests are real, as root
+	$(BIN)/python -m tests.openstack up --real $(ARGS)
+
+openstack-real-down: $(READY)  ## stop it, and remove all it wrote
+	$(BIN)/python -m tests.openstack down --purge --real $(ARGS)
+
+openstack-real-test: $(READY) $(AGENT)  ## measure between its guests, as root; some ten minutes
+	$(BIN)/python -m pytest -m real_guests tests/openstack $(ARGS)
 
 clean:  ## remove what was built; results stay
 	rm -rf $(VENV) build dist site osmef/agent/bin .mypy_cache .pytest_cache .ruff_cache

@@ -1,17 +1,28 @@
 """OSMeF finds out what a cloud's network really gives you.
 
-``osmef.load(path)`` returns the trials of a run as a pandas DataFrame.
+``osmef.load(path, ...)`` returns the trials of runs as a pandas DataFrame. ``load_requests`` and
+``load_intervals`` do so with single requests and intervals, ``scan_requests`` and
+``scan_intervals`` return them as a dataset of pyarrow, of which nothing is read yet.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from osmef.results.frame import load
+    from osmef.results.rows import load_intervals, load_requests, scan_intervals, scan_requests
 
-__all__ = ["__version__", "load"]
+__all__ = [
+    "__version__",
+    "load",
+    "load_intervals",
+    "load_requests",
+    "scan_intervals",
+    "scan_requests",
+]
 
 try:
     __version__ = version("osmef")
@@ -22,7 +33,7 @@ except PackageNotFoundError:  # run from a source tree that is not installed
 def __getattr__(name: str) -> Any:
     """Load pandas only for those who need it: the command line starts without."""
     if name == "load":
-        from osmef.results.frame import load  # noqa: PLC0415
-
-        return load
+        return import_module("osmef.results.frame").load
+    if name in __all__:
+        return getattr(import_module("osmef.results.rows"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,6 +12,7 @@ from hypothesis import settings
 from osmef.images.bundle import Bundle
 from osmef.remote.session import Session
 from tests.guest_image import shared_image
+from tests.libvirt.lab import Lab, skip_unless_possible
 from tests.sshd import Sshd
 
 pytest_plugins = ["tests.openstack.fixtures"]
@@ -54,3 +55,11 @@ def guest_image(request: pytest.FixtureRequest) -> Bundle:
     """A guest image, made as `osmef image build` makes it."""
     cache: pytest.Cache = request.config.cache
     return shared_image(cache)
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Two hypervisors on one network."""
+    skip_unless_possible()
+    with Lab(tmp_path_factory.mktemp("lab")) as lab:
+        yield lab

@@ -20,12 +20,23 @@ _SOURCES = Path(osmef.images.__file__).parent
 
 
 def shared_image(cache: pytest.Cache) -> Bundle:
-    """Return the image, built if need be; skips where that is not possible."""
+    """Return the image of the tests, built if need be; skips where that is not possible."""
     directory = cache.mkdir("guest-image")
-    name = f"test-{_fingerprint()}"
+    if not (directory / _name()).exists():
+        _skip_without_tools()
+    try:
+        return kept_image(directory)
+    except ProviderError as error:
+        if "registry" in (error.cure or ""):
+            pytest.skip(f"no packages for a guest image: {error}")
+        raise
+
+
+def kept_image(directory: Path) -> Bundle:
+    """Return the image that is kept in a directory, built if need be. Raises ProviderError."""
+    name = _name()
     if (directory / name).exists():
         return load_bundle(directory / name)
-    _skip_without_tools()
     for old in directory.glob("test-*"):
         shutil.rmtree(old)
     order = Order(
@@ -38,20 +49,15 @@ def shared_image(cache: pytest.Cache) -> Bundle:
         progress=print,
         check=lambda: None,
     )
-    try:
-        return build_image(order)
-    except ProviderError as error:
-        if "registry" in (error.cure or ""):
-            pytest.skip(f"no packages for a guest image: {error}")
-        raise
+    return build_image(order)
 
 
-def _fingerprint() -> str:
+def _name() -> str:
     digest = hashlib.sha256()
     for path in sorted(_SOURCES.rglob("*")):
         if path.is_file() and path.suffix != ".pyc":
             digest.update(str(path.relative_to(_SOURCES)).encode() + path.read_bytes())
-    return digest.hexdigest()[:12]
+    return f"test-{digest.hexdigest()[:12]}"
 
 
 def _skip_without_tools() -> None:

@@ -12,6 +12,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#define MS (NS_PER_S / 1000)
+
 static void woken(struct loop *loop, struct source *source, uint32_t events)
 {
     (void)loop, (void)source, (void)events;
@@ -57,18 +59,16 @@ static void close_doomed(struct loop *loop)
     loop->doomed_count = 0;
 }
 
-/* epoll_wait(2) counts milliseconds. A nearer moment is waited for with ppoll(2). */
+/* epoll_wait(2) counts milliseconds: the last one or two before a moment are ppoll(2)'s. */
 static int wait_events(struct loop *loop, struct epoll_event *events)
 {
     const int64_t left = loop->due_ns == FOREVER ? FOREVER : loop->due_ns - now_ns();
-    if (left > 0 && left < NS_PER_S) {
+    if (left > 0 && left < 2 * MS) {
         struct pollfd epoll = {.fd = loop->epoll, .events = POLLIN};
         const struct timespec timeout = {0, left};
         ppoll(&epoll, 1, &timeout, NULL);
     }
-    const int timeout_ms = left < NS_PER_S         ? 0
-                           : left >= 60 * NS_PER_S ? 60000
-                                                   : (int)(left / 1000000);
+    const int timeout_ms = left < 2 * MS ? 0 : left >= 60 * NS_PER_S ? 60000 : (int)(left / MS) - 1;
     return epoll_wait(loop->epoll, events, LOOP_EVENTS, timeout_ms);
 }
 

@@ -1,13 +1,12 @@
 #include "payload.h"
 
+#include "unnamed.h"
+
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* What is sent in one call where one end copies nothing: it stays in the cache of the other end's
@@ -41,34 +40,10 @@ static void fill_payload(void)
     }
 }
 
-/* A file without a name. */
-static int open_unnamed(const char *place)
-{
-    char name[32];
-    memcpy(name, place, strlen(place) + 1);
-    const int fd = mkostemp(name, O_CLOEXEC);
-    if (fd >= 0)
-        unlink(name);
-    return fd;
-}
-
-static bool fill_file(int fd)
-{
-    payload_file = fd;
-    if (fd >= 0 && write(fd, payload, SMALL_SIZE) == SMALL_SIZE)
-        return true;
-    payload_close();
-    return false;
-}
-
-/* Of a disk's file the page cache holds larger pieces, which the kernel finds with less work than
- * the single pages of a file in memory (memfd_create(2), Linux 3.17): that measured a third slower
- * with 8 flows. It is read from memory all the same. */
 static bool open_zerocopy(struct job *job)
 {
-    return fill_file(open_unnamed("/var/tmp/osmef-XXXXXX")) ||
-           fill_file((int)syscall(SYS_memfd_create, "payload", 1u /* MFD_CLOEXEC */)) ||
-           fill_file(open_unnamed("/dev/shm/osmef-XXXXXX")) ||
+    payload_file = unnamed_file(payload, SMALL_SIZE);
+    return payload_file >= 0 ||
            job_fail(job, "resource", -1,
                     "no file to send from: %s; use the mode copy, or make room in /var/tmp",
                     strerror(errno));

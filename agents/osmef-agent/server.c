@@ -302,6 +302,7 @@ bool server_open(const struct service *service, int threads)
     memset(server.counts, 0, sizeof server.counts);
     server.service = service;
     server.listener = -1;
+    answers_open();
     server.clients = mmap(NULL, SERVER_CLIENTS * sizeof *server.clients, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (server.clients == MAP_FAILED)
@@ -351,6 +352,7 @@ void server_stop(void)
             close(fd);
     if (server.clients)
         munmap(server.clients, SERVER_CLIENTS * sizeof *server.clients);
+    answers_close();
     if (server.listener >= 0)
         close(server.listener);
     server.clients = NULL;

@@ -24,7 +24,7 @@ struct client {
     bool lingers;  /* everything is said; what still comes in is thrown away */
     bool to_head;  /* the request was a HEAD */
     int minor;     /* the client's HTTP/1.minor */
-    /* An answer: text, and behind it `pattern` bytes of pong's body. */
+    /* An answer: text, and behind it the last `pattern` bytes of pong's body. */
     int64_t pattern;
     int64_t sent;
     int text_size;
@@ -94,6 +94,10 @@ void client_answer(struct client *client, const char *status, const char *type, 
 
 /* Begins an answer whose body the service itself sends behind the text, framed as told. */
 void client_relay_head(struct client *client, int status, const struct http_framing *framing);
+
+/* Prepares what long answers are sent from; without it they are copied. */
+void answers_open(void);
+void answers_close(void);
 
 /* Sends the answer, or what is left of it. 1: all is sent, 0: later, -1: the client was dropped. */
 int client_send(struct loop *loop, struct client *client);

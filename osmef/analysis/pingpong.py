@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from osmef.analysis.describe import interval_rank
+from osmef.analysis.quantiles import interval_ranks
 
 if TYPE_CHECKING:
     from pandas.api.typing import SeriesGroupBy
@@ -90,15 +90,15 @@ def by_bin(requests: pd.DataFrame, value: str, edges: np.ndarray) -> pd.DataFram
 def median_ends(groups: SeriesGroupBy[Any, Any]) -> dict[str, pd.Series[float]]:
     """Return both ends of the 95 % interval of each group's median, in the unit of the values.
 
-    ``ci95_low`` and ``ci95_high`` are the order statistics of ``describe.median_interval``, which
+    ``ci95_low`` and ``ci95_high`` are the order statistics of ``quantile_interval``, which
     takes the requests of a group for independent; NaN where there are fewer than 6.
     """
 
     def end(values: pd.Series[float], *, low: bool) -> float:
-        k = interval_rank(len(values))
-        if k == 0:
+        ranks = interval_ranks(len(values))
+        if ranks is None:
             return math.nan
-        at = k - 1 if low else len(values) - k
+        at = ranks[0 if low else 1] - 1
         return float(np.partition(values.to_numpy(dtype="float64"), at)[at])
 
     return {

@@ -32,7 +32,7 @@ def execute(plan: Plan, directory: RunDirectory, *, verbose: bool, as_json: bool
             error.cure = f"{error.cure}; {resume}" if error.cure else resume
             raise
         # A signal now has nothing left to stop, and the figures take a second.
-        figures = _draw(summary, directory)
+        figures = draw(summary, directory)
     if as_json:
         print_json({"directory": str(directory.path), "summary": summary.model_dump(mode="json")})
     else:
@@ -41,7 +41,8 @@ def execute(plan: Plan, directory: RunDirectory, *, verbose: bool, as_json: bool
         raise typer.Exit(1)
 
 
-def _draw(summary: Summary, directory: RunDirectory) -> list[Path]:
+def draw(summary: Summary, directory: RunDirectory) -> list[Path]:
+    """Draw the figures of a run into its directory, and return the paths of the files."""
     # matplotlib takes a while to load, and only the end of a run needs it
     from osmef.report.distribution import draw_distributions  # noqa: PLC0415
     from osmef.report.figures import draw_figures  # noqa: PLC0415

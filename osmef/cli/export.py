@@ -60,7 +60,7 @@ def command(
 def _ppbench(run: Path) -> tuple[str, int]:
     # pandas takes a while to load
     from osmef.report.ppbench import write_ppbench  # noqa: PLC0415
-    from osmef.results.frame import load_requests  # noqa: PLC0415
+    from osmef.results.rows import load_requests  # noqa: PLC0415
 
     directory = RunDirectory.open(run)
     if not directory.summary.exists():
@@ -70,5 +70,5 @@ def _ppbench(run: Path) -> tuple[str, int]:
             cure=f"if it was killed, go on with: osmef resume {run}",
         )
     text = io.StringIO()
-    rows = write_ppbench(text, directory.read_summary(), load_requests(directory))
+    rows = write_ppbench(text, directory.read_summary(), load_requests(directory.path))
     return text.getvalue(), rows

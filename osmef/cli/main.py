@@ -10,7 +10,19 @@ from typing import Annotated
 import typer
 
 import osmef
-from osmef.cli import export, image, plan, reap, resume, run, schema, show, validate
+from osmef.cli import (
+    compare,
+    export,
+    image,
+    import_,
+    plan,
+    reap,
+    resume,
+    run,
+    schema,
+    show,
+    validate,
+)
 
 app = typer.Typer(
     name="osmef",
@@ -21,8 +33,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for module in (run, resume, reap, validate, plan, show, export, schema):
-    app.command(name=module.__name__.rpartition(".")[2], epilog=module.EPILOG)(module.command)
+for module in (run, resume, reap, validate, plan, show, compare, import_, export, schema):
+    name = module.__name__.rpartition(".")[2].strip("_")  # import is a word of Python's
+    app.command(name=name, epilog=module.EPILOG)(module.command)
 app.add_typer(image.app, name="image")
 
 

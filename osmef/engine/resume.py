@@ -16,6 +16,12 @@ def reopen(directory: RunDirectory) -> Plan:
     was written down.
     """
     notes = Journal(directory.journal).read("plan")
+    if not notes and directory.summary.exists():
+        raise InputError(
+            "this run was imported, so there is nothing to go on with",
+            where=str(directory.path),
+            cure="look at it with `osmef show`; resume is for runs that were interrupted",
+        )
     if not notes:
         raise InputError(
             "the run has no plan in its journal, so nothing was measured",

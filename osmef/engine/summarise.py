@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -66,7 +67,7 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
     for trial in log.trials:
         by_cell[trial.cell].append(trial)
     cells = [_cell_info(cell, by_cell[cell.cell.key], endpoints) for cell in plan.cells]
-    warnings = [*log.warnings, *_elsewhere(cells)]
+    warnings = [*log.warnings, *_of_endpoints(endpoints.values()), *_elsewhere(cells)]
     return Summary(
         run=_run_info(plan, directory, journal, log.trials, warnings),
         endpoints=[_with_facts(info, directory) for info in endpoints.values()],
@@ -78,6 +79,15 @@ def _not_replaced(journal: Journal) -> list[str]:
     """Tell why tries to make an endpoint anew elsewhere have ended."""
     failed = [note["error"] for note in journal.read("replace") if note["error"]]
     return [f"on_mismatch: retry ended early: {error}" for error in dict.fromkeys(failed)]
+
+
+def _of_endpoints(endpoints: Iterable[EndpointInfo]) -> list[str]:
+    """Tell what endpoints came to be otherwise than one would think, each thing once."""
+    whose: dict[str, list[str]] = defaultdict(list)
+    for info in endpoints:
+        for text in info.warnings:
+            whose[text].append(info.name)
+    return [f"{', '.join(names)}: {text}" for text, names in whose.items()]
 
 
 def _elsewhere(cells: list[CellInfo]) -> list[str]:

@@ -19,8 +19,7 @@ from osmef.analysis.pingpong import by_bin, message_times, relative
 from osmef.report.series import short_names, shown_values, written
 from osmef.report.style import GREY, HEAD_LINE_INCHES, PLACE_COLOURS, panels
 from osmef.results.exchange import Purpose
-from osmef.results.frame import load_requests
-from osmef.results.rundir import RunDirectory
+from osmef.results.rows import load_requests
 from osmef.results.summary import CellInfo, Summary
 from osmef.units import format_size
 
@@ -67,7 +66,7 @@ def pingpong_figures(summary: Summary, directory: Path) -> dict[str, Callable[[]
     cells = [cell for cell in summary.cells if cell.workload == "pingpong" and cell.n_ok]
     if not cells:
         return {}
-    requests = message_times(load_requests(RunDirectory(directory)))
+    requests = message_times(load_requests(directory))
     measured = requests[requests["purpose"] == Purpose.MEASURED.value]
     named = {_name(cell, summary): measured[measured["cell"] == cell.key] for cell in cells}
     series = {name: rows for name, rows in named.items() if len(rows)}

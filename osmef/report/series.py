@@ -97,7 +97,7 @@ def _asked(cell: CellInfo) -> str | None:
 
 def other_than_asked(cell: CellInfo) -> dict[str, tuple[Scalar, Scalar]]:
     """Return placement and tenancy where they are not those asked for: achieved, and asked."""
-    pairs: dict[str, tuple[Placement | Tenancy | None, Placement | Tenancy]] = {
+    pairs: dict[str, tuple[Placement | Tenancy | None, Placement | Tenancy | None]] = {
         "placement": (cell.achieved_placement, cell.placement),
         "tenancy": (cell.achieved_tenancy, cell.tenancy),
     }

@@ -151,6 +151,8 @@ def _columns(summary: Summary) -> list[_Column]:
     kinds = {cell.workload for cell in summary.cells}
     metrics = {name for cell in summary.cells for name in cell.metrics}
     of_kinds = [c for kind, columns in _COLUMNS.items() if kind in kinds for c in columns]
+    if not kinds & _COLUMNS.keys():  # imported, of a program that OSMeF does not run
+        return [_Column(name.replace("_", "\n"), name, ".6g") for name in sorted(metrics)]
     return [column for column in dict.fromkeys(of_kinds) if column.metric in metrics]
 
 

@@ -97,13 +97,17 @@ class SizePoint(Model):
     )
     checked: bool = Field(description="whether the content was compared with what was sent")
     size: int = Field(description="payload bytes of a message")
-    repetitions: int = Field(description="how often it was repeated in all trials of the size")
-    trials: int = Field(description="into how many trials these were divided")
+    repetitions: int | None = Field(
+        description="how often it was repeated in all trials of the size; null if an imported"
+        " point does not tell"
+    )
+    trials: int | None = Field(description="into how many trials these were divided; null likewise")
     time_min_us: float = Field(description="time of a message in the shortest trial, microseconds")
-    time_median_us: float = Field(description="the same in the median trial")
-    time_max_us: float = Field(description="the same in the longest trial")
+    time_median_us: float | None = Field(description="the same in the median trial; null likewise")
+    time_max_us: float | None = Field(description="the same in the longest trial; null likewise")
     throughput_bps: float = Field(
-        description="payload bits over `time_median_us`, of both directions together in mode `both`"
+        description="payload bits over `time_median_us`, over `time_min_us` where that is null, of"
+        " both directions together in mode `both`"
     )
 
 
@@ -115,8 +119,9 @@ class Request(Model):
     sender: str = Field(description="name of the endpoint that asked")
     receiver: str = Field(description="name of the endpoint that answered")
     size: int = Field(description="bytes that were asked for")
-    intended_start_s: float = Field(
-        description="when it should have begun, in seconds from the start"
+    intended_start_s: float | None = Field(
+        description="when it should have begun, in seconds from the start; null if an imported"
+        " request does not tell"
     )
     duration_s: float | None = Field(
         description="from the intended start until the answer was there; null without an answer"

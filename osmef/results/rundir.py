@@ -54,19 +54,21 @@ class RunDirectory:
         self._lock: int | None = None
 
     @classmethod
-    def create(cls, out: Path, scenario_name: str, study_text: str, suffix: str) -> Self:
+    def create(cls, out: Path, scenario_name: str, study_text: str | None, suffix: str) -> Self:
         """Make a run directory under ``out`` with the scenario file in it, and hold its lock.
 
-        ``suffix`` is the scenario file's (".yaml" or ".json").
+        ``suffix`` is the scenario file's (".yaml" or ".json"). An imported run has none.
         """
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         run = cls(out / f"{scenario_name}-{stamp}-{secrets.token_hex(2)}")
         with storage("make a run directory", run.path):
             run.path.mkdir(parents=True)
-        text = study_text.encode()
         try:
             run.acquire()
-            write_atomically(run.path / f"scenario{suffix}", lambda draft: draft.write_bytes(text))
+            if study_text is not None:
+                text = study_text.encode()
+                scenario = run.path / f"scenario{suffix}"
+                write_atomically(scenario, lambda draft: draft.write_bytes(text))
         except BaseException:
             run.close()
             shutil.rmtree(run.path, ignore_errors=True)  # it is ours, and holds nothing yet

@@ -38,11 +38,20 @@ class RunInfo(Model):
     id: str = Field(description="name of the run directory, SCENARIO-TIME-ID")
     scenario: str = Field(description="the scenario's name")
     description: str = Field(description="the scenario's description")
-    scenario_digest: str = Field(description="sha256 of the scenario file")
-    provider: str = Field(description="kind of cloud")
+    scenario_digest: str | None = Field(
+        description="sha256 of the scenario file; null if the run was imported"
+    )
+    provider: str | None = Field(
+        description="kind of cloud; null if the run was imported and nobody told"
+    )
     tags: dict[str, str] = Field(description="the scenario's tags")
-    seed: int = Field(description="of the random order; the same file and seed give the same order")
-    started_at: datetime = Field(description="when the first start of the run began")
+    seed: int | None = Field(
+        description="of the random order; the same file and seed give the same order; null if the"
+        " run was imported"
+    )
+    started_at: datetime | None = Field(
+        description="when the first start of the run began; null if an imported run does not tell"
+    )
     ended_at: datetime | None = Field(description="when the run ended; null if it was interrupted")
     complete: bool = Field(description="whether every planned trial was run")
     versions: dict[str, str] = Field(description="osmef, agent protocol, python, kernel")
@@ -53,7 +62,9 @@ class EndpointInfo(Model):
     """An endpoint: what was asked for, what it really was, and its facts."""
 
     name: str = Field(description="ROLE-FLAVOR-HOST-TENANT as slots of the plan, or the host")
-    kind: EndpointKind = Field(description="what it is")
+    kind: EndpointKind | None = Field(
+        description="what it is; null if an imported run does not tell"
+    )
     flavor: str | None = Field(
         description="the provider's name of its size; null for a physical host"
     )
@@ -64,12 +75,16 @@ class EndpointInfo(Model):
         default_factory=list,
         description="where it stood before it was made anew, with `on_mismatch: retry N`",
     )
-    data_address: str = Field(description="address at which it is measured, IPv4")
+    data_address: str | None = Field(
+        description="address at which it is measured, IPv4; null if an imported run does not tell"
+    )
     data_address6: str | None = Field(
         default=None, description="address at which it is measured, IPv6; null without one"
     )
     warnings: list[str] = Field(description="what differs from what was asked for")
-    agent_sha256: str = Field(description="SHA-256 of the agent that ran on it")
+    agent_sha256: str | None = Field(
+        description="SHA-256 of the agent that ran on it; null if the run was imported"
+    )
     facts: dict[str, Any] = Field(description="facts before the first and after the last group")
 
 
@@ -87,8 +102,12 @@ class CellInfo(Model):
         description="names of the receiving endpoints, every sender sends to each;"
         " the sender's for loopback"
     )
-    placement: Placement = Field(description="as requested")
-    tenancy: Tenancy = Field(description="as requested")
+    placement: Placement | None = Field(
+        description="as requested; null if an imported cell does not tell"
+    )
+    tenancy: Tenancy | None = Field(
+        description="as requested; null if an imported cell does not tell"
+    )
     achieved_placement: Placement | None = Field(
         description="read back from the cloud; null if it does not tell, or pairs differ"
     )

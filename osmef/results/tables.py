@@ -44,7 +44,7 @@ TABLES: dict[str, pa.Schema] = {
             pa.field("sender", pa.string(), nullable=False),
             pa.field("receiver", pa.string(), nullable=False),
             pa.field("size", pa.int64(), nullable=False),
-            pa.field("intended_start_s", pa.float64(), nullable=False),
+            pa.field("intended_start_s", pa.float64()),
             pa.field("duration_s", pa.float64()),
             pa.field("relay_s", pa.float64()),
             pa.field("code", pa.int32()),

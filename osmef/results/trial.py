@@ -34,6 +34,14 @@ class Failure(Model):
     cure: str | None = Field(default=None, description="what to do about it")
 
 
+class Source(Model):
+    """Where an imported trial is from: the file is kept in the run directory as it was."""
+
+    kind: str = Field(description="kind of the file, as `osmef import` calls it")
+    file: str = Field(description="its path in the run directory")
+    place: str = Field(description="which part of it, such as `line 5`; empty for all of it")
+
+
 class TcpState(Model):
     """TCP_INFO of a connection at its end; None for what the kernel does not tell."""
 
@@ -254,8 +262,12 @@ class Trial(Model):
     receivers: list[str] = Field(
         description="names of the receiving endpoints; every sender sends to each"
     )
-    placement: Placement = Field(description="as requested")
-    tenancy: Tenancy = Field(description="as requested")
+    placement: Placement | None = Field(
+        description="as requested; null if an imported trial does not tell"
+    )
+    tenancy: Tenancy | None = Field(
+        description="as requested; null if an imported trial does not tell"
+    )
     achieved_placement: Placement | None = Field(
         default=None,
         description="read back from the cloud; null if it does not tell, or pairs differ",
@@ -275,8 +287,18 @@ class Trial(Model):
     background: str | None = Field(
         default=None, description="kind of the workload beside it; null if there was none"
     )
-    started_at: datetime = Field(description="when it began")
-    wall_s: float = Field(description="how long it took, with arming and connecting, in seconds")
+    started_at: datetime | None = Field(
+        description="when it began; null if an imported trial does not tell"
+    )
+    wall_s: float | None = Field(
+        description="how long it took, with arming and connecting, in seconds; null likewise"
+    )
+    session: str | None = Field(
+        default=None, description="time slot of a campaign; null without a campaign"
+    )
+    source: Source | None = Field(
+        default=None, description="where it is from if it was imported; null if OSMeF measured it"
+    )
     status: Status = Field(description="how it ended")
     failure: Failure | None = Field(default=None, description="why it failed; null if it did not")
     metrics: dict[str, float | None] = Field(

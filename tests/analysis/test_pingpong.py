@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.analysis.describe import median_interval
 from osmef.analysis.pingpong import QUANTILES, by_bin, by_size, message_times, relative
+from osmef.analysis.quantiles import quantile_interval
 
 COLUMNS = ["size", "duration_s", "relay_s", "length", "retries", "error"]
 
@@ -80,7 +80,7 @@ def test_the_formulas_are_those_of_ppbench(
         assert row["length_median_bytes"] == statistics.median(lengths)
         assert row["requests_per_s"] == pytest.approx(1000 / statistics.fmean(ms))
         assert row["transfer_rate_bytes_per_s"] == pytest.approx(sum(lengths) * 1000 / sum(ms))
-        interval = median_interval(ms)
+        interval = quantile_interval(ms)
         for end, value in (("low", interval.low), ("high", interval.high)):
             wanted = math.nan if value is None else value
             assert row[f"time_ci95_{end}_us"] / 1000 == pytest.approx(wanted, nan_ok=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.bench import accuracy, controller, goodput, http, latency, memory, modes, report
+from tests.bench import accuracy, controller, frames, goodput, http, latency, memory, modes, report
 from tests.bench.room import Room
 
 INSIDE = "OSMEF_BENCH_INSIDE"
@@ -29,8 +29,19 @@ GROUPS = {
     "accuracy": accuracy.bench,
     "memory": memory.bench,
     "controller": controller.bench,
+    "frames": frames.bench,
 }
 INTERRUPTED = 130
+
+
+def whole_seconds(text: str) -> int:
+    """Read a duration that all programs can run for; raises ArgumentTypeError."""
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise argparse.ArgumentTypeError(
+        f"{text} is not a whole number of seconds: iperf3, wrk, ab and sockperf would round it, "
+        "and the programs of a line are to run for the same time"
+    )
 
 
 def _arguments() -> argparse.Namespace:
@@ -44,7 +55,9 @@ def _arguments() -> argparse.Namespace:
         help=f"measure only these, other sections of the page stay: {', '.join(GROUPS)}",
     )
     parser.add_argument("--repeat", type=int, default=5, help="repetitions of each measurement")
-    parser.add_argument("--duration", type=float, default=2.0, help="seconds of each measurement")
+    parser.add_argument(
+        "--duration", type=whole_seconds, default=2, help="whole seconds of each measurement"
+    )
     return parser.parse_args()  # fmt: skip
 
 

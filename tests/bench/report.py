@@ -20,6 +20,8 @@ turns on the same machine, in namespaces of their own. A figure is the median of
 with the least and the greatest of them. A verdict compares medians: the agent's and that of the
 best of the others in the line, which is named beside the ratio.
 """
+NOTES = Path(__file__).with_name("notes.md")
+"""The page's last section, kept by hand: what the figures can't say themselves."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +78,16 @@ class Section:
 
 
 def write(page: Path, texts: Sequence[str]) -> None:
-    """Put sections into the page in place of those with the same title; the others stay."""
+    """Put sections into the page in place of those with the same title; the others stay.
+
+    That of NOTES comes last, as it is there now.
+    """
     old = page.read_text(encoding="utf-8") if page.exists() else ""
     sections = {_title(text): text for text in re.split(r"(?m)^(?=## )", old)[1:]}
     sections |= {_title(text): text for text in texts}
+    notes = NOTES.read_text(encoding="utf-8")
+    sections.pop(_title(notes), None)
+    sections[_title(notes)] = notes
     body = "\n".join(text.rstrip("\n") + "\n" for text in sections.values())
     page.write_text(f"{HEAD}\n{body}", encoding="utf-8")
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.bench.report import Table, write
+from tests.bench.report import NOTES, Table, write
 
 
 def test_a_section_replaces_its_elder_and_leaves_the_others(tmp_path: Path) -> None:
@@ -11,7 +11,10 @@ def test_a_section_replaces_its_elder_and_leaves_the_others(tmp_path: Path) -> N
     write(page, ["## One\n\nnew\n", "## Three\n\nadded\n"])
     text = page.read_text(encoding="utf-8")
     assert text.startswith("# Benchmarks\n")
-    assert text.endswith("\n## One\n\nnew\n\n## Two\n\nkept\n\n## Three\n\nadded\n")
+    notes = NOTES.read_text(encoding="utf-8")
+    sections = "\n## One\n\nnew\n\n## Two\n\nkept\n\n## Three\n\nadded\n\n"
+    assert text.endswith(sections + notes)
+    assert text.count(notes.split("\n", 1)[0]) == 1
 
 
 def test_a_table_reads_well_in_a_terminal_too() -> None:

@@ -101,7 +101,10 @@ def test_what_was_made_longer_ago_is_taken_before_its_deadline_if_so_wanted(
 # --- a cloud that is elsewhere
 
 LAB, FAR = "lab", "far"
-NOW = time.time()
+
+
+def now(later_s: float) -> float:
+    return time.time() + later_s
 
 
 @pytest.fixture
@@ -134,8 +137,8 @@ def test_a_cloud_is_asked_only_if_it_is_named_and_where_it_is_said_to_be(
 ) -> None:
     add(
         memory,
-        thing("old", "run", deadline=NOW - 60),
-        thing("more", "run", FAR, deadline=NOW - 60),
+        thing("old", "run", deadline=now(-60)),
+        thing("more", "run", FAR, deadline=now(-60)),
     )
     assert names(Search(tmp_path)) == []
     assert names(Search(tmp_path, "memory", {"cloud": LAB})) == ["old"]
@@ -145,11 +148,9 @@ def test_a_cloud_is_asked_only_if_it_is_named_and_where_it_is_said_to_be(
 
 
 def test_journals_say_where_else_to_look(tmp_path: Path, memory: dict[str, Site]) -> None:
-    first = thing("first", "run-1", FAR, deadline=NOW + 600)
-    hidden = thing(
-        "hidden", "run-1", FAR, deadline=NOW + 600
-    )  # of that run, and not in its journal
-    other = thing("other", "run-2", FAR, deadline=NOW - 600)
+    first = thing("first", "run-1", FAR, deadline=now(600))
+    hidden = thing("hidden", "run-1", FAR, deadline=now(600))  # of that run, and not in its journal
+    other = thing("other", "run-2", FAR, deadline=now(-600))
     add(memory, first, hidden, other)
     dead_run(tmp_path, first)
     search = Search(tmp_path, "memory", {"cloud": LAB})
@@ -164,11 +165,11 @@ def test_journals_say_where_else_to_look(tmp_path: Path, memory: dict[str, Site]
 @pytest.mark.parametrize(
     ("times", "older", "taken"),
     [
-        ((NOW - 7200, NOW + 600), None, False),
-        ((NOW - 7200, NOW + 600), 3600, True),
-        ((NOW - 60, NOW + 600), 3600, False),
-        ((NOW - 60, NOW - 30), 3600, True),
-        ((None, NOW + 600), 0, False),
+        ((-7200, 600), None, False),
+        ((-7200, 600), 3600, True),
+        ((-60, 600), 3600, False),
+        ((-60, -30), 3600, True),
+        ((None, 600), 0, False),
         ((None, None), None, False),
     ],
 )
@@ -179,7 +180,7 @@ def test_what_no_journal_knows_has_to_be_due(
     older: float | None,
     taken: bool,
 ) -> None:
-    made, deadline = times
+    made, deadline = (None if ago is None else now(ago) for ago in times)
     add(memory, thing("one", "run", made=made, deadline=deadline))
     search = Search(tmp_path, "memory", {"cloud": LAB}, older)
     assert names(search) == (["one"] if taken else [])
@@ -189,7 +190,7 @@ def test_a_live_run_is_never_touched_whatever_its_age(
     tmp_path: Path, memory: dict[str, Site]
 ) -> None:
     with RunDirectory.create(tmp_path, "live", "name: live\n", ".yaml") as directory:
-        resource = thing("one", directory.id, made=NOW - 9999, deadline=NOW - 999)
+        resource = thing("one", directory.id, made=now(-9999), deadline=now(-999))
         Journal(directory.journal).created(resource)
         add(memory, resource)
         assert names(Search(tmp_path, "memory", {"cloud": LAB}, 0)) == []
@@ -199,8 +200,8 @@ def test_what_does_not_carry_our_mark_is_not_touched(
     tmp_path: Path, memory: dict[str, Site]
 ) -> None:
     mine, reused = (
-        thing("mine", "run", deadline=NOW - 1),
-        thing("reused", "run", deadline=NOW - 1),
+        thing("mine", "run", deadline=now(-1)),
+        thing("reused", "run", deadline=now(-1)),
     )
     add(memory, mine)
     memory[LAB].things["somebody else's"] = None
@@ -215,8 +216,8 @@ def test_what_does_not_carry_our_mark_is_not_touched(
 def test_all_of_a_place_is_destroyed_at_once_and_what_stays_is_told(
     tmp_path: Path, memory: dict[str, Site]
 ) -> None:
-    here = [thing(f"a{n}", "run", deadline=NOW - 1) for n in range(3)]
-    there = [thing(f"b{n}", "run", FAR, deadline=NOW - 1) for n in range(2)]
+    here = [thing(f"a{n}", "run", deadline=now(-1)) for n in range(3)]
+    there = [thing(f"b{n}", "run", FAR, deadline=now(-1)) for n in range(2)]
     add(memory, *here, *there)
     memory[LAB].stuck = {"a1"}
     dead_run(tmp_path, *here, *there)
@@ -251,7 +252,7 @@ def invoke(*arguments: str) -> tuple[int, str]:
 
 
 def test_the_command_lists_before_it_destroys(tmp_path: Path, memory: dict[str, Site]) -> None:
-    add(memory, thing("old", "run", made=NOW - 7200, deadline=NOW + 600))
+    add(memory, thing("old", "run", made=now(-7200), deadline=now(600)))
     where = ["--out", str(tmp_path), "--provider", "memory", "--cloud", LAB]
     assert invoke(*where) == (0, "nothing left\n")
     code, text = invoke(*where, "--older-than", "1h", "--json")

@@ -10,7 +10,7 @@ for place in etc/libvirt run var/lib/libvirt var/cache/libvirt var/log/libvirt; 
     mkdir -p "$directory/$place"
     mount --bind "$directory/$place" "/$place"
 done
-mkdir -p /run/sshd
+mkdir -p /run/sshd /var/lib/libvirt/dnsmasq # which the packages of libvirt bring
 ip link set lo up
 ip link add br-lan type bridge
 ip address add "$address" dev br-lan

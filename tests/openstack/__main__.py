@@ -10,6 +10,7 @@ from pathlib import Path
 
 from tests.openstack.cloud import Cloud
 from tests.openstack.errors import CloudError
+from tests.openstack.packages import cache
 
 
 def tell(text: str) -> None:
@@ -18,17 +19,37 @@ def tell(text: str) -> None:
     sys.stdout.flush()
 
 
+def make(arguments: argparse.Namespace) -> Cloud:
+    """Return the cloud that is wanted. One with real guests needs osmef and its packages."""
+    kind = "osmef-openstack-real" if arguments.real else "osmef-openstack"
+    state = arguments.state or Path(tempfile.gettempdir(), f"{kind}-{os.getuid()}")
+    if not arguments.real:
+        return Cloud(state, tell, guests=arguments.guests)
+    from osmef.errors import ProviderError  # noqa: PLC0415
+    from osmef.images.bundle import Bundle  # noqa: PLC0415
+    from tests.guest_image import kept_image  # noqa: PLC0415
+    from tests.openstack.real import RealCloud  # noqa: PLC0415
+
+    def image() -> Bundle:
+        try:
+            return kept_image(cache() / "guest-image")
+        except ProviderError as error:
+            raise CloudError(f"no image for guests: {error}") from error
+
+    return RealCloud(state, image, tell)
+
+
 def main() -> int:
     """Bring a cloud up or down."""
-    usual = Path(tempfile.gettempdir(), f"osmef-openstack-{os.getuid()}")
     parser = argparse.ArgumentParser(prog="python -m tests.openstack", description=__doc__)
     parser.add_argument("command", choices=("up", "down"))
-    parser.add_argument("--state", type=Path, default=usual, help="its folder (%(default)s)")
+    parser.add_argument("--state", type=Path, help="its folder, by default one in /tmp")
     parser.add_argument("--purge", action="store_true", help="down: remove the folder as well")
     parser.add_argument("--guests", action="store_true", help="up: servers that answer SSH (root)")
+    parser.add_argument("--real", action="store_true", help="hosts, networks, guests: all real")
     arguments = parser.parse_args()
     try:
-        cloud = Cloud(arguments.state, tell, guests=arguments.guests)
+        cloud = make(arguments)
         if arguments.command == "up":
             cloud.up()
         else:

@@ -2,6 +2,7 @@
 
 Keystone, placement, glance, nova with the fake compute driver on three hosts, neutron without
 agents. Everything listens on 127.0.0.1, and all that is written stands in one state folder.
+What differs in a cloud with real hypervisors is in real.py.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.openstack import config, database, packages, settings
 from tests.openstack.errors import CloudError
 from tests.openstack.processes import Processes
 from tests.openstack.schemas import Schemas, make_keys
-from tests.openstack.settings import APIS, HOSTS, IP, REGION
+from tests.openstack.settings import APIS, HOSTS, LOOPBACK, REGION
 
 SERVICES = Path(__file__).parent / "services"
 ROOT = Path(__file__).parent.parent.parent
-_READY_S = 90.0
+READY_S = 90.0
 _RABBITMQ = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 _ERLANG = (
     "-kernel inet_dist_use_interface {127,0,0,1} +S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none"
@@ -35,6 +36,9 @@ _ERLANG = (
 class Cloud:
     """One cloud, known by its state folder."""
 
+    ip = LOOPBACK
+    hosts: Mapping[str, str] = HOSTS  # each with its zone
+
     def __init__(
         self, state: Path, tell: Callable[[str], None] = lambda _: None, *, guests: bool = False
     ) -> None:
@@ -43,7 +47,7 @@ class Cloud:
             raise CloudError(f"{state} belongs to someone else; give another --state")
         self.state = state.resolve()
         self.processes = Processes(self.state)
-        self.settings = settings.load(self.state)
+        self.settings = settings.load(self.state, self.ip)
         self.began = time.monotonic()
         self.guests = guests
         self._tell = tell
@@ -116,20 +120,23 @@ class Cloud:
     def _up(self) -> None:
         for folder in ("lock", "faults", "images", "mq", "glance/staging", "glance/tasks"):
             (self.state / folder).mkdir(parents=True, exist_ok=True)
-        config.write(self.settings, self.venv)
+        config.write(self.settings, self._configuration())
         make_keys(self.state)
         schemas = Schemas(self.settings, self.venv, self.environment)
         self._start_queue()
         if not (self.state / "db").exists():
             self._fetch_tables(schemas)
         self._start_database(self.state / "db")
-        self.processes.wait("mq", _READY_S, lambda: _listens(self.settings.ports["mq"]))
+        self.processes.wait("mq", READY_S, lambda: _listens(self.ip, self.settings.ports["mq"]))
         schemas.bootstrap()
         self.tell("MariaDB and RabbitMQ run")
         self._start_services()
         self.tell("APIs answer")
         self._populate("hosts")
         self.tell(f"all hosts are up; OS_CLIENT_CONFIG_FILE={self.clouds_yaml} OS_CLOUD=alice")
+
+    def _configuration(self) -> dict[str, config.Sections]:
+        return config.services(self.settings, self.venv, self.hosts)
 
     def _fetch_tables(self, schemas: Schemas) -> None:
         """Copy the databases from the cache, where they are made first if need be."""
@@ -154,26 +161,26 @@ class Cloud:
         state, port = self.state, self.settings.ports["db"]
         self._start(
             *("db", "mariadbd", "--no-defaults", "--user=root", f"--datadir={folder}"),
-            *(f"--bind-address={IP}", f"--port={port}", f"--socket={state}/db.sock"),
+            *(f"--bind-address={self.ip}", f"--port={port}", f"--socket={state}/db.sock"),
             *("--skip-name-resolve", "--max-connections=500", f"--pid-file={state}/db.pid"),
             *("--innodb-flush-log-at-trx-commit=0", "--skip-innodb-doublewrite"),
             *("--innodb-log-file-size=16M", "--innodb-buffer-pool-size=128M", "--skip-log-bin"),
             *("--character-set-server=utf8mb3", f"--init-file={state}/etc/databases.sql"),
         )
-        self.processes.wait("db", _READY_S, lambda: _listens(port))
+        self.processes.wait("db", READY_S, lambda: _listens(self.ip, port))
 
     def _start_queue(self) -> None:
         state, ports = self.state, self.settings.ports
         etc = state / "etc"
         # RabbitMQ would start this one itself, and leave it behind.
-        self._start("epmd", "epmd", "-address", IP, "-port", str(ports["epmd"]))
-        self.processes.wait("epmd", _READY_S, lambda: _listens(ports["epmd"]))
+        self._start("epmd", "epmd", "-address", LOOPBACK, "-port", str(ports["epmd"]))
+        self.processes.wait("epmd", READY_S, lambda: _listens(LOOPBACK, ports["epmd"]))
         self._start(
             "mq",
             _RABBITMQ,
             HOME=f"{state}/mq",
             ERL_EPMD_PORT=str(ports["epmd"]),
-            ERL_EPMD_ADDRESS=IP,
+            ERL_EPMD_ADDRESS=LOOPBACK,
             RABBITMQ_NODENAME="osc@localhost",
             RABBITMQ_DIST_PORT=str(ports["erlang"]),
             RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=_ERLANG,
@@ -203,18 +210,21 @@ class Cloud:
         self._start("glance-api", "glance-api", "--config-file", f"{etc}/glance.conf")
         # A compute service that asks before the conductor listens waits a minute for an answer.
         log = self.processes.logs / "nova-conductor.log"
-        self.processes.wait("nova-conductor", _READY_S, lambda: "fanout queue" in _text(log))
-        for host in HOSTS:
-            own = ("--config-file", f"{etc}/nova-{host}.conf")
-            self._start(f"nova-compute-{host}", *_module("compute"), *own)
+        self.processes.wait("nova-conductor", READY_S, lambda: "fanout queue" in _text(log))
+        self._start_hosts()
         for name in APIS:
             self._await_api(name)
+
+    def _start_hosts(self) -> None:
+        for host in self.hosts:
+            own = ("--config-file", f"{self.state}/etc/nova-{host}.conf")
+            self._start(f"nova-compute-{host}", *_module("compute"), *own)
 
     def _start_fabric(self) -> None:
         self.fabric.unlink(missing_ok=True)
         alone = ("unshare", "--mount", "--propagation", "private")
         self._start("fabric", *alone, *_module("fabric"), str(self.state))
-        self.processes.wait("fabric", _READY_S, self.fabric.exists)
+        self.processes.wait("fabric", READY_S, self.fabric.exists)
         if "front" in self.processes.names():
             self.processes.stop("front")  # it listens in a namespace that has gone
 
@@ -222,19 +232,19 @@ class Cloud:
         ports = self.settings.ports
         apis = [(name, ports[f"front-{name}"], ports[name]) for name in APIS]
         lab = str(self._lab()) if self.guests else None
-        given = {"state": str(self.state), "apis": apis, "lab": lab}
+        given = {"ip": self.ip, "state": str(self.state), "apis": apis, "lab": lab}
         self._start("front", *_module("front"), json.dumps(given))
-        self.processes.wait("front", _READY_S, lambda: _listens(ports["front-keystone"]))
+        self.processes.wait("front", READY_S, lambda: _listens(self.ip, ports["front-keystone"]))
 
     def _lab(self) -> Path:
         """Return the network namespace of the data plane, which has a name in its process only."""
         return Path(f"/proc/{self.processes.pid('fabric')}/root/run/netns/lab")
 
     def _await_api(self, name: str) -> None:
-        self.processes.wait(name, _READY_S, lambda: _answers(self.settings.url(name)))
+        self.processes.wait(name, READY_S, lambda: _answers(self.settings.url(name)))
 
     def _serve(self, name: str, application: str) -> None:
-        where = (IP, str(self.settings.ports[name]))
+        where = (self.ip, str(self.settings.ports[name]))
         self._start(name, *_module("serve_wsgi"), application, *where)
 
     def _start(self, name: str, *argv: str, **environment: str) -> None:
@@ -245,19 +255,23 @@ class Cloud:
         """Run a step of populate.py with the SDK of the services' venv."""
         public, internal = self.settings.public_url, self.settings.url
         urls = {name: {"public": public(name), "internal": internal(name)} for name in APIS}
-        given = {"urls": urls, "hosts": HOSTS, "region": REGION}
+        given = {"urls": urls, "hosts": self.hosts, "region": REGION, **self._furniture()}
         self._command(
             *(f"{self.venv}/bin/python", *_module("populate")[1:], step, json.dumps(given)),
             OS_CLIENT_CONFIG_FILE=str(self.clouds_yaml),
         )
 
-    def _command(self, *argv: str, **environment: str) -> None:
-        """Run a program to its end. Raises CloudError."""
+    def _furniture(self) -> dict[str, object]:
+        """Return what else the last step of populate.py is to look for, or to make."""
+        return {}
+
+    def _command(self, *argv: str, given: str = "", **environment: str) -> None:
+        """Run a program with this input to its end. Raises CloudError."""
         log = self.state / f"log/{Path(argv[0]).name}.out"
         with log.open("ab") as out:
             done = subprocess.run(
                 argv,
-                stdin=subprocess.DEVNULL,
+                input=given.encode(),
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 env={**self.environment, **environment},
@@ -272,9 +286,9 @@ def _module(name: str) -> tuple[str, ...]:
     return ("python", "-m", f"tests.openstack.services.{name}")
 
 
-def _listens(port: int) -> bool:
+def _listens(ip: str, port: int) -> bool:
     with socket.socket() as probe:
-        return probe.connect_ex((IP, port)) == 0
+        return probe.connect_ex((ip, port)) == 0
 
 
 def _answers(url: str) -> bool:

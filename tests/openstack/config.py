@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
-from tests.openstack.settings import HOSTS, IP, REGION, USERS, Settings
+from tests.openstack.settings import REGION, USERS, Settings
 
 Sections = dict[str, dict[str, object]]
 
 
-def write(settings: Settings, venv: Path) -> None:
-    """Write all files to the state folder's etc/."""
+def services(settings: Settings, venv: Path, hosts: Iterable[str]) -> dict[str, Sections]:
+    """Return what the services read, by file."""
+    return {
+        "keystone.conf": _keystone(settings),
+        "placement/placement.conf": _placement(settings),
+        "glance.conf": _glance(settings, venv),
+        "neutron.conf": _neutron(settings, venv),
+        "nova.conf": _nova(settings, venv, "controller"),
+        **{f"nova-{host}.conf": _nova(settings, venv, host) for host in hosts},
+    }
+
+
+def write(settings: Settings, files: dict[str, Sections]) -> None:
+    """Write these files, and those of clients, queue and database, to the state folder's etc/."""
     etc = settings.state / "etc"
     (etc / "placement").mkdir(parents=True, exist_ok=True)
     (etc / "clouds.yaml").touch(mode=0o600)
@@ -19,18 +32,10 @@ def write(settings: Settings, venv: Path) -> None:
     (etc / "enabled_plugins").write_text("[].\n")
     (etc / "rabbitmq.conf").write_text(_rabbitmq(settings))
     (etc / "databases.sql").write_text(_databases(settings))
-    files = {
-        "keystone.conf": _keystone(settings),
-        "placement/placement.conf": _placement(settings),
-        "glance.conf": _glance(settings, venv),
-        "neutron.conf": _neutron(settings, venv),
-        "nova.conf": _nova(settings, venv, "controller"),
-        **{f"nova-{host}.conf": _nova(settings, venv, host) for host in HOSTS},
-    }
     for name, sections in files.items():
         (etc / name).write_text(_ini(sections))
-    for host in HOSTS:
-        (settings.state / "nova" / host / "instances").mkdir(parents=True, exist_ok=True)
+        if "instances_path" in sections.get("DEFAULT", {}):
+            Path(str(sections["DEFAULT"]["instances_path"])).mkdir(parents=True, exist_ok=True)
 
 
 def _clouds(settings: Settings) -> str:
@@ -62,7 +67,7 @@ def _ini(sections: Sections) -> str:
 
 def _rabbitmq(settings: Settings) -> str:
     return f"""\
-listeners.tcp.1 = {IP}:{settings.ports["mq"]}
+listeners.tcp.1 = {settings.ip}:{settings.ports["mq"]}
 default_user = osc
 default_pass = {settings.password}
 log.file.level = warning
@@ -72,7 +77,7 @@ disk_free_limit.absolute = 50MB
 
 def _databases(settings: Settings) -> str:
     """Return what the server runs at its start, a statement a line."""
-    account = f"osc@'{IP}'"
+    account = f"osc@'{settings.ip}'"
     names = ("keystone", "placement", "glance", "nova_api", "nova", "nova_cell0", "neutron")
     return "\n".join(
         [
@@ -133,7 +138,7 @@ def _glance(settings: Settings, venv: Path) -> Sections:
     return {
         "DEFAULT": {
             "log_file": state / "log/glance-api.log",
-            "bind_host": IP,
+            "bind_host": settings.ip,
             "bind_port": settings.ports["glance-api"],
             "workers": 0,
             "enabled_backends": "file:file",
@@ -160,10 +165,10 @@ def _nova(settings: Settings, venv: Path, host: str) -> Sections:
             "state_path": state / "nova" / host,
             "instances_path": state / "nova" / host / "instances",
             "host": host,
-            "my_ip": IP,
+            "my_ip": settings.ip,
             "transport_url": settings.queue,
             "enabled_apis": "osapi_compute",
-            "osapi_compute_listen": IP,
+            "osapi_compute_listen": settings.ip,
             "osapi_compute_listen_port": settings.ports["nova-api"],
             "osapi_compute_workers": 1,
             "compute_driver": "fake.LabDriver",
@@ -208,7 +213,7 @@ def _neutron(settings: Settings, venv: Path) -> Sections:
             "log_file": state / "log/neutron-server.log",
             "state_path": state / "neutron",
             "host": "controller",
-            "bind_host": IP,
+            "bind_host": settings.ip,
             "bind_port": settings.ports["neutron-server"],
             "transport_url": settings.queue,
             "core_plugin": "ml2",

@@ -5,12 +5,18 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
+from osmef.images.bundle import Bundle
 from tests.openstack.cloud import Cloud
+from tests.openstack.real import RealCloud
+
+AnyCloud = TypeVar("AnyCloud", bound=Cloud)
 
 
 @pytest.fixture(scope="session")
@@ -19,12 +25,30 @@ def openstack_cloud() -> Iterator[Cloud]:
 
     OSMEF_TEST_CLOUD is the state folder of one that shall be used, and kept.
     """
+    _skip_unless_possible()
+    with _up(lambda state: Cloud(state, guests=True)) as cloud:
+        yield cloud
+
+
+@pytest.fixture(scope="session")
+def real_cloud(guest_image: Bundle) -> Iterator[RealCloud]:
+    """A real OpenStack with real guests; OSMEF_TEST_CLOUD as for the other one."""
+    _skip_unless_possible()
+    with _up(lambda state: RealCloud(state, lambda: guest_image)) as cloud:
+        yield cloud
+
+
+def _skip_unless_possible() -> None:
     if os.geteuid() != 0:
         pytest.skip("the OpenStack of the tests needs root, for packages and namespaces")
     if shutil.which("apt-get") is None:
         pytest.skip("the OpenStack of the tests takes MariaDB and RabbitMQ from Debian's packages")
+
+
+@contextmanager
+def _up(make: Callable[[Path], AnyCloud]) -> Iterator[AnyCloud]:
     kept = os.environ.get("OSMEF_TEST_CLOUD")
-    cloud = Cloud(Path(kept or tempfile.mkdtemp(prefix="osmef-openstack-")), guests=True)
+    cloud = make(Path(kept or tempfile.mkdtemp(prefix="osmef-openstack-")))
     failed = True
     try:
         cloud.up()

@@ -14,6 +14,7 @@ from pathlib import Path
 from tests.openstack.errors import CloudError
 
 HERE = Path(__file__).parent
+BOOTSTRAP = str(HERE.parent.parent / "tools/bootstrap")
 LOCK = HERE / "requirements.lock"
 UV = "uv==0.13.8"
 PYTHON = "3.11"
@@ -21,6 +22,13 @@ DEBIAN = (
     *("mariadb-server-core", "mariadb-client-core", "rabbitmq-server"),
     *("gcc", "libc6-dev", "python3-dev", "nftables", "iproute2", "openssh-client"),
 )
+# What a cloud with real hypervisors needs as well.
+REAL = (
+    *("libvirt-daemon-system", "libvirt-dev", "pkg-config", "qemu-system-x86", "qemu-utils"),
+    *("mmdebstrap", "dnsmasq-base", "iptables", "ipset", "ebtables", "conntrack", "haproxy"),
+    "iputils-arping",
+)
+LIBVIRT = "libvirt-python==10.10.0"
 
 
 def cache() -> Path:
@@ -32,7 +40,7 @@ def install() -> Path:
     """Install what is missing, and return the venv of the services. Raises CloudError."""
     python = _python()
     with ThreadPoolExecutor(1) as lane:
-        debian = lane.submit(_run, [str(HERE.parent.parent / "tools/bootstrap"), *DEBIAN], python)
+        debian = lane.submit(_run, [BOOTSTRAP, *DEBIAN], python)
         try:
             # The C compiler of Debian is needed for one of the wheels.
             if shutil.which("gcc") is None:
@@ -40,6 +48,26 @@ def install() -> Path:
             return _venv(python)
         finally:
             debian.result()
+
+
+def install_real() -> None:
+    """Install what a cloud with real hypervisors needs as well. Raises CloudError."""
+    python = _python()
+    _run([BOOTSTRAP, *DEBIAN, *REAL], python)
+    venv = _venv(python)
+    with (venv / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not libvirt(venv).exists():
+            new = venv / "libvirt.new"
+            shutil.rmtree(new, ignore_errors=True)
+            options = ["--quiet", "--no-deps", "--link-mode=copy", "--python", f"{venv}/bin/python"]
+            _run([f"{venv}/bin/uv", "pip", "install", *options, f"--target={new}", LIBVIRT], python)
+            new.rename(libvirt(venv))
+
+
+def libvirt(venv: Path) -> Path:
+    """Return the folder with libvirt's module, which is compiled against Debian's libvirt."""
+    return venv / "libvirt"
 
 
 def _python() -> str:

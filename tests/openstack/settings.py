@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-IP = "127.0.0.1"
+LOOPBACK = "127.0.0.1"
 HOSTS = {"cmp1": "az1", "cmp2": "az1", "cmp3": "az2"}
 USERS = {"alice": "alpha", "bob": "beta"}  # each with the project it is a member of
 REGION = "RegionOne"
@@ -21,43 +21,46 @@ APIS = {
     "nova-api": "/v2.1",
     "neutron-server": "",
 }
-_LISTENERS = (*APIS, *(f"front-{name}" for name in APIS), "db", "mq", "epmd", "erlang")
+_LISTENERS = (*APIS, "metadata", *(f"front-{name}" for name in APIS), "db", "mq", "epmd", "erlang")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The ports of one cloud, all on 127.0.0.1, and the password of its accounts."""
+    """The ports of one cloud, all on one address, and the password of its accounts."""
 
     state: Path
+    ip: str
     password: str
     ports: dict[str, int] = field(default_factory=dict)
 
     def url(self, service: str) -> str:
         """Return the address at which a service listens, for the other services."""
-        return f"http://{IP}:{self.ports[service]}{APIS[service]}"
+        return f"http://{self.ip}:{self.ports[service]}{APIS[service]}"
 
     def public_url(self, service: str) -> str:
         """Return the address at which clients reach it."""
-        return f"http://{IP}:{self.ports[f'front-{service}']}{APIS[service]}"
+        return f"http://{self.ip}:{self.ports[f'front-{service}']}{APIS[service]}"
 
     @property
     def queue(self) -> str:
-        return f"rabbit://osc:{self.password}@{IP}:{self.ports['mq']}/"
+        return f"rabbit://osc:{self.password}@{self.ip}:{self.ports['mq']}/"
 
     def database(self, name: str) -> str:
-        return f"mysql+pymysql://osc:{self.password}@{IP}:{self.ports['db']}/{name}?charset=utf8"
+        return (
+            f"mysql+pymysql://osc:{self.password}@{self.ip}:{self.ports['db']}/{name}?charset=utf8"
+        )
 
 
-def load(state: Path) -> Settings:
+def load(state: Path, ip: str) -> Settings:
     """Return what was chosen for this state folder, or choose now."""
     path = state / "settings.json"
     if not path.exists():
         ports = dict(zip(_LISTENERS, _free_ports(), strict=False))
-        chosen = Settings(state, secrets.token_hex(8), ports)
+        chosen = Settings(state, ip, secrets.token_hex(8), ports)
         path.touch(mode=0o600)
         path.write_text(json.dumps(asdict(chosen), default=str, indent=1))
     values = json.loads(path.read_text())
-    return Settings(state, values["password"], values["ports"])
+    return Settings(state, ip, values["password"], values["ports"])
 
 
 def _free_ports() -> Iterator[int]:
@@ -65,7 +68,7 @@ def _free_ports() -> Iterator[int]:
     for port in random.sample(range(15000, 32000), 1000):
         with socket.socket() as probe:
             try:
-                probe.bind((IP, port))
+                probe.bind((LOOPBACK, port))
             except OSError:
                 continue
         yield port

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from osmef.cli.main import app
 from osmef.report.ppbench import write_ppbench
 from osmef.results.exchange import Request
-from osmef.results.frame import load_requests
+from osmef.results.rows import load_requests
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import CellInfo, Summary
 from osmef.results.tables import as_table
@@ -101,6 +101,9 @@ def test_what_can_t_be_exported_is_told(
         run.write_summary(make_summary(make_cell()))
     code, _, err = export("ppbench", str(run.path))
     assert code == 2
+    assert "no trials yet" in err
+    run.trials.touch()
+    code, _, err = export("ppbench", str(run.path))
     assert "made no requests" in err
     assert "workload: pingpong" in err
     whole = write_run(tmp_path, make_summary(make_cell(workload="pingpong")), [[request(1, 1.0)]])
@@ -148,5 +151,5 @@ def test_requests_know_their_cell(
 ) -> None:
     summary = of_two_cells(make_cell, make_summary)
     run = write_run(tmp_path, summary, [[request(1, 1.0)], [request(2, 1.0), request(3, 1.0)]])
-    frame = load_requests(RunDirectory.open(run))
+    frame = load_requests(run)
     assert frame.groupby("cell")["size"].apply(list).to_dict() == {"c=1": [1], "c=4": [2, 3]}

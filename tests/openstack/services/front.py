@@ -1,7 +1,7 @@
 """What clients talk to: a proxy before each API, as a real cloud has one, that keeps a list.
 
-front.py GIVEN: JSON with "apis", a list of [name, port here, port of the service], "state" and
-"lab", the network namespace in which the same ports answer too, or null. Each call is a line of
+front.py GIVEN: JSON with "ip", "apis", a list of [name, port here, port of the service], "state"
+and "lab", the network namespace in which the same ports answer too, or null. Each call is a line of
 STATE/log/calls.jsonl. STATE/faults/front says which calls go wrong, and how often.
 """
 
@@ -20,7 +20,6 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
-IP = "127.0.0.1"
 CLONE_NEWNET = 0x40000000
 OWN = {"connection", "transfer-encoding", "content-length", "keep-alive", "server", "date"}
 
@@ -98,7 +97,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def ask(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
         """Return the service's answer: 503 where nothing listens, status 0 when it broke off."""
-        upstream = http.client.HTTPConnection(IP, self.server.upstream)
+        upstream = http.client.HTTPConnection(*self.server.upstream)
         headers = {k: v for k, v in self.headers.items() if k.lower() not in OWN}
         try:
             upstream.request(self.command, self.path, body or None, headers)
@@ -133,9 +132,9 @@ class Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, name: str, port: int, upstream: int, book: Book) -> None:
-        super().__init__((IP, port), Handler)
-        self.name, self.upstream, self.book = name, upstream, book
+    def __init__(self, name: str, ip: str, port: int, upstream: int, book: Book) -> None:
+        super().__init__((ip, port), Handler)
+        self.name, self.upstream, self.book = name, (ip, upstream), book
 
     def handle_error(self, *_: object) -> None:
         """Pass over clients that went away."""
@@ -154,8 +153,10 @@ def main() -> None:
     book = Book(Path(given["state"]))
     home = os.open("/proc/self/ns/net", os.O_RDONLY)
 
+    ip = given["ip"]
+
     def listen() -> list[Server]:
-        return [Server(name, port, upstream, book) for name, port, upstream in given["apis"]]
+        return [Server(name, ip, port, upstream, book) for name, port, upstream in given["apis"]]
 
     servers = listen()
     if given["lab"]:

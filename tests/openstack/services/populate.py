@@ -1,7 +1,8 @@
 """Make the cloud's accounts and services (step 1), then what users find in it (step 2).
 
 populate.py services|hosts GIVEN: the latter is JSON with the services' urls, the hosts with their
-zones, the region. What is there already is kept.
+zones, the region; and, where there are real hypervisors, the network agents to wait for, and the
+image of their guests. What is there already is kept.
 """
 
 import json
@@ -30,7 +31,10 @@ def main() -> None:
         add_members(cloud)
     else:
         await_hosts(cloud, set(given["hosts"]))
+        await_agents(cloud, set(given.get("agents", ())))
         make_zones(cloud, given["hosts"])
+        if cloud.image.find_image("guest") is None:
+            upload(cloud.image, given.get("image"))
         furnish(cloud)
 
 
@@ -80,6 +84,17 @@ def await_hosts(cloud: Any, hosts: set[str]) -> None:
         time.sleep(0.5)
 
 
+def await_agents(cloud: Any, agents: set[str]) -> None:
+    """Wait until these network agents are alive, each given as PROGRAM@HOST."""
+    end = time.monotonic() + READY_S
+    while missing := agents - {
+        f"{agent.binary}@{agent.host}" for agent in cloud.network.agents() if agent.is_alive
+    }:
+        if time.monotonic() > end:
+            sys.exit(f"agents are missing: {missing}")
+        time.sleep(0.5)
+
+
 def make_zones(cloud: Any, hosts: dict[str, str]) -> None:
     """Put the hosts into their availability zones."""
     aggregates = {aggregate.name: aggregate for aggregate in cloud.compute.aggregates()}
@@ -91,19 +106,36 @@ def make_zones(cloud: Any, hosts: dict[str, str]) -> None:
 
 
 def furnish(cloud: Any) -> None:
-    """Make what a user needs for a server: flavors, an image, the network to the outside."""
-    compute, network, image = cloud.compute, cloud.network, cloud.image
+    """Make what a user needs for a server: flavors, and the network to the outside."""
+    compute, network = cloud.compute, cloud.network
     for name, (vcpus, ram, disk) in FLAVORS.items():
         once(compute.find_flavor, compute.create_flavor, name, vcpus=vcpus, ram=ram, disk=disk)
-    if image.find_image("guest") is None:
-        form = {"disk_format": "raw", "container_format": "bare", "visibility": "public"}
-        image.create_image(name="guest", data=os.urandom(1 << 20), **form)
     if network.find_network("ext") is None:
         where = {"provider_network_type": "flat", "provider_physical_network": "physnet1"}
         outside = network.create_network(name="ext", is_router_external=True, **where)
         network.create_subnet(
             network_id=outside.id, ip_version=4, cidr=EXTERNAL, enable_dhcp=False, name="ext"
         )
+
+
+def upload(images: Any, bundle: dict[str, str] | None) -> None:
+    """Make the image "guest": of a kernel, an initrd and a disk; or of noise that nobody boots."""
+    if bundle is None:
+        add_image(images, "guest", "raw", "bare", os.urandom(1 << 20))
+        return
+    loaded = {
+        f"{key}_id": add_image(images, key, form, form, Path(bundle[key]).read_bytes()).id
+        for key, form in (("kernel", "aki"), ("ramdisk", "ari"))
+    }
+    disk = Path(bundle["root"]).read_bytes()
+    more = {"os_command_line": bundle["cmdline"], "hw_rng_model": "virtio"}
+    add_image(images, "guest", "qcow2", "bare", disk, **loaded, **more)
+
+
+def add_image(images: Any, name: str, disk: str, container: str, data: bytes, **more: str) -> Any:
+    """Upload an image that all may use."""
+    form = {"disk_format": disk, "container_format": container, "visibility": "public"}
+    return images.create_image(name=name, data=data, **form, **more)
 
 
 def once(find: Callable[..., Any], create: Callable[..., Any], name: str, **values: Any) -> Any:

@@ -115,7 +115,7 @@ def test_a_stopped_sandbox_can_be_destroyed_by_its_id(
     controller.kill()
     controller.wait()
     (resource,) = LocalProvider.owned({}, run_name)
-    assert resource in LocalProvider.owned({})
+    assert resource.id in {other.id for other in LocalProvider.owned({})}
     LocalProvider.destroy([resource], ignored)
     assert LocalProvider.owned({}, run_name) == []
     LocalProvider.destroy([resource], ignored)  # gone already is success
@@ -170,7 +170,7 @@ def test_an_endpoint_that_dies_is_told(
             cloud.provider.describe([cloud.endpoints["vm-1"]])
         assert caught.value.where == "vm-1"
         with pytest.raises(OSError, match="refused"):
-            cloud.endpoints["vm-1"].login.open_socket()
+            cloud.endpoints["vm-1"].login.connect()
         assert cloud.provider.describe([cloud.endpoints["vm-2"]])[0].host == "host-1"
 
 

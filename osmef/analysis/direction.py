@@ -1,0 +1,55 @@
+"""What the name of a metric says: which way is better, and which quantity it is."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+_ROLE = re.compile(r"^(?:background_|reverse_|idle_|loaded_)+")
+_HIGHER = re.compile(
+    r"aggregate_btc_bps|connection_btc_bps|goodput_bps|throughput_max_bps|tcp_efficiency_percent"
+    r"|transfer_rate_bytes_per_s|requests_per_s|exchanges_per_s|jain_fairness(_senders)?"
+)
+_LOWER = re.compile(
+    r"(rtt|time|request|delay_variation)_(min|mean|max|p\d+)_us|latency_min_us|jitter_us"
+    r"|(network_)?loss_percent|loss_longest|reordered_percent|reordering_extent_max"
+    r"|duplicate_percent|retransmits|retries|failed_requests|receiver_drops|buffer_delay_percent"
+    r"|transfer_time_ratio|latency_increase_ratio|cpu_(sender|receiver)_us_per_kb|n_half_bytes"
+)
+_UNITS = {
+    "rate": re.compile(r"_([kmg]?bps|[kmg]?bytes_per_s|[km]b_per_s)$"),
+    "time": re.compile(r"(?<!_per)_[mun]?s$"),
+    "size": re.compile(r"(?<!_per)_([kmg]?bytes|[kmg]b)$"),
+}
+
+
+class Direction(StrEnum):
+    """Which way of a metric is better."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    NEITHER = "neither"
+
+
+def direction(metric: str) -> Direction:
+    """Return which way of a metric is better.
+
+    Rates, fairness and efficiency are better higher; times, losses, repeats and CPU time per byte
+    lower. What is neither, such as a CPU load, which grows with the rate, has no better way, and
+    what is unknown has none.
+    """
+    name = _ROLE.sub("", metric)
+    if _HIGHER.fullmatch(name):
+        return Direction.HIGHER
+    return Direction.LOWER if _LOWER.fullmatch(name) else Direction.NEITHER
+
+
+def quantity(metric: str) -> tuple[str, str] | None:
+    """Return what a metric measures, without its unit, and whether it is a rate, time or size.
+
+    ``rtt_p50_us`` and ``rtt_p50_ms`` are one quantity. None where the name tells no such unit.
+    """
+    for kind, unit in _UNITS.items():
+        if found := unit.search(metric):
+            return metric[: found.start()], kind
+    return None

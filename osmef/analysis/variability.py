@@ -1,0 +1,46 @@
+"""How much a platform's results vary from session to session."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from osmef.analysis.describe import describe
+
+
+def session_results(points: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFrame:
+    """Return the result of each session: the median of its data points.
+
+    ``points`` has the columns of ``by``, ``session`` and ``value``, one row a data point, such as a
+    trial of ``osmef.load``; NaN is unknown and not counted. One row for each of ``by`` and session:
+    these, and ``value`` in its unit.
+
+    Source: Deval, "Empirical Evaluation of Cloud IaaS Platforms using System-level Benchmarks",
+    2017, chapter 5.
+    """
+    groups = points.groupby([*by, "session"], sort=False)[value]
+    return groups.median().dropna().reset_index()
+
+
+def variability(sessions: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFrame:
+    """Return one row a platform: its result, and how much it varies over the sessions.
+
+    ``sessions`` is what ``session_results`` gives; a platform is what ``by`` tells apart. Columns:
+    those of ``by``; sessions, their number; median, the platform's result, with ci95_low and
+    ci95_high (``quantile_interval``); mean; stdev, with n - 1; cov_percent = 100 * stdev / mean;
+    min and max; all but the CoV in the unit of ``value``. What is unknown is NaN. Assumed is that
+    sessions are independent. Of the CoV of 4 sessions little is known: of normal results, the true
+    one may be from 0.6 to 3.7 times as large (95 %).
+
+    Source: Deval 2017, sections 5.3 and 6; Schad, Dittrich and Quiane-Ruiz, "Runtime Measurements
+    in the Cloud", VLDB 2010.
+    """
+    rows = []
+    for key, group in sessions.groupby(list(by), sort=False):
+        metric = describe(group[value].dropna().tolist())
+        names = dict(zip(by, key, strict=True))
+        rows.append({**names, "sessions": metric.n, **metric.model_dump(exclude={"n"})})
+    numbers = ["median", "mean", "stdev", "cov_percent", "min", "max", "ci95_low", "ci95_high"]
+    table = pd.DataFrame(rows, columns=pd.Index([*by, "sessions", *numbers]))
+    return table.astype(dict.fromkeys(numbers, "float64"))

@@ -1,0 +1,181 @@
+"""``osmef compare``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from osmef.analysis.differences import MOVING, Difference, differences
+from osmef.cli.console import AsJson, err, out, print_json, reporting
+from osmef.errors import InputError
+from osmef.results.rundir import RunDirectory
+from osmef.scenario.load import load as load_scenario
+
+if TYPE_CHECKING:
+    import pandas as pd  # slow to load
+
+EPILOG = """Examples:
+
+osmef compare results/baseline-20261101T031500Z-3f9a results/new-20261121T031500Z-81c2
+
+osmef compare BASELINE RUN --metric aggregate_btc_bps --margin 3 --fail-on regression"""
+
+_COLOURS = {"better": "green", "worse": "red", "same": "dim", "inconclusive": "yellow"}
+
+
+class FailOn(StrEnum):
+    """What makes the exit code 1."""
+
+    REGRESSION = "regression"
+    INCONCLUSIVE = "inconclusive"
+
+
+def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+    a: Annotated[Path, typer.Argument(metavar="A", help="The run to compare with, a baseline.")],
+    b: Annotated[Path, typer.Argument(metavar="B", help="The run that is compared.")],
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Only this metric. May be repeated. Without: all that have a better way.",
+            show_default=False,
+        ),
+    ] = None,
+    margin: Annotated[
+        float, typer.Option(min=0, help="How many percent of A's median do not matter.")
+    ] = 5.0,
+    fail_on: Annotated[
+        FailOn | None,
+        typer.Option(
+            help="Exit with 1 if anything is worse, or also if anything is inconclusive.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare two runs, cell by cell: better, worse, the same, or inconclusive."""
+    with reporting(as_json):
+        runs = RunDirectory.open(a), RunDirectory.open(b)
+        _same_definition(*runs)
+        table = _compared(a, b, metric, margin)
+        hosts = _hosts(*runs)
+        rows = table.to_dict("records")
+        if as_json:
+            print_json(_document(table, hosts))
+        else:
+            _show(rows, table.attrs, hosts)
+        found = {str(row["verdict"]) for row in rows}
+        regressed = "worse" in found or any(row["n_a"] and not row["n_b"] for row in rows)
+        unclear = fail_on is FailOn.INCONCLUSIVE and "inconclusive" in found
+        if fail_on is not None and (regressed or unclear):
+            raise typer.Exit(1)
+
+
+def _compared(a: Path, b: Path, metrics: list[str] | None, margin: float) -> pd.DataFrame:
+    # pandas takes a while to load
+    from osmef.analysis.compare import compare  # noqa: PLC0415
+    from osmef.results.frame import load  # noqa: PLC0415
+
+    first, second = load(a), load(b)
+    for name in metrics or ():
+        if name not in first and name not in second:
+            raise InputError(
+                f"neither run has a metric {name!r}",
+                where="--metric",
+                cure="give one of those in `osmef show RUN --json`",
+            )
+    return compare(first, second, metrics or None, margin / 100)
+
+
+def _same_definition(a: RunDirectory, b: RunDirectory) -> None:
+    """Raise InputError where a cell of both was to be measured in two ways."""
+    first, second = _settings(a), _settings(b)
+    problems = [
+        f"cell {key}: {one.key} is {one.a} and {one.b}"
+        for key in first
+        if key in second
+        for one in differences(first[key], second[key])
+    ]
+    if problems:
+        raise InputError(
+            "these were measured in different ways:\n" + "\n".join(f"  {one}" for one in problems),
+            cure="compare runs of one workload with the same settings",
+        )
+
+
+def _settings(run: RunDirectory) -> dict[str, dict[str, object]]:
+    if not any(run.path.glob("scenario.*")):
+        return {}  # it was imported, and nobody knows how it was measured
+    cells = load_scenario(run.scenario).cells
+    return {
+        cell.key: cell.scenario.model_dump(mode="json", include={"workload", "background"})
+        for cell in cells
+    }
+
+
+def _hosts(a: RunDirectory, b: RunDirectory) -> dict[str, list[Difference]]:
+    """Return what differs in the facts of the endpoints of both runs, where anything does."""
+    first, second = ({one.name: one for one in run.read_summary().endpoints} for run in (a, b))
+    found = {
+        name: differences(
+            _before(first[name].facts), _before(second[name].facts), ignore=(*MOVING, "hostname")
+        )
+        for name in first
+        if name in second
+    }
+    return {name: changed for name, changed in found.items() if changed}
+
+
+def _before(facts: Mapping[str, Any]) -> Mapping[str, object]:
+    return facts.get("before") or {}
+
+
+def _show(
+    rows: Sequence[Mapping[Any, Any]], cells: Mapping[Any, Any], hosts: dict[str, list[Difference]]
+) -> None:
+    table = Table("cell", "metric", box=None, pad_edge=False)
+    for head in ("n", "median A", "median B", "change %", "interval %"):
+        table.add_column(head, justify="right")
+    table.add_column("verdict")
+    for row in rows:
+        verdict = str(row["verdict"])
+        colour = _COLOURS.get(verdict, "cyan")
+        reason = f" ({row['reason']})" if isinstance(row["reason"], str) else ""
+        ends = " to ".join(_percent(row[end], row["median_a"]) for end in ("low", "high"))
+        table.add_row(
+            escape(str(row["cell"])),
+            row["metric"],
+            f"{row['n_a']}, {row['n_b']}",
+            f"{row['median_a']:.6g}",
+            f"{row['median_b']:.6g}",
+            _percent(row["difference"], row["median_a"]),
+            ends,
+            f"[{colour}]{verdict}[/]{reason}",
+        )
+    out.print(table)
+    for side in ("a", "b"):
+        for cell in cells[f"only_{side}"]:
+            err.print(f"[yellow]only {side.upper()} has the cell {escape(str(cell))}[/]")
+    for name, changed in hosts.items():
+        for one in changed:
+            err.print(escape(f"{name}: {one.key} was {one.a}, is {one.b}"))
+
+
+def _percent(value: float, of: float) -> str:
+    """Return a share as text; NaN, which is what is unknown, as a dash."""
+    share = 100 * value / abs(of) if of else float("nan")
+    return f"{share:+.1f}" if share == share else "-"  # noqa: PLR0124 - NaN is not itself
+
+
+def _document(table: pd.DataFrame, hosts: dict[str, list[Difference]]) -> dict[str, object]:
+    known = table.astype(object).where(table.notna(), None)
+    return {
+        "rows": known.to_dict("records"),
+        **{str(name): list(cells) for name, cells in table.attrs.items()},
+        "hosts": {name: [vars(one) for one in changed] for name, changed in hosts.items()},
+    }

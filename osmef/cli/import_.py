@@ -1,0 +1,86 @@
+"""``osmef import``."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from osmef.cli.console import AsJson, Out, err, print_json, reporting
+from osmef.cli.console import out as console
+from osmef.cli.execution import draw
+
+EPILOG = """Examples:
+
+osmef import osmef2013 runs.tar.gz --out published
+
+osmef import iperf3 *.json --provider aws --name placement-group
+
+osmef import nuttcp results.txt && osmef show results/nuttcp-*
+
+Exit codes: 0 all was imported as it stands, 1 something was odd or left out and was reported, \
+2 nothing could be read."""
+
+
+class Kind(StrEnum):
+    """What can be imported."""
+
+    OSMEF2013 = "osmef2013"
+    PPBENCH = "ppbench"
+    APACHEBENCH = "apachebench"
+    IPERF3 = "iperf3"
+    NUTTCP = "nuttcp"
+    NETPERF = "netperf"
+    NETPIPE = "netpipe"
+    SESSIONS = "sessions"
+
+
+def command(  # noqa: PLR0913, PLR0917 - its options
+    kind: Annotated[Kind, typer.Argument(help="What the files are.", metavar="KIND")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Files, directories of them, or tar archives.", metavar="FILES..."),
+    ],
+    out: Out = Path("results"),
+    name: Annotated[
+        str | None,
+        typer.Option(
+            help="Name of the scenario; by default what the files tell, or the kind.",
+            show_default=False,
+        ),
+    ] = None,
+    provider: Annotated[
+        str | None,
+        typer.Option(help="The kind of cloud, where the files do not tell.", show_default=False),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make run directories of the results of another program."""
+    with reporting(as_json):
+        from osmef.importers import import_files  # noqa: PLC0415 - scipy takes a while to load
+
+        done = import_files(kind.value, files, out, name, provider)
+        for run in done.runs:
+            draw(run.read_summary(), run)
+    for oddity in done.oddities:
+        err.print(f"[yellow]note[/]: {escape(str(oddity))}")
+    if as_json:
+        print_json(
+            {
+                "directories": [str(run.path) for run in done.runs],
+                "files": done.files,
+                "trials": done.trials,
+                "oddities": [vars(oddity) for oddity in done.oddities],
+            }
+        )
+    else:
+        for run in done.runs:
+            console.print(f"run: [bold]{escape(str(run.path))}[/]")
+        left = sum(not oddity.kept for oddity in done.oddities)
+        odd = len(done.oddities) - left
+        console.print(f"{done.files} files, {done.trials} trials; {odd} odd, {left} not imported")
+    if done.oddities:
+        raise typer.Exit(1)

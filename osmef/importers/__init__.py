@@ -1,0 +1,96 @@
+"""Results of other programs as run directories, which all of OSMeF reads.
+
+To add a kind, write a module with ``parse(text) -> Parsed`` and name it in ``KINDS``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from osmef.errors import InputError
+from osmef.importers import (
+    apachebench,
+    iperf3,
+    netperf,
+    netpipe,
+    nuttcp,
+    osmef2013,
+    ppbench,
+    sessions,
+)
+from osmef.importers.files import read_texts
+from osmef.importers.record import Oddity, Parsed, Text
+from osmef.importers.write import Origin, write_run
+from osmef.results.rundir import RunDirectory
+
+KINDS: dict[str, Callable[[Text], Parsed]] = {
+    "osmef2013": osmef2013.parse,
+    "ppbench": ppbench.parse,
+    "apachebench": apachebench.parse,
+    "iperf3": iperf3.parse,
+    "nuttcp": nuttcp.parse,
+    "netperf": netperf.parse,
+    "netpipe": netpipe.parse,
+    "sessions": sessions.parse,
+}
+"""What reads a file of each kind."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The run directories that were made, of how many files and trials, and what was odd."""
+
+    runs: list[RunDirectory]
+    files: int
+    trials: int
+    oddities: list[Oddity]
+
+
+def import_files(
+    kind: str,
+    files: Sequence[Path],
+    out: Path,
+    name: str | None = None,
+    provider: str | None = None,
+) -> Imported:
+    """Make run directories under ``out`` of the files, one or, where the kind says so, several.
+
+    ``name`` is the scenario's, by default what the file tells or the kind; ``provider`` the kind of
+    cloud where the file does not tell. The files are kept in ``source/`` of the run directory.
+    What can't be read is an oddity. Raises InputError when nothing can be, StorageError.
+    """
+    by_run: dict[tuple[str, str | None], list[Origin]] = defaultdict(list)
+    odd_of_run: dict[tuple[str, str | None], list[Oddity]] = defaultdict(list)
+    oddities: list[Oddity] = []
+    count = 0
+    for text in read_texts(files):
+        count += 1
+        try:
+            if isinstance(text, InputError):
+                raise text
+            parsed = KINDS[kind](text)
+        except InputError as error:
+            oddities.append(Oddity(error.where or str(files[0]), error.message, kept=False))
+            continue
+        oddities += parsed.oddities
+        of: set[tuple[str, str | None]] = set()
+        for record in parsed.records:
+            key = (name or record.run or kind, record.provider or provider)
+            by_run[key].append(Origin(record, text))
+            of.add(key)
+        for key in of:
+            odd_of_run[key] += parsed.oddities
+    if not by_run:
+        first = oddities[0] if oddities else Oddity(str(files[0]), "there is no file in it", False)
+        raise InputError(
+            first.what, where=first.where, cure=f"is this a result of the kind {kind}?"
+        )
+    runs = [
+        write_run(out, scenario, kind, cloud, origins, odd_of_run[scenario, cloud])
+        for (scenario, cloud), origins in by_run.items()
+    ]
+    trials = sum(len(origins) for origins in by_run.values())
+    return Imported(runs, count, trials, oddities)

@@ -1,0 +1,60 @@
+"""Read the files that are to be imported, also from a tar archive."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+from osmef.errors import InputError
+from osmef.importers.record import Text, refuse
+from osmef.results.files import storage
+
+_LARGEST = 1 << 30  # bytes of one file: more than any of these programs prints
+
+
+def read_texts(files: Sequence[Path]) -> Iterator[Text | InputError]:
+    """Give each file as text, and the error of one that is no text.
+
+    A directory stands for all files below it, a .tar, .tar.gz, .tgz, .tar.bz2 or .tar.xz for those
+    in it, in the order of their names. Raises StorageError, and InputError for a path that leads
+    nowhere.
+    """
+    for file in files:
+        if not file.exists():
+            raise refuse(str(file), "there is no such file", "is the path right?")
+        below = (
+            [path for path in sorted(file.rglob("*")) if path.is_file()]
+            if file.is_dir()
+            else [file]
+        )
+        for path in below:
+            if path.name.endswith((".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")):
+                yield from _of_archive(path)
+                continue
+            with storage("read", path):
+                data = path.read_bytes()
+            yield _text(data, str(path), "/".join(path.parts[-2:]).lstrip("/"))
+
+
+def _of_archive(archive: Path) -> Iterator[Text | InputError]:
+    try:
+        with tarfile.open(archive) as tar:
+            for member in sorted((m for m in tar if m.isfile()), key=lambda m: m.name):
+                file = tar.extractfile(member) if member.size <= _LARGEST else None
+                parts = PurePosixPath(member.name).parts
+                where = f"{archive}/{member.name}"
+                if file is None:
+                    yield refuse(where, "this is too large to be a result")
+                else:
+                    yield _text(file.read(), where, "/".join(parts[-2:]))
+    except (tarfile.TarError, OSError, EOFError) as error:
+        yield refuse(str(archive), f"this is no whole archive: {error}")
+
+
+def _text(data: bytes, name: str, path: str) -> Text | InputError:
+    try:
+        return Text(name, path, data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        return refuse(f"{name}:{line}", "this is no text in UTF-8")

@@ -1,0 +1,265 @@
+"""JSON output of the client of iperf3 (-J, and --json-stream), of versions from 3.1.
+
+Rates there are 10^0 bits/s, ``jitter_ms`` ms, ``rtt`` microseconds; its CPU is that of the process,
+in percent of one CPU (ESnet, iperf3(1) and iperf_api.c).
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from osmef.analysis.fairness import jain_fairness
+from osmef.errors import InputError
+from osmef.importers.record import (
+    RECEIVER,
+    SENDER,
+    Oddity,
+    Parsed,
+    Record,
+    Text,
+    number,
+    refuse,
+    whole,
+)
+from osmef.results.trial import Failure, Interval
+from osmef.scenario.study import Scalar
+
+Json = dict[str, Any]
+
+
+def parse(text: Text) -> Parsed:
+    """Read the outputs in a file, one after the other: a trial each.
+
+    TCP gives aggregate_btc_bps (what the receiver got), connection_btc_bps and jain_fairness of
+    the streams, cpu_*_percent, retransmits, and rtt_mean_us, the mean over the streams; UDP
+    goodput_bps, sent_bps, loss_percent, jitter_us and reordered_percent. With --bidir those of the
+    way back begin with ``reverse_``. The sender is the end that sends, also with -R. Streams at
+    the client are rows of the intervals. A run that iperf3 ended with an error is a failed trial.
+    Raises InputError.
+    """
+    records: list[Record] = []
+    oddities: list[Oddity] = []
+    for line, document in _documents(text):
+        where = text.line(line)
+        try:
+            records.append(_record(document, where))
+        except InputError as error:
+            oddities.append(Oddity(where, error.message, False))
+    return Parsed(records, oddities)
+
+
+def _documents(text: Text) -> list[tuple[int, Json]]:
+    """Return the JSON documents with the lines on which they begin; joins those of a stream."""
+    decoder, at, found = json.JSONDecoder(), 0, []
+    content = text.text
+    stream: Json | None = None
+    while (at := _skip(content, at)) < len(content):
+        line = content.count("\n", 0, at) + 1
+        try:
+            document, at = decoder.raw_decode(content, at)
+        except (ValueError, RecursionError) as error:
+            lineno = getattr(error, "lineno", line)
+            raise refuse(text.line(lineno), f"this is not JSON: {error}") from error
+        if not isinstance(document, dict):
+            raise refuse(text.line(line), "this is no JSON of iperf3")
+        if "event" not in document:
+            found.append((line, document))
+            continue
+        if document["event"] == "start" or stream is None:
+            stream = {"intervals": []}
+            found.append((line, stream))
+        _join(stream, document)
+    if not found:
+        raise refuse(text.line(1), "the file is empty")
+    return found
+
+
+def _skip(content: str, at: int) -> int:
+    while at < len(content) and content[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+def _join(stream: Json, event: Json) -> None:
+    if event["event"] == "interval":
+        stream["intervals"].append(event.get("data"))
+    elif event["event"] in ("start", "end", "error"):
+        stream[event["event"]] = event.get("data")
+
+
+def _get(value: Any, *path: str | int) -> Any:
+    """Return what a path leads to; None where it ends before."""
+    for step in path:
+        if isinstance(step, str):
+            value = value.get(step) if isinstance(value, dict) else None
+        else:
+            value = value[step] if isinstance(value, list) and len(value) > step else None
+    return value
+
+
+def _maybe(value: Any, where: str, *path: str | int, factor: float = 1.0) -> float | None:
+    found = _get(value, *path)
+    return None if found is None else factor * number(found, ".".join(map(str, path)), where)
+
+
+def _list(value: Any, *path: str | int) -> list[Any]:
+    found = _get(value, *path)
+    return found if isinstance(found, list) else []
+
+
+def _record(document: Json, where: str) -> Record:
+    settings, end = _get(document, "start", "test_start"), _get(document, "end")
+    error = document.get("error")
+    if _get(document, "start", "accepted_connection") is not None:
+        raise refuse(where, "this is of the server; only the client's output has both ends")
+    if settings is None and error is None:
+        raise refuse(where, "there is no start.test_start, as iperf3 -J writes it")
+    udp = _get(settings, "protocol") == "UDP"
+    both = bool(_get(settings, "bidir")) or _get(end, "sum_received_bidir_reverse") is not None
+    reverse = bool(_get(settings, "reverse"))
+    streams = _get(settings, "num_streams")
+    connections = None if streams is None else whole(streams, "num_streams", where)
+    client = str(_get(document, "start", "connected", 0, "local_host") or SENDER)
+    server = str(_get(document, "start", "connecting_to", "host") or RECEIVER)
+    failed = error is not None
+    metrics = {} if failed else _metrics(end, where, udp=udp, both=both, reverse=reverse)
+    return Record(
+        workload="udp" if udp else "btc",
+        metrics=metrics,
+        place=f"line {where.rpartition(':')[2]}",
+        values=_values(
+            settings, where, udp=udp, both=both, reverse=reverse, connections=connections
+        ),
+        senders=(server,) if reverse else (client,),
+        receivers=(client,) if reverse else (server,),
+        connections=connections,
+        started_at=_time(document, where),
+        wall_s=_maybe(end, where, "sum_sent", "seconds"),
+        failure=Failure(kind="iperf3", message=str(error)) if failed else None,
+        intervals=_intervals(document, client, server, where, reverse=reverse),
+    )
+
+
+def _values(  # noqa: PLR0913
+    settings: Any, where: str, *, udp: bool, both: bool, reverse: bool, connections: int | None
+) -> dict[str, Scalar]:
+    direction = "both" if both else "reverse" if reverse else "forward"
+    rate = _maybe(settings, where, "target_bitrate")
+    values: dict[str, Scalar] = {"protocol": "udp" if udp else "tcp", "direction": direction}
+    if rate:
+        values["rate_bps"] = rate
+    return {**values, "connections": connections}
+
+
+def _time(document: Json, where: str) -> datetime | None:
+    seconds = _maybe(document, where, "start", "timestamp", "timesecs")
+    try:
+        return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        raise refuse(where, f"timesecs is {seconds:g}, and no time") from error
+
+
+def _metrics(
+    end: Any, where: str, *, udp: bool, both: bool, reverse: bool
+) -> dict[str, float | None]:
+    if not isinstance(end, dict):
+        raise refuse(where, "there is no end: iperf3 was interrupted")
+    one_way = _udp if udp else _tcp
+    found = one_way(end, "", where, _way(end, True if both else None))
+    back = one_way(end, "_bidir_reverse", where, _way(end, False)) if both else {}
+    cpu = ("remote_total", "host_total") if reverse else ("host_total", "remote_total")
+    return {
+        **found,
+        **{f"reverse_{name}": value for name, value in back.items()},
+        "cpu_sender_percent": _maybe(end, where, "cpu_utilization_percent", cpu[0]),
+        "cpu_receiver_percent": _maybe(end, where, "cpu_utilization_percent", cpu[1]),
+    }
+
+
+def _way(end: Json, sent_here: bool | None) -> list[Any]:
+    """Return the streams of one way of --bidir, or all of them."""
+    streams = _list(end, "streams")
+    if sent_here is None:
+        return streams
+    return [
+        one
+        for one in streams
+        if bool(_get(one, "sender", "sender") or _get(one, "udp", "sender")) is sent_here
+    ]
+
+
+def _tcp(end: Json, way: str, where: str, streams: list[Any]) -> dict[str, float | None]:
+    rates = [_maybe(one, where, "receiver", "bits_per_second") for one in streams]
+    known = [rate for rate in rates if rate is not None]
+    rtts = [_maybe(one, where, "sender", "mean_rtt") for one in streams]
+    seen = [rtt for rtt in rtts if rtt]
+    total = _maybe(end, where, f"sum_received{way}", "bits_per_second")
+    if total is None:
+        raise refuse(where, f"there is no end.sum_received{way}.bits_per_second")
+    if any(rate < 0 for rate in known):
+        raise refuse(where, "a rate is negative")
+    return {
+        "aggregate_btc_bps": total,
+        "connection_btc_bps": sum(known) / len(known) if known else None,
+        "jain_fairness": jain_fairness(known),
+        "retransmits": _maybe(end, where, f"sum_sent{way}", "retransmits"),
+        "rtt_mean_us": sum(seen) / len(seen) if seen else None,
+    }
+
+
+def _udp(end: Json, way: str, where: str, streams: list[Any]) -> dict[str, float | None]:
+    total = end.get(f"sum{way}")
+    packets = _maybe(total, where, "packets")
+    lost = _maybe(total, where, "lost_packets")
+    late = [_maybe(one, where, "udp", "out_of_order") for one in streams]
+    return {
+        "goodput_bps": _maybe(end, where, f"sum_received{way}", "bits_per_second"),
+        "sent_bps": _maybe(end, where, f"sum_sent{way}", "bits_per_second"),
+        "loss_percent": 100 * lost / packets if packets and lost is not None else None,
+        "jitter_us": _maybe(total, where, "jitter_ms", factor=1000.0),
+        "reordered_percent": (
+            100 * sum(one or 0 for one in late) / packets if packets and None not in late else None
+        ),
+    }
+
+
+def _intervals(
+    document: Json, client: str, server: str, where: str, *, reverse: bool
+) -> list[Interval]:
+    flows: dict[Any, int] = {}
+    rows = []
+    for interval in _list(document, "intervals"):
+        for one in _list(interval, "streams"):
+            sends = bool(one.get("sender", not reverse)) if isinstance(one, dict) else False
+            flow = flows.setdefault(str(_get(one, "socket")), len(flows))
+            rows.append(_interval(one, client, server, where, flow=flow, sends=sends))
+    return rows
+
+
+def _interval(  # noqa: PLR0913
+    one: Any, client: str, server: str, where: str, *, flow: int, sends: bool
+) -> Interval:
+    def count(name: str) -> int | None:
+        found = _get(one, name)
+        return None if found is None else whole(found, name, where)
+
+    packets, lost = count("packets"), count("lost_packets")
+    return Interval(
+        trial=0,
+        endpoint=client,
+        peer=server,
+        role="sender" if sends else "receiver",
+        flow=flow,
+        start_s=number(_get(one, "start"), "start", where),
+        length_s=number(_get(one, "seconds"), "seconds", where),
+        warmup=bool(_get(one, "omitted")),
+        bytes=whole(_get(one, "bytes"), "bytes", where),
+        retransmits=count("retransmits") if sends else None,
+        rtt_us=_maybe(one, where, "rtt") if sends else None,
+        cwnd=None,  # iperf3 tells bytes
+        datagrams=packets if packets is None or lost is None else max(0, packets - lost),
+        lost=lost,
+        jitter_us=_maybe(one, where, "jitter_ms", factor=1000.0),
+    )

@@ -1,0 +1,218 @@
+"""Output of nuttcp: its line, the same for programs (-fparse), with intervals (-i), and -v.
+
+nuttcp prints what the receiver counted. MB is 2^20 bytes there, KB 2^10, and Mbps 10^6 bits/s
+(nuttcp(8); Fink and Scott).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from osmef.errors import InputError
+from osmef.importers.record import (
+    RECEIVER,
+    SENDER,
+    Oddity,
+    Parsed,
+    Record,
+    Text,
+    positive,
+    refuse,
+    whole,
+)
+from osmef.importers.record import number as read_number
+from osmef.results.trial import Interval
+
+MEBI = 1 << 20
+_LINE = re.compile(
+    r"\s*(?P<megabytes>[0-9.]+) MB\s*/\s*(?P<real_seconds>[0-9.]+) sec\s*="
+    r"\s*(?P<rate_Mbps>[0-9.]+) Mbps(?P<rest>.*)",
+    re.ASCII,
+)
+_REST = {
+    "tx_cpu": r"([0-9.]+) %TX",
+    "rx_cpu": r"([0-9.]+) %RX",
+    "retrans": r"([0-9]+) retrans",
+    "rtt_ms": r"([0-9.]+) msRTT",
+    "drop": r"([0-9]+) / +[0-9]+ drop/pkt",
+    "pkt": r"[0-9]+ / +([0-9]+) drop/pkt",
+}
+_PAIR = re.compile(r"([A-Za-z_]+)=(\S+)", re.ASCII)
+_VERBOSE = re.compile(r"nuttcp-([tr])(?:-[0-9]+)?: (.*)", re.ASCII)
+_VERBOSE_TEXT = {
+    "nstream": r"nstream=([0-9]+)",
+    "megabytes": r"([0-9.]+) MB in [0-9.]+ real seconds",
+    "real_seconds": r"[0-9.]+ MB in ([0-9.]+) real seconds",
+    "rate_Mbps": r"= ([0-9.]+) Mbps",
+    "retrans": r"retrans = ([0-9]+)",
+    "rtt_ms": r"RTT=([0-9.]+) ms",
+    "user": r"([0-9.]+)user ",
+    "system": r"user ([0-9.]+)sys ",
+    "connect": r"connect to (\S+) ",
+}
+
+
+@dataclass
+class _Found:
+    """One measurement while its lines are read."""
+
+    line: int = 0
+    intervals: list[dict[str, str]] = field(default_factory=list)
+    ends: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+def parse(text: Text) -> Parsed:  # noqa: C901 - one branch for each kind of line
+    """Read one measurement or several, one after the other.
+
+    TCP gives aggregate_btc_bps, cpu_sender_percent and cpu_receiver_percent, retransmits, and
+    connect_rtt_mean_us, the RTT that nuttcp saw when it connected; UDP goodput_bps and
+    loss_percent. Only -v tells the number of streams. An interval is of all streams together.
+    Raises InputError.
+    """
+    records: list[Record] = []
+    oddities: list[Oddity] = []
+    found = _Found()
+
+    def end(told: dict[str, str] | None, line: int) -> None:
+        nonlocal found
+        where = text.line(found.line or line)
+        try:
+            records.append(_brief(told, found, where) if told else _verbose(found, where))
+        except InputError as error:
+            oddities.append(Oddity(error.where or where, error.message, False))
+        found = _Found()
+
+    for number, line in enumerate(text.text.splitlines(), start=1):
+        verbose, told = _VERBOSE.fullmatch(line), _told(line)
+        if verbose:
+            if verbose[2].endswith(": socket") and verbose[1] in found.ends:
+                end(None, number)
+            found.line = found.line or number
+            found.ends.setdefault(verbose[1], {}).update(_pairs(verbose[2]))
+        elif told and ("tx_cpu" in told or "pkt" in told):
+            end(told, number)
+        elif told:
+            found.line = found.line or number
+            found.intervals.append(told)
+        elif line.strip():
+            oddities.append(
+                Oddity(text.line(number), f"not of a result: {line.strip()[:60]}", False)
+            )
+    if found.ends:
+        end(None, found.line)
+    elif found.intervals:
+        oddities.append(Oddity(text.line(found.line), "intervals without a result", False))
+    if not records and not oddities:
+        raise refuse(text.line(1), "there is no result of nuttcp in it")
+    return Parsed(records, oddities)
+
+
+def _told(line: str) -> dict[str, str] | None:
+    """Return what a line of numbers tells; None if it is another line."""
+    found = _LINE.fullmatch(line)
+    if found:
+        rest = {
+            name: re.search(pattern, found["rest"], re.ASCII) for name, pattern in _REST.items()
+        }
+        return {
+            **{name: found[name] for name in ("megabytes", "real_seconds", "rate_Mbps")},
+            **{name: match[1] for name, match in rest.items() if match},
+        }
+    pairs = dict(_PAIR.findall(line)) if line.startswith("megabytes=") else {}
+    if "real_sec" in pairs:
+        pairs["real_seconds"] = pairs.pop("real_sec")
+    return pairs if {"real_seconds", "rate_Mbps"} <= pairs.keys() else None
+
+
+def _pairs(line: str) -> dict[str, str]:
+    told = dict(_PAIR.findall(line)) if "," not in line else {}
+    for name, pattern in _VERBOSE_TEXT.items():
+        match = re.search(pattern, line, re.ASCII)
+        if match:
+            told.setdefault(name, match[1])
+    return told
+
+
+def _maybe(told: dict[str, str], name: str, where: str, factor: float = 1.0) -> float | None:
+    return factor * read_number(told[name], name, where) if name in told else None
+
+
+def _brief(told: dict[str, str], found: _Found, where: str) -> Record:
+    rate = 1e6 * read_number(told["rate_Mbps"], "rate_Mbps", where)
+    length = positive(told["real_seconds"], "real_seconds", where)
+    cpu = {
+        "cpu_sender_percent": _maybe(told, "tx_cpu", where),
+        "cpu_receiver_percent": _maybe(told, "rx_cpu", where),
+    }
+    udp = "pkt" in told
+    if udp:
+        packets = whole(told["pkt"], "pkt", where)
+        lost = _maybe(told, "drop", where, 100.0)
+        loss = None if lost is None or not packets else lost / packets
+        metrics = {"goodput_bps": rate, "loss_percent": loss, **cpu}
+    else:
+        metrics = {
+            "aggregate_btc_bps": rate,
+            **cpu,
+            "retransmits": _maybe(told, "retrans", where),
+            "connect_rtt_mean_us": _maybe(told, "rtt_ms", where, 1000.0),
+        }
+    return Record(
+        workload="udp" if udp else "btc",
+        metrics=metrics,
+        place=f"line {where.rpartition(':')[2]}",
+        values={"protocol": "udp" if udp else "tcp"},
+        wall_s=length,
+        intervals=_intervals(found.intervals, where),
+    )
+
+
+def _intervals(told: list[dict[str, str]], where: str) -> list[Interval]:
+    rows, start = [], 0.0
+    for one in told:
+        length = positive(one["real_seconds"], "the seconds of an interval", where)
+        moved = read_number(one["megabytes"], "the MB of an interval", where)
+        rows.append(
+            Interval(
+                trial=0, endpoint=RECEIVER, peer=SENDER, role="receiver", flow=0, start_s=start,
+                length_s=length, bytes=round(MEBI * moved), retransmits=None, rtt_us=None,
+                cwnd=None,
+            )
+        )  # fmt: skip
+        start += length
+    return rows
+
+
+def _verbose(found: _Found, where: str) -> Record:
+    if found.ends.keys() != {"t", "r"}:
+        raise refuse(where, "only one end tells its numbers")
+    tx, rx = found.ends["t"], found.ends["r"]
+    for end in (tx, rx):
+        if not {"rate_Mbps", "real_seconds", "user", "system"} <= end.keys():
+            raise refuse(where, "the numbers are not all there")
+    if rx.get("mode") == "udp" or "drop" in rx:
+        raise refuse(where, "UDP with -v is not read; the line without -v is")
+    length = positive(rx["real_seconds"], "real_seconds", where)
+    streams = _maybe(rx, "nstream", where)
+    return Record(
+        workload="btc",
+        metrics={
+            "aggregate_btc_bps": _maybe(rx, "rate_Mbps", where, 1e6),
+            "cpu_sender_percent": _cpu(tx, where),
+            "cpu_receiver_percent": _cpu(rx, where),
+            "retransmits": _maybe(tx, "retrans", where),
+            "connect_rtt_mean_us": _maybe(tx, "rtt_ms", where, 1000.0),
+        },
+        place=f"line {where.rpartition(':')[2]}",
+        values={"protocol": "tcp"},
+        receivers=(tx.get("connect", RECEIVER),),
+        connections=int(streams) if streams else None,
+        wall_s=length,
+        intervals=_intervals(found.intervals, where),
+    )
+
+
+def _cpu(end: dict[str, str], where: str) -> float:
+    busy = sum(read_number(end[name], name, where) for name in ("user", "system"))
+    return 100 * busy / positive(end["real_seconds"], "real_seconds", where)

@@ -1,0 +1,207 @@
+"""Make run directories of records: the same files that a run of OSMeF leaves."""
+
+from __future__ import annotations
+
+import platform
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import osmef
+from osmef.analysis.describe import describe
+from osmef.importers.record import Oddity, Record, Text
+from osmef.results.files import storage, write_atomically
+from osmef.results.rundir import RunDirectory
+from osmef.results.summary import CellInfo, EndpointInfo, RunInfo, Summary
+from osmef.results.tables import as_table
+from osmef.results.trial import Source, Status, Trial
+from osmef.scenario.location import Location
+
+_MOST_WARNINGS = 20
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A record, and the file that it is from."""
+
+    record: Record
+    text: Text
+
+
+def write_run(  # noqa: PLR0913, PLR0917 - all that a run directory is made of
+    out: Path,
+    name: str,
+    kind: str,
+    provider: str | None,
+    origins: Sequence[Origin],
+    oddities: Sequence[Oddity],
+) -> RunDirectory:
+    """Write a run directory under ``out`` and return it. Raises StorageError."""
+    run = RunDirectory.create(out, slug(name), None, "")
+    with run:
+        kept = _keep(run, origins)
+        repetitions: dict[str, int] = defaultdict(int)
+        trials = []
+        for index, origin in enumerate(origins, start=1):
+            key = cell_key(origin.record)
+            repetitions[key] += 1
+            source = Source(kind=kind, file=kept[origin.text.path], place=origin.record.place)
+            trials.append(_trial(origin.record, index, repetitions[key], source))
+            _write_rows(run, index, origin.record)
+        lines = "".join(f"{trial.model_dump_json()}\n" for trial in trials)
+        write_atomically(run.trials, lambda draft: draft.write_text(lines, encoding="utf-8"))
+        run.finish()
+        run.write_summary(_summary(run, name, provider, trials, origins, oddities))
+    return run
+
+
+def slug(name: str) -> str:
+    """Return a name as directories have it."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:48] or "imported"
+
+
+def cell_key(record: Record) -> str:
+    """Return the key of a record's cell, as that of a sweep."""
+    return ",".join(f"{name}={value}" for name, value in record.values.items()) or "all"
+
+
+def _keep(run: RunDirectory, origins: Sequence[Origin]) -> dict[str, str]:
+    """Copy the files as they were; return where each is in the run directory."""
+    kept: dict[str, str] = {}
+    for text in {origin.text.path: origin.text for origin in origins}.values():
+        number, name = len(kept), Path(text.path).name
+        here = f"source/{name}"
+        if here in kept.values():
+            here = f"source/{number}-{name}"
+        kept[text.path] = here
+        data = text.text.encode()
+        path = run.path / here
+        with storage("write", path):
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(data)
+    return kept
+
+
+def _write_rows(run: RunDirectory, index: int, record: Record) -> None:
+    number = {"trial": index}
+    if record.intervals:
+        run.write_intervals(index, [row.model_copy(update=number) for row in record.intervals])
+    if record.requests:
+        rows = [row.model_copy(update=number) for row in record.requests]
+        run.write_requests(index, [as_table("requests", rows)])
+
+
+def _trial(record: Record, index: int, repetition: int, source: Source) -> Trial:
+    return Trial(
+        index=index,
+        cell=cell_key(record),
+        repetition=repetition,
+        group=1,
+        values=record.values,
+        senders=list(record.senders),
+        receivers=list(record.receivers),
+        placement=record.placement,
+        tenancy=record.tenancy,
+        achieved_placement=record.placement,
+        achieved_tenancy=record.tenancy,
+        distance=record.distance,
+        connections=record.connections,
+        workload=record.workload,
+        started_at=record.started_at,
+        wall_s=record.wall_s,
+        session=record.session,
+        source=source,
+        status=Status.FAILED if record.failure else Status.OK,
+        failure=record.failure,
+        metrics={} if record.failure else record.metrics,
+        sizes=record.sizes,
+    )
+
+
+def _summary(  # noqa: PLR0913, PLR0917
+    run: RunDirectory,
+    name: str,
+    provider: str | None,
+    trials: Sequence[Trial],
+    origins: Sequence[Origin],
+    oddities: Sequence[Oddity],
+) -> Summary:
+    starts = [trial.started_at for trial in trials if trial.started_at]
+    cells: dict[str, list[Trial]] = defaultdict(list)
+    for trial in trials:
+        cells[trial.cell].append(trial)
+    kinds = {name: kind for origin in origins for name, kind in origin.record.kinds.items()}
+    names = dict.fromkeys(name for trial in trials for name in (*trial.senders, *trial.receivers))
+    warnings = [str(oddity) for oddity in oddities[:_MOST_WARNINGS]]
+    if len(oddities) > _MOST_WARNINGS:
+        warnings.append(f"and {len(oddities) - _MOST_WARNINGS} more")
+    return Summary(
+        run=RunInfo(
+            id=run.id,
+            scenario=name,
+            description=f"imported from {len({origin.text.path for origin in origins})} files",
+            scenario_digest=None,
+            provider=provider,
+            tags={},
+            seed=None,
+            started_at=min(starts, default=None),
+            ended_at=None,
+            complete=True,
+            versions={"osmef": osmef.__version__, "python": platform.python_version()},
+            warnings=warnings,
+        ),
+        endpoints=[_endpoint(name, kinds) for name in names],
+        cells=[_cell(key, cells[key]) for key in sorted(cells, key=lambda key: _order(cells[key]))],
+    )
+
+
+def _order(trials: Sequence[Trial]) -> list[tuple[bool, float, str]]:
+    """Return what cells are sorted by: their values, numbers before texts."""
+    values = trials[0].values.values()
+    return [
+        (False, float(v), "") if isinstance(v, int | float) else (True, 0.0, str(v)) for v in values
+    ]
+
+
+def _endpoint(name: str, kinds: Mapping[str, object]) -> EndpointInfo:
+    return EndpointInfo.model_validate(
+        {
+            "name": name,
+            "kind": kinds.get(name),
+            "flavor": None,
+            "vcpus": None,
+            "requested": Location(),
+            "achieved": Location(),
+            "data_address": None,
+            "warnings": [],
+            "agent_sha256": None,
+            "facts": {},
+        }
+    )
+
+
+def _cell(key: str, trials: Sequence[Trial]) -> CellInfo:
+    first = trials[0]
+    good = [trial for trial in trials if trial.status is Status.OK]
+    places = {(t.achieved_placement, t.achieved_tenancy, t.distance) for t in trials}
+    placement, tenancy, distance = places.pop() if len(places) == 1 else (None, None, None)
+    metrics = dict.fromkeys(name for trial in good for name in trial.metrics)
+    return CellInfo(
+        key=key,
+        values=first.values,
+        workload=first.workload,
+        senders=first.senders,
+        receivers=first.receivers,
+        placement=placement,
+        tenancy=tenancy,
+        achieved_placement=placement,
+        achieved_tenancy=tenancy,
+        distance=distance,
+        requested_distance=distance,
+        connections=first.connections,
+        n_ok=len(good),
+        n_failed=len(trials) - len(good),
+        metrics={name: describe(trial.metrics.get(name) for trial in good) for name in metrics},
+    )

@@ -1,0 +1,1 @@
+"""Guests of QEMU on hosts that libvirt manages."""

@@ -1,0 +1,201 @@
+"""One guest: its disks, its start, and the wait for its sshd."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from ipaddress import IPv4Interface
+from typing import Any
+
+from osmef.errors import BootError, HostKeyError, ProviderError, ReachError
+from osmef.images.seed import SERIAL, Card, Seed
+from osmef.providers.base import EndpointRequest, Order
+from osmef.providers.libvirt import xml
+from osmef.providers.libvirt.connection import Hypervisor, libvirt
+from osmef.providers.libvirt.image import Image
+from osmef.providers.libvirt.making import Maker
+from osmef.providers.libvirt.networks import Network, lease_of
+from osmef.providers.libvirt.nocloud import nocloud_disk
+from osmef.providers.libvirt.storage import Store
+from osmef.remote.keys import KeyPair
+from osmef.remote.login import HostKeys, Login
+from osmef.remote.waiting import wait_for_ssh
+from osmef.scenario.clouds.libvirt import LibvirtFlavor
+
+_TAIL_LINES = 15
+_LOOK_S = 0.5
+
+
+@dataclass(frozen=True)
+class Base:
+    """What all guests of a host have in common: the image as it lies there, and the accelerator."""
+
+    host: Hypervisor
+    store: Store
+    image: Image
+    root: str
+    kernel: xml.Kernel | None
+    architecture: str
+    accelerator: str
+
+
+@dataclass(frozen=True)
+class Guest:
+    """A guest to make."""
+
+    request: EndpointRequest
+    base: Base
+    flavor: LibvirtFlavor
+    network: Network
+    interface: IPv4Interface | None
+    mac: str
+    host_key: KeyPair
+    cpus: tuple[int, ...]
+    filter: str | None
+    jump: Login | None
+
+    @property
+    def host(self) -> Hypervisor:
+        """Where it stands."""
+        return self.base.host
+
+    def seed(self, key: KeyPair) -> bytes:
+        """Return the disk that tells it keys, name and address."""
+        card = Card(self.mac, self.interface, self.network.gateway if self.interface else None)
+        seed = Seed(self.request.name[:63], key.public, self.host_key, (card,))
+        return nocloud_disk(seed) if self.base.image.bundle is None else seed.disk()
+
+    def machine(self, name: str, root: str, seed: str) -> xml.Machine:
+        """Return what libvirt is told of it."""
+        base = self.base
+        nic = xml.Nic(self.network.kind, self.network.name, self.mac, self.filter)
+        return xml.Machine(
+            name=name,
+            architecture=base.architecture,
+            accelerator=base.accelerator,
+            vcpus=self.flavor.vcpus,
+            ram_bytes=self.flavor.ram,
+            kernel=base.kernel,
+            disks=((root, "qcow2", None), (seed, "raw", SERIAL)),
+            nics=(nic,),
+            console=base.store.path(self.console),
+            cpus=self.cpus,
+        )
+
+    @property
+    def console(self) -> str:
+        """The file of its console in the pool."""
+        return f"{self.request.name}.console"
+
+
+def start(guest: Guest, maker: Maker, order: Order) -> str:
+    """Make its disks and start it; return its UUID. Raises ProviderError."""
+    store, image, name = guest.base.store, guest.base.image, guest.request.name
+    root = store.overlay(f"{name}.qcow2", image.disk_bytes, guest.base.root, image.format)
+    seed = store.put(f"{name}.seed", guest.seed(order.key))
+    machine = guest.machine(maker.mark.name(name), root, seed)
+    address = None if guest.interface is None else str(guest.interface.ip)
+    return start_domain(guest.host, maker, machine, address)
+
+
+def start_domain(host: Hypervisor, maker: Maker, machine: xml.Machine, address: str | None) -> str:
+    """Start a guest that is gone for good when it ends; return its UUID. Raises ProviderError."""
+    description = machine.xml([maker.mark.element(address)])
+    domain = maker.make(
+        host,
+        "domain",
+        machine.name,
+        lambda connection: connection.createXML(description),
+        lambda connection: connection.lookupByName(machine.name),
+    )
+    return str(domain.UUIDString())
+
+
+def destroy_domain(host: Hypervisor, maker: Maker, name: str) -> None:
+    """End a guest that this run made. Raises ProviderError."""
+    host.find("ending a guest", lambda connection: connection.lookupByName(name).destroy())
+    maker.gone(maker.made[host.uri, "domain", name])
+
+
+def is_running(host: Hypervisor, name: str) -> bool:
+    """Tell whether a guest is there and runs. Raises ProviderError."""
+
+    def look(connection: Any) -> int:
+        state: int = connection.lookupByName(name).state()[0]
+        return state
+
+    running = {libvirt().VIR_DOMAIN_RUNNING, libvirt().VIR_DOMAIN_BLOCKED}
+    return host.find("looking at a guest", look) in running
+
+
+class _Ended(Exception):  # noqa: N818 - it never leaves this module
+    """The guest does not run any more."""
+
+
+def wait(guest: Guest, maker: Maker, order: Order, timeout_s: float) -> Login:
+    """Return how to log in once sshd lets us in. Raises BootError, which keeps the console."""
+    name = maker.mark.name(guest.request.name)
+    end = time.monotonic() + timeout_s
+    last = 0.0
+
+    def check() -> None:
+        nonlocal last
+        order.check()
+        if time.monotonic() - last > _LOOK_S:
+            last = time.monotonic()
+            if not is_running(guest.host, name):
+                raise _Ended
+
+    try:
+        login = _login(guest, order, _address(guest, check, end))
+        wait_for_ssh(login, deadline=end, check=check).close()
+    except _Ended:
+        raise _boot_error(guest, order, "the guest does not run any more") from None
+    except HostKeyError:
+        raise
+    except ReachError as error:
+        raise _boot_error(guest, order, error.message) from error
+    return login
+
+
+def _address(guest: Guest, check: Any, end: float) -> str:
+    if guest.interface is not None:
+        return str(guest.interface.ip)
+    look = lease_of(guest.network.name, guest.mac)
+    while time.monotonic() < end:
+        check()
+        found = guest.host.do("asking for leases", look)
+        if found is not None:
+            return found
+        guest.host.wait(_LOOK_S)
+    raise ReachError(f"the DHCP server of {guest.network.name} gave it no address")
+
+
+def _login(guest: Guest, order: Order, address: str) -> Login:
+    return Login(
+        name=guest.request.name,
+        user="root",
+        address=address,
+        host_keys=HostKeys((guest.host_key.public,)),
+        key=order.key,
+        jump=guest.jump,
+    )
+
+
+def _boot_error(guest: Guest, order: Order, why: str) -> BootError:
+    try:
+        console = guest.base.store.read(guest.console).decode(errors="replace")
+    except ProviderError as error:
+        console = f"(no console: {error.message})\n"
+    path = order.keep(f"{guest.request.name}.console", console)
+    # A guest may write what a terminal obeys.
+    plain = ("".join(filter(str.isprintable, line)).strip() for line in console.splitlines())
+    lines = [line for line in plain if line]
+    tail = (
+        "\n".join(f"  | {line[:200]}" for line in lines[-_TAIL_LINES:]) or "  | (it said nothing)"
+    )
+    return BootError(
+        f"{why}. The end of its console:\n{tail}",
+        where=f"{guest.request.name} on {guest.host.name}",
+        cure=f"read {path}; try another image, more memory, or a longer boot_timeout",
+    )

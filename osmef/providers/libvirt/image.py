@@ -1,0 +1,58 @@
+"""What guests boot from: an image of `osmef image build`, or a disk image with cloud-init."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from osmef.errors import InputError, NotFoundError
+from osmef.images.bundle import Bundle, default_directory, load_bundle
+
+_QCOW2 = b"QFI\xfb"
+_WHERE = "provider.image"
+
+
+@dataclass(frozen=True)
+class Image:
+    """A root disk, and for one of ours its kernel and initrd."""
+
+    root: Path
+    format: str
+    disk_bytes: int
+    bundle: Bundle | None
+
+
+def find_image(wanted: str) -> Image:
+    """Return the image of this name, directory or file. Raises NotFoundError."""
+    path = Path(wanted).expanduser() if "/" in wanted else default_directory() / wanted
+    if path.is_file():
+        return _disk(path)
+    try:
+        bundle = load_bundle(path)
+    except InputError as error:
+        cure = f"{error.cure}; or give the path of a disk image with cloud-init"
+        message = f"{error.where}: {error.message}"
+        raise NotFoundError(message, where=_WHERE, cure=cure) from error
+    return Image(bundle.root, "qcow2", bundle.manifest.disk_bytes, bundle)
+
+
+def _disk(path: Path) -> Image:
+    """Read the size of a disk from the header of qcow2 (QEMU, docs/interop/qcow2)."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(32)
+        if head[:4] == _QCOW2 and len(head) == 32:
+            if any(head[8:16]):
+                message = f"{path} is only a part of a disk: it has a backing file"
+                raise NotFoundError(
+                    message, where=_WHERE, cure="qemu-img convert -O qcow2 FILE NEW"
+                )
+            return Image(path, "qcow2", int.from_bytes(head[24:], "big"), None)
+        size = path.stat().st_size
+    except OSError as error:
+        message = f"{path}: {error.strerror}"
+        raise NotFoundError(message, where=_WHERE, cure="check its rights") from error
+    if size == 0 or size % 512:
+        message = f"{path} is no disk image: neither qcow2 nor whole sectors"
+        raise NotFoundError(message, where=_WHERE, cure="qemu-img convert -O qcow2 FILE NEW")
+    return Image(path, "raw", size, None)

@@ -1,0 +1,77 @@
+"""The marks by which things on a host are known to be ours, from the moment they are made."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from xml.etree import ElementTree as ET
+
+from osmef.providers.base import Access, Order, Resource
+from osmef.providers.libvirt import xml
+
+PROVIDER = "libvirt"
+_NAMESPACE = "urn:osmef:libvirt:1"
+_TAG = f"{{{_NAMESPACE}}}run"
+_NAME = re.compile(r"osmef-([a-z0-9A-Z-]+)-(pool|filter)-([0-9]+)-([0-9]+)")
+
+ET.register_namespace("osmef", _NAMESPACE)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """The run, and the UNIX times at which it began to make things and after which it is over."""
+
+    run: str
+    made: int
+    deadline: int
+
+    @classmethod
+    def of(cls, order: Order) -> Mark:
+        """Return the mark of all that is made for an order."""
+        return cls(order.run, int(order.made), int(order.deadline))
+
+    def name(self, what: str) -> str:
+        """Return the name of a domain or network, whose XML carries the mark."""
+        return f"osmef-{self.run}-{what}"
+
+    def marking_name(self, kind: str) -> str:
+        """Return the name of a pool or filter, which is all that can carry the mark."""
+        return f"osmef-{self.run}-{kind}-{self.made}-{self.deadline}"
+
+    def element(self, address: str | None = None) -> ET.Element:
+        """Return the mark as metadata; ``address`` is the one that a guest was given."""
+        values = {"id": self.run, "made": str(self.made), "deadline": str(self.deadline)}
+        if address is not None:
+            values["address"] = address
+        return ET.Element(_TAG, values)
+
+    def resource(self, kind: str, name: str, access: Access, id_: str | None = None) -> Resource:
+        """Return the entry of a thing in the ledger."""
+        return Resource(
+            PROVIDER, kind, name, self.run, id_, float(self.deadline), float(self.made), access
+        )
+
+
+def mark_of_xml(description: str) -> Mark | None:
+    """Return the mark in the description of a domain or network; None where it has none."""
+    found = xml.parse(description).find(f"metadata/{_TAG}")
+    if found is None:
+        return None
+    try:
+        return Mark(found.attrib["id"], int(found.attrib["made"]), int(found.attrib["deadline"]))
+    except (KeyError, ValueError):
+        return None
+
+
+def address_of_xml(description: str) -> str | None:
+    """Return the address that a guest of ours was given."""
+    found = xml.parse(description).find(f"metadata/{_TAG}")
+    return None if found is None else found.get("address")
+
+
+def mark_of_name(name: str, kind: str) -> Mark | None:
+    """Return the mark in the name of a pool or filter; None where it has none."""
+    match = _NAME.fullmatch(name)
+    if match is None or match[2] != kind:
+        return None
+    return Mark(match[1], int(match[3]), int(match[4]))

@@ -1,0 +1,229 @@
+"""Hosts that libvirt manages, as the engine sees them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from osmef.errors import CapacityError, OsmefError, ProviderError
+from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
+from osmef.providers.libvirt import feasible, removal, xml
+from osmef.providers.libvirt.accelerator import check_emulator
+from osmef.providers.libvirt.building import Build, architecture_of, size_of
+from osmef.providers.libvirt.connection import Hypervisor, side_by_side
+from osmef.providers.libvirt.image import find_image
+from osmef.providers.libvirt.making import Maker
+from osmef.providers.libvirt.marks import PROVIDER, Mark
+from osmef.providers.libvirt.networks import find_networks
+from osmef.providers.libvirt.nocloud import find_iso_tool
+from osmef.providers.libvirt.placing import place
+from osmef.providers.static.provider import StaticProvider
+from osmef.scenario.clouds.libvirt import DEFAULT_URI, LibvirtSettings
+from osmef.scenario.clouds.static import StaticSettings
+from osmef.scenario.fields import EndpointKind
+from osmef.scenario.location import Location
+from osmef.scenario.study import Cell
+from osmef.units import format_size
+
+_SOCKET = "/run/libvirt/libvirt-sock"
+
+
+class LibvirtProvider(Provider):
+    """Guests of QEMU on one or several hosts, and physical hosts of an inventory beside them."""
+
+    kind = PROVIDER
+
+    def __init__(self, settings: LibvirtSettings) -> None:
+        self._settings = settings
+        self._hosts: dict[str, Hypervisor] = {}
+        self._maker: Maker | None = None
+        self._machines: dict[str, StaticProvider] = {}
+        self._placed: Mapping[str, str] = {}
+
+    def check(self, requests: Sequence[EndpointRequest]) -> None:
+        """Check image, connections, emulators, networks and memory. Raises ProviderError."""
+        settings = self._settings
+        placed = place(settings, requests)
+        for machine, some in self._of_inventory(requests, placed).values():
+            machine.check(some)
+        guests = _guests(requests)
+        if not guests:
+            return
+        image = find_image(settings.image)
+        if image.bundle is None:
+            find_iso_tool()
+        hosts = self._open(guests, placed)
+        try:
+            self._check_identities(hosts)
+            for host in hosts.values():
+                check_emulator(host, architecture_of(host, image))
+                here = [request for request in guests if placed[request.name] == host.name]
+                self._check_memory(host, here)
+            slots = list(dict.fromkeys(str(request.tenant) for request in guests))
+            networks = find_networks(list(hosts.values()), settings.networks, slots)
+            for request in guests if networks else ():
+                networks[str(request.tenant)].take()
+        finally:
+            for host in hosts.values():
+                host.close()
+
+    def _open(
+        self, guests: Sequence[EndpointRequest], placed: Mapping[str, str]
+    ) -> dict[str, Hypervisor]:
+        names = dict.fromkeys(placed[request.name] for request in guests)
+        return {name: Hypervisor(name, self._settings.hypervisors[name]) for name in names}
+
+    @staticmethod
+    def _check_identities(hosts: Mapping[str, Hypervisor]) -> None:
+        """See that two connections lead to two hosts."""
+
+        def ask(connection: Any) -> tuple[str, str]:
+            root = xml.parse(connection.getCapabilities())
+            return str(connection.getHostname()), root.findtext("host/uuid") or ""
+
+        seen: dict[tuple[str, str], str] = {}
+        for host in hosts.values():
+            identity = host.do("asking who it is", ask)
+            if identity in seen:
+                raise ProviderError(
+                    f"{host.name} and {seen[identity]} are one machine: {identity[0]}",
+                    where="provider.uris",
+                    cure="name each host once",
+                )
+            seen[identity] = host.name
+
+    def _check_memory(self, host: Hypervisor, guests: Sequence[EndpointRequest]) -> None:
+        needed = sum(size_of(self._settings, request).ram for request in guests)
+        # In MiB (virNodeInfo.memory as Python has it).
+        memory = host.do("asking for its memory", lambda c: int(c.getInfo()[1])) << 20
+        if needed > memory:
+            raise CapacityError(
+                f"{len(guests)} guests need {format_size(needed)} of memory,"
+                f" and the host has {format_size(memory)}",
+                where=host.name,
+                cure="use a smaller flavor, fewer guests, or another host",
+            )
+
+    def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
+        """List what these hosts can't do, as far as the settings tell."""
+        return list(feasible.problems_of(self._settings, cell))
+
+    def warnings(self, cell: Cell) -> list[str]:
+        """List what a reader has to know; what a host does not have is known when it is used."""
+        return list(feasible.warnings_of(self._settings, cell))
+
+    def create(self, order: Order) -> list[Endpoint]:
+        """Make networks and guests, and take the physical hosts."""
+        self._placed = place(self._settings, order.requests)
+        guests, made = _guests(order.requests), {}
+        for name, (machine, some) in self._of_inventory(order.requests, self._placed).items():
+            self._machines[name] = machine
+            (made[name],) = machine.create(replace(order, requests=some))
+        if guests:
+            image = find_image(self._settings.image)
+            self._hosts = self._open(guests, self._placed)
+            for host in self._hosts.values():
+                host.check = order.check
+            self._maker = Maker(Mark.of(order), order.ledger)
+            machines = [endpoint.data_address for endpoint in made.values()]
+            build = Build(
+                *(self._settings, order, self._maker, self._hosts, image, self._placed, machines)
+            )
+            made |= {endpoint.name: endpoint for endpoint in build.make(guests)}
+        return [made[request.name] for request in order.requests]
+
+    def _of_inventory(
+        self, requests: Sequence[EndpointRequest], placed: Mapping[str, str]
+    ) -> dict[str, tuple[StaticProvider, list[EndpointRequest]]]:
+        """Return what takes each physical host, by the name of its endpoint."""
+        found = {}
+        for request in requests:
+            if request.kind is EndpointKind.HOST:
+                entry = placed[request.name]
+                hosts = {entry: self._settings.hosts[entry]}
+                found[request.name] = (StaticProvider(StaticSettings(hosts=hosts)), [request])
+        return found
+
+    def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
+        """Read back on which host each guest runs, and on which network it is."""
+        return [self._describe(endpoint) for endpoint in endpoints]
+
+    def _describe(self, endpoint: Endpoint) -> Location:
+        machine = self._machines.get(endpoint.name)
+        if machine is not None:
+            return machine.describe([endpoint])[0]
+        host = self._hosts[self._placed[endpoint.name]]
+
+        def look(connection: Any) -> str:
+            return str(connection.lookupByUUIDString(endpoint.resource_id).XMLDesc())
+
+        description = host.find("looking at a guest", look)
+        if description is None:
+            return Location()
+        source = xml.parse(description).find("devices/interface/source")
+        network = "" if source is None else source.get("network") or source.get("bridge") or ""
+        prefix = f"osmef-{self._maker.mark.run}-" if self._maker else ""
+        return Location(host=host.name, tenant=network.removeprefix(prefix) or None)
+
+    def close(self) -> None:
+        """Destroy all that was made. Raises the first ProviderError."""
+        errors: list[OsmefError] = []
+        for machine in self._machines.values():
+            try:
+                machine.close()
+            except OsmefError as error:
+                errors.append(error)
+        maker = self._maker
+
+        def remove(host: Hypervisor) -> None:
+            host.check = lambda: None
+            made = list(maker.made.values()) if maker else []
+            ours = [one for one in made if one.access["uri"] == host.uri]
+            try:
+                removal.destroy(host, ours, maker.gone if maker else lambda _one: None)
+            except ProviderError as error:
+                errors.append(error)
+            finally:
+                host.close()
+
+        side_by_side(remove, self._hosts.values())
+        if errors:
+            raise errors[0]
+
+    @classmethod
+    def owned(cls, access: Access, run: str | None = None) -> list[Resource]:
+        """List what is ours on the host of a URI; without one on this machine, if it is a host."""
+        uri = access.get("uri") or os.environ.get("LIBVIRT_DEFAULT_URI") or _own_uri()
+        if uri is None:
+            return []
+        host = Hypervisor(uri, uri)
+        try:
+            return removal.owned(host, run)
+        finally:
+            host.close()
+
+    @classmethod
+    def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
+        """Destroy resources, those of each host in the order that they need."""
+        errors: list[ProviderError] = []
+        for uri in dict.fromkeys(resource.access["uri"] for resource in resources):
+            host = Hypervisor(uri, uri)
+            try:
+                removal.destroy(host, [r for r in resources if r.access["uri"] == uri], gone)
+            except ProviderError as error:
+                errors.append(error)
+            finally:
+                host.close()
+        if errors:
+            raise errors[0]
+
+
+def _own_uri() -> str | None:
+    return DEFAULT_URI if Path(_SOCKET).exists() else None
+
+
+def _guests(requests: Sequence[EndpointRequest]) -> list[EndpointRequest]:
+    return [request for request in requests if request.kind is EndpointKind.VM]

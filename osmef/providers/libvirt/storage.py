@@ -1,0 +1,144 @@
+"""The pool of a run on a host: images, overlays, seeds and consoles, all moved by libvirt."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import urlsplit
+
+from osmef.errors import NotFoundError
+from osmef.providers.libvirt import xml
+from osmef.providers.libvirt.connection import Hypervisor, libvirt
+from osmef.providers.libvirt.making import Maker
+
+_CHUNK = 1 << 18
+_SYSTEM = "/var/lib/libvirt/images"
+_SESSION = "~/.local/share/libvirt/images"
+
+
+def directory_of(uri: str, wanted: str | None) -> str:
+    """Return where on a host the pools of runs are made."""
+    if wanted is not None:
+        return wanted
+    return str(Path(_SESSION).expanduser()) if urlsplit(uri).path == "/session" else _SYSTEM
+
+
+@dataclass(frozen=True)
+class Store:
+    """A pool that is a directory of its own on a host."""
+
+    host: Hypervisor
+    name: str
+    directory: str
+
+    @classmethod
+    def make(cls, host: Hypervisor, maker: Maker, directory: str) -> Store:
+        """Make a pool for the run. Raises ProviderError."""
+        name = maker.mark.marking_name("pool")
+        store = cls(host, name, f"{directory.rstrip('/')}/{name}")
+
+        def start(pool: Any) -> Any:
+            if not pool.isActive():
+                pool.create(libvirt().VIR_STORAGE_POOL_CREATE_WITH_BUILD)
+            return pool
+
+        maker.make(
+            host,
+            "pool",
+            name,
+            lambda connection: start(
+                connection.storagePoolDefineXML(xml.pool(name, store.directory))
+            ),
+            lambda connection: start(connection.storagePoolLookupByName(name)),
+        )
+        return store
+
+    def path(self, name: str) -> str:
+        """Return the path of a volume on the host."""
+        return f"{self.directory}/{name}"
+
+    def put_file(self, name: str, path: Path) -> str:
+        """Send a file that guests share there, and return its path there. Raises ProviderError."""
+        try:
+            with path.open("rb") as file:
+                return self._put(name, file, path.stat().st_size, secret=False)
+        except OSError as error:
+            raise NotFoundError(
+                f"can't read the image: {error.strerror}", where=str(path), cure="check its rights"
+            ) from error
+
+    def put(self, name: str, data: bytes) -> str:
+        """Send what is secret there, and return its path there. Raises ProviderError."""
+        return self._put(name, io.BytesIO(data), len(data), secret=True)
+
+    def _put(self, name: str, file: BinaryIO, size: int, *, secret: bool) -> str:
+        self._create(name, xml.volume(name, size, secret=secret))
+
+        def chunk(_stream: Any, count: int, _opaque: None) -> bytes:
+            self.host.check()
+            return file.read(count)
+
+        def send(connection: Any) -> None:
+            file.seek(0)
+            stream = connection.newStream(0)
+            self._volume(connection, name).upload(stream, 0, size, 0)
+            stream.sendAll(chunk, None)
+            stream.finish()
+
+        self.host.do(f"sending {name}", send)
+        return self.path(name)
+
+    def overlay(self, name: str, size: int, backing: str, form: str) -> str:
+        """Make a disk on top of a volume, which stays as it is. Raises ProviderError."""
+        self._create(name, xml.volume(name, size, (backing, form)))
+        return self.path(name)
+
+    def _create(self, name: str, description: str) -> None:
+        self.host.create(
+            f"making the volume {name}",
+            lambda connection: connection.storagePoolLookupByName(self.name).createXML(description),
+            lambda connection: self._volume(connection, name),
+        )
+
+    def _volume(self, connection: Any, name: str) -> Any:
+        return connection.storagePoolLookupByName(self.name).storageVolLookupByName(name)
+
+    def read(self, name: str) -> bytes:
+        """Return what a file in the pool's directory holds. Raises ProviderError."""
+        data = bytearray()
+
+        def keep(_stream: Any, part: bytes, _opaque: None) -> int:
+            data.extend(part)
+            return len(part)
+
+        def fetch(connection: Any) -> None:
+            data.clear()
+            connection.storagePoolLookupByName(self.name).refresh()  # QEMU made the file
+            stream = connection.newStream(0)
+            self._volume(connection, name).download(stream, 0, 0, 0)
+            stream.recvAll(keep, None)
+            stream.finish()
+
+        self.host.do(f"reading {name}", fetch)
+        return bytes(data)
+
+
+def remove_pool(pool: Any, tell: Callable[[], None]) -> None:
+    """Remove a pool, all that is in it, and its directory. Raises libvirt's error."""
+    module = libvirt()
+    if not pool.isActive():
+        try:
+            pool.create()
+        except module.libvirtError:  # its directory is gone
+            pool.undefine()
+            return
+    pool.refresh()
+    for volume in pool.listAllVolumes():
+        tell()
+        volume.delete()
+    pool.destroy()
+    pool.delete()
+    pool.undefine()

@@ -1,0 +1,130 @@
+"""Read of trials and summaries what a frame shows, much faster than all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal, NotRequired
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
+
+from osmef.results.document import read_document
+from osmef.results.files import storage
+from osmef.results.rundir import RunDirectory
+from osmef.results.trial import SCHEMA_VERSION, Trial
+
+
+class BriefFailure(TypedDict):
+    """Of ``Failure``."""
+
+    kind: str
+    message: str
+
+
+class BriefTrial(TypedDict):
+    """Of ``Trial``, as it stands in the file."""
+
+    index: int
+    cell: str
+    repetition: int
+    group: int
+    values: dict[str, Any]
+    senders: list[str]
+    receivers: list[str]
+    placement: str | None
+    tenancy: str | None
+    achieved_placement: NotRequired[str | None]
+    achieved_tenancy: NotRequired[str | None]
+    distance: int | None
+    connections: NotRequired[int | None]
+    workload: str
+    background: NotRequired[str | None]
+    session: NotRequired[str | None]
+    started_at: str | None
+    wall_s: float | None
+    status: str
+    failure: NotRequired[BriefFailure | None]
+    metrics: NotRequired[dict[str, float | None]]
+    start_spread_s: NotRequired[float | None]
+    limited_by: NotRequired[str | None]
+
+
+class _Versioned(BriefTrial):
+    # Other versions, and what is damaged, go the long way.
+    schema_version: Literal[2]
+
+
+class _Endpoint(TypedDict):
+    name: str
+    flavor: str | None
+
+
+class _Run(TypedDict):
+    scenario: str
+    provider: str | None
+
+
+class _Summary(TypedDict):
+    schema_version: Literal[2]
+    run: _Run
+    endpoints: list[_Endpoint]
+
+
+_TRIAL: TypeAdapter[_Versioned] = TypeAdapter(_Versioned)
+_SUMMARY: TypeAdapter[_Summary] = TypeAdapter(_Summary)
+_KEYS = set(BriefTrial.__annotations__)
+
+
+@dataclass(frozen=True)
+class BriefSummary:
+    """Of ``Summary``: the scenario, the kind of cloud, and the flavors by endpoint."""
+
+    scenario: str
+    provider: str | None = None
+    flavors: dict[str, str | None] = field(default_factory=dict)
+
+
+def brief_trials(run: RunDirectory) -> Iterator[BriefTrial]:
+    """Give the trials of a run in the order in which they ended, without one that is torn.
+
+    Raises InputError for a line that is no trial or of a newer version, and StorageError.
+    """
+    path = run.trials
+    with storage("read", path), path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.endswith(b"\n"):
+                return  # left by a killed controller
+            try:
+                yield _TRIAL.validate_json(line)
+            except ValidationError:
+                yield _of_any_version(read_document(Trial, line, f"{path}:{number}"))
+
+
+def _of_any_version(whole: Trial) -> BriefTrial:
+    brief: BriefTrial = whole.model_dump(mode="json", include=_KEYS)  # type: ignore[assignment]
+    return brief
+
+
+def brief_summary(run: RunDirectory) -> BriefSummary:
+    """Return what the summary of a run tells; without one, the scenario that its name holds.
+
+    Raises InputError when it is damaged or of a newer version, and StorageError.
+    """
+    if not run.summary.exists():
+        # The run's name is SCENARIO-TIME-ID.
+        return BriefSummary(run.id.rsplit("-", 2)[0])
+    with storage("read", run.summary):
+        text = run.summary.read_bytes()
+    try:
+        told = _SUMMARY.validate_json(text)
+    except ValidationError:
+        whole = run.read_summary()
+        flavors = {end.name: end.flavor for end in whole.endpoints}
+        return BriefSummary(whole.run.scenario, whole.run.provider, flavors)
+    flavors = {end["name"]: end["flavor"] for end in told["endpoints"]}
+    return BriefSummary(told["run"]["scenario"], told["run"]["provider"], flavors)
+
+
+if SCHEMA_VERSION != 2:
+    raise AssertionError("let the Literals here follow the version")

@@ -1,0 +1,192 @@
+"""The settings of hypervisors that libvirt manages."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from ipaddress import IPv4Address, IPv4Interface
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, model_validator
+
+from osmef.scenario.base import Model, conflict
+from osmef.scenario.clouds.inventory import CloudWithHosts
+from osmef.scenario.fields import Duration, Name, Size
+
+DEFAULT_URI = "qemu:///system"
+ONLY_HOST = "hypervisor"
+"""The name of the host of a connection that has none."""
+
+_URI = r"[a-z]+(\+[a-z0-9]+)?://\S{1,1000}"
+
+
+def _uri(value: str) -> str:
+    if re.fullmatch(_URI, value) is None:
+        cure = "write it like qemu:///system or qemu+ssh://me@host/system"
+        raise ValueError(f"{value[:60]!r} is no URI of libvirt; {cure}")
+    return value
+
+
+Uri = Annotated[
+    str, AfterValidator(_uri), WithJsonSchema({"type": "string", "pattern": f"^{_URI}$"})
+]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=255)]
+
+
+class Accelerator(StrEnum):
+    """What runs the guests: auto is KVM where a probe guest runs with it, else TCG."""
+
+    AUTO = "auto"
+    KVM = "kvm"
+    TCG = "tcg"
+
+
+class LibvirtFlavor(Model):
+    """The size of a guest."""
+
+    vcpus: int = Field(ge=1, le=1024, description="CPUs of the guest")
+    ram: Size = Field(ge=128_000_000, le=2**50, description="memory of the guest")
+
+
+def _default_flavors() -> dict[Name, LibvirtFlavor]:
+    sizes = {"small": "512MiB", "medium": "1GiB", "large": "2GiB", "xlarge": "4GiB"}
+    return {
+        name: LibvirtFlavor.model_validate({"vcpus": 2**n, "ram": ram})
+        for n, (name, ram) in enumerate(sizes.items())
+    }
+
+
+def _range(value: str) -> str:
+    try:
+        addresses_of(value)
+    except ValueError as error:
+        cure = "write the first, the last and the length of the prefix: 10.0.0.100-10.0.0.199/24"
+        raise ValueError(f"{value[:60]!r} is no range of IPv4 addresses: {error}; {cure}") from None
+    return value
+
+
+def _address(value: str) -> str:
+    try:
+        return str(IPv4Address(value))
+    except ValueError:
+        cure = "write it like 10.0.0.1"
+        raise ValueError(f"{value[:60]!r} is no IPv4 address; {cure}") from None
+
+
+def addresses_of(value: str) -> list[IPv4Interface]:
+    """Return the addresses of a range such as 10.0.0.100-10.0.0.199/24. Raises ValueError."""
+    first, _, rest = value.partition("-")
+    last = IPv4Interface(rest)
+    start = IPv4Address(first)
+    if "/" not in rest or start not in last.network or start > last.ip:
+        raise ValueError("the first is not before the last, or in another network")
+    if int(last.ip) - int(start) > 65535:
+        raise ValueError("these are more than 65536")
+    length = last.network.prefixlen
+    return [IPv4Interface((n, length)) for n in range(int(start), int(last.ip) + 1)]
+
+
+class ExistingNetwork(Model):
+    """A network that is there already, on each host under the same name."""
+
+    bridge: Text | None = Field(default=None, description="name of a Linux bridge on the hosts")
+    network: Text | None = Field(default=None, description="name of a network of libvirt")
+    addresses: Annotated[str, AfterValidator(_range)] | None = Field(
+        default=None,
+        description="addresses for guests that nobody else uses, such as 10.0.0.100-10.0.0.199/24;"
+        " without them guests ask the DHCP server of a network of libvirt",
+    )
+    gateway: Annotated[str, AfterValidator(_address)] | None = Field(
+        default=None, description="router of the guests; with addresses"
+    )
+
+    @model_validator(mode="after")
+    def _can_be_used(self) -> ExistingNetwork:
+        if (self.bridge is None) == (self.network is None):
+            raise conflict(
+                "a network is either a bridge or a network of libvirt",
+                "write one of bridge and network",
+                *("bridge", "network"),
+            )
+        if self.bridge is not None and self.addresses is None:
+            raise conflict(
+                "nobody can tell which address a guest on a bridge gets",
+                "write addresses: FIRST-LAST/PREFIX that nobody else uses",
+                "bridge",
+            )
+        if self.gateway is not None and self.addresses is None:
+            raise conflict(
+                "DHCP tells the gateway", "remove gateway, or write addresses", "gateway"
+            )
+        return self
+
+
+class LibvirtSettings(CloudWithHosts):
+    """Guests of QEMU on one or several hosts, by libvirt."""
+
+    kind: Literal["libvirt"] = Field(default="libvirt", description="the kind of cloud")
+    uri: Uri = Field(default=DEFAULT_URI, description="libvirt's URI of the only host")
+    uris: dict[Name, Uri] = Field(
+        default_factory=dict, description="libvirt's URIs of several hosts, by the host's name"
+    )
+    image: Text = Field(
+        default="default",
+        description="image of `osmef image build`, by name or directory, or the path of a disk"
+        " image with cloud-init (qcow2 or raw)",
+    )
+    networks: list[ExistingNetwork] = Field(
+        default_factory=list,
+        max_length=2,
+        description="networks that are there, one for each tenant; without them each tenant gets"
+        " one made for the run, which is possible on one host only",
+    )
+    flavors: dict[Name, LibvirtFlavor] = Field(
+        default_factory=_default_flavors, min_length=1, description="sizes of guests by name"
+    )
+    default_flavor: Name | None = Field(
+        default=None, description="flavor of a guest that names none; by default the first one"
+    )
+    accelerator: Accelerator = Field(
+        default=Accelerator.AUTO,
+        description="auto: KVM where a probe guest runs with it, else TCG",
+    )
+    storage: Text | None = Field(
+        default=None,
+        description="directory on the hosts below which a pool is made for the run; by default"
+        " where libvirt keeps images",
+    )
+    boot_timeout: Duration = Field(
+        default=120.0, ge=1, le=7200, description="how long a guest may take until SSH answers"
+    )
+
+    @model_validator(mode="after")
+    def _one_way_to_name_hosts(self) -> LibvirtSettings:
+        if self.uris and "uri" in self.model_fields_set:
+            raise conflict(
+                "uri and uris say the same thing twice",
+                "remove uri, and name its host under uris",
+                *("uri", "uris"),
+            )
+        uris = list(self.uris.values())
+        if len(set(uris)) < len(uris):
+            raise conflict("two hosts are one connection", "give each host its own URI", "uris")
+        return self
+
+    @model_validator(mode="after")
+    def _default_flavor_exists(self) -> LibvirtSettings:
+        if self.default_flavor is not None and self.default_flavor not in self.flavors:
+            raise conflict(
+                f"there is no flavor {self.default_flavor!r} that could be the default",
+                f"name one of: {', '.join(self.flavors)}",
+                "default_flavor",
+            )
+        return self
+
+    @property
+    def hypervisors(self) -> dict[str, str]:
+        """The URI of each host, by its name."""
+        return dict(self.uris) or {ONLY_HOST: self.uri}
+
+    def lanes(self, parallel: int, kinds: int) -> int:  # noqa: ARG002
+        """Return one lane for each trial that may run at once, of two hosts each."""
+        return max(1, min(parallel, len(self.hypervisors) // 2))

@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from osmef.analysis.compare import Verdict, compare, verdict
+from osmef.analysis.direction import Direction, direction, quantity
+from osmef.analysis.quantiles import Interval
+from osmef.errors import InputError
+
+BTC, RTT = "aggregate_btc_bps", "rtt_p50_us"
+
+
+def trials(
+    btc: list[float], rtt: list[float] | None = None, other: dict[str, object] | None = None
+) -> pd.DataFrame:
+    fixed = {"cell": "all", "workload": "btc", "background": None, "distance": 2, "connections": 4}
+    values = {BTC: btc, RTT: rtt or [float("nan")] * len(btc)}
+    every = {name: [value] * len(btc) for name, value in {**fixed, **(other or {})}.items()}
+    return pd.DataFrame({**values, **every})
+
+
+BASE = [100.0, 101, 99, 100, 102, 98]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (-1, 1, Verdict.SAME),
+        (-5, 5, Verdict.SAME),
+        (0, 0, Verdict.SAME),
+        (5.1, 9, Verdict.BETTER),
+        (-9, -5.1, Verdict.WORSE),
+        (4, 9, Verdict.INCONCLUSIVE),
+        (-9, 9, Verdict.INCONCLUSIVE),
+        (None, None, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_verdicts(low: float | None, high: float | None, expected: Verdict) -> None:
+    interval = Interval(low, high, None)
+    assert verdict(interval, 5, Direction.HIGHER) == expected
+    turned = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}
+    assert verdict(interval, 5, Direction.LOWER) == turned.get(expected, expected)
+    sideless = {Verdict.BETTER: Verdict.DIFFERENT, Verdict.WORSE: Verdict.DIFFERENT}
+    assert verdict(interval, 5, Direction.NEITHER) == sideless.get(expected, expected)
+
+
+@pytest.mark.parametrize(
+    ("factor", "expected"), [(1.0, "same"), (0.8, "worse"), (1.2, "better"), (0.95, "inconclusive")]
+)
+def test_a_rate_that_falls_is_worse_and_a_time_that_falls_is_better(
+    factor: float, expected: str
+) -> None:
+    b = [factor * x for x in BASE]
+    table = compare(trials(BASE, BASE), trials(b, b)).set_index("metric")
+    assert table["verdict"][BTC] == expected
+    turned = {"better": "worse", "worse": "better"}
+    assert table["verdict"][RTT] == turned.get(expected, expected)
+    row = table.loc[BTC]
+    assert row["low"] <= row["difference"] <= row["high"]
+    assert (row["median_a"], row["margin"], row["n_b"]) == (100, 5, 6)
+
+
+def test_too_few_trials_are_inconclusive_and_say_so() -> None:
+    row = compare(trials(BASE[:3]), trials([1.0, 2.0, 3.0])).iloc[0]
+    assert row["verdict"] == "inconclusive"
+    assert row["reason"] == "n = 3 and 3 are too few for 95 %"
+
+
+def test_a_metric_that_one_side_lacks_is_inconclusive() -> None:
+    row = compare(trials(BASE), trials([float("nan")] * 6)).iloc[0]
+    assert (row["n_b"], row["verdict"]) == (0, "inconclusive")
+    assert row["reason"] == "each sample needs a value"
+
+
+def test_losses_that_are_all_zero_are_the_same() -> None:
+    a = trials(BASE).assign(retransmits=0.0)
+    table = compare(a, a, ["retransmits"])
+    assert table["verdict"].tolist() == ["same"]
+    more = compare(a, a.assign(retransmits=3.0), ["retransmits"])
+    assert more["verdict"].tolist() == ["worse"]
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("workload", "udp"), ("distance", 4), ("connections", 8), ("background", "btc")],
+)
+def test_what_was_defined_otherwise_is_not_compared(column: str, value: object) -> None:
+    with pytest.raises(InputError, match=f"cell all: {column} is .* and {value}"):
+        compare(trials(BASE), trials(BASE, other={column: value}))
+
+
+def test_another_unit_is_not_compared() -> None:
+    with pytest.raises(InputError, match="rtt_p50_us of the one is rtt_p50_ms of the other"):
+        compare(trials(BASE, BASE), trials(BASE, BASE).rename(columns={RTT: "rtt_p50_ms"}))
+
+
+def test_cells_of_one_side_are_listed_and_no_common_one_is_an_error() -> None:
+    a = pd.concat([trials(BASE), trials(BASE, other={"cell": "more"})])
+    table = compare(a, trials(BASE))
+    assert (table.attrs["only_a"], table.attrs["only_b"]) == (["more"], [])
+    with pytest.raises(InputError, match="no cell in common"):
+        compare(trials(BASE), trials(BASE, other={"cell": "more"}))
+
+
+def test_without_a_difference_a_wrong_verdict_is_rare() -> None:
+    chance, wrong = np.random.default_rng(12), 0
+    for _ in range(200):
+        a, b = (trials(chance.lognormal(5, 0.3, 6).tolist()) for _ in range(2))
+        wrong += compare(a, b, [BTC])["verdict"].iloc[0] in {"better", "worse"}
+    assert wrong <= 16
+
+
+def test_p_values_are_corrected_over_the_whole_table() -> None:
+    table = compare(trials(BASE, BASE), trials([2 * x for x in BASE], BASE))
+    assert len(table) == 2
+    assert table["p_holm"][0] == pytest.approx(2 * table["p"][0])
+
+
+def test_a_negative_margin_is_refused() -> None:
+    with pytest.raises(ValueError, match="not below 0"):
+        compare(trials(BASE), trials(BASE), margin=-0.1)
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("aggregate_btc_bps", "higher"),
+        ("reverse_jain_fairness", "higher"),
+        ("background_idle_rtt_p999_us", "lower"),
+        ("delay_variation_p50_us", "lower"),
+        ("retransmits", "lower"),
+        ("cpu_sender_percent", "neither"),
+        ("offered_bps", "neither"),
+        ("distance", "neither"),
+    ],
+)
+def test_which_way_is_better(metric: str, expected: str) -> None:
+    assert direction(metric) == expected
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("rtt_p50_us", ("rtt_p50", "time")),
+        ("wall_s", ("wall", "time")),
+        ("goodput_bps", ("goodput", "rate")),
+        ("transfer_rate_bytes_per_s", ("transfer_rate", "rate")),
+        ("n_half_bytes", ("n_half", "size")),
+        ("requests_per_s", None),
+        ("cpu_sender_us_per_kb", None),
+        ("loss_percent", None),
+    ],
+)
+def test_the_quantity_of_a_metric(metric: str, expected: tuple[str, str] | None) -> None:
+    assert quantity(metric) == expected

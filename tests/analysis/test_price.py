@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from osmef.analysis.price import price_performance
+from osmef.errors import InputError
+
+RESULTS = pd.DataFrame(
+    {"provider": ["a", "a", "b", "b"], "flavor": ["s", "l", "s", "l"], "rate_bps": [4.0, 9, 5, 7]}
+)
+
+
+def prices(*rows: tuple[str, str, float | None], currency: str = "EUR") -> pd.DataFrame:
+    table = pd.DataFrame(rows, columns=["provider", "flavor", "price_per_hour"])
+    return table.assign(currency=currency, region="here", date="2026-11-01", source="a list")
+
+
+def test_the_best_first_and_the_unknown_apart() -> None:
+    table = prices(("a", "s", 2.0), ("a", "l", 3.0), ("b", "s", None))
+    found = price_performance(RESULTS, table, "rate_bps")
+    assert found.ranking[["flavor", "per_price", "rank"]].values.tolist() == [
+        ["l", 3.0, 1],
+        ["s", 2.0, 2],
+    ]
+    assert found.ranking["date"].tolist() == ["2026-11-01"] * 2
+    assert found.unpriced["provider"].tolist() == ["b", "b"]
+    assert "per_price" not in found.unpriced
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (prices(("a", "s", 0.0)), "a s: a price of 0"),
+        (prices(("a", "s", 1.0), ("a", "s", 2.0)), "a s: several prices"),
+        (
+            pd.concat([prices(("a", "s", 1.0)), prices(("b", "s", 1.0), currency="USD")]),
+            "several currencies: EUR, USD",
+        ),
+        (prices(("a", "s", 1.0)).drop(columns="source"), "no column source"),
+    ],
+)
+def test_prices_that_mislead_are_refused(table: pd.DataFrame, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        price_performance(RESULTS, table, "rate_bps")
+
+
+def test_what_is_better_lower_has_no_price_performance() -> None:
+    with pytest.raises(InputError, match="better lower"):
+        price_performance(RESULTS.assign(rtt_p50_us=1.0), prices(("a", "s", 1.0)), "rtt_p50_us")

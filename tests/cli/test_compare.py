@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Osmef
+
+SAMPLE = Path(__file__).parents[1] / "results/data/quickstart-20261121T031500Z-3f9a"
+BTC = "aggregate_btc_bps"
+MakeRun = Callable[[str, float], str]
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> MakeRun:
+    """Return a function that makes a run of six trials around a rate, and gives its path."""
+
+    def make(name: str, rate: float) -> str:
+        run = tmp_path / name
+        shutil.copytree(SAMPLE, run)
+        trial = json.loads((run / "trials.jsonl").read_text().splitlines()[0])
+        lines = []
+        for index in range(6):
+            metrics = {**trial["metrics"], BTC: rate * (1 + index / 1000)}
+            lines.append(json.dumps({**trial, "index": index, "metrics": metrics}))
+        (run / "trials.jsonl").write_text("\n".join(lines) + "\n")
+        return str(run)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("rate", "verdict", "code"), [(1e9, "same", 0), (0.5e9, "worse", 1), (2e9, "better", 0)]
+)
+def test_a_regression_fails(
+    osmef: Osmef, make_run: MakeRun, rate: float, verdict: str, code: int
+) -> None:
+    ended = osmef(
+        "compare", make_run("a", 1e9), make_run("b", rate), "--metric", BTC, "--fail-on",
+        "regression", "--json",
+    )  # fmt: skip
+    assert ended.code == code, ended.err
+    (row,) = ended.json()["rows"]
+    assert (row["metric"], row["verdict"]) == (BTC, verdict)
+    assert (row["n_a"], row["n_b"], row["reason"]) == (6, 6, None)
+
+
+def test_people_get_a_table_and_what_differs_in_the_hosts(osmef: Osmef, make_run: MakeRun) -> None:
+    a, b = make_run("a", 1e9), make_run("b", 0.5e9)
+    path = Path(b) / "summary.json"
+    summary = json.loads(path.read_text())
+    summary["endpoints"][0]["facts"]["before"]["kernel"] = {"release": "6.9"}
+    path.write_text(json.dumps(summary))
+    ended = osmef("compare", a, b, "--metric", BTC)
+    assert ended.code == 0
+    assert "-50.0" in ended.out
+    assert "worse" in ended.out
+    assert "kernel.release was None, is 6.9" in ended.err
+
+
+def test_too_few_trials_are_inconclusive(osmef: Osmef) -> None:
+    ended = osmef("compare", str(SAMPLE), str(SAMPLE), "--fail-on", "inconclusive")
+    assert ended.code == 1
+    assert "are too few" in " ".join(ended.out.split())
+
+
+def test_another_definition_is_refused(osmef: Osmef, make_run: MakeRun) -> None:
+    a, b = make_run("a", 1e9), make_run("b", 1e9)
+    scenario = Path(b) / "scenario.yaml"
+    scenario.write_text(scenario.read_text().replace("duration: 1s", "duration: 60s"))
+    ended = osmef("compare", a, b)
+    assert ended.code == 2
+    assert "cell all: workload.duration" in ended.err
+
+
+def test_an_unknown_metric_is_refused(osmef: Osmef) -> None:
+    ended = osmef("compare", str(SAMPLE), str(SAMPLE), "--metric", "speed")
+    assert ended.code == 2
+    assert "neither run has a metric 'speed'" in ended.err

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from osmef.errors import InputError
+from osmef.importers import KINDS
+from osmef.importers.record import Text, number, whole
+from tests.importers.samples import DATA, kind_of
+
+SAMPLES = {
+    path.name: path.read_text() for path in sorted(DATA.iterdir()) if path.name != "expected.json"
+}
+SMALL = {name: text for name, text in SAMPLES.items() if len(text) < 8000}
+
+
+def _try(kind: str, content: str) -> None:
+    """Parse; all that may happen is an InputError that says where, and finite numbers."""
+    refused: InputError | None = None
+    try:
+        parsed = KINDS[kind](Text("some.file", "some.file", content))
+    except InputError as error:
+        refused = error
+    if refused is not None:
+        assert (refused.where or "").startswith("some.file:")
+        return
+    assert (
+        parsed.records
+        or parsed.oddities
+        or not content.strip()
+        or kind in ("ppbench", "sessions", "apachebench")
+    )
+    for record in parsed.records:
+        assert all(v is None or math.isfinite(v) for v in record.metrics.values())
+    for oddity in parsed.oddities:
+        assert oddity.where.startswith("some.file")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(content=st.text())
+def test_any_text_is_read_or_refused(kind: str, content: str) -> None:
+    _try(kind, content)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], max_examples=200, deadline=None)
+@given(st.data())
+def test_a_damaged_sample_is_read_or_refused(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(SMALL)))
+    text = SMALL[name]
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(len(text), start + 40)))
+    inserted = data.draw(
+        st.sampled_from(["", "-1", "1e999", "nan", "\x00", '"', ",", "{}", "null", "0", "\n", "x"])
+    )
+    path = DATA / name
+    _try(kind_of(path), text[:start] + inserted + text[end:])
+
+
+def _leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    children: list[tuple[Any, Any]] = []
+    if isinstance(value, dict | list):
+        children = list(value.items() if isinstance(value, dict) else enumerate(value))
+    return [path, *(leaf for key, child in children for leaf in _leaves(child, (*path, key)))]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_json_with_a_wrong_value_is_read_or_refused(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(n for n in SAMPLES if n.endswith(".json"))))
+    document = json.loads(SAMPLES[name])
+    path = data.draw(st.sampled_from(_leaves(document)))
+    wrong = data.draw(
+        st.sampled_from([None, True, "x", -1, 0, 1e300, 10**30, [], {}, "1e999", [1], {"a": 1}])
+    )
+    if not path:
+        document = wrong
+    else:
+        parent = document
+        for step in path[:-1]:
+            parent = parent[step]
+        parent[path[-1]] = wrong
+    _try(kind_of(DATA / name), json.dumps(document))
+
+
+def test_deep_json_is_refused() -> None:
+    for kind in ("osmef2013", "iperf3"):
+        _try(kind, "[" * 100_000)
+
+
+@given(st.floats(-1e17, 1e17))
+def test_a_number_is_read_as_it_is_written(value: float) -> None:
+    assert number(repr(value), "it", "a:1") == value
+    assert number(value, "it", "a:1") == value
+
+
+@pytest.mark.parametrize(
+    "text", ["", "1_000", "nan", "inf", "-inf", "1e999", "0x10", "\u0661", "1,5", None]
+)
+def test_what_python_takes_for_a_number_and_nobody_else_is_none(text: str | None) -> None:
+    with pytest.raises(InputError, match="not a number"):
+        number(text, "it", "a:1")
+
+
+@pytest.mark.parametrize("text", ["-1", "1.5"])
+def test_a_count_is_whole(text: str) -> None:
+    with pytest.raises(InputError, match="whole number"):
+        whole(text, "it", "a:1")

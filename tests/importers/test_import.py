@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+import osmef
+from osmef.cli.main import app
+from osmef.errors import InputError
+from osmef.importers import KINDS, import_files
+from tests.importers.samples import DATA, kind_of
+
+
+def _osmef(*words: str | Path) -> tuple[int, str]:
+    done = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, done.output
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_was_imported_is_a_run(kind: str, tmp_path: Path) -> None:
+    files = [path for path in sorted(DATA.iterdir()) if kind_of(path) == kind]
+    done = import_files(kind, files, tmp_path)
+    frame = osmef.load(tmp_path)
+    assert len(frame) == done.trials > 0
+    assert frame["run"].nunique() == len(done.runs)
+    for run in done.runs:
+        summary = run.read_summary()
+        trials = run.read_trials().trials
+        assert sum(cell.n_ok + cell.n_failed for cell in summary.cells) == len(trials)
+        code, output = _osmef("show", run.path)
+        assert (code, run.id in output) == (0, True)
+
+
+def test_the_files_stay_in_the_run_as_they_were(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.txt").write_bytes((DATA / "nuttcp.txt").read_bytes() + b"\r\n")
+    (run,) = import_files("nuttcp", [tmp_path / "a", tmp_path / "b"], tmp_path / "out").runs
+    first, second = run.read_trials().trials
+    assert first.source is not None
+    assert second.source is not None
+    assert first.source.file != second.source.file
+    for trial in (first, second):
+        assert trial.source is not None
+        assert (run.path / trial.source.file).read_bytes().endswith(b"msRTT\n\r\n")
+        assert (trial.source.kind, trial.source.place) == ("nuttcp", "line 1")
+
+
+def test_an_archive_of_scenarios_gives_a_run_each(tmp_path: Path) -> None:
+    archive = tmp_path / "runs.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        for scenario in ("vm_to_vm", "host_vm"):
+            for number in (1, 2):
+                tar.add(DATA / "osmef2013.json", f"{scenario}/{number}_BTC.json")
+    done = import_files("osmef2013", [archive], tmp_path / "out", provider="openstack")
+    assert (done.files, done.trials, done.oddities) == (4, 4, [])
+    frame = osmef.load(tmp_path / "out")
+    assert sorted(frame["scenario"].unique()) == ["host_vm", "vm_to_vm"]
+    assert frame["provider"].unique().tolist() == ["openstack"]
+    assert frame["repetition"].tolist() == [1, 2, 1, 2]
+    rows = osmef.load_intervals(tmp_path / "out")
+    assert len(rows) == 4 * 2 * 5
+    assert rows["cell"].unique().tolist() == ["connections=5"]
+
+
+def test_sessions_give_the_spread_of_a_platform(tmp_path: Path) -> None:
+    done = import_files("sessions", [DATA / "sessions.csv"], tmp_path)
+    amazon = next(run for run in done.runs if run.id.startswith("amazon"))
+    (cell,) = amazon.read_summary().cells
+    metric = cell.metrics["unixbench_single_score"]
+    values = pd.Series([1155.6, 1376.45])
+    assert metric.cov_percent == pytest.approx(100 * values.std() / values.mean())
+    assert osmef.load(amazon.path)["session"].tolist() == ["session-1", "session-2"]
+
+
+def test_ppbench_comes_back_as_it_went(tmp_path: Path) -> None:
+    (run,) = import_files("ppbench", [DATA / "ppbench.csv"], tmp_path).runs
+    code, text = _osmef("export", "ppbench", run.path)
+    assert code == 0
+    rows = text.splitlines()
+    assert len(rows) == 5
+    assert "/mping/2000,0,8,2000,2.5,800000,400,1,200" in rows[2]
+
+
+def test_the_command_reports_what_is_odd(tmp_path: Path) -> None:
+    code, text = _osmef("import", "sessions", DATA / "sessions.csv", "--out", tmp_path)
+    assert code == 1
+    assert "sessions.csv:5: value is 'unknown'" in text
+    assert "1 files, 3 trials; 0 odd, 1 not imported" in text
+    code, text = _osmef("import", "iperf3", DATA / "iperf3-312-udp.json", "--out", tmp_path)
+    assert (code, "1 files, 1 trials; 0 odd, 0 not imported" in text) == (0, True)
+
+
+def test_the_command_tells_machines(tmp_path: Path) -> None:
+    code, text = _osmef("import", "nuttcp", DATA / "nuttcp.txt", "--out", tmp_path, "--json")
+    told = json.loads(text)
+    assert (code, told["trials"], told["oddities"]) == (0, 1, [])
+    assert Path(told["directories"][0], "summary.json").is_file()
+
+
+def test_one_file_that_is_none_does_not_stop_the_others(tmp_path: Path) -> None:
+    other = tmp_path / "other.json"
+    other.write_bytes(b'{"a": 1}\n\xff')
+    done = import_files("iperf3", [other, DATA / "iperf3-312-tcp.json"], tmp_path / "out")
+    assert (done.files, done.trials) == (2, 1)
+    assert [str(oddity) for oddity in done.oddities] == [
+        f"{other}:2: this is no text in UTF-8 (not imported)"
+    ]
+
+
+def test_nothing_to_import_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        import_files("iperf3", [tmp_path / "missing"], tmp_path)
+    with pytest.raises(InputError, match="no file in it"):
+        import_files("iperf3", [tmp_path], tmp_path / "out")
+    with pytest.raises(InputError, match="no JSON of iperf3"):
+        import_files("iperf3", [DATA / "nuttcp.txt"], tmp_path / "out")
+    (tmp_path / "a.tar.gz").write_bytes(b"no archive")
+    with pytest.raises(InputError, match="no whole archive"):
+        import_files("iperf3", [tmp_path / "a.tar.gz"], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_imported_run_has_nothing_to_resume(tmp_path: Path) -> None:
+    (run,) = import_files("nuttcp", [DATA / "nuttcp.txt"], tmp_path).runs
+    code, text = _osmef("resume", run.path)
+    assert (code, "this run was imported" in text) == (2, True)

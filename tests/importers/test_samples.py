@@ -1,0 +1,89 @@
+"""What real programs printed: iperf3 3.12, 3.22, nuttcp 6.1.2, netperf 2.7, NetPIPE 3.7.2, ab 2.3.
+
+``expected.json`` has what is read of each file, or why nothing is; the CSV files are written by
+hand in the columns of their sources, and osmef2013.json is one of the paper's.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from osmef.errors import InputError
+from osmef.importers import KINDS
+from osmef.importers.record import Text
+from tests.importers.samples import DATA, kind_of, outline
+
+EXPECTED = json.loads((DATA / "expected.json").read_text())
+SAMPLES = sorted(path for path in DATA.iterdir() if path.name != "expected.json")
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
+def test_a_sample_is_read_as_expected(path: Path) -> None:
+    text = Text(path.name, path.name, path.read_text())
+    expected = EXPECTED[path.name]
+    if "error" in expected:
+        with pytest.raises(InputError) as caught:
+            KINDS[kind_of(path)](text)
+        assert [caught.value.where, caught.value.message] == expected["error"]
+        return
+    parsed = KINDS[kind_of(path)](text)
+    assert [outline(record) for record in parsed.records] == expected["records"]
+    assert [str(oddity) for oddity in parsed.oddities] == expected["oddities"]
+
+
+def test_every_kind_has_a_sample() -> None:
+    assert {kind_of(path) for path in SAMPLES} == set(KINDS)
+
+
+def _read(name: str) -> Text:
+    return Text(name, name, (DATA / name).read_text())
+
+
+def test_a_rate_of_2013_is_in_kibibytes() -> None:
+    text = _read("osmef2013.json")
+    told = json.loads(text.text)["btc"]
+    (record,) = KINDS["osmef2013"](text).records
+    mbps = sum(float(ends["rx"]["rate_Mbps"]) for ends in told.values())
+    assert record.metrics["aggregate_btc_bps"] == pytest.approx(1e6 * mbps, rel=1e-4)
+
+
+def test_a_rate_of_netpipe_is_in_mebibits() -> None:
+    (record,) = KINDS["netpipe"](_read("netpipe-np.out")).records
+    for point in record.sizes:
+        rate = 8e6 * point.size / point.time_min_us
+        assert point.throughput_bps == pytest.approx(rate, rel=0.01)
+
+
+def test_a_connection_of_2013_is_a_row_at_both_ends() -> None:
+    (record,) = KINDS["osmef2013"](_read("osmef2013.json")).records
+    received = [row for row in record.intervals if row.role == "receiver"]
+    rates = [8 * row.bytes / row.length_s for row in received]
+    assert len(rates) == 5
+    assert sum(rates) == pytest.approx(record.metrics["aggregate_btc_bps"], rel=1e-3)
+
+
+def test_outputs_one_after_the_other_are_a_trial_each() -> None:
+    for kind, name in (
+        ("iperf3", "iperf3-312-tcp.json"),
+        ("nuttcp", "nuttcp-v.txt"),
+        ("nuttcp", "nuttcp.txt"),
+        ("netperf", "netperf-rr.txt"),
+        ("apachebench", "apachebench.txt"),
+    ):
+        one = _read(name).text
+        parsed = KINDS[kind](Text(name, name, one + "\n" + one))
+        first, second = parsed.records
+        assert first.metrics == second.metrics
+        assert first.place != second.place
+        assert parsed.oddities == []
+
+
+def test_what_was_measured_in_2013_and_does_not_agree_is_told() -> None:
+    text = _read("osmef2013.json").text.replace('"concurrent": 5', '"concurrent": 7')
+    parsed = KINDS["osmef2013"](Text("a.json", "a.json", text))
+    assert [str(oddity) for oddity in parsed.oddities] == [
+        "a.json: concurrent is 7, and there are 5 connections (kept)"
+    ]

@@ -1,0 +1,304 @@
+"""Names, marks, XML, sizes, CPUs and errors; on libvirt's own fake driver where that serves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from ipaddress import IPv4Network
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from osmef.engine.check import check_study
+from osmef.errors import (
+    ApiError,
+    CapacityError,
+    CredentialsError,
+    InputError,
+    NotFoundError,
+    ProviderError,
+)
+from osmef.providers.base import EndpointRequest, Resource
+from osmef.providers.libvirt import xml
+from osmef.providers.libvirt.connection import Hypervisor, side_by_side
+from osmef.providers.libvirt.image import find_image
+from osmef.providers.libvirt.making import Maker
+from osmef.providers.libvirt.marks import Mark, mark_of_name, mark_of_xml
+from osmef.providers.libvirt.networks import make_networks
+from osmef.providers.libvirt.placing import flavor_of, pin, place
+from osmef.providers.libvirt.provider import LibvirtProvider
+from osmef.scenario.clouds.libvirt import LibvirtSettings, addresses_of
+from osmef.scenario.fields import FlavorNeed
+from osmef.scenario.load import load
+from tests.libvirt.lab import libvirt_module
+from tests.providers.conftest import MemoryLedger
+
+MARK = Mark("lab-20260101T000000Z-ab12", 1000, 2000)
+FAKE = "test:///default"
+
+
+def settings(**keys: object) -> LibvirtSettings:
+    return LibvirtSettings.model_validate({"kind": "libvirt", **keys})
+
+
+@pytest.fixture
+def fake() -> Iterator[Hypervisor]:
+    libvirt_module()
+    host = Hypervisor("fake", FAKE)
+    yield host
+    host.close()
+
+
+def test_names_and_metadata_carry_the_mark() -> None:
+    assert mark_of_name(MARK.marking_name("pool"), "pool") == MARK
+    assert mark_of_name(MARK.marking_name("pool"), "filter") is None
+    subnet = IPv4Network("10.1.2.0/24")
+    description = xml.network(MARK.name("tenant-1"), subnet, MARK.element(), routed=True)
+    assert mark_of_xml(description) == MARK
+    assert xml.parse(description).find("ip[@address='10.1.2.1'][@prefix='24']") is not None
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["osmef-lab-pool", "default", "osmef-lab-pool-1-x", "my-osmef-lab-pool-1-2", "osmef--pool--2"],
+)
+def test_names_like_ours_are_no_marks(name: str) -> None:
+    assert mark_of_name(name, "pool") is None
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        "",
+        "<metadata/>",
+        "<metadata><run xmlns='urn:other' id='a' made='1' deadline='2'/></metadata>",
+        "<metadata><run xmlns='urn:osmef:libvirt:1' id='a' made='1'/></metadata>",
+        "<metadata><run xmlns='urn:osmef:libvirt:1' id='a' made='soon' deadline='2'/></metadata>",
+    ],
+)
+def test_what_others_wrote_into_a_domain_is_no_mark(metadata: str) -> None:
+    assert mark_of_xml(f"<domain><name>osmef-a-vm</name>{metadata}</domain>") is None
+
+
+@given(st.text(min_size=1, max_size=20, alphabet=st.characters(exclude_categories=["C"])))
+def test_no_text_breaks_out_of_the_description(text: str) -> None:
+    machine = xml.Machine("n", "x86_64", "tcg", 1, 1 << 28, xml.Kernel(text, "i", text))
+    parsed = xml.parse(machine.xml([]))
+    assert parsed.findtext("os/kernel") == text
+    assert parsed.findtext("os/cmdline") == text
+
+
+def topology(cores: int, threads: int) -> str:
+    cpus = "".join(
+        f"<cpu id='{thread * cores + core}' socket_id='0' die_id='0' core_id='{core}'/>"
+        for core in range(cores)
+        for thread in range(threads)
+    )
+    cells = f"<topology><cells><cell><cpus>{cpus}</cpus></cell></cells></topology>"
+    return f"<capabilities><host>{cells}</host></capabilities>"
+
+
+@given(st.integers(1, 16), st.integers(1, 2), st.lists(st.integers(1, 8), min_size=1, max_size=6))
+def test_no_two_guests_share_a_cpu_and_if_possible_no_core(
+    cores: int, threads: int, sizes: list[int]
+) -> None:
+    wanted = {f"vm-{n}": size for n, size in enumerate(sizes)}
+    found = pin(topology(cores, threads), wanted)
+    if found is None:
+        assert sum(sizes) > cores * threads
+        return
+    assert {name: len(set(cpus)) for name, cpus in found.items()} == wanted
+    whole = sum(-(-size // threads) for size in sizes) <= cores
+    for one, other in combinations(found.values(), 2):
+        assert not set(one) & set(other)
+        if whole:
+            assert not {cpu % cores for cpu in one} & {cpu % cores for cpu in other}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (None, "small"),
+        ("large", "large"),
+        ("huge", None),
+        (FlavorNeed(vcpus=2), "medium"),
+        (FlavorNeed.model_validate({"vcpus": 1, "ram": "2GiB"}), "large"),
+        (FlavorNeed(vcpus=9), None),
+    ],
+)
+def test_the_smallest_flavor_that_fits_is_taken(
+    wanted: str | FlavorNeed | None, found: str | None
+) -> None:
+    assert flavor_of(settings(), wanted) == found
+
+
+def test_slots_become_hosts_and_the_rest_goes_where_there_is_room(
+    vm: Callable[..., EndpointRequest],
+) -> None:
+    two = settings(uris={"alpha": "qemu:///system", "beta": "qemu+ssh://b/system"})
+    placed = place(two, [vm("a", "host-1"), vm("b", "host-1"), vm("c", "host-2")])
+    assert placed["a"] == placed["b"] != placed["c"]
+    anywhere = [
+        EndpointRequest(name, "sender", vm("a", "h").kind, None, None, "tenant-1")
+        for name in "abcd"
+    ]
+    assert sorted(place(two, anywhere).values()) == ["alpha", "alpha", "beta", "beta"]
+    with pytest.raises(CapacityError):
+        place(settings(), [vm("a", "host-1"), vm("c", "host-2")])
+
+
+def test_a_physical_host_is_found_beside_the_guest_that_stands_on_it(
+    vm: Callable[..., EndpointRequest], host: Callable[[str, str], EndpointRequest]
+) -> None:
+    inventory = {
+        "far": {"ssh": "far"},
+        "metal": {"ssh": "metal", "location": {"host": "hypervisor"}},
+    }
+    placed = place(settings(hosts=inventory), [vm("a", "host-1"), host("b", "host-1")])
+    assert placed == {"a": "hypervisor", "b": "metal"}
+    placed = place(settings(hosts=inventory), [vm("a", "host-1"), host("b", "host-2")])
+    assert placed == {"a": "hypervisor", "b": "far"}
+
+
+def test_networks_are_made_where_nothing_is_and_removed_by_their_mark(
+    fake: Hypervisor, ledger: MemoryLedger
+) -> None:
+    maker = Maker(MARK, ledger)
+    made = make_networks(fake, maker, ["tenant-1", "tenant-2"])
+    subnets = [network.subnet for network in made.values()]
+    assert not subnets[0].overlaps(subnets[1])
+    assert not any(subnet.overlaps(IPv4Network("192.168.122.0/24")) for subnet in subnets)
+    ours = LibvirtProvider.owned({"uri": FAKE})
+    assert {one.name for one in ours} == {network.name for network in made.values()}
+    assert LibvirtProvider.owned({"uri": FAKE}, "another-run") == []
+    gone: list[Resource] = []
+    LibvirtProvider.destroy(ours, gone.append)
+    LibvirtProvider.destroy(ours, gone.append)
+    assert len(gone) == 4
+    assert LibvirtProvider.owned({"uri": FAKE}) == []
+    assert fake.do("looking", lambda connection: connection.listNetworks()) == ["default"]
+
+
+def test_without_a_uri_the_environment_says_where_to_look(
+    fake: Hypervisor, ledger: MemoryLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_networks(fake, Maker(MARK, ledger), ["tenant-1"])
+    monkeypatch.setenv("LIBVIRT_DEFAULT_URI", FAKE)
+    ours = LibvirtProvider.owned({})
+    LibvirtProvider.destroy(ours, lambda _resource: None)
+    assert [(one.run, one.access) for one in ours] == [(MARK.run, {"uri": FAKE})]
+
+
+@pytest.mark.parametrize(
+    ("uri", "kind", "cure"),
+    [
+        ("qemu+unix:///system?socket=/nowhere", ApiError, "is libvirtd running"),
+        ("qemu+ssh://nobody@127.0.0.1:9/system", ApiError, "is libvirtd running"),
+        ("nonsense:///x", ProviderError, ""),
+    ],
+)
+def test_a_host_that_can_not_be_reached(
+    uri: str, kind: type[ProviderError], cure: str, vm: Callable[..., EndpointRequest]
+) -> None:
+    libvirt_module()
+    host = Hypervisor("alpha", uri)
+    with pytest.raises(kind) as raised:
+        host.do("connecting", lambda connection: connection.getHostname())
+    assert raised.value.where == "alpha"
+    assert cure in str(raised.value.cure)
+
+
+def test_a_plain_user_is_told_which_group_it_takes(tmp_path: Path) -> None:
+    from osmef.providers.libvirt.failures import translate  # noqa: PLC0415
+
+    error = libvirt_module().libvirtError("x")
+    error.err = (38, 7, "Failed to connect socket to '/s': Permission denied", 2, "", "", "", 0, 0)
+    found = translate(error, "listing", "alpha")
+    assert isinstance(found, CredentialsError)
+    assert "group libvirt" in str(found.cure)
+
+
+def test_things_done_at_once_end_with_the_first_failure() -> None:
+    def work(number: int) -> int:
+        if number == 3:
+            raise CapacityError("full")
+        return number
+
+    assert side_by_side(work, [1, 2]) == [1, 2]
+    with pytest.raises(CapacityError):
+        side_by_side(work, range(6))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "no image here"),
+        (b"", "is no disk image"),
+        (b"QFI\xfb" + bytes(4) + (104).to_bytes(8, "big") + bytes(496), "only a part of a disk"),
+    ],
+)
+def test_images_that_can_not_be_used(tmp_path: Path, content: bytes | None, said: str) -> None:
+    path = tmp_path / "disk"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(NotFoundError, match=said):
+        find_image(str(path))
+
+
+def test_the_size_of_a_disk_is_read_from_its_header(tmp_path: Path) -> None:
+    path = tmp_path / "disk.qcow2"
+    path.write_bytes(b"QFI\xfb" + bytes(20) + (7 << 30).to_bytes(8, "big") + bytes(480))
+    image = find_image(str(path))
+    assert (image.format, image.disk_bytes) == ("qcow2", 7 << 30)
+
+
+@given(st.integers(0, 200), st.integers(0, 54))
+def test_a_range_has_both_its_ends(first: int, more: int) -> None:
+    found = addresses_of(f"10.9.8.{first}-10.9.8.{first + more}/24")
+    assert len(found) == more + 1
+    assert str(found[0]) == f"10.9.8.{first}/24"
+    assert str(found[-1]) == f"10.9.8.{first + more}/24"
+
+
+@pytest.mark.parametrize(
+    ("provider", "rest", "said"),
+    [
+        ("{kind: libvirt}", "placement: different-host", "different-host needs two hosts"),
+        ("{kind: libvirt, uri: 'qemu:///session'}", "placement: same-host", "can't make networks"),
+        (
+            "{kind: libvirt, uris: {a: 'qemu:///system', b: 'qemu+ssh://b/system'}}",
+            "placement: different-host",
+            "need a network that joins these",
+        ),
+        (
+            "{kind: libvirt, networks: [{bridge: b, addresses: 10.0.0.1-10.0.0.9/24}]}",
+            "placement: same-host\ntenancy: different-tenant",
+            "two tenants need a network each",
+        ),
+        (
+            "{kind: libvirt}",
+            "placement: same-host\nendpoints: {sender: {flavor: huge}, receiver: {}}",
+            "there is no flavor 'huge'",
+        ),
+        (
+            "{kind: libvirt}",
+            "endpoints: {sender: {kind: host}, receiver: {kind: host}}",
+            "physical hosts are needed",
+        ),
+        (
+            "{kind: libvirt}",
+            "family: ipv6\nplacement: same-host",
+            "gives its endpoints no addresses of ipv6",
+        ),
+    ],
+)
+def test_what_can_not_be_is_told_before_anything_is_connected_to(
+    tmp_path: Path, provider: str, rest: str, said: str
+) -> None:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(f"name: a\nprovider: {provider}\n{rest}\n")
+    with pytest.raises(InputError, match=said) as raised:
+        check_study(load(path))
+    assert all(problem.cure for problem in raised.value.problems)

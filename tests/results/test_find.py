@@ -1,0 +1,78 @@
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+import osmef
+from osmef.errors import InputError
+from osmef.results.find import find_runs
+
+OLD_RUN = Path(__file__).parent / "data" / "quickstart-20261121T031500Z-3f9a"
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Path:
+    for session in ("monday", "sunday"):
+        for name in ("a", "b"):
+            shutil.copytree(OLD_RUN, tmp_path / session / name)
+    (tmp_path / "monday" / "notes.txt").write_text("nothing")
+    return tmp_path
+
+
+def _names(*paths: str | os.PathLike[str]) -> list[str]:
+    return ["/".join(run.path.parts[-2:]) for run in find_runs(*paths)]
+
+
+def test_a_directory_of_runs_at_any_depth(campaign: Path) -> None:
+    assert _names(campaign) == ["monday/a", "monday/b", "sunday/a", "sunday/b"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("*/a", ["monday/a", "sunday/a"]),
+        ("monday/*", ["monday/a", "monday/b"]),
+        ("**/b/summary.json", ["monday/b", "sunday/b"]),
+        ("sun[dx]ay/?", ["sunday/a", "sunday/b"]),
+    ],
+)
+def test_a_pattern(campaign: Path, pattern: str, found: list[str]) -> None:
+    assert _names(campaign / pattern) == found
+
+
+def test_each_run_counts_once_however_often_it_is_named(campaign: Path) -> None:
+    one = campaign / "sunday" / "b"
+    assert _names(one, campaign, one / "trials.jsonl")[0] == "sunday/b"
+    assert len(_names(one, campaign, one / "trials.jsonl")) == 4
+
+
+def test_a_run_whose_name_looks_like_a_pattern(tmp_path: Path) -> None:
+    shutil.copytree(OLD_RUN, tmp_path / "run[1]")
+    assert len(find_runs(tmp_path / "run[1]")) == 1
+
+
+def test_what_leads_to_no_run_is_told(campaign: Path) -> None:
+    with pytest.raises(InputError, match="no run matches"):
+        find_runs(campaign / "x*")
+    with pytest.raises(InputError, match="no such run"):
+        find_runs(campaign, campaign / "tuesday")
+    with pytest.raises(InputError, match="no run was named"):
+        osmef.load()
+
+
+def test_the_columns_of_many_runs_are_those_of_all(campaign: Path) -> None:
+    trials = campaign / "monday" / "a" / "trials.jsonl"
+    text = trials.read_text()
+    changed = text.replace('"connections":1', '"flavor":"small"').replace(
+        '"jain_fairness"', '"new_metric_us"'
+    )
+    assert changed != text
+    trials.write_text(changed)
+    frame = osmef.load(campaign)
+    assert frame.shape[0] == 12
+    assert frame["scenario"].unique().tolist() == ["quickstart"]
+    assert frame["provider"].unique().tolist() == ["local"]
+    assert frame["flavor"].notna().sum() == 3
+    assert frame["new_metric_us"].notna().sum() == 2
+    assert frame["jain_fairness"].notna().sum() == 6

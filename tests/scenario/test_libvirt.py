@@ -1,0 +1,55 @@
+"""What is wrong with the settings of hypervisors is told where it stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from osmef.errors import InputError
+from osmef.scenario.clouds.libvirt import LibvirtSettings
+from osmef.scenario.load import load
+
+
+def of_file(tmp_path: Path, provider: str) -> LibvirtSettings:
+    path = tmp_path / "scenario.yaml"
+    path.write_text(f"name: a\nprovider: {provider}\n")
+    found = load(path).scenario.provider
+    assert isinstance(found, LibvirtSettings)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ("uri: 'qemu:///system', uris: {a: 'qemu:///session'}", "say the same thing twice"),
+        ("uris: {a: 'qemu:///system', b: 'qemu:///system'}", "two hosts are one connection"),
+        ("uri: here", "'here' is no URI of libvirt"),
+        ("default_flavor: huge", "there is no flavor 'huge'"),
+        ("flavors: {a: {vcpus: 1, ram: 1MiB}}", "must be at least 128 MB"),
+        ("networks: [{}]", "either a bridge or a network"),
+        ("networks: [{bridge: a, network: b}]", "either a bridge or a network"),
+        ("networks: [{bridge: a}]", "which address a guest on a bridge gets"),
+        ("networks: [{network: a, gateway: 10.0.0.1}]", "DHCP tells the gateway"),
+        ("networks: [{bridge: a, addresses: 10.0.0.9-10.0.0.1/24}]", "no range of IPv4"),
+        ("networks: [{bridge: a, addresses: 10.0.0.1-10.0.1.9/24}]", "no range of IPv4"),
+        ("networks: [{bridge: a, addresses: 10.0.0.1}]", "no range of IPv4"),
+    ],
+)
+def test_bad_settings(tmp_path: Path, keys: str, said: str) -> None:
+    with pytest.raises(InputError, match=said) as raised:
+        of_file(tmp_path, f"{{kind: libvirt, {keys}}}")
+    assert {problem.line for problem in raised.value.problems} == {2}
+    assert all(problem.cure for problem in raised.value.problems)
+
+
+def test_the_short_form_is_this_machine(tmp_path: Path) -> None:
+    settings = of_file(tmp_path, "libvirt")
+    assert settings.hypervisors == {"hypervisor": "qemu:///system"}
+    assert settings.lanes(4, 2) == 1
+
+
+def test_hosts_make_lanes_of_two(tmp_path: Path) -> None:
+    uris = ", ".join(f"h{n}: 'qemu+ssh://h{n}/system'" for n in range(5))
+    settings = of_file(tmp_path, f"{{kind: libvirt, uris: {{{uris}}}}}")
+    assert [settings.lanes(parallel, 9) for parallel in (1, 2, 3)] == [1, 2, 2]
