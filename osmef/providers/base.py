@@ -28,7 +28,7 @@ class EndpointRequest:
     one ``lane`` meet in a trial: different host slots of different lanes may be one host.
     ``flavor`` is the provider's own name, a need for which it chooses the smallest that fits, or
     None for its default. ``role`` ("sender", "receiver" or "loopback") lets a provider keep both
-    ends off each other's CPUs.
+    ends off each other's CPUs. ``zone`` is the cloud's own name of one, None for the settings'.
     """
 
     name: str
@@ -38,13 +38,15 @@ class EndpointRequest:
     host: str | None
     tenant: str | None
     lane: int = 1
+    zone: str | None = None
 
 
 @dataclass(frozen=True)
 class Endpoint:
     """An endpoint that exists. ``vcpus`` is what it really got, None where nobody can tell.
 
-    ``data_address`` is IPv4, ``data_address6`` IPv6 or None where it has none.
+    ``data_address`` is IPv4, ``data_address6`` IPv6 or None where it has none. ``public_address``
+    is the IPv4 address at which the Internet sees it, None where it has none.
     """
 
     request: EndpointRequest
@@ -55,6 +57,7 @@ class Endpoint:
     vcpus: int | None
     warnings: tuple[str, ...] = ()
     data_address6: str | None = None
+    public_address: str | None = None
 
     @property
     def name(self) -> str:
@@ -173,6 +176,17 @@ class Provider(ABC):
     @abstractmethod
     def close(self) -> None:
         """Destroy all that ``create`` made, and note it in the ledger."""
+
+    def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:  # noqa: ARG002
+        """Open the data ports of its endpoints to peers of another cloud, by IPv4 address.
+
+        Raises ProviderError; by default, as this cloud can't be met from another.
+        """
+        raise ProviderError(
+            f"endpoints of the provider {self.kind} can't be measured from another cloud",
+            where="provider",
+            cure="use endpoints of one cloud",
+        )
 
     def data_address(
         self,

@@ -15,7 +15,13 @@ class Location(Model):
         default=None,
         description="tenant within which the host's id means something; null if everywhere",
     )
+    rack: str | None = Field(
+        default=None,
+        description="the narrowest part of the cloud above the host that it tells: a rack, a fault"
+        " domain, a node of its network",
+    )
     zone: str | None = Field(default=None, description="availability zone")
+    region: str | None = Field(default=None, description="region of a public cloud")
     tenant: str | None = Field(default=None, description="tenant, project, account or VPC")
 
 
@@ -23,8 +29,12 @@ def same_host(one: Location, other: Location) -> bool | None:
     """Return whether both stand on one host; None where the locations do not tell.
 
     Ids of a host that a cloud gives a tenant, so that it can't tell which host it is, say nothing
-    about the ids that it gives another.
+    about the ids that it gives another. A host stands in one rack, zone and region.
     """
+    for part in ("region", "zone", "rack"):
+        here, there = getattr(one, part), getattr(other, part)
+        if None not in {here, there} and here != there:
+            return False
     if one.host is None or other.host is None or one.host_scope != other.host_scope:
         return None
     return one.host == other.host

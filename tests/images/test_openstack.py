@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import osmef.images
-from osmef.providers.openstack.userdata import cloud_config
+from osmef.providers.cloud_init import cloud_config
 from osmef.remote.keys import KeyPair
 
 READER = Path(osmef.images.__file__).parent / "guest/openstack"

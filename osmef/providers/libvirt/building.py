@@ -11,13 +11,14 @@ from urllib.parse import urlsplit
 from osmef.errors import CapacityError
 from osmef.providers.base import Endpoint, EndpointRequest, Order
 from osmef.providers.libvirt import accelerator, networks
-from osmef.providers.libvirt.connection import Hypervisor, side_by_side
+from osmef.providers.libvirt.connection import Hypervisor
 from osmef.providers.libvirt.guest import Base, Guest, start, wait
 from osmef.providers.libvirt.image import Image
 from osmef.providers.libvirt.making import Maker
 from osmef.providers.libvirt.placing import flavor_of, pin
 from osmef.providers.libvirt.storage import Store, directory_of
 from osmef.providers.libvirt.xml import Kernel, Machine
+from osmef.providers.parallel import side_by_side
 from osmef.remote.keys import KeyPair
 from osmef.remote.login import Login
 from osmef.remote.ssh_config import find_login

@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 import threading
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -23,7 +22,6 @@ _BACK_S = 30.0
 """How long a connection that broke may take to come back."""
 _PAUSE_S = 0.5
 _KEEPALIVE_S, _KEEPALIVES = 5, 4
-_AT_ONCE = 16
 
 
 class _Library:
@@ -214,20 +212,3 @@ def _no_questions(uri: str) -> str:
     if not parts.scheme.endswith("+ssh"):
         return uri
     return parts._replace(query="&".join(filter(None, (parts.query, "no_tty=1")))).geturl()
-
-
-def side_by_side(work: Callable[[T], S], things: Iterable[T]) -> list[S]:
-    """Do the same with many things at once, and return the results in order.
-
-    All that began ends before this returns; after a failure nothing more begins, and the first
-    failure is raised.
-    """
-    todo = list(things)
-    with ThreadPoolExecutor(max(1, min(_AT_ONCE, len(todo)))) as pool:
-        futures: list[Future[S]] = [pool.submit(work, thing) for thing in todo]
-        for future in as_completed(futures):
-            if not future.cancelled() and future.exception() is not None:
-                for other in futures:
-                    other.cancel()
-                future.result()
-    return [future.result() for future in futures]

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from osmef.providers.base import Ledger, Resource
 from osmef.providers.libvirt.connection import Hypervisor
-from osmef.providers.libvirt.marks import Mark
+from osmef.providers.libvirt.marks import PROVIDER, Mark
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class Maker:
         find: Callable[[Any], T],
     ) -> T:
         """Make one thing of this name; ``call`` gives it the run's mark. Raises ProviderError."""
-        resource = self.mark.resource(kind, name, host.access)
+        resource = self.mark.resource(PROVIDER, kind, name, host.access)
         with self._lock:
             self.ledger.intend(resource)
             self.made[host.uri, kind, name] = resource

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
-from osmef.providers.base import Access, Order, Resource
+from osmef.providers import marks
 from osmef.providers.libvirt import xml
 
 PROVIDER = "libvirt"
@@ -18,21 +18,8 @@ ET.register_namespace("osmef", _NAMESPACE)
 
 
 @dataclass(frozen=True)
-class Mark:
-    """The run, and the UNIX times at which it began to make things and after which it is over."""
-
-    run: str
-    made: int
-    deadline: int
-
-    @classmethod
-    def of(cls, order: Order) -> Mark:
-        """Return the mark of all that is made for an order."""
-        return cls(order.run, int(order.made), int(order.deadline))
-
-    def name(self, what: str) -> str:
-        """Return the name of a domain or network, whose XML carries the mark."""
-        return f"osmef-{self.run}-{what}"
+class Mark(marks.Mark):
+    """The mark, also as metadata in XML and as the name of what has no metadata."""
 
     def marking_name(self, kind: str) -> str:
         """Return the name of a pool or filter, which is all that can carry the mark."""
@@ -44,12 +31,6 @@ class Mark:
         if address is not None:
             values["address"] = address
         return ET.Element(_TAG, values)
-
-    def resource(self, kind: str, name: str, access: Access, id_: str | None = None) -> Resource:
-        """Return the entry of a thing in the ledger."""
-        return Resource(
-            PROVIDER, kind, name, self.run, id_, float(self.deadline), float(self.made), access
-        )
 
 
 def mark_of_xml(description: str) -> Mark | None:

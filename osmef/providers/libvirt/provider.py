@@ -13,13 +13,14 @@ from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provi
 from osmef.providers.libvirt import feasible, removal, xml
 from osmef.providers.libvirt.accelerator import check_emulator
 from osmef.providers.libvirt.building import Build, architecture_of, size_of
-from osmef.providers.libvirt.connection import Hypervisor, side_by_side
+from osmef.providers.libvirt.connection import Hypervisor
 from osmef.providers.libvirt.image import find_image
 from osmef.providers.libvirt.making import Maker
 from osmef.providers.libvirt.marks import PROVIDER, Mark
 from osmef.providers.libvirt.networks import find_networks
 from osmef.providers.libvirt.nocloud import find_iso_tool
 from osmef.providers.libvirt.placing import place
+from osmef.providers.parallel import side_by_side
 from osmef.providers.static.provider import StaticProvider
 from osmef.scenario.clouds.libvirt import DEFAULT_URI, LibvirtSettings
 from osmef.scenario.clouds.static import StaticSettings

@@ -8,9 +8,10 @@ from typing import Any
 
 from osmef.errors import OsmefError, ProviderError
 from osmef.providers.base import Resource
-from osmef.providers.libvirt.connection import Hypervisor, libvirt, side_by_side
-from osmef.providers.libvirt.marks import Mark, mark_of_name, mark_of_xml
+from osmef.providers.libvirt.connection import Hypervisor, libvirt
+from osmef.providers.libvirt.marks import PROVIDER, Mark, mark_of_name, mark_of_xml
 from osmef.providers.libvirt.storage import remove_pool
+from osmef.providers.parallel import side_by_side
 
 _ORDER = ("domain", "filter", "network", "pool")
 """Guests use all the others."""
@@ -23,7 +24,7 @@ def owned(host: Hypervisor, run: str | None) -> list[Resource]:
         things = host.find(f"listing every {kind}", partial(_marked, kind))
         for mark, name, uuid in things or []:
             if run in {None, mark.run}:
-                found.append(mark.resource(kind, name, host.access, uuid))
+                found.append(mark.resource(PROVIDER, kind, name, host.access, uuid))
     return found
 
 

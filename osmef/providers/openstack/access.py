@@ -6,8 +6,7 @@ import os
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from keystoneauth1.exceptions import ClientException
@@ -24,8 +23,6 @@ from osmef.providers.openstack import failures
 T = TypeVar("T")
 S = TypeVar("S")
 
-AT_ONCE = 12
-"""Requests at once; a usual API service has fewer workers."""
 FLOATING_AT_ONCE = 1
 """Floating addresses at once: each changes their router, so that several only collide there, and
 neutron begins those anew: 12 at once took 38 s each, 2 took 10 s, and one by one 1.3 s."""
@@ -194,27 +191,3 @@ def _no_cloud(cloud: str | None, known: list[str], error: Exception | None) -> C
 def identity(connection: Connection) -> IdentityV3:
     """Return the identity service; no cloud has its version 2 any more."""
     return cast("IdentityV3", connection.identity)
-
-
-def together(*steps: Callable[[], Any]) -> list[Any]:
-    """Do different things at once, and return their results in order; else as side_by_side."""
-    return side_by_side(lambda step: step(), steps)
-
-
-def side_by_side(work: Callable[[T], S], things: Iterable[T], *, at_once: int = AT_ONCE) -> list[S]:
-    """Do the same with many things at once, and return the results in order.
-
-    All that began ends before this returns; after a failure nothing more begins, and the first
-    failure is raised.
-    """
-    todo = list(things)
-    if len(todo) < 2:
-        return [work(thing) for thing in todo]
-    with ThreadPoolExecutor(min(at_once, len(todo))) as pool:
-        futures: list[Future[S]] = [pool.submit(work, thing) for thing in todo]
-        for future in as_completed(futures):
-            if not future.cancelled() and future.exception() is not None:
-                for other in futures:
-                    other.cancel()
-                future.result()
-    return [future.result() for future in futures]

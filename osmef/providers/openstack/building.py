@@ -9,7 +9,6 @@ from ipaddress import IPv4Network
 from itertools import count
 
 from osmef.providers.base import Endpoint, EndpointRequest, Order
-from osmef.providers.openstack.access import side_by_side, together
 from osmef.providers.openstack.making import Maker
 from osmef.providers.openstack.names import look_up
 from osmef.providers.openstack.networks import Rule, choose_subnets, controller_networks
@@ -29,8 +28,10 @@ from osmef.providers.openstack.servers import (
     server_name,
 )
 from osmef.providers.openstack.tenants import Site, SiteMaker, Tenant, make_router
+from osmef.providers.parallel import side_by_side, together
 from osmef.remote.keys import KeyPair
-from osmef.scenario.clouds.openstack import HostKeys, OpenStackSettings
+from osmef.scenario.clouds.base import HostKeys
+from osmef.scenario.clouds.openstack import OpenStackSettings
 
 
 @dataclass

@@ -11,9 +11,10 @@ from openstack.connection import Connection
 from openstack.exceptions import ForbiddenException, NotFoundException
 
 from osmef.providers.base import Resource
+from osmef.providers.marks import PREFIX
 from osmef.providers.openstack import marks
 from osmef.providers.openstack.access import Cloud, identity
-from osmef.providers.openstack.marks import PREFIX, Mark
+from osmef.providers.openstack.marks import Mark
 
 PROVIDER = "openstack"
 _NONE = Mark("", 0, 0)
@@ -96,7 +97,7 @@ def _by_description(thing: Any) -> Mark | None:
 
 
 def _by_metadata(thing: Any) -> Mark | None:
-    return marks.of_metadata(thing.metadata)
+    return Mark.of_tags(thing.metadata)
 
 
 def _by_name(thing: Any) -> Mark | None:

@@ -29,22 +29,13 @@ class Maker:
 
     def make(self, cloud: Cloud, kind: str, name: str, call: Callable[[Connection], T]) -> T:
         """Make one thing of this name; ``call`` gives it the run's mark. Raises ProviderError."""
-        mark = self.mark
-        resource = Resource(
-            PROVIDER,
-            kind,
-            name,
-            mark.run,
-            deadline=float(mark.deadline),
-            made=float(mark.made),
-            access=cloud.access,
-        )
+        resource = self.mark.resource(PROVIDER, kind, name, cloud.access)
         with self._lock:
             self.ledger.intend(resource)
             self.made.append((resource, cloud))
 
         def find(connection: Connection) -> T | None:
-            found = KINDS[kind].find(connection, cloud.project_id, mark.run, name)
+            found = KINDS[kind].find(connection, cloud.project_id, self.mark.run, name)
             return cast("T | None", found)
 
         thing = cloud.create(f"making the {kind} {name}", call, find)

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from osmef.providers.base import Order
+from osmef.providers import marks
 
-PREFIX = "osmef-"
 _RUN = r"[A-Za-z0-9-]+"
 _TEXT = re.compile(rf"^osmef run=({_RUN}) made=(\d+) deadline=(\d+)(?: name=(\S+))?$")
 _NAME = re.compile(rf"^osmef-({_RUN})-(?:key|group)-[0-9]+-(\d+)-(\d+)$")
 
 
 @dataclass(frozen=True)
-class Mark:
-    """The run, and the UNIX times at which it began to make things and after which it is over."""
-
-    run: str
-    made: int
-    deadline: int
-
-    @classmethod
-    def of(cls, order: Order) -> Mark:
-        """Return the mark of all that is made for an order."""
-        return cls(order.run, int(order.made), int(order.deadline))
+class Mark(marks.Mark):
+    """The mark, also as a description and as the name of what has nothing else to carry it."""
 
     @property
     def text(self) -> str:
@@ -35,19 +24,6 @@ class Mark:
     def text_with(self, name: str) -> str:
         """Return the mark as a description that also gives a name, for things that have none."""
         return f"{self.text} name={name}"
-
-    @property
-    def metadata(self) -> dict[str, str]:
-        """The mark as metadata, for things that have some."""
-        return {
-            "osmef_run": self.run,
-            "osmef_made": str(self.made),
-            "osmef_deadline": str(self.deadline),
-        }
-
-    def name(self, what: str) -> str:
-        """Return the name of a thing of the run."""
-        return f"{PREFIX}{self.run}-{what}"
 
     def whole_name(self, what: str) -> str:
         """Return the name of a key pair ("key-1") or server group ("group-1"): it is their mark."""
@@ -70,12 +46,3 @@ def of_name(name: str | None) -> Mark | None:
     """Read the mark of the name of a key pair or server group; None if it is not one of ours."""
     found = _NAME.match(name or "")
     return Mark(found[1], int(found[2]), int(found[3])) if found else None
-
-
-def of_metadata(metadata: Mapping[str, str] | None) -> Mark | None:
-    """Read the mark of metadata; None if it is not one of ours."""
-    values = metadata or {}
-    try:
-        return Mark(values["osmef_run"], int(values["osmef_made"]), int(values["osmef_deadline"]))
-    except (KeyError, ValueError):
-        return None

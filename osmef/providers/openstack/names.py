@@ -10,7 +10,8 @@ from typing import Any
 
 from osmef.errors import NotFoundError, ProviderError
 from osmef.providers.base import EndpointRequest
-from osmef.providers.openstack.access import Cloud, together
+from osmef.providers.openstack.access import Cloud
+from osmef.providers.parallel import together
 from osmef.scenario.clouds.openstack import OpenStackSettings
 from osmef.scenario.fields import FlavorNeed
 

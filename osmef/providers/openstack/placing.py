@@ -9,9 +9,10 @@ from openstack.utils import supports_microversion
 
 from osmef.errors import CapacityError, PolicyError
 from osmef.providers.base import EndpointRequest
-from osmef.providers.openstack.access import Cloud, side_by_side
+from osmef.providers.openstack.access import Cloud
 from osmef.providers.openstack.groups import Group, assign_places, plan_groups
 from osmef.providers.openstack.making import Maker
+from osmef.providers.parallel import side_by_side
 from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy
 
 _HOST_SINCE = "2.74"

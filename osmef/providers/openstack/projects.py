@@ -13,10 +13,11 @@ from openstack.connection import Connection
 
 from osmef.errors import CredentialsError, NotFoundError, PolicyError, ProviderError
 from osmef.providers.base import Access, EndpointRequest
-from osmef.providers.openstack.access import Cloud, identity, open_cloud, side_by_side
+from osmef.providers.openstack.access import Cloud, identity, open_cloud
 from osmef.providers.openstack.kinds import KINDS
 from osmef.providers.openstack.making import Maker
 from osmef.providers.openstack.tenants import Tenant
+from osmef.providers.parallel import side_by_side
 from osmef.scenario.clouds.openstack import OpenStackSettings
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from osmef.errors import ProviderError
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
 from osmef.providers.openstack import feasible, removal
-from osmef.providers.openstack.access import Cloud, open_cloud, side_by_side
+from osmef.providers.openstack.access import Cloud, open_cloud
 from osmef.providers.openstack.building import Build
 from osmef.providers.openstack.hosts import HostEndpoints
 from osmef.providers.openstack.kinds import PROVIDER
@@ -28,6 +28,7 @@ from osmef.providers.openstack.projects import (
 from osmef.providers.openstack.reach import Reached, needs_floating
 from osmef.providers.openstack.servers import list_servers
 from osmef.providers.openstack.tenants import Tenant
+from osmef.providers.parallel import side_by_side
 from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy
 from osmef.scenario.fields import Family, Layer
 from osmef.scenario.location import Location

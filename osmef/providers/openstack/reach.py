@@ -9,12 +9,13 @@ from dataclasses import dataclass
 
 from osmef.errors import BootError, ProviderError, ReachError
 from osmef.providers.base import Order
-from osmef.providers.openstack.access import FLOATING_AT_ONCE, side_by_side
+from osmef.providers.cloud_init import host_keys
+from osmef.providers.openstack.access import FLOATING_AT_ONCE
 from osmef.providers.openstack.making import Maker
 from osmef.providers.openstack.networks import Rule, rules_for, source_address
 from osmef.providers.openstack.servers import POLL_S, Server, console_of
 from osmef.providers.openstack.tenants import Site, open_group
-from osmef.providers.openstack.userdata import host_keys
+from osmef.providers.parallel import side_by_side
 from osmef.remote.login import HostKeys, Login
 from osmef.remote.ssh_config import find_login
 from osmef.remote.waiting import wait_for_ssh

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from osmef.errors import OsmefError, ProviderError
 from osmef.providers.base import Resource
 from osmef.providers.openstack import failures
-from osmef.providers.openstack.access import FLOATING_AT_ONCE, Cloud, side_by_side, together
+from osmef.providers.openstack.access import FLOATING_AT_ONCE, Cloud
 from osmef.providers.openstack.kinds import KINDS, PROVIDER, Thing
+from osmef.providers.parallel import side_by_side, together
 
 _STAGES = (
     ("server", "floating-ip", "key-pair", "server-group"),

@@ -11,6 +11,7 @@ from typing import Any
 
 from osmef.errors import BootError, ProviderError
 from osmef.providers.base import EndpointRequest
+from osmef.providers.cloud_init import cloud_config, user_data
 from osmef.providers.openstack import failures
 from osmef.providers.openstack.access import Cloud
 from osmef.providers.openstack.kinds import KINDS
@@ -18,9 +19,9 @@ from osmef.providers.openstack.making import Maker
 from osmef.providers.openstack.names import FlavorInfo
 from osmef.providers.openstack.placing import Place
 from osmef.providers.openstack.tenants import Site
-from osmef.providers.openstack.userdata import cloud_config, user_data
 from osmef.remote.keys import KeyPair
-from osmef.scenario.clouds.openstack import HostKeys, OpenStackSettings
+from osmef.scenario.clouds.base import HostKeys
+from osmef.scenario.clouds.openstack import OpenStackSettings
 
 POLL_S = 1.0
 _GIB = 2**30
@@ -70,7 +71,7 @@ def make_server(maker: Maker, order: ServerOrder, settings: OpenStackSettings) -
         "networks": [{"uuid": site.network}],
         "security_groups": [{"name": group} for group in site.security_groups],
         "key_name": site.keypair,
-        "metadata": maker.mark.metadata,
+        "metadata": maker.mark.tags,
         "user_data": _user_data(order, settings),
         **order.place.attributes,
     }
@@ -119,7 +120,7 @@ def _make_volume(maker: Maker, order: ServerOrder, settings: OpenStackSettings) 
         order.name,
         lambda c: c.block_storage.create_volume(
             name=order.name,
-            metadata=maker.mark.metadata,
+            metadata=maker.mark.tags,
             size=max(1, asked_gib, source.disk_gib),
             **{keys[source.kind]: source.id},
         ),

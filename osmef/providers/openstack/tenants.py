@@ -8,10 +8,11 @@ from ipaddress import IPv4Network
 
 from openstack.connection import Connection
 
-from osmef.providers.openstack.access import Cloud, together
+from osmef.providers.openstack.access import Cloud
 from osmef.providers.openstack.making import Maker
 from osmef.providers.openstack.names import Names
 from osmef.providers.openstack.networks import Rule
+from osmef.providers.parallel import together
 from osmef.remote.keys import KeyPair
 
 

@@ -3,10 +3,38 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from enum import StrEnum
+from ipaddress import IPv4Network
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from osmef.scenario.base import Model
+
+Text = Annotated[str, Field(min_length=1, max_length=255)]
+
+
+def _cidr(value: str) -> str:
+    try:
+        return str(IPv4Network(value))
+    except ValueError:
+        example = "write it like 198.51.100.7/32 or 198.51.100.0/24"
+        raise ValueError(f"{value[:60]!r} is no block of IPv4 addresses; {example}") from None
+
+
+Cidr = Annotated[
+    str,
+    AfterValidator(_cidr),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9]+(\.[0-9]+){3}(/[0-9]{1,2})?$"}),
+]
+"""A block of IPv4 addresses."""
+
+
+class HostKeys(StrEnum):
+    """How a VM's SSH host key is known before the first connection."""
+
+    GIVEN = "given"
+    CONSOLE = "console"
 
 
 class CloudSettings(Model):

@@ -3,32 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from ipaddress import IPv4Network
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic import Field, model_validator
 
 from osmef.scenario.base import Model, conflict
+from osmef.scenario.clouds.base import Cidr, HostKeys, Text
 from osmef.scenario.clouds.inventory import CloudWithHosts
 from osmef.scenario.fields import Duration, Name, Size
-
-Text = Annotated[str, Field(min_length=1, max_length=255)]
-
-
-def _cidr(value: str) -> str:
-    try:
-        return str(IPv4Network(value))
-    except ValueError:
-        example = "write it like 198.51.100.7/32 or 198.51.100.0/24"
-        raise ValueError(f"{value[:60]!r} is no block of IPv4 addresses; {example}") from None
-
-
-Cidr = Annotated[
-    str,
-    AfterValidator(_cidr),
-    WithJsonSchema({"type": "string", "pattern": r"^[0-9]+(\.[0-9]+){3}(/[0-9]{1,2})?$"}),
-]
-"""A block of IPv4 addresses."""
 
 
 class PlacedBy(StrEnum):
@@ -46,13 +28,6 @@ class Reach(StrEnum):
     FLOATING = "floating"
     JUMP = "jump"
     DIRECT = "direct"
-
-
-class HostKeys(StrEnum):
-    """How a server's SSH host key is known before the first connection."""
-
-    GIVEN = "given"
-    CONSOLE = "console"
 
 
 class BootSource(Model):

@@ -22,13 +22,14 @@ from osmef.errors import (
 )
 from osmef.providers.base import EndpointRequest, Resource
 from osmef.providers.libvirt import xml
-from osmef.providers.libvirt.connection import Hypervisor, side_by_side
+from osmef.providers.libvirt.connection import Hypervisor
 from osmef.providers.libvirt.image import find_image
 from osmef.providers.libvirt.making import Maker
 from osmef.providers.libvirt.marks import Mark, mark_of_name, mark_of_xml
 from osmef.providers.libvirt.networks import make_networks
 from osmef.providers.libvirt.placing import flavor_of, pin, place
 from osmef.providers.libvirt.provider import LibvirtProvider
+from osmef.providers.parallel import side_by_side
 from osmef.scenario.clouds.libvirt import LibvirtSettings, addresses_of
 from osmef.scenario.fields import FlavorNeed
 from osmef.scenario.load import load

@@ -20,7 +20,7 @@ some_marks = st.builds(
 @given(some_marks, st.integers(1, 999))
 def test_a_mark_is_read_back_from_wherever_it_is_put(mark: Mark, number: int) -> None:
     assert marks.of_text(mark.text) == mark
-    assert marks.of_metadata(mark.metadata) == mark
+    assert Mark.of_tags(mark.tags) == mark
     for what in ("key", "group"):
         assert marks.of_name(mark.whole_name(f"{what}-{number}")) == mark
     text = mark.text_with(mark.name("ip-1"))
@@ -53,7 +53,7 @@ def test_what_others_write_is_no_mark(text: str | None) -> None:
     [None, {}, {"osmef_run": "a"}, {"osmef_run": "a", "osmef_made": "x", "osmef_deadline": "1"}],
 )
 def test_other_metadata_is_no_mark(metadata: dict[str, str] | None) -> None:
-    assert marks.of_metadata(metadata) is None
+    assert Mark.of_tags(metadata) is None
 
 
 @pytest.mark.parametrize(

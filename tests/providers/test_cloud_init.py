@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from osmef.errors import ProviderError
-from osmef.providers.openstack.userdata import cloud_config, host_keys, user_data
+from osmef.providers.cloud_init import cloud_config, host_keys, user_data
 from osmef.remote.keys import KeyPair
 
 CONSOLE = """\

@@ -1,0 +1,37 @@
+"""Do many things at a cloud at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from typing import Any, TypeVar
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+AT_ONCE = 12
+"""Requests on their way to one cloud at once; a usual API service has fewer workers."""
+
+
+def side_by_side(work: Callable[[T], S], things: Iterable[T], *, at_once: int = AT_ONCE) -> list[S]:
+    """Do the same with many things at once, and return the results in order.
+
+    All that began ends before this returns; after a failure nothing more begins, and the first
+    failure is raised.
+    """
+    todo = list(things)
+    if len(todo) < 2:
+        return [work(thing) for thing in todo]
+    with ThreadPoolExecutor(min(at_once, len(todo))) as pool:
+        futures: list[Future[S]] = [pool.submit(work, thing) for thing in todo]
+        for future in as_completed(futures):
+            if not future.cancelled() and future.exception() is not None:
+                for other in futures:
+                    other.cancel()
+                future.result()
+    return [future.result() for future in futures]
+
+
+def together(*steps: Callable[[], Any]) -> list[Any]:
+    """Do different things at once, and return their results in order; else as side_by_side."""
+    return side_by_side(lambda step: step(), steps)

@@ -1,0 +1,55 @@
+"""What the settings of all public clouds have in common."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from osmef.scenario.clouds.base import Cidr, CloudSettings, HostKeys, Text
+from osmef.scenario.fields import Duration, Name, Size
+
+
+class PublicCloudSettings(CloudSettings):
+    """A public cloud: VMs in networks that are made for the run."""
+
+    region: Text = Field(description="region, by the cloud's name")
+    zone: Text | None = Field(
+        default=None,
+        description="zone of endpoints that name none; by default the region's first that has room",
+    )
+    tenants: dict[Name, Text] | None = Field(
+        default=None,
+        description="the tenants, by credentials of their own; by default each tenant is a network"
+        " of its own in the one account",
+    )
+    image: Text | None = Field(
+        default=None, description="image, by family or id; by default the newest Debian 12"
+    )
+    user: Text | None = Field(
+        default=None, description="account of the image that SSH logs into; by default the image's"
+    )
+    default_flavor: Text = Field(description="instance type of an endpoint that names none")
+    disk: Size = Field(
+        default=10 * 2**30, ge=2**30, description="size of the boot disk, in whole GiB"
+    )
+    spot: bool = Field(
+        default=False, description="spare capacity for less, which the cloud may take back"
+    )
+    controller_cidr: Cidr | None = Field(
+        default=None,
+        description="from where SSH is let in; by default the address at which the cloud sees this"
+        " machine",
+    )
+    host_keys: HostKeys = Field(
+        default=HostKeys.GIVEN,
+        description="given: with the VM's first data; console: read from what it writes there",
+    )
+    boot_timeout: Duration = Field(
+        default=600.0, ge=5, le=7200, description="how long a VM may take until SSH answers"
+    )
+    endpoint_url: Text | None = Field(
+        default=None, description="address of the API, if it is not the cloud's usual one"
+    )
+
+    def lanes(self, parallel: int, kinds: int) -> int:  # noqa: ARG002
+        """Return one lane for each kind: a placement group holds for the VMs of one kind."""
+        return kinds
