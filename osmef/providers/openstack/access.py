@@ -36,13 +36,19 @@ class Cloud:
     """One project in one region of a cloud. Safe to use from several threads."""
 
     def __init__(self, region: CloudRegion, access: Access) -> None:
-        self.access = access
         self.check: Callable[[], None] = lambda: None
         """Called at least once a second in every wait; may raise."""
         self._region = region
         self._discovery: dict[str, Any] = {}
         self._idle: deque[Connection] = deque()
+        named = {key: access[key] for key in ("cloud", "region", "project") if access.get(key)}
+        self.name = "/".join(named.values()) or "the cloud of OS_* variables"
+        """What to call it in messages."""
         self.project_id: str = self.do("logging in", self._log_in)
+        at = {"region": region.region_name, "auth_url": region.get_auth_args().get("auth_url")}
+        known = {key: str(value) for key, value in at.items() if value}
+        self.access: Access = {**known, "home": self.project_id, **access}
+        """How to reach it again; ``home`` is the project that the credentials are for."""
 
     def _log_in(self, connection: Connection) -> str:
         project = connection.session.get_project_id()
@@ -51,11 +57,6 @@ class Cloud:
                 "the credentials name no project", where=self.name, cure=_PROJECT_CURE
             )
         return str(project)
-
-    @property
-    def name(self) -> str:
-        """What to call it in messages."""
-        return "/".join(self.access.values()) or "the cloud of OS_* variables"
 
     def _connect(self) -> Connection:
         """Make a connection; all share one token and what was discovered of the services."""
@@ -156,7 +157,11 @@ _PROJECT_CURE = "give project_name or project_id in clouds.yaml, or OS_PROJECT_N
 
 
 def open_cloud(access: Access) -> Cloud:
-    """Log into the cloud that ``access`` names, or else the environment. Raises ProviderError."""
+    """Log into the cloud that ``access`` names, or else the environment.
+
+    Raises CredentialsError, also where the project is not the one that ``access`` was noted of:
+    nothing would be found there, and so all would seem to be gone. Raises ProviderError.
+    """
     cloud = access.get("cloud") or os.environ.get("OS_CLOUD")
     known: list[str] = []
     try:
@@ -169,6 +174,15 @@ def open_cloud(access: Access) -> Cloud:
     if cloud is None and not os.environ.get("OS_AUTH_URL"):
         raise _no_cloud(None, [], None)
     found = Cloud(region, {k: v for k, v in access.items() if k != "project"})
+    home = access.get("home", found.project_id)
+    if found.project_id != home:
+        raise CredentialsError(
+            f"the credentials are those of the project {found.project_id}, and what is looked for"
+            f" is in the project {home} at {access.get('auth_url', 'another cloud')}",
+            where=found.name,
+            cure="load the credentials that the run was started with: its OS_* variables, or the"
+            " same entry of clouds.yaml (see OS_CLIENT_CONFIG_FILE); then try again",
+        )
     project = access.get("project")
     return found if project in {None, found.project_id} else found.of_project(str(project))
 
