@@ -152,7 +152,8 @@ def reap(orphans: Sequence[Orphan]) -> list[Left]:
 def destroy(orphans: Sequence[Orphan]) -> list[Left]:
     """Destroy orphans whose runs nobody else can take up, all of a cloud at once.
 
-    What is gone, also if it was so before, is noted in its journal. Returns what would not go.
+    What is gone, also if it was so before, is noted in its journal. Returns what would not go, or
+    could not be noted.
     """
     places: dict[tuple[str, tuple[tuple[str, str], ...]], list[Orphan]] = defaultdict(list)
     for orphan in orphans:
@@ -163,15 +164,19 @@ def destroy(orphans: Sequence[Orphan]) -> list[Left]:
 
 def _destroy_at(kind: str, orphans: Sequence[Orphan]) -> list[Left]:
     missing = {orphan.key: orphan for orphan in orphans}
+    unnoted: list[Left] = []
 
     def gone(resource: Resource) -> None:
         orphan = missing.pop(Orphan(resource, "", None).key, None)
         if orphan is not None and orphan.directory is not None:
-            Journal(orphan.directory.journal).destroyed(resource)
+            journal = Journal(orphan.directory.journal)
+            journal.destroyed(resource)
+            if journal.unnoted is not None:
+                unnoted.append(Left(orphan, journal.unnoted))
 
     error: OsmefError = ProviderError("the provider did not say that it is gone")
     try:
         provider_class(kind).destroy([orphan.resource for orphan in orphans], gone)
     except OsmefError as caught:
         error = caught
-    return [Left(orphan, error) for orphan in missing.values()]
+    return [*unnoted, *(Left(orphan, error) for orphan in missing.values())]

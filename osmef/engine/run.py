@@ -113,6 +113,8 @@ class Run:
             self.observer.step("tearing down")
             close_stations(stations)
             provider.close()
+            if journal.unnoted is not None:
+                raise journal.unnoted
 
     def _measure(self, missing: list[PlannedTrial], bench: Bench) -> None:
         """Run the trials group by group, with the facts before and after each."""

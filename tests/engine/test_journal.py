@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.engine.journal import Journal
+from osmef.errors import StorageError
 from osmef.providers.base import Resource
+from tests.small_files import small_files
 
 SANDBOX = Resource("local", "sandbox", "one", run="r")
 OTHER = replace(SANDBOX, name="two")
@@ -49,3 +51,16 @@ def test_garbage_in_the_journal_is_passed_over(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes() + b"\xff\x00garbage\n[1]\n")
     journal.intend(OTHER)
     assert journal.standing() == [OTHER, SANDBOX]
+
+
+def test_a_full_disk_stops_no_removal(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.intend(SANDBOX)
+    with small_files(journal.path.stat().st_size):
+        with pytest.raises(StorageError):
+            journal.intend(OTHER)
+        journal.destroyed(SANDBOX)
+        journal.destroyed(OTHER)
+    assert journal.unnoted is not None
+    assert "ulimit" in str(journal.unnoted.cure)
+    assert journal.standing() == [SANDBOX]

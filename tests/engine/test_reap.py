@@ -24,6 +24,7 @@ from osmef.results.rundir import RunDirectory
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind
 from tests.engine.memory_cloud import DOWN, MemoryCloud, Site, thing
+from tests.small_files import small_files
 
 
 @contextmanager
@@ -241,6 +242,18 @@ def test_all_of_a_place_is_destroyed_at_once_and_what_stays_is_told(
     assert [(one.orphan.resource.name, one.error.kind) for one in left] == [("a1", "api")]
     assert names(Search(tmp_path)) == ["a1"]
     memory[LAB].stuck = set()
+    assert reap(find_orphans(Search(tmp_path)).orphans) == []
+
+
+def test_a_full_disk_stops_no_removal_and_is_told(tmp_path: Path, memory: dict[str, Site]) -> None:
+    things = [thing(name, "run") for name in ("one", "two")]
+    add(memory, *things)
+    dead_run(tmp_path, *things)
+    found = find_orphans(Search(tmp_path)).orphans
+    with small_files((tmp_path / "run" / "journal.jsonl").stat().st_size):
+        left = reap(found)
+    assert memory[LAB].things == {}
+    assert [one.error.kind for one in left] == ["storage", "storage"]
     assert reap(find_orphans(Search(tmp_path)).orphans) == []
 
 
