@@ -6,6 +6,7 @@ holds it and until when. Nothing follows it.
 
 from __future__ import annotations
 
+import secrets
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -65,7 +66,7 @@ def acquire(session: Session, wanted: Holder) -> None:
                 where=session.name,
                 cure="wait for its end; if it was killed: osmef reap, where it was started",
             )
-        _remove(session, held)
+        _take_over(session, held)
     raise CapacityError(
         "others take this machine all the time", where=session.name, cure="try again"
     )
@@ -75,12 +76,27 @@ def release(session: Session, run: str, endpoint: str) -> None:
     """Give a machine back, if the run holds it for this endpoint. Raises ReachError."""
     held = holder(session)
     if held is not None and (held.run, held.endpoint) == (run, endpoint):
-        session.remove(PATH)
+        remove(session, held)
 
 
-def _remove(session: Session, held: Holder) -> None:
+def remove(session: Session, held: Holder) -> None:
+    """Remove the lock, if it is still that of the holder. Raises ReachError.
+
+    Whoever read it as well may have taken the machine since. So it is moved away in one step,
+    looked at there, and put back if it is another's.
+    """
+    aside = f"{PATH}-{secrets.token_hex(8)}"
+    if not session.rename(PATH, aside):
+        return
+    moved = session.read_link(aside)
+    if moved is not None and moved != str(held):
+        session.link(moved, PATH)
+    session.remove(aside)
+
+
+def _take_over(session: Session, held: Holder) -> None:
     try:
-        session.remove(PATH)
+        remove(session, held)
     except ReachError as error:
         raise CapacityError(
             f"the run {held.run} is over and its lock is not ours to remove: {error.message}",

@@ -180,6 +180,26 @@ def test_a_lock_past_its_deadline_or_of_the_run_itself_is_taken_over(
         session.close()
 
 
+def test_who_comes_second_to_a_stale_lock_leaves_the_new_one(machines: Any, order: Order) -> None:
+    session = Session.open(machines("a").sshd.login())
+    stale = lock.Holder("dead", "host-1", 1)
+    first = lock.Holder("first", "host-1", int(order.deadline))
+    try:
+        lock.acquire(session, stale)
+        lock.acquire(session, first)
+        lock.remove(session, stale)  # as read before the first took it over
+        assert lock.holder(session) == first
+        lock.remove(session, first)
+        assert lock.holder(session) is None
+        lock.remove(session, first)  # gone already is success
+        path = Path(lock.PATH)
+        found = session.run(["find", str(path.parent), "-maxdepth", "1", "-name", f"{path.name}*"])
+        assert (found.status, found.stdout) == (0, b"")
+    finally:
+        session.remove(lock.PATH)
+        session.close()
+
+
 def test_a_strange_lock_is_not_touched(machines: Any, order: Order) -> None:
     machine = machines("a")
     session = Session.open(machine.sshd.login())
