@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from openstack.exceptions import ForbiddenException
 
-from osmef.errors import CredentialsError
+from osmef.errors import CredentialsError, PolicyError, ProviderError, QuotaError
 from osmef.providers.base import Resource
+from osmef.providers.openstack import failures
 from osmef.providers.openstack.access import open_cloud
 from osmef.providers.openstack.provider import OpenStackProvider
 from tests.providers.openstack.keystone import keystone, write_cloud
@@ -35,6 +37,26 @@ def test_the_way_to_a_project_names_it_and_its_cloud(clouds: Path, url: str) -> 
     assert cloud.access == {"cloud": "lab", "region": "north", "auth_url": url, "home": "p1"}
     assert cloud.name == "lab"
     assert open_cloud(cloud.access).access == cloud.access
+
+
+def test_failing_tls_is_told_at_once(clouds: Path, url: str) -> None:
+    write_cloud(clouds, url.replace("http:", "https:"), "p1")
+    with pytest.raises(CredentialsError, match="SSL") as caught:
+        open_cloud({"cloud": "lab"})
+    assert "cacert" in str(caught.value.cure)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("Policy doesn't allow os_compute_api:os-quota-sets:show to be performed.", PolicyError),
+        ("(rule:update_quota) is disallowed by policy", PolicyError),
+        ("Quota exceeded for instances: Requested 1, but already used 1 of 1", QuotaError),
+    ],
+)
+def test_a_policy_about_quotas_is_no_quota(said: str, kind: type[ProviderError]) -> None:
+    refused = ForbiddenException(said, http_status=403)
+    assert type(failures.translate(refused, "asking")) is kind
 
 
 @pytest.mark.parametrize("made", [{}, {"project": "p-of-a-run"}])
