@@ -145,7 +145,8 @@ def placement_table(summary: Summary) -> Table:
             (cell.placement, cell.achieved_placement, cell.tenancy, cell.achieved_tenancy),
             (cell.distance, cell.requested_distance, tuple(cell.mismatch)),
         ].append(cell)
-    rows = [_place(cells) for cells in groups.values()]
+    imported = summary.run.scenario_digest is None
+    rows = [_place(cells, imported=imported) for cells in groups.values()]
     columns = [
         *(Column(head) for head in ("senders", "receivers")),
         *(Column(head) for head in ("placement", "tenancy", "distance", "verified")),
@@ -158,7 +159,7 @@ def placement_table(summary: Summary) -> Table:
     return Table("Where the ends stood", columns, rows, note)
 
 
-def _place(cells: list[CellInfo]) -> list[Field]:
+def _place(cells: list[CellInfo], *, imported: bool) -> list[Field]:
     cell = cells[0]
     loopback = cell.senders == cell.receivers
     return [
@@ -167,7 +168,7 @@ def _place(cells: list[CellInfo]) -> list[Field]:
         _asked(cell.placement, cell.achieved_placement, "placement" in cell.mismatch),
         _asked(cell.tenancy, cell.achieved_tenancy, "tenancy" in cell.mismatch),
         _asked(cell.requested_distance, cell.distance, "distance" in cell.mismatch),
-        _verdict(cell),
+        _verdict(cell, imported=imported),
         Field(str(len(cells))),
     ]
 
@@ -180,12 +181,12 @@ def _asked(asked: object, achieved: object, wrong: bool) -> Field:
     return Field(known, (told,), mark=Mark.WARN if wrong else Mark.PLAIN)
 
 
-def _verdict(cell: CellInfo) -> Field:
+def _verdict(cell: CellInfo, *, imported: bool) -> Field:
     if cell.mismatch:
         return Field("no", (f"not as asked for: {', '.join(cell.mismatch)}",), mark=Mark.BAD)
     if cell.distance is None:
         return Field("unknown", ("nobody told where they stood",))
-    return Field("yes")
+    return Field("no", ("imported, as the files tell it",)) if imported else Field("yes")
 
 
 def numbers_table(summary: Summary, most: int) -> Table:

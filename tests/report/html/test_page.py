@@ -66,6 +66,17 @@ def test_placement_that_is_not_as_asked_for_is_told(
     assert "not as asked for: placement, distance" in told
 
 
+def test_nobody_verified_where_imported_runs_were(
+    tmp_path: Path, make_run: MakeRun, measured: Summary
+) -> None:
+    info = measured.run.model_copy(update={"scenario_digest": None, "seed": None})
+    run = make_run("imported", measured.model_copy(update={"run": info}))
+    run.scenario.unlink()
+    page = page_of(tmp_path, run.path)
+    assert "noimported, as the files tell it" in row(page, "vm-1vm-2")
+    assert any("This run was imported" in one.text for one in page.all("p"))
+
+
 def test_several_runs_and_how_their_hosts_differ(
     tmp_path: Path, make_run: MakeRun, measured: Summary
 ) -> None:
