@@ -19,7 +19,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_class_is_a_need_where_it_has_no_name(read: Reader) -> None:
     study = read("name: t\nsweep: {flavor: [class:general, class:memory]}\n")
     flavors = [cell.scenario.ends[0].flavor for cell in study.cells]
-    assert flavors == [FlavorNeed(vcpus=1, ram="1GiB"), FlavorNeed(vcpus=4, ram="26GiB")]  # type: ignore[arg-type]
+    assert flavors == [FlavorNeed(vcpus=1, ram="1GiB"), FlavorNeed(vcpus=4, ram="26GiB")]
     assert [cell.key for cell in study.cells] == ["flavor=class:general", "flavor=class:memory"]
 
 
