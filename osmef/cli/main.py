@@ -16,6 +16,7 @@ from osmef.cli import (
     image,
     import_,
     plan,
+    prices,
     reap,
     report,
     resume,
@@ -38,6 +39,7 @@ for module in (run, resume, reap, validate, plan, show, compare, report, import_
     name = module.__name__.rpartition(".")[2].strip("_")  # import is a word of Python's
     app.command(name=name, epilog=module.EPILOG)(module.command)
 app.add_typer(image.app, name="image")
+app.add_typer(prices.app, name="prices")
 
 
 def _version(wanted: bool) -> None:
