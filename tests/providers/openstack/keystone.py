@@ -11,6 +11,8 @@ from threading import Thread
 
 
 class _Handler(BaseHTTPRequestHandler):
+    regions: tuple[str, ...] = ()
+
     def do_POST(self) -> None:
         """Give a token for the project that is asked for (POST /v3/auth/tokens)."""
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -20,7 +22,7 @@ class _Handler(BaseHTTPRequestHandler):
             "project": asked["auth"]["scope"]["project"],
             "expires_at": "2099-01-01T00:00:00.000000Z",
             "issued_at": "2026-01-01T00:00:00.000000Z",
-            "catalog": [],
+            "catalog": [{"type": "compute", "name": "nova", "endpoints": self._endpoints()}],
         }
         body = json.dumps({"token": token}).encode()
         self.send_response(201)
@@ -30,14 +32,19 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def _endpoints(self) -> list[dict[str, str]]:
+        usual = {"id": "e", "interface": "public", "url": "http://127.0.0.1:9"}
+        return [{**usual, "region": one, "region_id": one} for one in self.regions]
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002
         """Say nothing."""
 
 
 @contextmanager
-def keystone() -> Iterator[str]:
-    """Run one, and return its URL."""
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Handler) as server:
+def keystone(*regions: str) -> Iterator[str]:
+    """Run one, of a cloud that has servers in these regions, and return its URL."""
+    handler = type("Handler", (_Handler,), {"regions": regions})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
