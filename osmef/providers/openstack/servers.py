@@ -20,7 +20,6 @@ from osmef.providers.openstack.placing import Place
 from osmef.providers.openstack.tenants import Site
 from osmef.remote.keys import KeyPair
 from osmef.remote.ssh_config import in_home
-from osmef.scenario.clouds.base import HostKeys
 from osmef.scenario.clouds.openstack import OpenStackSettings
 
 POLL_S = 1.0
@@ -72,7 +71,7 @@ def make_server(maker: Maker, order: ServerOrder, settings: OpenStackSettings) -
         "security_groups": [{"name": group} for group in site.security_groups],
         "key_name": site.keypair,
         "metadata": maker.mark.tags,
-        "user_data": _user_data(order, settings),
+        "user_data": user_data_of(settings, order.login_key, order.host_key),
         **order.place.attributes,
     }
     if settings.config_drive:
@@ -94,7 +93,8 @@ def make_server(maker: Maker, order: ServerOrder, settings: OpenStackSettings) -
     return str(made.id)
 
 
-def _user_data(order: ServerOrder, settings: OpenStackSettings) -> str:
+def user_data_of(settings: OpenStackSettings, login: KeyPair, host: KeyPair | None) -> str:
+    """Return the userdata of a server, with the user's own in it. Raises ProviderError."""
     own = None
     if settings.userdata is not None:
         try:
@@ -105,8 +105,7 @@ def _user_data(order: ServerOrder, settings: OpenStackSettings) -> str:
                 where="provider.userdata",
                 cure="is the path right, seen from where osmef is started?",
             ) from error
-    given = order.host_key if settings.host_keys is HostKeys.GIVEN else None
-    return user_data(cloud_config(settings.user, order.login_key, given), own)
+    return user_data(cloud_config(settings.user, login, host), own)
 
 
 def _make_volume(maker: Maker, order: ServerOrder, settings: OpenStackSettings) -> str:
