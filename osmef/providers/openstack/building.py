@@ -72,7 +72,7 @@ class Build:
     def _make_sites(self) -> None:
         settings = self.settings
         requests = [[r for r in self.order.requests if r.tenant == t.slot] for t in self.tenants]
-        floating = needs_floating(settings, len(self.tenants))
+        floating = needs_floating(settings, self.order.requests)
         names = side_by_side(
             lambda one: look_up(one[0].cloud, settings, one[1], floating=floating),
             zip(self.tenants, requests, strict=True),
@@ -104,7 +104,7 @@ class Build:
         ids = side_by_side(lambda one: make_server(self.maker, one, settings), orders)
         by_id = dict(zip(ids, orders, strict=True))
         with FloatingAddresses(self.maker) as floating:
-            wanted = needs_floating(settings, len(self.tenants))
+            wanted = needs_floating(settings, self.order.requests)
             give = floating.give if wanted else lambda _servers: None
             made = await_servers(run, by_id, settings.boot_timeout, give)
             self._floating |= floating.addresses()

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from osmef.errors import BootError, ProviderError, ReachError
-from osmef.providers.base import Order
+from osmef.providers.base import Endpoint, EndpointRequest, Order
 from osmef.providers.cloud_init import host_keys
 from osmef.providers.openstack.access import FLOATING_AT_ONCE
 from osmef.providers.openstack.making import Maker
@@ -33,15 +34,21 @@ class Reached:
     floating: str | None
     login: Login
 
-    @property
-    def outside(self) -> str:
-        """The address by which other tenants know it."""
-        return self.floating or self.server.fixed
+    def address_from(self, sender: Endpoint) -> str:
+        """Return the address for a sender of another tenant, or on a physical host.
+
+        Within one network it is the server's own: by way of the floating address the sender's would
+        be translated, too, and then no rule lets it in.
+        """
+        address = ip_address(sender.data_address)
+        beside = any(address in network for network in self.server.order.site.names.own)
+        return self.server.fixed if beside else self.floating or self.server.fixed
 
 
-def needs_floating(settings: OpenStackSettings, tenants: int) -> bool:
-    """Tell whether servers need floating addresses: for SSH, or to be reached across tenants."""
-    return settings.way_in is Reach.FLOATING or (settings.network is None and tenants > 1)
+def needs_floating(settings: OpenStackSettings, requests: Iterable[EndpointRequest]) -> bool:
+    """Tell whether servers need floating addresses: for SSH, or across tenants and from hosts."""
+    parties = {request.tenant for request in requests}  # None is that of physical hosts
+    return settings.way_in is Reach.FLOATING or (settings.network is None and len(parties) > 1)
 
 
 class FloatingAddresses:
@@ -110,7 +117,8 @@ def open_groups(
         ours = [s for s in servers if s.order.site is site]
         others = [s for s in servers if s.order.site is not site]
         targets = (floating.get(server.id, server.fixed) for server in ours)
-        addresses = [floating.get(server.id, server.fixed) for server in others]
+        beside = bool(site.names.own)  # all are in the one network that the settings name
+        addresses = [s.fixed if beside else floating.get(s.id, s.fixed) for s in others]
         peers = [f"{address}/32" for address in (*addresses, *hosts)]
         known = done.setdefault(site.tenant.slot, set())
         new = [r for r in rules_for(_controllers(settings, targets), peers) if r not in known]

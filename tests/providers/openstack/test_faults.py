@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,20 +16,9 @@ from osmef.providers.openstack.provider import OpenStackProvider
 from osmef.scenario.clouds.openstack import BootSource, OpenStackSettings
 from tests.openstack.calls import recorded
 from tests.openstack.faults import calls_fail, guests_hang, hosts_fail
-from tests.providers.openstack.lab import Lab, order, server
+from tests.providers.openstack.lab import Lab, order, server, servers_of, until
 
 pytestmark = pytest.mark.timeout(1200)  # the first test waits for the cloud
-
-FOUND_S = 300.0
-
-
-def until(there: Callable[[], bool]) -> None:
-    """Look until something is there, as a user would with a watch in hand."""
-    end = time.monotonic() + FOUND_S
-    waiting = threading.Event()
-    while not there():
-        assert time.monotonic() < end
-        waiting.wait(0.05)
 
 
 @contextmanager
@@ -46,11 +33,6 @@ def intended(lab: Lab, kind: str) -> bool:
     results = lab.osmef.directory / "results"
     journals = list(results.glob("*/journal.jsonl"))
     return bool(journals) and ("intend", kind) in lab.journal()
-
-
-def servers_of(cloud: str) -> list[str]:
-    with openstack.connect(cloud=cloud) as api:
-        return [one.name for one in api.compute.servers()]
 
 
 def test_killed_between_request_and_answer_leaves_what_reap_finds(lab: Lab) -> None:
