@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from osmef.analysis.effects import median_ratio
 from osmef.analysis.quantiles import interval_ranks
 
 if TYPE_CHECKING:
@@ -72,17 +74,21 @@ def by_size(requests: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"n": asked.size(), **columns}).reset_index()
 
 
-def by_bin(requests: pd.DataFrame, value: str, edges: np.ndarray) -> pd.DataFrame:
+def by_bin(
+    requests: pd.DataFrame,
+    value: str,
+    edges: np.ndarray,
+    quantiles: Mapping[str, float] = QUANTILES,
+) -> pd.DataFrame:
     """Return the quantiles of a value of single requests over bins of the message size.
 
     ``value`` is one of ``VALUES``, ``requests`` what ``message_times`` gives; a bin goes from an
     edge to below the next. One row a bin: ``size``, the mean size of what is in it, a column for
-    each of ``QUANTILES``, and those of ``median_ends``. An empty bin has NaN in all of them: a
+    each of ``quantiles``, and those of ``median_ends``. An empty bin has NaN in all of them: a
     gap, not an error.
     """
-    bins = pd.Series(np.digitize(requests["size"], edges), index=requests.index)
-    groups = requests.groupby(bins)
-    found = {name: groups[value].quantile(q) for name, q in QUANTILES.items()}
+    groups = requests.groupby(_bins(requests, edges))
+    found = {name: groups[value].quantile(q) for name, q in quantiles.items()}
     columns = {"size": groups["size"].mean(), **found, **median_ends(groups[value])}
     return pd.DataFrame(columns).reindex(range(1, len(edges))).reset_index(drop=True)
 
@@ -116,3 +122,27 @@ def relative(bins: pd.DataFrame, reference: pd.DataFrame) -> pd.DataFrame:
     """
     ratio = bins["median"].astype("float64") / reference["median"].astype("float64")
     return pd.DataFrame({"size": bins["size"], "ratio": ratio})
+
+
+def relative_ends(
+    requests: pd.DataFrame, reference: pd.DataFrame, value: str, edges: np.ndarray
+) -> pd.DataFrame:
+    """Return the 95 % interval of the ratio of the medians in each bin (``effects.median_ratio``).
+
+    The arguments are those of ``by_bin``. One row a bin: ``low`` and ``high``, NaN where either
+    side has fewer than 7 requests.
+    """
+    ends = np.full((len(edges) - 1, 2), math.nan)
+    sides = [
+        {number: rows.tolist() for number, rows in of[value].groupby(_bins(of, edges))}
+        for of in (requests, reference)
+    ]
+    for number in set(sides[0]) & set(sides[1]) & set(range(1, len(edges))):
+        interval = median_ratio(sides[0][number], sides[1][number]).interval
+        if interval.low is not None and interval.high is not None:
+            ends[number - 1] = interval.low, interval.high
+    return pd.DataFrame(ends, columns=pd.Index(["low", "high"]))
+
+
+def _bins(requests: pd.DataFrame, edges: np.ndarray) -> pd.Series[int]:
+    return pd.Series(np.digitize(requests["size"], edges), index=requests.index)

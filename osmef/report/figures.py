@@ -1,148 +1,137 @@
-"""The figures of a run: BTC, what limited it, UDP, ping-pong."""
+"""All figures by their names, and those that a run gets by itself.
+
+``figure("btc-connections", "results/*")`` returns a figure of matplotlib; ``KINDS`` has the names
+and what they show, and ``possible`` those that runs have the data for. ``write`` in
+``osmef.report.style`` saves one as SVG, PNG or PDF. Each kind is a function of its own on frames,
+such as ``osmef.report.btc.btc_connections``.
+"""
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
 
-from osmef.report.chart import Chart, Line, render
-from osmef.report.limits import draw_limits
-from osmef.report.pingpong import pingpong_figures
-from osmef.report.series import Place, Point, Variant, by_variant, place, point
-from osmef.report.style import MARKERS, PLACE_COLOURS, ordered_colours, save
-from osmef.report.udp import udp_charts
-from osmef.results.summary import CellInfo, Summary
+from matplotlib.figure import Figure
 
-AGGREGATE = "aggregate_btc_bps"
-CONNECTION = "connection_btc_bps"
+from osmef.errors import InputError, NothingToDrawError
+from osmef.report import pingpong
+from osmef.report.btc import btc_connections, btc_distance, cpu, fairness
+from osmef.report.data import Data
+from osmef.report.distribution import latency
+from osmef.report.limits import limits
+from osmef.report.look import Look
+from osmef.report.pingpong import Messages
+from osmef.report.style import save
+from osmef.report.sweep import sweep_throughput, sweep_time
+from osmef.report.udp import udp_jitter, udp_loss
 
 
 @dataclass(frozen=True)
-class _Shown:
-    """A cell that a figure can show: its place and its number of connections."""
+class Wanted:
+    """What is wanted of a figure: its look, and what only some kinds have.
 
-    cell: CellInfo
-    variant: Variant
-    place: Place
-    connections: int
-
-
-def draw_figures(summary: Summary, directory: Path) -> list[Path]:
-    """Draw the figures into ``directory``, as PNG and SVG, and return the paths of the files.
-
-    - btc-connections: aggregate BTC against the number of connections, a line each place.
-    - btc-distance: BTC per connection against distance, a line each number of connections, on a
-      logarithmic axis of BTC as in figure 3 of Venzano and Michiardi, "A Measurement Study of
-      Data-intensive Network Traffic Patterns in a Private Cloud".
-    - udp-loss, udp-jitter: against the rate that was offered (``osmef.report.udp``).
-    - pingpong-transfer, pingpong-latency, pingpong-requests: against the message size, of every
-      request that the directory holds, and each again relative to the first cell
-      (``osmef.report.pingpong``).
-    - limits: what limited the connections of each cell, as shares.
-
-    Swept values that have no axis, such as flavors, get a panel each. A figure that would show no
-    point is not drawn. Raises StorageError.
+    ``messages`` is for the kinds of ping-pong. ``whole`` is the CPU load of whole endpoints.
     """
-    shown = [
-        _Shown(cell, variant, place(cell, summary), cell.connections)
-        for variant, cells in by_variant(summary).items()
-        for cell in cells
-        if cell.connections is not None
-    ]
+
+    look: Look = field(default_factory=Look)
+    messages: Messages = field(default_factory=Messages)
+    whole: bool = False
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of figure: what it shows, and what draws it; ``own`` is drawn for every run."""
+
+    about: str
+    draw: Callable[[Data, Wanted], Figure]
+    own: bool = True
+
+
+def _messages(kind: pingpong.Kind) -> Callable[[Data, Wanted], Figure]:
+    return lambda data, wanted: pingpong.messages(
+        data.requests, data.trials, kind, wanted.look, wanted.messages
+    )
+
+
+KINDS: dict[str, Kind] = {
+    "btc-connections": Kind(
+        "aggregate BTC against connections", lambda d, w: btc_connections(d.trials, w.look)
+    ),
+    "btc-distance": Kind(
+        "BTC per connection against distance", lambda d, w: btc_distance(d.trials, w.look)
+    ),
+    "fairness": Kind(
+        "Jain's index against connections", lambda d, w: fairness(d.trials, w.look), own=False
+    ),
+    "cpu": Kind(
+        "CPU load of both ends", lambda d, w: cpu(d.trials, w.look, whole=w.whole), own=False
+    ),
+    "limits": Kind("what limited the connections", lambda d, w: limits(d.limits, d.trials, w.look)),
+    "udp-loss": Kind("loss against offered rate", lambda d, w: udp_loss(d.trials, w.look)),
+    "udp-jitter": Kind("jitter against offered rate", lambda d, w: udp_jitter(d.trials, w.look)),
+    "latency": Kind(
+        "how many round trips took longer", lambda d, w: latency(d.exchanges, d.trials, w.look)
+    ),
+    "sweep-throughput": Kind(
+        "throughput against message size, NetPIPE",
+        lambda d, w: sweep_throughput(d.sizes, d.trials, w.look),
+    ),
+    "sweep-time": Kind(
+        "time of a message against its size, NetPIPE",
+        lambda d, w: sweep_time(d.sizes, d.trials, w.look),
+    ),
+    "pingpong-transfer": Kind("transfer rate against message size", _messages(pingpong.TRANSFER)),
+    "pingpong-latency": Kind("latency against message size", _messages(pingpong.LATENCY)),
+    "pingpong-requests": Kind(
+        "requests per second against message size", _messages(pingpong.REQUESTS)
+    ),
+}
+
+
+def figure(kind: str, *paths: str | PathLike[str], wanted: Wanted | None = None) -> Figure:
+    """Draw a kind of figure of the runs that paths name, as ``osmef.load`` takes them.
+
+    Raises InputError for an unknown kind, a path without a run, and runs without the data.
+    """
+    return draw(kind, Data(*paths), wanted or Wanted())
+
+
+def draw(kind: str, data: Data, wanted: Wanted) -> Figure:
+    """Draw a kind of figure of frames that are read as they are needed. Raises InputError."""
+    if kind not in KINDS:
+        raise InputError(f"there is no figure {kind!r}", cure=f"give one of: {', '.join(KINDS)}")
+    return KINDS[kind].draw(data, wanted)
+
+
+def possible(
+    data: Data, wanted: Wanted | None = None, *, own: bool = False
+) -> Iterator[tuple[str, Figure]]:
+    """Give all figures that the data have, by name; those relative to the first series as well.
+
+    Only those that a run gets by itself with ``own``.
+    """
+    look = wanted or Wanted()
+    relative = replace(look, messages=replace(look.messages, relative=True))
+    for name, kind in KINDS.items():
+        if own and not kind.own:
+            continue
+        both = {name: look} | ({f"{name}-relative": relative} if "pingpong" in name else {})
+        for title, how in both.items():
+            try:
+                yield title, kind.draw(data, how)
+            except NothingToDrawError:
+                continue  # there are no data of this kind
+
+
+def draw_figures(run: Path) -> list[Path]:
+    """Draw the figures of a run into its directory, as PNG and SVG, and return the paths.
+
+    The files are called as the kinds. A figure that would show no point is not drawn. Raises
+    StorageError.
+    """
     paths: list[Path] = []
-    for name, chart in (
-        ("btc-connections", _against_connections(shown, summary)),
-        ("btc-distance", _against_distance(shown, summary)),
-        *udp_charts(summary).items(),
-    ):
-        if any(line.points for line in chart.lines):
-            paths += save(partial(render, chart), directory, name)
-    for name, draw in pingpong_figures(summary, directory).items():
-        paths += save(draw, directory, name)
-    if any(cell.limited_by for cell in summary.cells):
-        paths += save(partial(draw_limits, summary), directory, "limits")
+    for name, drawn in possible(Data(run), own=True):
+        paths += save(drawn, run, name)
     return paths
-
-
-def _against_connections(shown: list[_Shown], summary: Summary) -> Chart:
-    points: dict[Place, dict[Variant, list[Point]]] = defaultdict(lambda: defaultdict(list))
-    for one in shown:
-        metric = one.cell.metrics.get(AGGREGATE)
-        points[one.place][one.variant].append(point(one.connections, metric))
-    places = sorted(points, key=lambda one: one.order)
-    lines = [
-        Line(
-            ", ".join(one.lines),
-            PLACE_COLOURS[number % len(PLACE_COLOURS)],
-            MARKERS[number % len(MARKERS)],
-            _measured(points[one]),
-        )
-        for number, one in enumerate(places)
-    ]
-    return Chart(
-        title="Aggregate BTC against connections",
-        run=summary.run.id,
-        variants=list(by_variant(summary)),
-        lines=lines,
-        legend_columns=2,
-        x_label="parallel connections",
-        ticks={float(n): str(n) for n in sorted({one.connections for one in shown})},
-        log_x=True,
-        y_label="aggregate BTC",
-        log_y=_spans_a_decade(lines),
-    )
-
-
-def _against_distance(shown: list[_Shown], summary: Summary) -> Chart:
-    places = sorted({one.place for one in shown}, key=lambda one: one.order)
-    points: dict[int, dict[Variant, list[Point]]] = defaultdict(lambda: defaultdict(list))
-    for one in shown:
-        metric = one.cell.metrics.get(CONNECTION)
-        points[one.connections][one.variant].append(point(places.index(one.place), metric))
-    counts = sorted(points)
-    lines = [
-        Line(
-            f"{count} connection{'s' if count > 1 else ''}",
-            colour,
-            MARKERS[number % len(MARKERS)],
-            _measured(points[count]),
-        )
-        for number, (count, colour) in enumerate(
-            zip(counts, ordered_colours(len(counts)), strict=True)
-        )
-    ]
-    return Chart(
-        title="BTC per connection against distance",
-        run=summary.run.id,
-        variants=list(by_variant(summary)),
-        lines=lines,
-        legend_columns=4,
-        x_label="",
-        ticks={float(x): "\n".join(one.lines) for x, one in enumerate(places)},
-        log_x=False,
-        y_label="BTC per connection",
-        log_y=True,
-    )
-
-
-def _measured(points: dict[Variant, list[Point]]) -> dict[Variant, list[Point]]:
-    """Return the points in the order of the axis, without panels in which nothing was measured."""
-    return {
-        variant: sorted(line, key=lambda one: one.x)
-        for variant, line in points.items()
-        if any(math.isfinite(one.median) for one in line)
-    }
-
-
-def _spans_a_decade(lines: list[Line]) -> bool:
-    medians = [
-        one.median
-        for line in lines
-        for points in line.points.values()
-        for one in points
-        if one.median > 0
-    ]
-    return bool(medians) and max(medians) > 10 * min(medians)
