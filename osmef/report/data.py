@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from os import PathLike
+from pathlib import Path
 
 import pandas as pd
 
@@ -25,6 +26,7 @@ _INTERVALS = (
     "warmup", "bytes",
 )  # fmt: skip
 _DETAILED = ("latency", "size-sweep")
+_RATES = ("aggregate_btc_bps", "goodput_bps")
 
 
 class Data:
@@ -62,7 +64,18 @@ class Data:
         if trials.empty:
             cure = "give other values" if self._where else "give a run with trials"
             raise InputError("no trial is left to draw", cure=cure)
-        return trials
+        return self._in_order(trials)
+
+    def _in_order(self, trials: pd.DataFrame) -> pd.DataFrame:
+        """Return the trials with the cells in the order of the sweep: they may have run at random."""
+        place = {
+            (summary.run.id, cell.key): (run, number)
+            for run, summary in enumerate(self.summaries)
+            for number, cell in enumerate(summary.cells)
+        }
+        last = (len(place), 0)  # of a run that has not ended
+        keys = [place.get(ends, last) for ends in zip(trials["run"], trials["cell"], strict=True)]
+        return trials.iloc[sorted(range(len(keys)), key=keys.__getitem__)]
 
     @cached_property
     def requests(self) -> pd.DataFrame:
@@ -97,6 +110,20 @@ class Data:
         return self._kept(limits_of(self.summaries))
 
     @cached_property
+    def endpoints(self) -> pd.DataFrame:
+        """The endpoints, see ``endpoints_of``."""
+        return endpoints_of(self.summaries)
+
+    @cached_property
+    def pairs(self) -> pd.DataFrame:
+        """The rates of the pairs of one run, see ``pairs_of``. Raises InputError for several."""
+        if self.trials["run"].nunique() > 1:
+            raise InputError("a topology is of one run", cure="give one run")
+        run = str(self.trials["run"].iloc[0])
+        log = next(one for one in self.runs if one.id == run).read_trials()
+        return self._kept(pairs_of((run, trial) for trial in log.trials))
+
+    @cached_property
     def summaries(self) -> list[Summary]:
         """Those of the runs that have one."""
         return [run.read_summary() for run in self.runs if run.summary.exists()]
@@ -117,6 +144,16 @@ class Data:
             return rows
         kept = self.trials[["run", "cell"]].drop_duplicates()
         return rows.astype({"run": "object", "cell": "object"}).merge(kept, on=["run", "cell"])
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Return a CSV file as a frame. Raises InputError where it is none."""
+    try:
+        return pd.read_csv(path)
+    except (OSError, ValueError) as error:  # what pandas finds wrong is a ValueError
+        told = str(error).splitlines()[0]
+        cure = "give a CSV file with a line of column names"
+        raise InputError(f"can't read this table: {told}", where=str(path), cure=cure) from error
 
 
 def sizes_of(trials: Iterable[tuple[str, Trial]]) -> pd.DataFrame:
@@ -159,3 +196,47 @@ def limits_of(summaries: Sequence[Summary]) -> pd.DataFrame:
     ]  # fmt: skip
     columns = ["run", "cell", *(limit.value for limit in Limit)]
     return pd.DataFrame(rows, columns=pd.Index(columns))
+
+
+def endpoints_of(summaries: Sequence[Summary]) -> pd.DataFrame:
+    """Return one row an endpoint: run, endpoint, and the host and tenant where it really stood."""
+    rows = [
+        {"run": summary.run.id, "endpoint": one.name, "host": one.achieved.host,
+         "tenant": one.achieved.tenant}
+        for summary in summaries
+        for one in summary.endpoints
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=pd.Index(["run", "endpoint", "host", "tenant"]))
+
+
+def pairs_of(trials: Iterable[tuple[str, Trial]]) -> pd.DataFrame:
+    """Return one row a trial and pair: run, cell, sender, receiver, bps in their common interval.
+
+    Where the trial does not tell that, as an imported one, it is the rate of its only pair.
+    """
+    rows = []
+    for run, trial in trials:
+        found = _measured(trial) or _only(trial)
+        rows += [{"run": run, "cell": trial.cell, "sender": sender, "receiver": receiver,
+                  "bps": bps} for (sender, receiver), bps in found.items()]  # fmt: skip
+    columns = ["run", "cell", "sender", "receiver", "bps"]
+    return pd.DataFrame(rows, columns=pd.Index(columns))
+
+
+def _measured(trial: Trial) -> dict[tuple[str, str], float]:
+    """Return the rate of each pair whose transfer was measured."""
+    found = {}
+    for one in trial.transfers:
+        length_s, flows = one.receiver.common_length_s, one.receiver.flows
+        counts = [flow.common_bytes for flow in flows if flow.common_bytes is not None]
+        if one.purpose is Purpose.MEASURED and length_s and len(counts) == len(flows):
+            ends = (one.sender.endpoint, one.receiver.endpoint)
+            found[ends] = 8 * sum(counts) / length_s
+    return found
+
+
+def _only(trial: Trial) -> dict[tuple[str, str], float]:
+    rates = [rate for name in _RATES if (rate := trial.metrics.get(name)) is not None]
+    if not rates or len(trial.senders) != 1 or len(trial.receivers) != 1:
+        return {}
+    return {(trial.senders[0], trial.receivers[0]): rates[0]}

@@ -8,23 +8,30 @@ such as ``osmef.report.btc.btc_connections``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from osmef.analysis.price import price_performance
+from osmef.analysis.similarity import COMPONENTS, machine_vectors, similarity_matrix
 from osmef.errors import InputError, NothingToDrawError
 from osmef.report import pingpong
 from osmef.report.btc import btc_connections, btc_distance, cpu, fairness
-from osmef.report.data import Data
+from osmef.report.data import Data, read_table
 from osmef.report.distribution import latency
+from osmef.report.intervals import intervals
 from osmef.report.limits import limits
 from osmef.report.look import Look
+from osmef.report.machines import price, similarity
+from osmef.report.metric import chosen
 from osmef.report.pingpong import Messages
+from osmef.report.spread import cov, ecdf, sessions
 from osmef.report.style import save
 from osmef.report.sweep import sweep_throughput, sweep_time
+from osmef.report.topology import topology
 from osmef.report.udp import udp_jitter, udp_loss
 
 
@@ -33,11 +40,25 @@ class Wanted:
     """What is wanted of a figure: its look, and what only some kinds have.
 
     ``messages`` is for the kinds of ping-pong. ``whole`` is the CPU load of whole endpoints.
+    ``metrics`` are for ecdf, sessions, cov and price; all but cov take one. ``prices`` is a CSV
+    file with the columns of ``osmef.analysis.price``, ``flavor`` the column that tells flavors
+    apart, and ``machines`` a CSV file with the columns of ``osmef.analysis.similarity``.
     """
 
     look: Look = field(default_factory=Look)
     messages: Messages = field(default_factory=Messages)
     whole: bool = False
+    metrics: Sequence[str] = ()
+    prices: Path | None = None
+    flavor: str = "sender_flavors"
+    machines: Path | None = None
+
+    @property
+    def metric(self) -> str | None:
+        """The only metric. Raises InputError for several."""
+        if len(self.metrics) > 1:
+            raise InputError("this figure shows one metric", where="--metric", cure="give one")
+        return self.metrics[0] if self.metrics else None
 
 
 @dataclass(frozen=True)
@@ -53,6 +74,36 @@ def _messages(kind: pingpong.Kind) -> Callable[[Data, Wanted], Figure]:
     return lambda data, wanted: pingpong.messages(
         data.requests, data.trials, kind, wanted.look, wanted.messages
     )
+
+
+def _price(data: Data, wanted: Wanted) -> Figure:
+    if wanted.prices is None:
+        raise NothingToDrawError("prices are not known", cure="give a CSV file with --prices")
+    metric = chosen(data.trials, wanted.metric)
+    if wanted.flavor not in data.trials:
+        raise InputError(
+            f"the trials have no column {wanted.flavor!r}",
+            where="--flavor",
+            cure="give the column of the flavors, or of what is as good as one",
+        )
+    known = data.trials.rename(columns={wanted.flavor: "flavor"})
+    results = known.groupby(["provider", "flavor"], sort=False)[metric].median().reset_index()
+    return price(price_performance(results, read_table(wanted.prices), metric), metric, wanted.look)
+
+
+def _similarity(_data: Data, wanted: Wanted) -> Figure:
+    if wanted.machines is None:
+        cure = "give a CSV file of measurements with --machines"
+        raise NothingToDrawError("machine types are not known", cure=cure)
+    table = read_table(wanted.machines)
+    missing = [name for name in ("provider", "flavor", *COMPONENTS) if name not in table]
+    if missing:
+        raise InputError(
+            f"the table has no column {', '.join(missing)}",
+            where=str(wanted.machines),
+            cure=f"give it the columns provider, flavor, {', '.join(COMPONENTS)}",
+        )
+    return similarity(similarity_matrix(machine_vectors(table)), wanted.look)
 
 
 KINDS: dict[str, Kind] = {
@@ -84,6 +135,31 @@ KINDS: dict[str, Kind] = {
     ),
     "pingpong-transfer": Kind("transfer rate against message size", _messages(pingpong.TRANSFER)),
     "pingpong-latency": Kind("latency against message size", _messages(pingpong.LATENCY)),
+    "intervals": Kind(
+        "rate over time", lambda d, w: intervals(d.intervals, d.trials, w.look), own=False
+    ),
+    "topology": Kind(
+        "endpoints in their hosts, with rates between them",
+        lambda d, w: topology(d.endpoints, d.pairs, w.look),
+        own=False,
+    ),
+    "ecdf": Kind(
+        "distribution function of a metric",
+        lambda d, w: ecdf(d.trials, w.look, metric=w.metric),
+        own=False,
+    ),
+    "sessions": Kind(
+        "box plots of a metric by session",
+        lambda d, w: sessions(d.trials, w.look, metric=w.metric),
+        own=False,
+    ),
+    "cov": Kind(
+        "coefficient of variation",
+        lambda d, w: cov(d.trials, w.look, metrics=w.metrics),
+        own=False,
+    ),
+    "price": Kind("what is got for an hour's price", _price, own=False),
+    "similarity": Kind("heatmap of how similar machine types are", _similarity, own=False),
     "pingpong-requests": Kind(
         "requests per second against message size", _messages(pingpong.REQUESTS)
     ),
