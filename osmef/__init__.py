@@ -3,7 +3,6 @@
 ``osmef.load(path, ...)`` returns the trials of runs as a pandas DataFrame. ``load_requests`` and
 ``load_intervals`` do so with single requests and intervals, ``scan_requests`` and
 ``scan_intervals`` return them as a dataset of pyarrow, of which nothing is read yet.
-``osmef.plot(kind, path, ...)`` returns a figure of matplotlib.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from osmef.report.figures import figure as plot
     from osmef.results.frame import load
     from osmef.results.rows import load_intervals, load_requests, scan_intervals, scan_requests
 
@@ -22,7 +20,6 @@ __all__ = [
     "load",
     "load_intervals",
     "load_requests",
-    "plot",
     "scan_intervals",
     "scan_requests",
 ]
@@ -37,8 +34,6 @@ def __getattr__(name: str) -> Any:
     """Load pandas only for those who need it: the command line starts without."""
     if name == "load":
         return import_module("osmef.results.frame").load
-    if name == "plot":
-        return import_module("osmef.report.figures").figure
     if name in __all__:
         return getattr(import_module("osmef.results.rows"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 from typer.models import OptionInfo
 
-from osmef.cli.console import err, out, reporting
+from osmef.cli.console import out, reporting
 from osmef.errors import InputError
 
 EPILOG = """Examples:
@@ -23,7 +23,7 @@ osmef plot cov results/aws-* results/gce-* --metric aggregate_btc_bps -o cov.png
 
 osmef plot intervals RUN --where connections=1,10 --y-max 10 --title "Shaped?" -o rates.svg
 
-In Python: osmef.plot("btc-connections", "results/vm-*")"""
+In Python: osmef.report.figures.figure("btc-connections", "results/vm-*")"""
 
 ENDINGS = (".svg", ".png", ".pdf")
 
@@ -70,7 +70,7 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         list[str] | None,
         typer.Argument(
             metavar="RUNS...",
-            help="Run directories, directories that hold runs, or patterns. `similarity` needs none.",
+            help="Run directories, directories of runs, or patterns. `similarity` needs none.",
             show_default=False,
         ),
     ] = None,
@@ -105,13 +105,17 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         Path | None,
         _option("Measurements of machine types, a CSV file: similarity.", _DATA, metavar="FILE"),
     ] = None,
-    relative: Annotated[bool, _option("The ratio to a reference.", _MESSAGES, "--relative")] = False,
+    relative: Annotated[
+        bool, _option("The ratio to a reference.", _MESSAGES, "--relative")
+    ] = False,
     reference: Annotated[
         str | None,
         _option("The series that is 1.0, by its name or a part of it; else the first.", _MESSAGES,
                 metavar="SERIES"),
     ] = None,
-    points: Annotated[bool, _option("Draw single requests.", _MESSAGES, "--points/--no-points")] = True,
+    points: Annotated[
+        bool, _option("Draw single requests.", _MESSAGES, "--points/--no-points")
+    ] = True,
     bands: Annotated[
         str,
         typer.Option(

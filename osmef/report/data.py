@@ -67,7 +67,7 @@ class Data:
         return self._in_order(trials)
 
     def _in_order(self, trials: pd.DataFrame) -> pd.DataFrame:
-        """Return the trials with the cells in the order of the sweep: they may have run at random."""
+        """Return the trials in the order of the sweep; they may have run in a random one."""
         place = {
             (summary.run.id, cell.key): (run, number)
             for run, summary in enumerate(self.summaries)

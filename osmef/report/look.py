@@ -41,14 +41,16 @@ class Look:
 
     def apply(self, axes: Axes) -> None:
         """Set the axes of a figure that is drawn as wanted."""
-        if self.x_log is not None:
+        x_changes = self.x_log is not None and self.x_log != (axes.get_xscale() == "log")
+        y_changes = self.y_log is not None and self.y_log != (axes.get_yscale() == "log")
+        if x_changes:
             axes.set_xscale("log" if self.x_log else "linear")
-        if self.y_log is not None:
+        if y_changes:
             axes.set_yscale("log" if self.y_log else "linear")
         axes.set_xlim(left=self.x_min, right=self.x_max)
         axes.set_ylim(bottom=self.y_min, top=self.y_max)
-        _set_ticks(axes.xaxis, self.x_ticks, rescaled=self.x_log is not None)
-        _set_ticks(axes.yaxis, self.y_ticks, rescaled=self.y_log is not None)
+        _set_ticks(axes.xaxis, self.x_ticks, rescaled=x_changes)
+        _set_ticks(axes.yaxis, self.y_ticks, rescaled=y_changes)
         if self.x_label is not None:
             axes.set_xlabel(self.x_label)
 

@@ -148,7 +148,8 @@ def _draw(drawn: _Drawn, look: Look, wanted: Messages) -> Figure:
         f"{kind.title} against message size", _caption(drawn, wanted, windows), drawn.source
     )
     figure, (axes,) = page(words, legend, look)
-    alpha = wanted.alpha or float(np.clip(1000 / len(sizes.all), 0.15, 0.6))
+    thin = float(np.clip(1000 / len(sizes.all), 0.15, 0.6))
+    alpha = thin if wanted.alpha is None else wanted.alpha
     some = min(1.0, _MOST_POINTS / len(sizes.all))
     for number, rows in enumerate(series.values()):
         if wanted.points:

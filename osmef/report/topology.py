@@ -21,7 +21,8 @@ from osmef.units import format_rate
 _MOST_LABELS = 16
 _COLUMN, _ROW = 3.4, 1.0  # between hosts, and between endpoints of one
 _BEND = 0.22
-_AT = (0.5, 0.68)  # of an edge, where its rate stands, by turns: nearer to the receiver
+_AT = 0.3  # of an edge, where its rate stands: near the sender, where few edges cross
+_AT_UPRIGHT = 0.55
 _HOST = "#f2f2f2"
 
 Place = tuple[float, float]
@@ -74,10 +75,10 @@ def topology(endpoints: pd.DataFrame, pairs: pd.DataFrame, look: Look = PLAIN) -
     for column, host in enumerate(columns):
         _draw_host(axes, _COLUMN * column, len(columns[host]), look.named(host))
     top = max(rates.values())
-    for number, (ends, bps) in enumerate(rates.items()):
+    for ends, bps in rates.items():
         label = look.named(format_rate(bps)) if len(rates) <= _MOST_LABELS else ""
         width = 0.8 + 2.2 * bps / (top or 1)
-        _draw_edge(axes, (places[ends[0]], places[ends[1]]), label, width, _AT[number % 2])
+        _draw_edge(axes, (places[ends[0]], places[ends[1]]), label, width)
     for node in nodes:
         _draw_node(axes, places[node.name], look.named(node.name), tenants.index(node.tenant))
     axes.set_xlim(-1.6, _COLUMN * (len(columns) - 1) + 1.6)
@@ -130,16 +131,14 @@ def _draw_node(axes: Axes, place: Place, name: str, tenant: int) -> None:
     axes.text(x, y - 0.26, name, ha="center", va="top", fontsize=7, zorder=4, bbox=box)
 
 
-def _draw_edge(
-    axes: Axes, ends: tuple[Place, Place], label: str, width: float, along: float
-) -> None:
+def _draw_edge(axes: Axes, ends: tuple[Place, Place], label: str, width: float) -> None:
     sender, receiver = ends
     (x, y), (to_x, to_y) = ends
     if sender == receiver:  # loopback
         axes.text(x, y + 0.26, f"to itself: {label}", ha="center", fontsize=7, zorder=5)
         return
     upright = x == to_x
-    bend = _BEND * 2 if upright else _BEND
+    bend, along = (_BEND * 2, _AT_UPRIGHT) if upright else (_BEND, _AT)
     axes.add_patch(
         FancyArrowPatch(
             sender, receiver, connectionstyle=f"arc3,rad={bend}", arrowstyle="-|>",

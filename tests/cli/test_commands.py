@@ -19,6 +19,7 @@ COMMANDS = (
     "validate",
     "plan",
     "show",
+    "plot",
     "schema",
     "image build",
     "image list",
