@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,10 +9,17 @@ import typer
 from rich.markup import escape
 from typer.models import OptionInfo
 
-from osmef.cli.console import out, reporting
+from osmef.cli.console import out, reporting, set_up_logging
 from osmef.errors import InputError
+from osmef.report.kinds import Kind
 
-EPILOG = """Examples:
+_KINDS = "\n\n".join(f"{kind.value}: {kind.about}" for kind in Kind)
+
+EPILOG = f"""Kinds:
+
+{_KINDS}
+
+Examples:
 
 osmef plot btc-connections results/vm-* -o btc.svg
 
@@ -28,31 +34,6 @@ In Python: osmef.report.figures.figure("btc-connections", "results/vm-*")"""
 ENDINGS = (".svg", ".png", ".pdf")
 
 
-class Kind(StrEnum):
-    """What can be drawn."""
-
-    BTC_CONNECTIONS = "btc-connections"
-    BTC_DISTANCE = "btc-distance"
-    FAIRNESS = "fairness"
-    CPU = "cpu"
-    LIMITS = "limits"
-    INTERVALS = "intervals"
-    TOPOLOGY = "topology"
-    UDP_LOSS = "udp-loss"
-    UDP_JITTER = "udp-jitter"
-    LATENCY = "latency"
-    SWEEP_THROUGHPUT = "sweep-throughput"
-    SWEEP_TIME = "sweep-time"
-    PINGPONG_TRANSFER = "pingpong-transfer"
-    PINGPONG_LATENCY = "pingpong-latency"
-    PINGPONG_REQUESTS = "pingpong-requests"
-    ECDF = "ecdf"
-    SESSIONS = "sessions"
-    COV = "cov"
-    PRICE = "price"
-    SIMILARITY = "similarity"
-
-
 def _option(text: str, panel: str, *names: str, **more: Any) -> OptionInfo:
     """Return an option that has no default to show."""
     option: OptionInfo = typer.Option(
@@ -62,12 +43,27 @@ def _option(text: str, panel: str, *names: str, **more: Any) -> OptionInfo:
 
 
 _DATA, _AXES, _WORDS, _MESSAGES = "What is drawn", "Axes", "Words and size", "Ping-pong"
+_PINGPONG = (Kind.PINGPONG_TRANSFER, Kind.PINGPONG_LATENCY, Kind.PINGPONG_REQUESTS)
+_WITH_AXES = tuple(kind for kind in Kind if kind not in {"limits", "topology", "similarity"})
+_ONLY: dict[str, tuple[Kind, ...]] = {
+    "metric": (Kind.ECDF, Kind.SESSIONS, Kind.COV, Kind.PRICE),
+    "whole": (Kind.CPU,),
+    "prices": (Kind.PRICE,),
+    "flavor": (Kind.PRICE,),
+    "machines": (Kind.SIMILARITY,),
+    **dict.fromkeys(("relative", "reference", "points", "bands", "interval"), _PINGPONG),
+    **dict.fromkeys(("window", "bins", "alpha"), _PINGPONG),
+    **dict.fromkeys((f"{axis}_{what}" for axis in "xy" for what in ("min", "max", "log", "ticks")),
+                    _WITH_AXES),
+}  # fmt: skip
+"""The options that not every kind has, and the kinds that have them."""
 
 
 def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
-    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="What to draw.")],
+    context: typer.Context,
+    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="What to draw, see below.")],
     runs: Annotated[
-        list[str] | None,
+        list[Path] | None,
         typer.Argument(
             metavar="RUNS...",
             help="Run directories, directories of runs, or patterns. `similarity` needs none.",
@@ -94,7 +90,8 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         bool, _option("The CPU load of whole endpoints: cpu.", _DATA, "--whole-endpoint")
     ] = False,
     prices: Annotated[
-        Path | None, _option("Prices, a CSV file: price.", _DATA, metavar="FILE")
+        Path | None, _option("A price list, YAML or CSV, instead of recorded prices: price.", _DATA,
+                metavar="FILE"),
     ] = None,
     flavor: Annotated[
         str | None,
@@ -106,11 +103,11 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         _option("Measurements of machine types, a CSV file: similarity.", _DATA, metavar="FILE"),
     ] = None,
     relative: Annotated[
-        bool, _option("The ratio to a reference.", _MESSAGES, "--relative")
+        bool, _option("The ratio to a reference, the first series.", _MESSAGES, "--relative")
     ] = False,
     reference: Annotated[
         str | None,
-        _option("The series that is 1.0, by its name or a part of it; else the first.", _MESSAGES,
+        _option("The same to this series, by its name or a part of it.", _MESSAGES,
                 metavar="SERIES"),
     ] = None,
     points: Annotated[
@@ -172,7 +169,9 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 ) -> None:  # fmt: skip
     """Draw a figure of runs."""
     path = output or Path(f"{kind.value}.svg")
+    set_up_logging(verbose=False)
     with reporting():
+        _check_options(context, kind)
         if path.suffix.lower() not in ENDINGS:
             raise InputError(
                 f"a figure can't be written as {path.name}",
@@ -192,8 +191,8 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             x_log=x_log, y_log=y_log, x_ticks=x_ticks, y_ticks=y_ticks, width=width, height=height,
         )  # fmt: skip
         messages = Messages(
-            relative=relative, reference=reference, points=points, bands=_bands(bands),
-            interval=interval, window=window, bins=bins, alpha=alpha,
+            relative=relative or reference is not None, reference=reference, points=points,
+            bands=_bands(bands), interval=interval, window=window, bins=bins, alpha=alpha,
         )  # fmt: skip
         wanted = Wanted(
             look=look, messages=messages, whole=whole, metrics=metric or (), prices=prices,
@@ -202,8 +201,22 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         chosen = {
             column: values.split(",") for column, values in _pairs(where or [], "--where").items()
         }
-        write(draw(kind.value, Data(*(runs or []), where=chosen), wanted), path)
+        write(draw(kind, Data(*(runs or []), where=chosen), wanted), path)
     out.print(f"figure: {escape(str(path))}")
+
+
+def _check_options(context: typer.Context, kind: Kind) -> None:
+    """Raise InputError for an option that would do nothing."""
+    flags = {param.name: param.opts[0] for param in context.command.params}
+    for name, kinds in _ONLY.items():
+        source = context.get_parameter_source(name)
+        given = source is not None and source.name == "COMMANDLINE"
+        if given and kind not in kinds:
+            raise InputError(
+                f"the figure {kind} has nothing for this option",
+                where=flags[name],
+                cure=f"leave it out; it is for {', '.join(kinds)}",
+            )
 
 
 def _pairs(texts: list[str], option: str) -> dict[str, str]:

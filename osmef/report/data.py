@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pandas as pd
 
+from osmef.analysis.similarity import COMPONENTS
 from osmef.analysis.sweep import shortest_times, total_rates
-from osmef.errors import InputError
+from osmef.errors import InputError, NothingToDrawError
 from osmef.results.exchange import Purpose
 from osmef.results.find import find_runs
 from osmef.results.frame import load
@@ -69,8 +70,8 @@ class Data:
     def _in_order(self, trials: pd.DataFrame) -> pd.DataFrame:
         """Return the trials in the order of the sweep; they may have run in a random one."""
         place = {
-            (summary.run.id, cell.key): (run, number)
-            for run, summary in enumerate(self.summaries)
+            (run, cell.key): (at, number)
+            for at, (run, summary) in enumerate(self.summaries.items())
             for number, cell in enumerate(summary.cells)
         }
         last = (len(place), 0)  # of a run that has not ended
@@ -116,17 +117,17 @@ class Data:
 
     @cached_property
     def pairs(self) -> pd.DataFrame:
-        """The rates of the pairs of one run, see ``pairs_of``. Raises InputError for several."""
+        """The rates of the pairs of a run, see ``pairs_of``. Raises InputError for several runs."""
         if self.trials["run"].nunique() > 1:
-            raise InputError("a topology is of one run", cure="give one run")
+            raise NothingToDrawError("a topology is of one run", cure="give one run")
         run = str(self.trials["run"].iloc[0])
         log = next(one for one in self.runs if one.id == run).read_trials()
         return self._kept(pairs_of((run, trial) for trial in log.trials))
 
     @cached_property
-    def summaries(self) -> list[Summary]:
-        """Those of the runs that have one."""
-        return [run.read_summary() for run in self.runs if run.summary.exists()]
+    def summaries(self) -> dict[str, Summary]:
+        """Those of the runs that have one, by the names of their directories."""
+        return {run.id: run.read_summary() for run in self.runs if run.summary.exists()}
 
     def _have(self, table: str) -> bool:
         return any((run.path / f"{table}.parquet").is_file() for run in self.runs)
@@ -154,6 +155,19 @@ def read_table(path: Path) -> pd.DataFrame:
         told = str(error).splitlines()[0]
         cure = "give a CSV file with a line of column names"
         raise InputError(f"can't read this table: {told}", where=str(path), cure=cure) from error
+
+
+def read_machines(path: Path) -> pd.DataFrame:
+    """Return the measurements of machine types in a CSV file. Raises InputError."""
+    table = read_table(path)
+    missing = [name for name in ("provider", "flavor", *COMPONENTS) if name not in table]
+    if missing:
+        raise InputError(
+            f"the table has no column {', '.join(missing)}",
+            where=str(path),
+            cure=f"give it the columns provider, flavor, {', '.join(COMPONENTS)}",
+        )
+    return table
 
 
 def sizes_of(trials: Iterable[tuple[str, Trial]]) -> pd.DataFrame:
@@ -186,24 +200,24 @@ def exchanges_of(trials: Iterable[tuple[str, Trial]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=pd.Index(["run", "cell", "phase", "histogram"]))
 
 
-def limits_of(summaries: Sequence[Summary]) -> pd.DataFrame:
+def limits_of(summaries: Mapping[str, Summary]) -> pd.DataFrame:
     """Return one row a cell: run, cell, and how many connections each ``Limit`` held back."""
     rows = [
-        {"run": summary.run.id, "cell": cell.key,
+        {"run": run, "cell": cell.key,
          **{limit.value: cell.limited_by.get(limit, 0) for limit in Limit}}
-        for summary in summaries
+        for run, summary in summaries.items()
         for cell in summary.cells
     ]  # fmt: skip
     columns = ["run", "cell", *(limit.value for limit in Limit)]
     return pd.DataFrame(rows, columns=pd.Index(columns))
 
 
-def endpoints_of(summaries: Sequence[Summary]) -> pd.DataFrame:
+def endpoints_of(summaries: Mapping[str, Summary]) -> pd.DataFrame:
     """Return one row an endpoint: run, endpoint, and the host and tenant where it really stood."""
     rows = [
-        {"run": summary.run.id, "endpoint": one.name, "host": one.achieved.host,
+        {"run": run, "endpoint": one.name, "host": one.achieved.host,
          "tenant": one.achieved.tenant}
-        for summary in summaries
+        for run, summary in summaries.items()
         for one in summary.endpoints
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=pd.Index(["run", "endpoint", "host", "tenant"]))

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from osmef.errors import InputError
+from osmef.errors import NothingToDrawError
 from osmef.report.cells import cells_of, nothing, source_of
 from osmef.report.look import PLAIN, Look
 from osmef.report.style import GREY, Stroke, Words, label_y, page, stroke, styled
@@ -41,7 +41,7 @@ def intervals(rows: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> F
     if not cells:
         raise nothing("intervals", "give runs of `workload: btc` or `udp` that ended")
     if len(cells) > _MOST_CELLS:
-        raise InputError(
+        raise NothingToDrawError(
             f"{len(cells)} cells are too many for one figure, which holds {_MOST_CELLS}",
             cure="choose some, such as with --where connections=1,10",
         )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from osmef.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -40,19 +43,38 @@ class Look:
         return self.names.get(text, text)
 
     def apply(self, axes: Axes) -> None:
-        """Set the axes of a figure that is drawn as wanted."""
+        """Set the axes of a figure that is drawn as wanted. Raises InputError for ends of none."""
         x_changes = self.x_log is not None and self.x_log != (axes.get_xscale() == "log")
         y_changes = self.y_log is not None and self.y_log != (axes.get_yscale() == "log")
         if x_changes:
             axes.set_xscale("log" if self.x_log else "linear")
         if y_changes:
             axes.set_yscale("log" if self.y_log else "linear")
-        axes.set_xlim(left=self.x_min, right=self.x_max)
-        axes.set_ylim(bottom=self.y_min, top=self.y_max)
+        axes.set_xlim(_ends("x", axes.get_xscale(), axes.get_xlim(), (self.x_min, self.x_max)))
+        axes.set_ylim(_ends("y", axes.get_yscale(), axes.get_ylim(), (self.y_min, self.y_max)))
         _set_ticks(axes.xaxis, self.x_ticks, rescaled=x_changes)
         _set_ticks(axes.yaxis, self.y_ticks, rescaled=y_changes)
         if self.x_label is not None:
             axes.set_xlabel(self.x_label)
+
+
+def _ends(
+    name: str,
+    scale: str,
+    drawn: tuple[float, float],
+    wanted: tuple[float | None, float | None],
+) -> tuple[float, float]:
+    """Return where an axis begins and ends."""
+    low, high = (own if one is None else one for own, one in zip(drawn, wanted, strict=True))
+    if wanted == (None, None):
+        return low, high
+    if not (low < high and math.isfinite(high - low)):
+        cure = "let it begin below its end"
+        raise InputError(f"the axis of {name} would go from {low:g} to {high:g}", cure=cure)
+    if scale == "log" and low <= 0:
+        cure = "let it begin above 0, or be linear"
+        raise InputError(f"the axis of {name} is logarithmic, and has no {low:g}", cure=cure)
+    return low, high
 
 
 def _set_ticks(axis: Axis, count: int | None, *, rescaled: bool) -> None:

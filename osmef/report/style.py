@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
@@ -20,6 +21,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
+from osmef.errors import InputError
 from osmef.report.look import Look
 from osmef.results.files import write_atomically
 
@@ -50,6 +52,7 @@ RC: Any = {
     "lines.markersize": 5.5,
     "lines.markeredgewidth": 0.5,
     "savefig.dpi": 200,
+    "text.parse_math": False,  # a name may hold dollar signs
     "svg.hashsalt": "osmef",  # instead of a random one
 }
 
@@ -210,10 +213,22 @@ def shares(alphas: Mapping[str, float]) -> dict[str, Artist]:
 
 @styled
 def write(figure: Figure, path: Path) -> None:
-    """Write a figure as the ending of the path says: .svg, .png or .pdf. Raises StorageError."""
+    """Write a figure as the ending of the path says: .svg, .png or .pdf.
+
+    Raises InputError for a figure that is too small for what it holds, and StorageError.
+    """
     suffix = path.suffix.removeprefix(".").lower()
-    metadata = METADATA[suffix]
-    write_atomically(path, partial(figure.savefig, format=suffix, metadata=metadata))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*sizes collapsed", UserWarning)
+        try:
+            write_atomically(
+                path, partial(figure.savefig, format=suffix, metadata=METADATA[suffix])
+            )
+        except UserWarning as error:
+            raise InputError(
+                "the figure is too small for its words and axes",
+                cure="give it more width and height, or leave out the legend",
+            ) from error
 
 
 def save(figure: Figure, directory: Path, name: str) -> list[Path]:

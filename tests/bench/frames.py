@@ -63,12 +63,11 @@ _DRAW = (
     """
 import matplotlib.backends.backend_agg, osmef.results.rows
 from pathlib import Path
-from osmef.report.data import Data
-from osmef.report.figures import Wanted, draw
+from osmef.report.figures import figure
 from osmef.report.style import write
 """,
     """
-write(draw("pingpong-transfer", Data(sys.argv[1]), Wanted()), Path(sys.argv[1]) / "osmef.png")
+write(figure("pingpong-transfer", sys.argv[1]), Path(sys.argv[1]) / "osmef.png")
 """,
 )
 _DRAW_PANDAS = (

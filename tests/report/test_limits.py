@@ -27,7 +27,7 @@ def drawn(
     """Return the legend, the names of the bars, and the widths of each limit's parts."""
     cells = [make_cell(connections=n, limited_by=found) for n, found in enumerate(verdicts, 1)]
     trials = pd.concat([make_trials(connections=n) for n in range(1, len(verdicts) + 1)])
-    figure = limits(limits_of([make_summary(*cells)]), trials)
+    figure = limits(limits_of({trials["run"].iloc[0]: make_summary(*cells)}), trials)
     (axes,) = visible(figure)
     widths = [
         [bar.get_width() for bar in bars if isinstance(bar, Rectangle)] for bars in axes.containers

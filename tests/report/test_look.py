@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import pandas as pd
 import pytest
 
+from osmef.errors import InputError
 from osmef.report.btc import btc_connections, btc_distance
 from osmef.report.look import Look
 from tests.report.drawn import legend, texts, visible
@@ -31,6 +33,15 @@ def test_axes(paper: MakeTrials) -> None:
     assert (axes.get_xlim(), axes.get_ylim()) == ((0, 60), (-1, 12))
     assert axes.get_ylabel() == "aggregate BTC in Gbit/s"
     assert 3 <= len([tick for tick in axes.get_yticks() if -1 <= tick <= 12]) <= 5
+
+
+@pytest.mark.parametrize(
+    "look",
+    [Look(y_min=20), Look(x_max=0.5), Look(y_min=-1), Look(y_max=math.inf), Look(x_min=math.nan)],
+)
+def test_ends_that_make_no_axis(paper: MakeTrials, look: Look) -> None:
+    with pytest.raises(InputError, match=r"the axis of [xy]"):
+        btc_connections(paper(), look)
 
 
 def test_names_of_whole_labels_and_of_their_parts(paper: MakeTrials) -> None:
