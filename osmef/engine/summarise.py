@@ -43,6 +43,7 @@ def endpoint_info(station: Station, earlier: list[Location]) -> EndpointInfo:
         kind=request.kind,
         flavor=station.endpoint.flavor,
         vcpus=station.endpoint.vcpus,
+        image=station.endpoint.image,
         requested=Location(host=request.host, tenant=request.tenant),
         achieved=station.location,
         earlier=earlier,
