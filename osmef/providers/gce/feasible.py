@@ -48,6 +48,6 @@ def warnings_of(settings: GceSettings, cell: Cell) -> Iterator[str]:
     if scenario.placement is not Placement.DIFFERENT_HOST:
         return
     if settings.tenants is not None and scenario.tenancy is Tenancy.DIFFERENT_TENANT:
-        yield "a placement policy does not reach across projects: different hosts are left to chance"
+        yield "placement policies do not reach across projects: different hosts are left to chance"
     elif settings.compact:
         yield "a compact policy keeps VMs near each other, not on different hosts; it is verified"
