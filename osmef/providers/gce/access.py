@@ -103,6 +103,7 @@ class Project:
             raise OperationError(first.code, first.message, operation.http_error_status_code)
 
     def _look(self, doing: str, operation: Any) -> Any:
+        service: type
         if operation.zone:
             service, where = compute_v1.ZoneOperationsClient, {"zone": last(operation.zone)}
         elif operation.region:

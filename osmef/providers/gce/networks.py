@@ -10,7 +10,7 @@ from google.cloud import compute_v1
 
 from osmef.providers.gce.access import AT_ONCE, Project
 from osmef.providers.gce.making import Maker
-from osmef.providers.parallel import side_by_side
+from osmef.providers.parallel import side_by_side, together
 from osmef.remote.login import SSH_PORT
 from osmef.scenario.clouds.gce import GceSettings
 from osmef.scenario.ports import DATA_PORTS
@@ -61,13 +61,12 @@ def make_site(maker: Maker, tenant: Tenant, settings: GceSettings, regions: Sequ
         maker.make(project, "subnet", region, subnet, body)
         return f"projects/{project.id}/regions/{region}/subnetworks/{subnet}"
 
-    together = [
+    subnets, *_ = together(
         lambda: side_by_side(add, regions, at_once=AT_ONCE),
         lambda: open_to(maker, tenant, "ssh", [str(settings.controller_cidr)], str(SSH_PORT)),
         lambda: open_to(maker, tenant, "data", cidrs.values()),
-    ]
-    subnets = side_by_side(lambda step: step(), together)[0]
-    return Site(tenant, network, dict(zip(regions, subnets or [], strict=True)))
+    )
+    return Site(tenant, network, dict(zip(regions, subnets, strict=True)))
 
 
 def open_to(

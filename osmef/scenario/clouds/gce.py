@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
-from osmef.scenario.clouds.base import HostKeys, Text
+from osmef.scenario.clouds.base import Cidr, HostKeys, Text
 from osmef.scenario.clouds.public import PublicCloudSettings
 from osmef.scenario.fields import Name
 
@@ -31,6 +31,9 @@ class GceSettings(PublicCloudSettings):
         default=None,
         description="the tenants: a project each, all of the same credentials; by default each"
         " tenant is a network of its own in one project",
+    )
+    controller_cidr: Cidr = Field(
+        description="from where SSH is let in: this machine's address on the Internet, as /32"
     )
     default_flavor: Text = Field(
         default="n2-standard-4", description="machine type of an endpoint that names none"
