@@ -23,7 +23,7 @@ def test_killed_run_is_reaped(lab: Lab) -> None:
     process.communicate()
     left = lab.owned()
 
-    ended = lab("reap", lab.osmef.run.name)
+    ended = lab("reap", "--yes")
 
     assert {"instance", "network", "subnet", "firewall"} <= {one.split()[0] for one in left}
     assert ended.code == 0, ended.err
