@@ -77,6 +77,12 @@ def plan_policies(
         slots = list(dict.fromkeys(member.host for member in members))
         if len(members) < 2:
             continue
+        if len(slots) > MOST_DOMAINS and not compact:
+            raise CapacityError(
+                f"the plan needs {len(slots)} different hosts, and a policy has {MOST_DOMAINS}",
+                where="provider",
+                cure="write provider.compact, or measure fewer endpoints at once",
+            )
         policy = Policy(maker.mark.name(f"{zone}-{lane}"), None if compact else len(slots))
         for member in members:
             domain = None if compact else slots.index(member.host) + 1
