@@ -10,13 +10,11 @@ from osmef.providers.gce.names import region_of
 from osmef.scenario.location import Location
 
 
-def location_of(
-    instance: Any, tenant: str, project: str, nodes: Mapping[str, str], *, alone: bool
-) -> Location:
+def location_of(instance: Any, tenant: str, project: str, nodes: Mapping[str, str]) -> Location:
     """Return the place of an instance, as the API describes it.
 
-    ``nodes`` are the sole-tenant nodes by the names of their VMs. ``alone`` is whether the run has
-    one project only: ids of places are compared within a project, as they are hashed.
+    ``nodes`` are the sole-tenant nodes by the names of their VMs. Ids of places are compared within
+    a project only, as the cloud hashes them.
     """
     zone = last(instance.zone)
     place = {"zone": zone, "region": region_of(zone), "tenant": tenant}
@@ -26,12 +24,8 @@ def location_of(
     told = instance.resource_status
     topology = told.physical_host_topology
     host = topology.host or told.physical_host or None
-    return Location(
-        host=host,
-        host_scope=project if host else None,
-        rack=_rack(instance, topology.subblock) if alone else None,
-        **place,
-    )
+    rack = _rack(instance, topology.subblock)
+    return Location(host=host, host_scope=project, rack=rack, **place)
 
 
 def _rack(instance: Any, subblock: str) -> str | None:

@@ -99,7 +99,7 @@ class GceProvider(Provider):
                 zone=vm.order.zone,
             )
             label, known = vm.order.site.tenant.label, nodes.get(vm.order.zone, {})
-            return location_of(found, label, vm.project.id, known, alone=len(projects) == 1)
+            return location_of(found, label, vm.project.id, known)
 
         if self._settings.node_group is not None:
             for zone in {build.vms[endpoint.name].order.zone for endpoint in endpoints}:

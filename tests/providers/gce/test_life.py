@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from typing import Any
 
 from tests.providers.gce.lab import Lab
 
@@ -31,7 +32,7 @@ def test_killed_run_is_reaped(lab: Lab) -> None:
 
 
 def test_other_zone_is_tried_where_one_has_no_room(lab: Lab) -> None:
-    full = {
+    full: dict[str, Any] = {
         "code": "ZONE_RESOURCE_POOL_EXHAUSTED",
         "message": "The zone does not have enough resources available.",
         "status": 503,
