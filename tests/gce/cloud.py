@@ -8,18 +8,21 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
+from tests.gce.inside import inside
 from tests.openstack.processes import Processes
 
+T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
 UNIVERSE = "lab.invalid"
 CONTROLLER = "198.51.100.1/32"
@@ -54,7 +57,7 @@ class GceCloud:
 
     def up(self) -> None:
         """Start it. Raises CloudError."""
-        self._make_account()
+        self.make_account()
         environment = {
             "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             "PYTHONPATH": str(ROOT),
@@ -77,19 +80,39 @@ class GceCloud:
     @contextmanager
     def fault(self, kind: str, pattern: str = "", times: int = 1, **more: Any) -> Iterator[None]:
         """Have something go wrong: see services/faults.py."""
+        with self.faults({"kind": kind, "pattern": pattern, "times": times, **more}):
+            yield
+
+    @contextmanager
+    def faults(self, *rules: dict[str, Any]) -> Iterator[None]:
+        """Have several things go wrong."""
         path = self.state / "faults"
         new = path.with_suffix(".new")
-        new.write_text(json.dumps([{"kind": kind, "pattern": pattern, "times": times, **more}]))
+        new.write_text(json.dumps({"id": str(uuid.uuid4()), "rules": rules}))
         new.rename(path)
         try:
             yield
         finally:
             path.unlink()
 
-    def calls(self) -> list[str]:
-        """Return all calls that there were, each as "METHOD path"."""
-        text = (self.state / "log/calls.jsonl").read_text()
-        return [json.loads(line)["call"] for line in text.splitlines()]
+    @contextmanager
+    def recorded(self) -> Iterator[Callable[[], list[dict[str, Any]]]]:
+        """Hand out what tells the calls since now, also while they are made.
+
+        Each has "call" ("METHOD path"), "body", "status", "at" (seconds), and "id" if it conforms.
+        """
+        path = self.state / "log/calls.jsonl"
+        before = len(path.read_text().splitlines())
+
+        def calls() -> list[dict[str, Any]]:
+            whole = path.read_text().rpartition("\n")[0]
+            return [json.loads(line) for line in whole.splitlines()[before:]]
+
+        yield calls
+
+    def here(self, work: Callable[[], T]) -> T:
+        """Return what ``work`` returns where the VMs can be reached."""
+        return inside(self._lab(), work)
 
     def _lab(self) -> Path:
         return Path(f"/proc/{self.processes.pid('fabric')}/root/run/netns/lab")
@@ -98,7 +121,7 @@ class GceCloud:
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
-    def _make_account(self) -> None:
+    def make_account(self) -> None:
         """Make a service account: a key, its certificate, and the file that users have."""
         key = rsa.generate_private_key(65537, 2048)
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "lab")])

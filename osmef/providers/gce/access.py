@@ -19,6 +19,8 @@ from osmef.providers.gce.failures import OperationError
 from osmef.providers.patience import Patience
 
 T = TypeVar("T")
+Again = Callable[[Exception], bool]
+"""Tells of an error whether the same call may do when it is repeated."""
 
 AT_ONCE = 8
 """Requests on their way at once; the connections of one client are ten."""
@@ -41,24 +43,33 @@ class Project:
         self._clients: dict[type, Any] = {}
         self._lock = threading.Lock()
 
-    def ask(self, doing: str, service: type, method: str, **fields: Any) -> Any:
+    def ask(
+        self,
+        doing: str,
+        service: type,
+        method: str,
+        again: Again = failures.is_passing,
+        /,
+        **fields: Any,
+    ) -> Any:
         """Make a call that changes nothing; ``fields`` are the request's, but for the project.
 
         Raises ProviderError.
         """
-        return self._ask(doing, self._call(service, method, fields))
+        return self._ask(doing, self._call(service, method, fields), again)
 
     def every(self, doing: str, service: type, method: str = "list", **fields: Any) -> list[Any]:
         """Return all pages of a list. Raises ProviderError."""
         call = self._call(service, method, fields)
-        return self._ask(doing, lambda: list(call()))
+        return self._ask(doing, lambda: list(call()), failures.is_passing)
 
     def change(
         self,
         doing: str,
         service: type,
         method: str,
-        again: Callable[[Exception], bool] = failures.is_passing,
+        again: Again = failures.is_passing,
+        /,
         **fields: Any,
     ) -> None:
         """Ask for a change that may be asked for twice, and wait until its operation ends.
@@ -79,9 +90,9 @@ class Project:
         # Its own repeating would be a second one, that knows of no request to stop.
         return lambda: getattr(client, method)(request=request, retry=None, timeout=_ANSWER_S)
 
-    def _ask(self, doing: str, call: Callable[[], T]) -> T:
+    def _ask(self, doing: str, call: Callable[[], T], again: Again) -> T:
         try:
-            return self._attempts(call, failures.is_passing)
+            return self._attempts(call, again)
         except failures.LIBRARY_ERRORS as error:
             raise self.shown(error, doing) from error
 
@@ -110,9 +121,9 @@ class Project:
             service, where = compute_v1.RegionOperationsClient, {"region": last(operation.region)}
         else:
             service, where = compute_v1.GlobalOperationsClient, {}
-        return self.ask(doing, service, "get", operation=operation.name, **where)
+        return self.ask(doing, service, "get", failures.is_late, operation=operation.name, **where)
 
-    def _attempts(self, call: Callable[[], T], again: Callable[[Exception], bool]) -> T:
+    def _attempts(self, call: Callable[[], T], again: Again) -> T:
         def pause_after(error: Exception) -> float | None:
             if not isinstance(error, failures.LIBRARY_ERRORS) or not again(error):
                 return None

@@ -10,7 +10,7 @@ from itertools import count
 
 from osmef.errors import CapacityError, NotFoundError
 from osmef.providers.base import EndpointRequest, Order
-from osmef.providers.gce.access import AT_ONCE
+from osmef.providers.gce.access import AT_ONCE, Project
 from osmef.providers.gce.instances import Vm, VmOrder, make_vm
 from osmef.providers.gce.making import Maker
 from osmef.providers.gce.names import (
@@ -54,7 +54,8 @@ class Plan:
     @property
     def zones(self) -> dict[str, Types]:
         """All of them."""
-        return {**self.fixed, **self.free}
+        both = dict.fromkeys([*self.fixed, *self.free])
+        return {zone: {**self.fixed.get(zone, {}), **self.free.get(zone, {})} for zone in both}
 
     @property
     def regions(self) -> list[str]:
@@ -62,7 +63,9 @@ class Plan:
         return list(dict.fromkeys(region_of(zone) for zone in sorted(self.zones)))
 
 
-def plan_zones(tenant: Tenant, settings: GceSettings, requests: Sequence[EndpointRequest]) -> Plan:
+def plan_zones(
+    project: Project, settings: GceSettings, requests: Sequence[EndpointRequest]
+) -> Plan:
     """Look up in which zones the requests can be met. Raises NotFoundError, ProviderError."""
     wanted: dict[str | None, list[Wanted]] = defaultdict(list)
     for request in requests:
@@ -70,14 +73,14 @@ def plan_zones(tenant: Tenant, settings: GceSettings, requests: Sequence[Endpoin
     free = wanted.pop(None, [])
     fixed = {}
     for zone, types in wanted.items():
-        found = types_in(tenant.project, str(zone), types)
+        found = types_in(project, str(zone), types)
         if found is None:
             raise _lacks(f"the zone {zone}", types)
         fixed[str(zone)] = found
     if not free:
         return Plan(fixed, {})
-    zones = zones_of(tenant.project, settings.region)
-    looked = side_by_side(lambda z: types_in(tenant.project, z, free), zones, at_once=AT_ONCE)
+    zones = zones_of(project, settings.region)
+    looked = side_by_side(lambda z: types_in(project, z, free), zones, at_once=AT_ONCE)
     there = {zone: types for zone, types in zip(zones, looked, strict=True) if types is not None}
     if not there:
         raise _lacks(f"each zone of {settings.region}", free)

@@ -17,6 +17,7 @@ from osmef.errors import (
     ProviderError,
     QuotaError,
 )
+from osmef.providers.marks import PREFIX
 
 _BUSY = {408, 429, 500, 502, 503, 504}
 _PERMISSION = re.compile(r"'(compute\.[A-Za-z.]+|iam\.[A-Za-z.]+)' permission")
@@ -49,8 +50,10 @@ _BY_STATUS: dict[int | None, type[ProviderError]] = {
     403: PolicyError,
     404: NotFoundError,
 }
-_IN_USE = {"resourceinusebyanotherresource", "resourceinuse", "resourcenotready"}
+_NOT_READY = "resourcenotready"
+_IN_USE = {"resourceinusebyanotherresource", "resourceinuse", _NOT_READY}
 _THERE = {"alreadyexists", "resourcealreadyexists"}
+_OURS = re.compile(rf"/(networks|subnetworks|resourcePolicies)/{PREFIX}")
 
 
 class OperationError(Exception):
@@ -95,6 +98,19 @@ def is_passing(error: Exception) -> bool:
     if isinstance(error, TransportError | requests.ConnectionError | requests.Timeout):
         return True
     return _status_of(error) in _BUSY or "ratelimitexceeded" in _reason_of(error)
+
+
+def is_late(error: Exception) -> bool:
+    """Tell whether something that was just made may not be seen yet, where the call looks at it."""
+    return is_gone(error) or _reason_of(error) == _NOT_READY or is_passing(error)
+
+
+def is_early(error: Exception) -> bool:
+    """Tell whether something of ours that a new thing needs was made too shortly before it."""
+    if isinstance(error, OperationError):
+        return False
+    unseen = is_gone(error) and _OURS.search(details_of(error)) is not None
+    return unseen or _reason_of(error) == _NOT_READY or is_passing(error)
 
 
 def is_in_use(error: Exception) -> bool:

@@ -14,6 +14,7 @@ from osmef.errors import BootError
 from osmef.providers.base import EndpointRequest
 from osmef.providers.cloud_init import cloud_config, user_data
 from osmef.providers.gce.access import Project
+from osmef.providers.gce.failures import is_late
 from osmef.providers.gce.making import Maker
 from osmef.providers.gce.names import Image, MachineType, region_of
 from osmef.providers.gce.networks import Site
@@ -60,13 +61,15 @@ class Vm:
 
 def make_vm(maker: Maker, order: VmOrder, settings: GceSettings) -> Vm:
     """Make a VM, and wait until it runs. Raises ProviderError."""
-    project, where = order.site.tenant.project, {"zone": order.zone}
+    project = order.site.tenant.project
     body = body_of(maker, order, settings)
     maker.make(project, "instance", order.zone, order.name, body)
     end = time.monotonic() + settings.boot_timeout
     while True:
         doing = f"looking at the instance {order.name}"
-        found = project.ask(doing, compute_v1.InstancesClient, "get", instance=order.name, **where)
+        found = project.ask(
+            doing, compute_v1.InstancesClient, "get", is_late, instance=order.name, zone=order.zone
+        )
         private, public = addresses_of(found)
         if found.status == "RUNNING" and private and public:
             return Vm(order, private, public)
@@ -109,7 +112,6 @@ def body_of(maker: Maker, order: VmOrder, settings: GceSettings) -> Any:
 
 
 def _disk(maker: Maker, order: VmOrder, settings: GceSettings) -> Any:
-    usual = "hyperdisk-balanced" if series_of(order.type.name) in _ONLY_HYPERDISK else "pd-balanced"
     size = max(-(-int(settings.disk) // _GIB), order.image.disk_gib)
     return compute_v1.AttachedDisk(
         boot=True,
@@ -120,9 +122,15 @@ def _disk(maker: Maker, order: VmOrder, settings: GceSettings) -> Any:
             labels=maker.mark.labels,
             source_image=order.image.path,
             disk_size_gb=size,
-            disk_type=f"zones/{order.zone}/diskTypes/{settings.disk_type or usual}",
+            disk_type=f"zones/{order.zone}/diskTypes/{disk_type_of(settings, order.type.name)}",
         ),
     )
+
+
+def disk_type_of(settings: GceSettings, machine_type: str) -> str:
+    """Return the type of the boot disk of a VM of this machine type."""
+    only_hyperdisk = series_of(machine_type) in _ONLY_HYPERDISK
+    return settings.disk_type or ("hyperdisk-balanced" if only_hyperdisk else "pd-balanced")
 
 
 def series_of(machine_type: str) -> str:

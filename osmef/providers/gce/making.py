@@ -27,8 +27,8 @@ class Maker:
     def make(self, project: Project, kind: str, where: str, name: str, body: Any) -> None:
         """Make one thing of this name in a zone or region, and wait for it. Raises ProviderError.
 
-        The request's id is always the same: what it asks for comes about once, also when it is
-        repeated after a lost answer.
+        The request keeps its id when it is repeated, so that what it asks for comes about once,
+        after a lost answer, too.
         """
         resource = self.mark.resource(PROVIDER, kind, name, project.access)
         with self._lock:
@@ -45,11 +45,11 @@ class Maker:
         body.name, body.description = name, self.mark.text
         request = {
             f"{api.field}_resource": body,
-            "request_id": str(uuid.uuid5(uuid.NAMESPACE_URL, f"{kind}/{where}/{name}")),
+            "request_id": str(uuid.uuid4()),
             **api.place(where),
         }
         try:
-            project.change(doing, api.service, "insert_unary", **request)
+            project.change(doing, api.service, "insert_unary", failures.is_early, **request)
         except failures.LIBRARY_ERRORS as error:
             if not (failures.is_there(error) and self._is_ours(project, kind, where, name)):
                 raise project.shown(error, doing) from error

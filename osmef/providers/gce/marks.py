@@ -13,7 +13,7 @@ from osmef.providers import marks
 
 _TEXT = re.compile(r"^osmef run=([A-Za-z0-9-]+) made=(\d+) deadline=(\d+)$")
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9-]+")
-_RUN_LENGTH = 40
+_NAME_LENGTH = 63
 _LABEL_LENGTH = 63
 
 
@@ -36,7 +36,8 @@ class Mark(marks.Mark):
 
         The end of the run's name is what tells it from others.
         """
-        return f"{marks.PREFIX}{_lower(self.run)[-_RUN_LENGTH:].strip('-')}-{what}"
+        room = _NAME_LENGTH - len(marks.PREFIX) - len(f"-{what}")
+        return f"{marks.PREFIX}{_lower(self.run)[-room:].strip('-')}-{what}"
 
 
 def _lower(text: str) -> str:

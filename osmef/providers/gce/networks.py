@@ -56,7 +56,7 @@ def make_site(maker: Maker, tenant: Tenant, settings: GceSettings, regions: Sequ
     cidrs = {r: str(subnet_of(tenant.number, n)) for n, r in enumerate(regions, 1)}
 
     def add(region: str) -> str:
-        subnet = f"{name}-{region}"[:63].rstrip("-")
+        subnet = maker.mark.name(f"net-{tenant.number}-{region}")
         body = compute_v1.Subnetwork(network=network, ip_cidr_range=cidrs[region])
         maker.make(project, "subnet", region, subnet, body)
         return f"projects/{project.id}/regions/{region}/subnetworks/{subnet}"

@@ -15,8 +15,8 @@ from osmef.providers.gce.instances import Vm
 from osmef.providers.gce.kinds import PROVIDER
 from osmef.providers.gce.making import Maker
 from osmef.providers.gce.marks import Mark
-from osmef.providers.gce.names import find_image, wanted_of
-from osmef.providers.gce.needs import check_project, check_region, needs_of
+from osmef.providers.gce.names import find_image, region_of, wanted_of
+from osmef.providers.gce.needs import check_project, check_region
 from osmef.providers.gce.networks import Tenant
 from osmef.providers.gce.places import location_of
 from osmef.providers.gce.placing import assign_nodes, nodes_of
@@ -44,25 +44,30 @@ class GceProvider(Provider):
         """Check credentials, names and quotas. Raises ProviderError."""
         settings = self._settings
         tenants = tenants_of(settings, slots_of(requests))
+        plan = plan_zones(tenants[0].project, settings, requests)
+        # The quota is the region's: which of its zones is chosen does not matter.
+        usual = settings.zone or next(iter(plan.free), "")
+        zones = {one.name: one.zone or usual for one in requests}
+        for architecture in {t.architecture for z in plan.zones.values() for t in z.values()}:
+            find_image(tenants[0].project, settings.image, architecture)
         for project in _projects(tenants):
             here = {tenant.slot for tenant in tenants if tenant.project.id == project.id}
             ours = [request for request in requests if request.tenant in here]
-            plan = plan_zones(tenants[0], settings, ours)
-            check_project(project, len(here), len(plan.regions))
-            # The quota is the region's: which of its zones is chosen does not matter.
-            usual = settings.zone or next(iter(plan.free), "")
-            for region in plan.regions:
-                zones = {one.name: one.zone or usual for one in ours}
-                types = [
+            types = {
+                region: [
                     plan.zones[zones[one.name]][wanted_of(settings, one)]
                     for one in ours
-                    if zones[one.name].startswith(f"{region}-")
+                    if region_of(zones[one.name]) == region
                 ]
-                check_region(project, region, needs_of(settings, types))
-            for architecture in {t.architecture for z in plan.zones.values() for t in z.values()}:
-                find_image(project, settings.image, architecture)
-            if settings.node_group is not None:
-                assign_nodes(ours, list(nodes_of(project, settings, usual)))
+                for region in plan.regions
+            }
+            check_project(project, len(here), settings, types)
+            for region, some in types.items():
+                check_region(project, region, settings, some)
+        if settings.node_group is not None:
+            for zone in set(zones.values()):
+                nodes = nodes_of(tenants[0].project, settings, zone)
+                assign_nodes([one for one in requests if zones[one.name] == zone], list(nodes))
 
     def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
         """List what this cloud can't do, as far as the settings tell."""
@@ -78,7 +83,7 @@ class GceProvider(Provider):
         self._tenants = tenants_of(self._settings, slots_of(order.requests))
         for tenant in self._tenants:
             tenant.project.check = order.check
-        plan = plan_zones(self._tenants[0], self._settings, order.requests)
+        plan = plan_zones(self._tenants[0].project, self._settings, order.requests)
         self._build = Build(
             self._settings, order, self._maker, self._tenants, plan, self._leave_zone
         )

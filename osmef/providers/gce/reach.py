@@ -10,6 +10,8 @@ from google.cloud import compute_v1
 from osmef.errors import BootError, NotFoundError, ProviderError, ReachError
 from osmef.providers.base import Order
 from osmef.providers.cloud_init import host_keys
+from osmef.providers.gce.access import Again
+from osmef.providers.gce.failures import is_late, is_passing
 from osmef.providers.gce.instances import USER, Vm
 from osmef.providers.parallel import side_by_side
 from osmef.remote.login import HostKeys, Login
@@ -71,28 +73,33 @@ def _told_keys(vm: Vm) -> list[str]:
             query_path=_HOST_KEYS,
         )
     except NotFoundError:  # until the guest agent has written some
-        return host_keys(console_of(vm))
+        return host_keys(_serial_port(vm, is_late))
     return [f"{one.key} {one.value}" for one in told.query_value.items]
 
 
-def console_of(vm: Vm) -> str:
+def _serial_port(vm: Vm, again: Again) -> str:
     """Return what a VM wrote on its first serial port, as far as the cloud keeps it."""
+    answer = vm.project.ask(
+        "reading a serial port",
+        compute_v1.InstancesClient,
+        "get_serial_port_output",
+        again,
+        instance=vm.order.name,
+        zone=vm.order.zone,
+    )
+    return str(answer.contents)
+
+
+def _console_of(vm: Vm) -> str:
     try:
-        answer = vm.project.ask(
-            "reading a serial port",
-            compute_v1.InstancesClient,
-            "get_serial_port_output",
-            instance=vm.order.name,
-            zone=vm.order.zone,
-        )
+        return _serial_port(vm, is_passing)
     except ProviderError:  # it only explains another error
         return ""
-    return str(answer.contents)
 
 
 def _explained(vm: Vm, error: ReachError, order: Order) -> ProviderError | ReachError:
     """Tell a guest that never came up from one that is up and can't be reached."""
-    console = console_of(vm)
+    console = _console_of(vm)
     if not console or host_keys(console) or "login:" in console:
         return error
     return _unbooted(vm, error.message, order)
@@ -100,7 +107,7 @@ def _explained(vm: Vm, error: ReachError, order: Order) -> ProviderError | Reach
 
 def _unbooted(vm: Vm, message: str, order: Order) -> BootError:
     name = vm.order.request.name
-    console = console_of(vm)
+    console = _console_of(vm)
     if not console.strip():
         return BootError(
             f"{message}, and its serial port is silent",

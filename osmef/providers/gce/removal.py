@@ -59,9 +59,11 @@ class _Removal:
 
     gone: Gone
     unseen: list[tuple[Resource, Project]] = field(default_factory=list)
-    """What was only intended, as far as is known, and not found at the first look."""
+    """What was not found at the first look, as lists and looks may lag behind."""
     _left: list[tuple[Thing, Resource]] = field(default_factory=list)
     _failures: list[OsmefError] = field(default_factory=list)
+    _stuck: set[str] = field(default_factory=set)
+    """The projects in which something failed to go."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def find(self, project: Project, resources: Sequence[Resource], *, again: bool = False) -> None:
@@ -85,7 +87,7 @@ class _Removal:
         self._left += [(thing, resource) for thing in found]
         if found:
             return
-        if resource.id is None and not again:
+        if not again:
             self.unseen.append((resource, project))
         else:
             self.gone(resource)
@@ -93,27 +95,31 @@ class _Removal:
     def delete(self, kinds: Sequence[str]) -> None:
         """Delete what is there of these kinds, and wait until it is gone."""
         there = [one for one in self._left if one[0].kind in kinds]
-        side_by_side(lambda one: self._delete(*one), there, at_once=AT_ONCE)
+        stuck = set(self._stuck)
+        side_by_side(lambda one: self._delete(*one, stuck), there, at_once=AT_ONCE)
 
-    def _delete(self, thing: Thing, resource: Resource) -> None:
+    def _delete(self, thing: Thing, resource: Resource, stuck: set[str]) -> None:
         kind, doing = KINDS[thing.kind], f"deleting the {thing.kind} {thing.name}"
+        # Where something failed to go, what it uses stays in use: asking again takes only time.
+        again = failures.is_passing if thing.project.id in stuck else failures.is_in_use
         named = {kind.field: thing.name, **kind.place(thing.where)}
         try:
-            thing.project.change(doing, kind.service, "delete_unary", failures.is_in_use, **named)
+            thing.project.change(doing, kind.service, "delete_unary", again, **named)
         except failures.LIBRARY_ERRORS as error:
             if not failures.is_gone(error):
-                self._fail(thing.project.shown(error, doing))
+                self._fail(thing.project.shown(error, doing), thing.project)
                 return
         except OsmefError as error:
-            self._fail(error)
+            self._fail(error, thing.project)
             return
         with self._lock:
             self._left.remove((thing, resource))
             if not any(other is resource for _, other in self._left):
                 self.gone(resource)
 
-    def _fail(self, error: OsmefError) -> None:
+    def _fail(self, error: OsmefError, project: Project) -> None:
         with self._lock:
+            self._stuck.add(project.id)
             self._failures.append(error)
 
     def finish(self) -> None:

@@ -71,6 +71,13 @@ class GceSettings(PublicCloudSettings):
     def _fits(self) -> GceSettings:
         if self.tier_1 and self.nic is not Nic.GVNIC:
             raise conflict("Tier 1 needs gvnic", "write nic: gvnic", *("tier_1", "nic"))
+        if self.node_group is not None and self.zone is None:
+            raise conflict(
+                "a group of sole-tenant nodes is in one zone",
+                "write the zone",
+                "node_group",
+                "zone",
+            )
         if self.node_group is not None and self.compact:
             raise conflict(
                 "VMs on sole-tenant nodes take no compact placement policy",

@@ -11,13 +11,13 @@ from typing import Any
 
 from tests.gce.services import contents
 from tests.gce.services.contents import ROOT, ZONES
-from tests.gce.services.description import Call, RefusalError, invalid
+from tests.gce.services.description import Call, RefusalError, invalid, required
 from tests.gce.services.faults import Faults
 from tests.gce.services.machines import Machines
 
 _PAGE = 2
 """Things on a page at most, so that all lists have several."""
-_OPERATION_S = 0.4
+_OPERATION_S = 0.2
 _FIELDS = {
     "instances": "instance",
     "disks": "disk",
@@ -99,7 +99,9 @@ class Cloud:
     def _insert(self, collection: str, call: Call) -> Answer:
         if call.parameters.get("requestId") in self.asked:
             return self.asked[call["requestId"]]
-        name = call.body.get("name", "")
+        if "name" not in call.body:
+            raise required("resource.name")
+        name = call.body["name"]
         path = self._path(collection, call, name)
         if path in self.things:
             raise RefusalError(409, "alreadyExists", f"The resource '{path}' already exists")
@@ -188,7 +190,9 @@ class Cloud:
         self.operations[name] = operation
         if "requestId" in call.parameters:
             self.asked[call["requestId"]] = operation
-        threading.Thread(target=_run, args=(operation, work, wrong), daemon=True).start()
+        seconds = self.faults.seconds(f"{what} {path}", _OPERATION_S)
+        arguments = (operation, work, wrong, seconds)
+        threading.Thread(target=_run, args=arguments, daemon=True).start()
         return dict(operation)
 
     def _operation(self, call: Call) -> Answer:
@@ -329,7 +333,12 @@ def _nothing() -> None:
     pass
 
 
-def _run(operation: dict[str, Any], work: Callable[[], None], wrong: dict[str, Any] | None) -> None:
+def _run(
+    operation: dict[str, Any],
+    work: Callable[[], None],
+    wrong: dict[str, Any] | None,
+    seconds: float,
+) -> None:
     began = time.monotonic()
     operation["status"] = "RUNNING"
     try:
@@ -337,7 +346,7 @@ def _run(operation: dict[str, Any], work: Callable[[], None], wrong: dict[str, A
             work()
     except OSError as error:
         wrong = {"code": "INTERNAL_ERROR", "message": str(error), "status": 500}
-    time.sleep(max(0.0, _OPERATION_S - (time.monotonic() - began)))
+    time.sleep(max(0.0, seconds - (time.monotonic() - began)))
     if wrong is not None:
         first = {"code": wrong["code"], "message": wrong["message"]}
         operation["error"] = {"errors": [first]}

@@ -46,6 +46,10 @@ def invalid(message: str) -> RefusalError:
     return RefusalError(400, "invalid", message)
 
 
+def required(name: str) -> RefusalError:
+    return RefusalError(400, "required", f"Required field '{name}' not specified")
+
+
 @dataclass(frozen=True)
 class Call:
     """A request that conforms: the method's id, its parameters and its body."""
@@ -91,44 +95,45 @@ class Description:
             _check_text(name, rule, text)
         for name, rule in known.items():
             if rule.get("required") and name not in path and name not in query:
-                raise RefusalError(400, "required", f"Required field '{name}' not specified")
+                raise required(name)
         wanted = method.get("request", {}).get("$ref")
         if wanted is not None:
-            self.check(wanted, body, "resource")
+            self._check({"$ref": wanted}, body, "resource", method["id"])
         elif body:
             raise invalid("this method takes no body")
         return Call(method["id"], {**path, **query}, body or {}, method["response"]["$ref"])
 
-    def check(self, schema: str, value: Any, where: str, *, answer: bool = False) -> None:
-        """Compare a value with a schema; only an answer has what is read-only.
+    def check(self, schema: str, value: Any, where: str) -> None:
+        """Compare an answer with a schema. Raises RefusalError."""
+        self._check({"$ref": schema}, value, where, None)
 
-        Raises RefusalError.
-        """
-        self._check({"$ref": schema}, value, where, answer=answer)
-
-    def _check(self, rule: Any, value: Any, where: str, *, answer: bool) -> None:
+    def _check(self, rule: Any, value: Any, where: str, asks: str | None) -> None:
+        """Compare what a method is asked with a schema, or an answer, where there is none."""
         if "$ref" in rule:
             rule = self._schemas[rule["$ref"]]
         kind = rule.get("type")
         if not isinstance(value, _TYPES.get(kind, object)):
             raise invalid(f"Invalid value at '{where}' (TYPE_{kind.upper()}), {value!r}")
         if isinstance(value, dict) and kind == "object":
-            self._check_object(rule, value, where, answer=answer)
+            self._check_object(rule, value, where, asks)
         elif isinstance(value, list):
             for n, one in enumerate(value):
-                self._check(rule["items"], one, f"{where}[{n}]", answer=answer)
+                self._check(rule["items"], one, f"{where}[{n}]", asks)
         elif isinstance(value, str):
             _check_text(where, rule, value)
 
-    def _check_object(self, rule: Any, value: dict[str, Any], where: str, *, answer: bool) -> None:
+    def _check_object(self, rule: Any, value: dict[str, Any], where: str, asks: str | None) -> None:
         known, others = rule.get("properties", {}), rule.get("additionalProperties")
         for name, one in value.items():
             field = known.get(name, others)
             if field is None:
                 raise invalid(f"Unknown name \"{name}\" at '{where}': Cannot find field.")
-            if field.get("readOnly") and not answer:
+            if field.get("readOnly") and asks:
                 raise invalid(f"Invalid value for field '{where}.{name}': it is output only")
-            self._check(field, one, f"{where}.{name}", answer=answer)
+            self._check(field, one, f"{where}.{name}", asks)
+        for name, field in known.items():
+            if asks in field.get("annotations", {}).get("required", ()) and name not in value:
+                raise required(f"{where}.{name}")
 
 
 def _check_text(where: str, rule: Any, text: str) -> None:

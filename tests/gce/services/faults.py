@@ -10,16 +10,17 @@ from typing import Any
 
 
 class Faults:
-    """Reads the rules whenever their file is written.
+    """Reads the rules whenever their file is another.
 
     A rule has "kind", "pattern" and "times": "call" refuses or loses a request ("METHOD path"),
-    "operation" has one end with an error ("insert path"), "hide" keeps a new thing out of lists,
-    "boot" has a guest panic, "host" puts VMs on a host, "quota" sets limits.
+    "operation" has one end with an error ("insert path"), "slow" has one take "seconds", "hide"
+    keeps a new thing out of lists, "boot" has a guest panic, "host" puts VMs on a host, and "quota"
+    sets limits.
     """
 
     def __init__(self, state: Path) -> None:
         self._path = state / "faults"
-        self._read = 0
+        self._read = ""
         self._rules: list[dict[str, Any]] = []
         self._lock = threading.Lock()
 
@@ -30,6 +31,11 @@ class Faults:
     def operation(self, what: str) -> dict[str, Any] | None:
         """Return what an operation is to end with."""
         return self._next("operation", what)
+
+    def seconds(self, what: str, usual: float) -> float:
+        """Return how long an operation is to take."""
+        rule = self._next("slow", what)
+        return usual if rule is None else float(rule["seconds"])
 
     def hidden(self, path: str) -> bool:
         """Tell whether a list is to lack this thing, as it is new."""
@@ -51,13 +57,18 @@ class Faults:
 
     def _next(self, kind: str, what: str) -> dict[str, Any] | None:
         with self._lock:
-            written = self._path.stat().st_mtime_ns if self._path.exists() else 0
-            if written != self._read:
-                self._rules = json.loads(self._path.read_text()) if written else []
-                self._read = written
+            self._read_new()
             for rule in self._rules:
                 fits = rule["kind"] == kind and re.search(rule["pattern"], what)
                 if fits and rule["times"] > 0:
                     rule["times"] -= 1
                     return rule
         return None
+
+    def _read_new(self) -> None:
+        try:
+            told = json.loads(self._path.read_text())
+        except FileNotFoundError:
+            told = {"id": "", "rules": []}
+        if told["id"] != self._read:
+            self._read, self._rules = told["id"], told["rules"]

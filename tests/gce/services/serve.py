@@ -5,12 +5,11 @@ It answers at 127.0.0.1 here and in the namespace.
 
 from __future__ import annotations
 
-import ctypes
 import json
-import os
 import socketserver
 import sys
 import threading
+import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -20,13 +19,13 @@ from urllib.parse import parse_qsl, urlsplit
 from google.auth import jwt
 from google.auth.exceptions import GoogleAuthError
 
+from tests.gce.inside import inside
 from tests.gce.services.cloud import Cloud
 from tests.gce.services.description import Description, RefusalError
 from tests.gce.services.faults import Faults
 from tests.gce.services.machines import Machines
 
 _decode: Callable[..., object] = jwt.decode
-_NEWNET = 0x40000000
 
 
 class Api:
@@ -47,14 +46,16 @@ class Api:
             message = f"Request had invalid authentication credentials: {error}"
             raise RefusalError(401, "authError", message) from error
 
-    def answer(self, verb: str, target: str, who: str, body: bytes) -> dict[str, Any]:
-        """Return the answer to a call. Raises RefusalError."""
+    def answer(
+        self, verb: str, target: str, who: str, given: Any, record: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return the answer to a call, and write down which it is. Raises RefusalError."""
         self.admit(who)
         parts = urlsplit(target)
-        given = json.loads(body) if body else None
         call = self.description.read(verb, parts.path, dict(parse_qsl(parts.query)), given)
+        record["id"] = call.id
         answer = self.cloud.do(call)
-        self.description.check(call.response, answer, call.id, answer=True)
+        self.description.check(call.response, answer, call.id)
         return answer
 
 
@@ -68,19 +69,22 @@ class Handler(BaseHTTPRequestHandler):
 
     def handle_call(self) -> None:
         """Answer one request."""
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        text = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = json.loads(text) if text else None
         wrong = self.api.faults.call(f"{self.command} {self.path}")
         headers: dict[str, str] = {}
+        record: dict[str, Any] = {"call": f"{self.command} {self.path}", "body": body}
         try:
             if wrong and "status" in wrong:
                 headers = wrong.get("headers", {})
                 raise RefusalError(wrong["status"], wrong["reason"], wrong["message"])
             who = self.headers.get("Authorization", "")
-            status, answer = 200, self.api.answer(self.command, self.path, who, body)
+            status, answer = 200, self.api.answer(self.command, self.path, who, body, record)
         except RefusalError as refusal:
             status, answer = refusal.status, refusal.body
-        record = {"call": f"{self.command} {self.path}", "status": status}
-        self.api.calls.write(json.dumps(record) + "\n")
+        self.api.calls.write(
+            json.dumps({**record, "status": status, "at": time.monotonic()}) + "\n"
+        )
         if wrong and wrong.get("lose"):
             self.close_connection = True
             return
@@ -105,22 +109,12 @@ class Server(socketserver.ThreadingTCPServer):
     request_queue_size = 128
 
 
-def enter(namespace: int) -> None:
-    """Make sockets in this network namespace from now on. Raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.setns(namespace, _NEWNET) != 0:
-        raise OSError(ctypes.get_errno(), "setns")
-
-
 def main() -> None:
     """Serve until ended."""
-    state, port, lab = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    state, port, lab = Path(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3])
     Handler.api = Api(state)
-    home = os.open("/proc/self/ns/net", os.O_RDONLY)
     here = Server(("127.0.0.1", port), Handler)
-    enter(os.open(lab, os.O_RDONLY))
-    there = Server(("127.0.0.1", port), Handler)
-    enter(home)
+    there = inside(lab, lambda: Server(("127.0.0.1", port), Handler))
     threading.Thread(target=there.serve_forever, daemon=True).start()
     here.serve_forever()
 
