@@ -17,7 +17,7 @@ from osmef.scenario.clouds.openstack import OpenStackSettings
 from osmef.scenario.clouds.static import StaticSettings
 
 ProviderSettings = Annotated[
-    AwsSettings | LocalSettings | LibvirtSettings | OpenStackSettings | StaticSettings,
+    LocalSettings | AwsSettings | LibvirtSettings | OpenStackSettings | StaticSettings,
     Field(discriminator="kind"),
 ]
 """Any provider's settings, which ``kind`` tells apart."""

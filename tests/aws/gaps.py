@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -10,21 +11,43 @@ from typing import Any
 
 from moto.core.responses import ActionResult
 from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.models import amis
+from moto.ec2.models.instance_types import INSTANCE_TYPES
+from moto.ec2.models.instances import Instance
 from moto.ec2.responses import EC2Response
+from moto.servicequotas.responses import ServiceQuotasResponse
 
 _RACKS = 8
 run_instances = EC2Response.run_instances
+quotas: dict[str, float] = {}
+"""By the codes of Service Quotas; there is a lot of what is not here."""
+_A_LOT = 1000.0
 
 
-def fill(consoles: Callable[[str], Path]) -> None:
-    """Add the actions that are missing; ``consoles`` tells the file of an instance's console."""
+def fill() -> None:
+    """Add the actions and facts that are missing."""
     lacking = (
         create_placement_group,
         describe_placement_groups,
         delete_placement_group,
         describe_instance_topology,
     )
-    actions = {action.__name__: action for action in lacking} | {"run_instances": place_and_run}
+    changes: list[tuple[Any, str, Any]] = [
+        *((EC2Response, action.__name__, action) for action in lacking),
+        (EC2Response, "run_instances", place_and_run),
+        (ServiceQuotasResponse, "get_service_quota", get_service_quota),
+        (Instance, "cpu_options", property(_cpus)),
+        (amis.Ami, "ena_support", True),
+        # Its own list of images takes it seconds at each reset.
+        (amis, "AMIS", []),
+        (amis, "environ", {"MOTO_AMIS_PATH": "none"}),
+    ]
+    for where, name, what in changes:
+        setattr(where, name, what)
+
+
+def fill_console(consoles: Callable[[str], Path]) -> None:
+    """Have instances tell their consoles, each in the file that ``consoles`` names."""
 
     def get_console_output(self: Any) -> ActionResult:
         instance = self.ec2_backend.get_instance(self._get_param("InstanceId"))
@@ -32,9 +55,21 @@ def fill(consoles: Callable[[str], Path]) -> None:
         text = path.read_bytes() if path.exists() else b""
         return ActionResult({"InstanceId": instance.id, "Output": base64.b64encode(text).decode()})
 
-    actions["get_console_output"] = get_console_output
-    for name, action in actions.items():
-        setattr(EC2Response, name, action)
+    setattr(EC2Response, get_console_output.__name__, get_console_output)
+
+
+def _cpus(instance: Any) -> dict[str, int]:
+    cpus = INSTANCE_TYPES[instance.instance_type]["VCpuInfo"]
+    return {
+        "CoreCount": cpus["DefaultCores"],
+        "ThreadsPerCore": cpus.get("DefaultThreadsPerCore", 1),
+    }
+
+
+def get_service_quota(self: Any) -> str:
+    """Tell a quota of EC2 or VPC."""
+    code = json.loads(self.body)["QuotaCode"]
+    return json.dumps({"Quota": {"QuotaCode": code, "Value": quotas.get(code, _A_LOT)}})
 
 
 def groups_of(response: Any) -> dict[str, dict[str, Any]]:

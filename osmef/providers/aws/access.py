@@ -49,7 +49,9 @@ class Account:
             raise failures.translate(error, "reading the AWS configuration", self.name) from error
         if self._session.region_name is None:
             raise CredentialsError(
-                "nothing says which region to use", where=self.name, cure="set AWS_REGION"
+                "nothing says which region to use",
+                where=self.name,
+                cure="write a region into the profile, or set AWS_DEFAULT_REGION",
             )
         self.region = str(self._session.region_name)
         self.id = str(self.read("get_caller_identity", "logging in", service="sts")["Account"])
@@ -116,7 +118,11 @@ class Account:
                 lost = lost or not refused
                 raise
 
-        return self.do(attempt, doing, failures.is_not_yet)
+        def again(error: Exception) -> bool:
+            # What a lost request made may be listed only later.
+            return failures.is_not_yet(error) or (lost and failures.is_there(error))
+
+        return self.do(attempt, doing, again)
 
 
 def access_of(settings: AwsSettings, profile: str | None = None) -> Access:

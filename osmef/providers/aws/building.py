@@ -20,6 +20,7 @@ from osmef.providers.aws.instances import (
 from osmef.providers.aws.making import Maker
 from osmef.providers.aws.names import Names, look_up
 from osmef.providers.aws.placing import Placer
+from osmef.providers.aws.quotas import check_quotas
 from osmef.providers.aws.tenants import Site, SiteMaker, Tenant, data_from, open_group
 from osmef.providers.aws.zones import candidates, id_of
 from osmef.providers.base import EndpointRequest, Order
@@ -60,6 +61,8 @@ class Build:
         controller = controller_of(self.settings)
         names = side_by_side(self._look_up, self.tenants)
         self._names = dict(zip((tenant.slot for tenant in self.tenants), names, strict=True))
+        for line in check_quotas(self.settings, self.tenants, self._names, self.order.requests):
+            self.order.progress(line)
         tenants = len(self.tenants)
         self.order.progress(f"making networks for {tenants} tenant{'s' * (tenants > 1)}")
         maker = SiteMaker(self.maker)

@@ -55,6 +55,7 @@ _THROTTLED = re.compile(r"RequestLimitExceeded|Throttl|TooManyRequests|SlowDown"
 _CAPACITY = re.compile(r"^Insufficient.*Capacity|^UnfulfillableCapacity$|^Unsupported$|^SpotMaxPr")
 _QUOTA = re.compile(r"LimitExceeded$|CountExceeded$|^QuotaExceeded|LimitExceededException$")
 _MISSING = re.compile(r"\.NotFound$|\.Malformed$|\.Unknown$|NotFound$|^ParameterNotFound$")
+_THERE = re.compile(r"\.Duplicate$|AlreadyExists$")
 _IN_USE = re.compile(r"^DependencyViolation$|InUse$|^IncorrectState$|^IncorrectInstanceState$")
 _BUSY = {500, 502, 503, 504}
 _LONG = 300
@@ -109,6 +110,11 @@ def is_missing(error: Exception) -> bool:
     return _MISSING.search(code_of(error)) is not None
 
 
+def is_there(error: Exception) -> bool:
+    """Tell whether there is something of the name already that a call was to make."""
+    return _THERE.search(code_of(error)) is not None
+
+
 def is_not_yet(error: Exception) -> bool:
     """Tell whether a call may work later, when EC2 knows everywhere what it made."""
     return is_passing(error) or is_missing(error)
@@ -141,7 +147,11 @@ def translate(error: Exception, doing: str, where: str) -> ProviderError:
 def action_of(error: ClientError) -> str:
     """Return the permission that a failing call needs, as a policy names it."""
     found = re.search(r"perform: (\w+:\w+)", str(error))
-    return found[1] if found else f"ec2:{error.operation_name}"
+    if found:
+        return found[1]
+    # Other services call it AccessDenied.
+    ec2 = code_of(error) == "UnauthorizedOperation"
+    return f"ec2:{error.operation_name}" if ec2 else str(error.operation_name)
 
 
 def _kind(error: Exception) -> type[ProviderError]:

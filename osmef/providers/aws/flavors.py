@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -13,7 +14,8 @@ from osmef.scenario.fields import FlavorNeed
 
 _MIB = 2**20
 _ARCHITECTURES = ("x86_64", "arm64")
-_SPECIAL = ("GpuInfo", "FpgaInfo", "InferenceAcceleratorInfo", "NeuronInfo", "MediaAcceleratorInfo")
+_PLAIN = re.compile(r"[cmr](?P<generation>[0-9]+)[a-z]*\.")
+"""General, compute and memory types, and none whose CPUs are held back (flex)."""
 Wanted = str | FlavorNeed
 
 
@@ -61,17 +63,17 @@ def _find(account: Account, wanted: Wanted) -> FlavorInfo:
 
 
 def _smallest(account: Account, need: FlavorNeed) -> FlavorInfo:
-    """Return the smallest type of constant speed, without special hardware, that a need fits."""
+    """Return the smallest plain type that a need fits, and of several the newest."""
     there = _list(
         account,
         {
             "current-generation": "true",
             "bare-metal": "false",
-            "burstable-performance-supported": "false",
+            "instance-storage-supported": "false",
             "processor-info.supported-architecture": "x86_64",
         },
     )
-    plain = [_info(one) for one in there if not any(one.get(what) for what in _SPECIAL)]
+    plain = [_info(one) for one in there if _PLAIN.match(str(one["InstanceType"]))]
     ram_mib = -(-(need.ram or 0) // _MIB)
     fitting = [one for one in plain if one.vcpus >= need.vcpus and one.ram_mib >= ram_mib]
     if not fitting:
@@ -80,7 +82,12 @@ def _smallest(account: Account, need: FlavorNeed) -> FlavorInfo:
             where="flavor",
             cure="ask for less, or write the name of one",
         )
-    return min(fitting, key=lambda one: (one.vcpus, one.ram_mib, one.name))
+    return min(fitting, key=lambda one: (one.vcpus, one.ram_mib, -_generation(one), one.name))
+
+
+def _generation(flavor: FlavorInfo) -> int:
+    found = _PLAIN.match(flavor.name)
+    return int(found["generation"]) if found else 0
 
 
 def _list(account: Account, filters: Mapping[str, str]) -> list[Mapping[str, Any]]:

@@ -15,6 +15,7 @@ from osmef.providers.aws.making import Maker
 from osmef.providers.aws.names import look_up
 from osmef.providers.aws.places import locations_of
 from osmef.providers.aws.placing import partitions_of
+from osmef.providers.aws.quotas import check_quotas
 from osmef.providers.aws.tenants import Tenant, slots_of, tenants_of
 from osmef.providers.aws.zones import candidates
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
@@ -40,7 +41,7 @@ class AwsProvider(Provider):
         self._tenants: list[Tenant] = []
 
     def check(self, requests: Sequence[EndpointRequest]) -> None:
-        """Check credentials, and all that is named. Raises ProviderError."""
+        """Check credentials, all that is named, and quotas. Raises ProviderError."""
         settings = self._settings
         controller_of(settings)
         if settings.placement_by is AwsPlacedBy.PARTITION:
@@ -52,6 +53,8 @@ class AwsProvider(Provider):
         )
         if settings.zone is None and any(request.zone is None for request in requests):
             candidates([one.zones for one in names], [one.offered for one in names])
+        by_slot = dict(zip((tenant.slot for tenant in tenants), names, strict=True))
+        check_quotas(settings, tenants, by_slot, requests)
 
     def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
         """List what EC2 can't do, as far as the settings tell."""
