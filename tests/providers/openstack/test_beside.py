@@ -70,17 +70,13 @@ def console(api: Any, server: Any) -> list[str]:
     return host_keys(api.compute.get_server_console_output(server.id)["output"])
 
 
-@pytest.mark.parametrize("sender", ["host", "vm"])
-def test_what_is_on_one_network_is_measured_on_it(
-    lab: Lab, box: dict[str, Any], sender: str
-) -> None:
-    """By way of the floating address the host would arrive under another one, and be shut out."""
-    receiver = "vm" if sender == "host" else "host"
+def test_a_host_on_the_network_of_the_servers_measures_there(lab: Lab, box: dict[str, Any]) -> None:
+    """By way of the floating address it would arrive under another one, and be shut out."""
     scenario = lab.write(
         network="lan",
         reach="floating",
         hosts={"box": box},
-        endpoints={"sender": {"kind": sender}, "receiver": {"kind": receiver}},
+        endpoints={"sender": {"kind": "host"}, "receiver": {"kind": "vm"}},
         placement="any",
     )
     ended = lab("run", scenario)
