@@ -10,6 +10,7 @@ from typing import Any
 from openstack.connection import Connection
 from openstack.exceptions import ForbiddenException, NotFoundException
 
+from osmef.errors import ProviderError
 from osmef.providers.base import Resource
 from osmef.providers.marks import PREFIX
 from osmef.providers.openstack import marks
@@ -18,6 +19,7 @@ from osmef.providers.openstack.marks import Mark
 
 PROVIDER = "openstack"
 _NONE = Mark("", 0, 0)
+_DEFAULT = "default"
 
 
 @dataclass(frozen=True)
@@ -125,8 +127,15 @@ def _projects(connection: Connection, _project: str, _run: str | None) -> Iterab
 
 
 def _delete_project(connection: Connection, project: str) -> None:
+    groups = list(connection.network.security_groups(project_id=project))
+    foreign = next((g for g in groups if g.name != _DEFAULT and _by_description(g) is None), None)
+    if foreign is not None:
+        raise ProviderError(
+            f"the project holds a security group that is not ours, {foreign.name}",
+            cure="find out whose it is, remove it, and then: osmef reap --provider openstack",
+        )
     # Neutron made this group by itself with the first network, and nobody would remove it.
-    for group in connection.network.security_groups(project_id=project):
+    for group in groups:
         connection.network.delete_security_group(group.id, ignore_missing=True)
     identity(connection).delete_project(project, ignore_missing=True)
 
