@@ -125,7 +125,8 @@ def _print(found: Found, stay: list[Orphan], left: list[Left]) -> None:
     for error in found.errors:
         print_error(error)
     done = f"destroyed {len(found.orphans) - len(stay)}, " if found.orphans else ""
-    console.print(f"{done}{len(stay) or 'nothing'} left")
+    where = " of what could be looked at" if found.errors else ""
+    console.print(f"{done}{len(stay) or 'nothing'} left{where}")
 
 
 def _print_json(found: Found, stay: list[Orphan], left: list[Left]) -> None:

@@ -70,6 +70,7 @@ def test_reap_looks_into_the_region_that_it_is_told(clouds: Path, tmp_path: Path
     assert ended.code == 3
     assert "no region 'Mars'" in ended.err
     assert "name one of: north, south" in ended.err
+    assert ended.out.strip() == "nothing left of what could be looked at"
     assert osmef("reap", "--region", "north").code == 2
 
 
