@@ -29,6 +29,7 @@ static struct {
     int loop_count;
     int listener;
     atomic_uint next; /* the loop of the next connection */
+    atomic_int open;  /* connections */
 } server;
 
 void server_count(_Atomic uint64_t *counter, uint64_t more)
@@ -40,6 +41,11 @@ void server_count(_Atomic uint64_t *counter, uint64_t more)
 struct server_counts *server_counts_of(const struct loop *loop)
 {
     return &server.counts[loop->index];
+}
+
+int server_clients(void)
+{
+    return atomic_load_explicit(&server.open, memory_order_relaxed);
 }
 
 bool client_alive(const struct client *client)
@@ -62,6 +68,7 @@ void client_drop(struct loop *loop, struct client *client, bool reset)
     if (server.service->gone)
         server.service->gone(loop, client);
     atomic_store_explicit(&server.owners[fd], NOBODY, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&server.open, 1, memory_order_relaxed);
     loop_drop(loop, &client->source);
 }
 
@@ -245,10 +252,12 @@ static void admit(struct loop *acceptor, int fd)
     client->start = client->used = 0;
     client->due_ns = now_ns() + SERVER_HEAD_S * NS_PER_S;
     server_count(&server_counts_of(acceptor)->connections, 1);
+    atomic_fetch_add_explicit(&server.open, 1, memory_order_relaxed);
     atomic_store_explicit(&server.owners[fd], (unsigned char)(loop->index + 1),
                           memory_order_release);
     if (!loop_watch(loop, &client->source)) {
         atomic_store_explicit(&server.owners[fd], NOBODY, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&server.open, 1, memory_order_relaxed);
         close(fd);
     }
 }
@@ -300,6 +309,7 @@ static void sweep(struct loop *loop)
 bool server_open(const struct service *service, int threads)
 {
     memset(server.counts, 0, sizeof server.counts);
+    atomic_store(&server.open, 0);
     server.service = service;
     server.listener = -1;
     answers_open();

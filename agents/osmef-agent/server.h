@@ -85,6 +85,9 @@ struct server_counts server_total(void);
 void server_count(_Atomic uint64_t *counter, uint64_t more);
 struct server_counts *server_counts_of(const struct loop *loop);
 
+/* Connections that are open now. */
+int server_clients(void);
+
 /* For services. */
 bool client_alive(const struct client *client);
 

@@ -54,6 +54,23 @@ def test_answers_as_the_published_programs(port: int, size: int) -> None:
     assert get(port, f"/pong/{size}") == (200, pong_body(size))
 
 
+@pytest.mark.parametrize("size", [65536, 69635, 100_000, 700_000])
+def test_many_clients_that_come_and_go_in_the_middle_of_answers(port: int, size: int) -> None:
+    """Answers begin as copies, go on from a file while there are many, and end as copies."""
+    request = b"GET /pong/%d HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n" % size
+    with ExitStack() as clients:
+        connections = [clients.enter_context(dial(port)) for _ in range(2)]
+        for connection in connections:
+            connection.sendall(request)
+            connection.recv(1, socket.MSG_PEEK)
+        connections += [clients.enter_context(dial(port)) for _ in range(40)]
+        for connection in connections[2:]:
+            connection.sendall(request)
+        for connection in connections:
+            assert receive_all(connection).partition(b"\r\n\r\n")[2] == pong_body(size)
+            connection.close()
+
+
 def test_one_connection_serves_many_requests(agent: Agent, port: int) -> None:
     connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     for size in (7, 70000, 8, 0):
