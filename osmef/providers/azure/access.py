@@ -7,9 +7,11 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any, TypeVar
 
+from azure.core import PipelineClient
 from azure.core.exceptions import AzureError
 from azure.core.pipeline.transport import RequestsTransport
 from azure.core.polling import LROPoller
+from azure.core.rest import HttpRequest
 from azure.identity import DefaultAzureCredential
 from azure.mgmt.compute import ComputeManagementClient
 from azure.mgmt.network import NetworkManagementClient
@@ -91,6 +93,17 @@ class Subscription:
     def subscriptions(self) -> SubscriptionClient:
         """Subscriptions and their regions."""
         return SubscriptionClient(self._credential, **self._options)
+
+    def fetch(self, link: str) -> str:
+        """Return what is at a link that needs no token of ours, none must go there."""
+
+        def get() -> str:
+            client: Any = PipelineClient(link, transport=self._transport)
+            answer = client.send_request(HttpRequest("GET", link))
+            answer.raise_for_status()
+            return str(answer.text("utf-8"))
+
+        return self.do("reading a file of Azure's", get)
 
     @property
     def name(self) -> str:

@@ -101,11 +101,11 @@ def id_of(kind: Kind, subscription: str, name: str) -> str:
     )
 
 
-def kind_and_name(resource: Any) -> tuple[Kind | None, str]:
-    """Return the kind of what a list of resources shows, None if not one of ours, and its name."""
+def kind_and_name(resource: Any, group: str) -> tuple[Kind | None, str]:
+    """Return the kind of what a list of a group shows, None if not one of ours, and its name."""
     parts = str(resource.id).split("/")
     # /subscriptions/S/resourceGroups/G/providers/P/TYPE/NAME[/TYPE/NAME]
-    return _BY_TYPE.get(str(resource.type).lower()), "/".join([parts[4], *parts[8::2]])
+    return _BY_TYPE.get(str(resource.type).lower()), "/".join([group, *parts[8::2]])
 
 
 def mark_of(thing: Any) -> Mark | None:
