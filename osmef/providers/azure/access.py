@@ -143,6 +143,11 @@ class Subscription:
         return result
 
 
+def word(value: Any) -> str | None:
+    """Return a word of the API as it stands on the wire; the SDK makes enums of those it knows."""
+    return None if value is None else str(getattr(value, "value", value))
+
+
 def access_of(settings: AzureSettings, subscription: str | None = None) -> Access:
     """Return how to reach a subscription, by default that of the environment.
 

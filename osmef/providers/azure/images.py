@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from osmef.errors import NotFoundError, ProviderError
-from osmef.providers.azure.access import Subscription
+from osmef.providers.azure.access import Subscription, word
 from osmef.scenario.clouds.azure import AzureSettings
 
 DEFAULT = {"x64": "Debian:debian-12:12-gen2", "Arm64": "Debian:debian-12:12-arm64"}
@@ -102,12 +102,8 @@ def _marketplace(family: list[str], version: str, found: Any) -> Image:
     return Image(
         name=":".join([*family, version]),
         reference={"publisher": publisher, "offer": offer, "sku": sku, "version": version},
-        architecture=str(properties.architecture)
-        if properties and properties.architecture
-        else None,
-        generation=str(properties.hyper_v_generation)
-        if properties and properties.hyper_v_generation
-        else None,
+        architecture=properties and word(properties.architecture),
+        generation=properties and word(properties.hyper_v_generation),
         plan={"name": plan.name, "publisher": plan.publisher, "product": plan.product}
         if plan
         else None,

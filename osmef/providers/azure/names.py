@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from osmef.errors import CapacityError, NotFoundError, ProviderError
-from osmef.providers.azure.access import Subscription
+from osmef.providers.azure.access import Subscription, word
 from osmef.providers.azure.images import Image, find_image
 from osmef.providers.base import EndpointRequest
 from osmef.providers.parallel import together
@@ -120,7 +120,7 @@ def _info(sku: Any) -> Size:
                 (restriction.restriction_info and restriction.restriction_info.zones) or ()
             )
         else:
-            closed = str(restriction.reason_code or "restricted")
+            closed = word(restriction.reason_code) or "restricted"
     return Size(
         name=str(sku.name),
         family=str(sku.family),
