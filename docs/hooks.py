@@ -10,7 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
@@ -32,7 +32,7 @@ from osmef.facts.table import FACTS, INTERFACE_FACTS, Fact  # noqa: E402
 from osmef.images import bundle  # noqa: E402
 from osmef.results import exchange, summary, tables, trial, udp, use  # noqa: E402
 from osmef.results.schema import summary_schema  # noqa: E402
-from osmef.scenario import clouds, fields, location, model, workload  # noqa: E402
+from osmef.scenario import clouds, fields, location, model, money, workload  # noqa: E402
 from osmef.scenario.explain import write_scalar  # noqa: E402
 from osmef.scenario.fields import quantity_of  # noqa: E402
 from osmef.scenario.schema import json_schema  # noqa: E402
@@ -47,6 +47,7 @@ _WORDS = {
     float: "number",
     bool: "`true` or `false`",
     datetime: "time, ISO 8601 in UTC",
+    date: "day, such as `2026-03-01`",
     Any: "value",
 }
 _QUANTITIES: dict[Any, str] = {
@@ -73,7 +74,7 @@ def models() -> dict[str, type[BaseModel]]:
     """Return every model of the scenario file and of the results, by the name of its class."""
     names = [f"{clouds.__name__}.{room.name}" for room in iter_modules(clouds.__path__)]
     settings_of_clouds = [import_module(name) for name in names]
-    written = (model, fields, *settings_of_clouds, workload, location)
+    written = (model, fields, money, *settings_of_clouds, workload, location)
     rooms = (*written, summary, trial, exchange, udp, use, bundle)
     return {
         name: thing

@@ -16,7 +16,9 @@ from osmef.cli import (
     image,
     import_,
     plan,
+    prices,
     reap,
+    report,
     resume,
     run,
     schema,
@@ -33,10 +35,11 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for module in (run, resume, reap, validate, plan, show, compare, import_, export, schema):
+for module in (run, resume, reap, validate, plan, show, compare, report, import_, export, schema):
     name = module.__name__.rpartition(".")[2].strip("_")  # import is a word of Python's
     app.command(name=name, epilog=module.EPILOG)(module.command)
 app.add_typer(image.app, name="image")
+app.add_typer(prices.app, name="prices")
 
 
 def _version(wanted: bool) -> None:

@@ -18,10 +18,12 @@ from osmef.cli.console import (
     reporting,
 )
 from osmef.engine.check import check_study, warnings_of
+from osmef.engine.cost import PlannedCost, check_budget, cost_of
 from osmef.engine.plan import Plan, PlannedCell, make_plan
 from osmef.providers.base import EndpointRequest
 from osmef.report.table import keep_whole
 from osmef.scenario.load import load
+from osmef.scenario.money import Money
 from osmef.units import format_duration
 from osmef.workloads import Programme
 
@@ -38,20 +40,53 @@ def command(file: ScenarioFile, overrides: Overrides = [], as_json: AsJson = Fal
         study = load(file, parse_overrides(overrides))
         check_study(study)
         plan = make_plan(study)
-        notes = warnings_of(study)
-    if as_json:
-        print_json(_record(plan, notes))
-        return
+        notes, cost = warnings_of(study), cost_of(plan)
+        if as_json:
+            print_json(_record(plan, notes, cost))
+        else:
+            _print(plan, notes, cost)
+        check_budget(plan, cost)
+
+
+def _print(plan: Plan, notes: list[str], cost: PlannedCost) -> None:
     out.print(keep_whole(_cells(plan)))
     out.print(keep_whole(_endpoints(plan)))
     for note in notes:
         out.print(f"[yellow]note[/]: {escape(note)}")
-    scenario = study.scenario
+    scenario = plan.study.scenario
     out.print(
         f"{len(plan.cells)} cells x {scenario.repeat} = {len(plan.trials)} trials, "
         f"{scenario.order} order, on {len(plan.endpoints)} endpoints ({scenario.provider.kind}): "
         f"about [bold]{format_duration(plan.estimate_s)}[/]"
     )
+    if cost.vms and (cost.per_hour or scenario.budget or scenario.provider.priced_region):
+        out.print(f"cost: {_cost(cost)}, without traffic, disks and addresses")
+
+
+def _cost(cost: PlannedCost) -> str:
+    """Say what the VMs will cost, or why nobody knows."""
+    hours = f"{cost.vms} VMs for {format_duration(cost.hours * 3600)}"
+    if cost.unknown:
+        what = escape(", ".join(cost.unknown))
+        return f"[bold]unknown[/], for there is no price of {what} ({hours})"
+    if cost.per_hour is None or cost.money is None:
+        return f"[bold]unknown[/], for the prices are in several currencies ({hours})"
+    each = Money(cost.per_hour.amount, cost.per_hour.currency)
+    if not cost.on_demand:
+        return (
+            f"[bold]unknown[/] for spot, at most {cost.money} ({hours}, {each} an hour on demand)"
+        )
+    return f"about [bold]{cost.money}[/] ({hours}, {each} an hour together)"
+
+
+def _cost_record(cost: PlannedCost) -> dict[str, Any]:
+    return {
+        "vm_hours": cost.vms * cost.hours,
+        "amount": cost.money and cost.money.amount,
+        "currency": cost.money and cost.money.currency,
+        "at_most": not cost.on_demand,
+        "unpriced": list(cost.unknown),
+    }
 
 
 def _cells(plan: Plan) -> Table:
@@ -88,13 +123,14 @@ def _flavor(end: EndpointRequest) -> str | None:
     return None if end.flavor is None else str(end.flavor)
 
 
-def _record(plan: Plan, notes: list[str]) -> dict[str, Any]:
+def _record(plan: Plan, notes: list[str], cost: PlannedCost) -> dict[str, Any]:
     return {
         "scenario": plan.study.scenario.name,
         "provider": plan.study.scenario.provider.kind,
         "trials": len(plan.trials),
         "estimate_s": plan.estimate_s,
         "warnings": notes,
+        "cost": _cost_record(cost),
         "endpoints": [{**vars(end), "flavor": _flavor(end)} for end in plan.endpoints],
         "cells": [
             {

@@ -16,6 +16,7 @@ from osmef.cli.console import (
 )
 from osmef.cli.execution import execute
 from osmef.engine.check import check_provider, check_study
+from osmef.engine.cost import check_budget, cost_of
 from osmef.engine.plan import make_plan
 from osmef.engine.resume import note_plan
 from osmef.results.rundir import RunDirectory
@@ -44,6 +45,7 @@ def command(
         study = load(file, parse_overrides(overrides))
         check_study(study)
         plan = make_plan(study)
+        check_budget(plan, cost_of(plan))
         check_provider(plan)
         with RunDirectory.create(out, study.scenario.name, study.text, file.suffix) as directory:
             note_plan(directory, plan)

@@ -66,7 +66,7 @@ class Found:
     """What is left of dead runs, and where one could not look."""
 
     orphans: list[Orphan] = field(default_factory=list)
-    errors: list[ProviderError] = field(default_factory=list)
+    errors: list[OsmefError] = field(default_factory=list)
 
 
 def find_orphans(search: Search) -> Found:
@@ -105,7 +105,7 @@ def _by_mark(search: Search, resource: Resource, runs: Mapping[str, RunDirectory
 
 
 def _owned(
-    search: Search, runs: Mapping[str, RunDirectory], errors: list[ProviderError]
+    search: Search, runs: Mapping[str, RunDirectory], errors: list[OsmefError]
 ) -> Iterator[Resource]:
     """Ask every cloud for what carries our mark; keep why one can't be asked, and go on."""
     for kind in (search.provider,) if search.provider else AMBIENT:
@@ -113,7 +113,7 @@ def _owned(
         for access in (one for n, one in enumerate(places) if one not in places[:n]):
             try:
                 yield from provider_class(kind).owned(access)
-            except ProviderError as error:
+            except OsmefError as error:  # a machine that is down is no ProviderError
                 errors.append(error)
 
 

@@ -7,6 +7,14 @@ import time
 from dataclasses import dataclass
 from itertools import groupby
 
+from osmef.engine.cost import (
+    PriceTags,
+    affordable_s,
+    check_budget,
+    note_prices,
+    planned_cost,
+    spent,
+)
 from osmef.engine.journal import Journal
 from osmef.engine.measure import Bench, run_trials
 from osmef.engine.metadata import collect_facts, first_moment
@@ -17,7 +25,7 @@ from osmef.engine.station import Station, close_stations, open_stations
 from osmef.engine.stop import Stop
 from osmef.engine.summarise import endpoint_info, summarise
 from osmef.providers import provider_for
-from osmef.providers.base import Order, Provider
+from osmef.providers.base import EndpointRequest, Order, Provider
 from osmef.remote.keys import KeyPair
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
@@ -64,17 +72,26 @@ class Run:
             self.directory.write_summary(summary)
         return summary
 
-    def _deadline(self, missing: list[PlannedTrial]) -> float:
-        """Return the deadline as a UNIX time, and have the run end before it."""
-        wanted = self.plan.study.scenario.deadline
-        length = longest_s(missing) if wanted is None else wanted
+    def _deadline(
+        self, missing: list[PlannedTrial], requests: list[EndpointRequest], journal: Journal
+    ) -> float:
+        """Return the deadline as a UNIX time, and have the run end before it.
+
+        What a budget pays for ends then, too, even if this program does not live to see it.
+        """
+        scenario = self.plan.study.scenario
+        length = longest_s(missing) if scenario.deadline is None else scenario.deadline
+        why = f"the deadline of the run, {format_duration(length)}, is near"
+        cost, before = planned_cost(scenario, requests, estimate(missing)), spent(journal)
+        check_budget(self.plan, cost, before)
+        paid = affordable_s(scenario, cost, before)
+        if paid is not None and paid < length:
+            length, why = paid, f"the budget of the run, {scenario.budget}, is nearly spent"
         deadline = time.time() + length
-        shown = format_duration(length)
         if estimate(missing) > length:
+            shown = format_duration(length)
             self.observer.warning(f"by plan the trials take longer than the deadline, {shown}")
-        self.stop.expire(
-            deadline - min(_TEARDOWN_S, length / 10), f"the deadline of the run, {shown}, is near"
-        )
+        self.stop.expire(deadline - min(_TEARDOWN_S, length / 10), why)
         return deadline
 
     @property
@@ -86,16 +103,19 @@ class Run:
         stations: dict[str, Station] = {}
         cells = list({t.cell.cell.key: t.cell for t in missing}.values())
         names = {end.name for cell in cells for end in cell.endpoints}
+        requests = [request for request in self.plan.endpoints if request.name in names]
+        tags = PriceTags(self.plan.study.scenario)
         order = Order(
             run=self.directory.id,
-            requests=[request for request in self.plan.endpoints if request.name in names],
+            requests=requests,
             key=KeyPair.generate(f"osmef-{self.directory.id}"),
             ledger=journal,
-            deadline=self._deadline(missing),
+            deadline=self._deadline(missing, requests, journal),
             progress=self.observer.step,
             check=self.stop.check,
             keep=self.directory.keep,
         )
+        note_prices(journal, tags, requests)
         try:
             self.observer.step(f"provisioning {len(names)} endpoints")
             # pyarrow takes a while to load: now, and not between the first two trials.
@@ -104,7 +124,8 @@ class Run:
             self.observer.step(f"putting the agent on {len(names)} endpoints")
             stations = open_stations(settled, order)
             for name, station in stations.items():
-                info = endpoint_info(station, settled.earlier.get(name, []))
+                price = tags.tag(station.endpoint.request, station.endpoint.flavor)
+                info = endpoint_info(station, settled.earlier.get(name, []), price)
                 journal.note("endpoint", endpoint=info.model_dump(mode="json"))
             self._measure(
                 missing, Bench(provider, stations, self.directory, self.observer, self.stop)
@@ -113,6 +134,7 @@ class Run:
             self.observer.step("tearing down")
             close_stations(stations)
             provider.close()
+            journal.note("gone")
 
     def _measure(self, missing: list[PlannedTrial], bench: Bench) -> None:
         """Run the trials group by group, with the facts before and after each."""

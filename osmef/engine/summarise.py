@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import platform
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 import osmef
 from osmef.agent.messages import PROTOCOL
 from osmef.analysis.describe import describe
+from osmef.analysis.per_price import per_price
 from osmef.engine.check import warnings_of
+from osmef.engine.cost import spent, total
 from osmef.engine.journal import Journal
 from osmef.engine.metadata import made_at
 from osmef.engine.placement import (
@@ -28,14 +30,23 @@ from osmef.facts.change import change
 from osmef.results.exchange import Purpose
 from osmef.results.limits import Limit
 from osmef.results.rundir import RunDirectory
-from osmef.results.summary import CellInfo, EndpointInfo, Metric, RunInfo, Summary
+from osmef.results.summary import (
+    CellInfo,
+    EndpointInfo,
+    HourlyPrice,
+    Metric,
+    RunInfo,
+    Summary,
+)
 from osmef.results.trial import Status, Trial
 from osmef.scenario.location import Location
 from osmef.scenario.workload import connections_of
 from osmef.workloads import Programme
 
 
-def endpoint_info(station: Station, earlier: list[Location]) -> EndpointInfo:
+def endpoint_info(
+    station: Station, earlier: list[Location], price: HourlyPrice | None
+) -> EndpointInfo:
     """Return what is known of an endpoint when it is ready, and where it stood before."""
     request = station.endpoint.request
     return EndpointInfo(
@@ -47,6 +58,7 @@ def endpoint_info(station: Station, earlier: list[Location]) -> EndpointInfo:
         requested=Location(host=request.host, tenant=request.tenant),
         achieved=station.location,
         earlier=earlier,
+        price=price,
         data_address=station.endpoint.data_address,
         data_address6=station.endpoint.data_address6,
         warnings=list(station.endpoint.warnings),
@@ -103,7 +115,7 @@ def _elsewhere(cells: list[CellInfo]) -> list[str]:
 def _run_info(
     plan: Plan, directory: RunDirectory, journal: Journal, trials: list[Trial], found: list[str]
 ) -> RunInfo:
-    scenario = plan.study.scenario
+    scenario, cost = plan.study.scenario, spent(journal)
     starts, ends = journal.read("start"), journal.read("end")
     if not starts:
         raise StorageError(
@@ -129,6 +141,8 @@ def _run_info(
             "controller_kernel": platform.release(),
         },
         warnings=[*warnings_of(plan.study), *_not_replaced(journal), *found],
+        vm_hours=cost.vm_hours,
+        cost=cost.cost,
     )
 
 
@@ -149,6 +163,10 @@ def _cell_info(
     scenario = planned.cell.scenario
     found = _found(planned, trials, endpoints)
     achieved = overall(found)
+    infos = [endpoints.get(end.name) for end in planned.endpoints]
+    prices = [info.price if info else None for info in infos]
+    per_hour = total(prices)
+    hourly = [price.amount for price in prices if price] if per_hour else []
     return CellInfo(
         key=planned.cell.key,
         values=dict(planned.cell.values),
@@ -166,8 +184,9 @@ def _cell_info(
         connections=connections_of(scenario.workload),
         n_ok=sum(trial.status is Status.OK for trial in trials),
         n_failed=sum(trial.status is Status.FAILED for trial in trials),
+        price_per_hour=per_hour,
         limited_by=_limits(trials),
-        metrics=_metrics(planned, trials),
+        metrics=_metrics(planned, trials, hourly),
     )
 
 
@@ -198,7 +217,13 @@ def _limits(trials: list[Trial]) -> dict[Limit, int]:
     return {limit: found[limit] for limit in Limit if found[limit]}
 
 
-def _metrics(planned: PlannedCell, trials: list[Trial]) -> dict[str, Metric]:
+def _metrics(
+    planned: PlannedCell, trials: list[Trial], hourly: Sequence[float]
+) -> dict[str, Metric]:
     """Describe each metric of the trials over those that have it."""
-    names = Programme(planned.cell.scenario).metrics
-    return {name: describe(trial.metrics.get(name) for trial in trials) for name in names}
+    found = {}
+    for name in Programme(planned.cell.scenario).metrics:
+        metric = describe(trial.metrics.get(name) for trial in trials)
+        priced = per_price(name, metric.median, hourly)
+        found[name] = metric.model_copy(update={"per_price": priced})
+    return found

@@ -47,7 +47,7 @@ def find_login(
     between them; each goes before what OpenSSH's configuration says. ``known_hosts`` holds for the
     jump hosts, too. Connects to nothing. Raises CredentialsError.
     """
-    hosts = None if known_hosts is None else (_in_home(known_hosts),)
+    hosts = None if known_hosts is None else (in_home(known_hosts),)
     try:
         login = _Search(_read_config(), hosts).login(name, ssh, jump, _MOST_JUMPS)
     except (ValueError, KeyError, paramiko.SSHException) as error:
@@ -58,7 +58,7 @@ def find_login(
         ) from None
     if identity is None:
         return login
-    return replace(login, key=OwnKeys((_in_home(identity),), others_of_agent=False))
+    return replace(login, key=OwnKeys((in_home(identity),), others_of_agent=False))
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class _Search:
             raise ValueError(f"the port {port}")
         before = self._jump(name, jump or options.get("proxyjump", "none"), left)
         command = options.get("proxycommand") if before is None else None
-        files = tuple(map(_in_home, options.get("identityfile", [])))
+        files = tuple(map(in_home, options.get("identityfile", [])))
         only = options.get("identitiesonly", "no").lower() == "yes"
         known = self.known_hosts or _known_hosts(options)
         return Login(
@@ -108,7 +108,7 @@ def _known_hosts(options: paramiko.SSHConfigDict) -> tuple[Path, ...]:
     named = options.get("userknownhostsfile")
     if named is None:
         return KNOWN_HOSTS
-    files = tuple(_in_home(file) for file in shlex.split(named) if file.lower() != "none")
+    files = tuple(in_home(file) for file in shlex.split(named) if file.lower() != "none")
     return files or KNOWN_HOSTS
 
 
@@ -120,7 +120,7 @@ def _read_config() -> paramiko.SSHConfig:
     return paramiko.SSHConfig.from_text("\n".join(lines))
 
 
-def _in_home(path: str) -> Path:
+def in_home(path: str) -> Path:
     """Return a path with ``~`` filled in, as it stands where there is no such home."""
     with contextlib.suppress(RuntimeError):
         return Path(path).expanduser()
@@ -162,7 +162,7 @@ def _lines(file: Path, folder: Path, left: int) -> list[str]:
 
 
 def _found(pattern: str, folder: Path) -> list[Path]:
-    path = folder / _in_home(pattern)
+    path = folder / in_home(pattern)
     found = Path(path.anchor).glob(str(path.relative_to(path.anchor)))
     return sorted(path for path in found if path.is_file())
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+import datetime
 from typing import Any
 
 from pydantic import Field
@@ -30,6 +30,26 @@ class Metric(Model):
     ci95_reason: str | None = Field(
         default=None, description="why there is no interval; null where there is one"
     )
+    per_price: float | None = Field(
+        default=None,
+        description="of a rate that is better higher: median / hourly price of a VM of the cell,"
+        " the mean one where they differ; null where a price is unknown, or currencies differ",
+    )
+
+
+class Cost(Model):
+    """A sum of money. Currencies are never converted."""
+
+    amount: float = Field(description="how much")
+    currency: str = Field(description="ISO 4217")
+
+
+class HourlyPrice(Cost):
+    """The price of an hour of a VM."""
+
+    region: str | None = Field(description="region that it holds for; null for all of them")
+    date: datetime.date = Field(description="day on which it was in force")
+    source: str = Field(description="who says so")
 
 
 class RunInfo(Model):
@@ -49,13 +69,25 @@ class RunInfo(Model):
         description="of the random order; the same file and seed give the same order; null if the"
         " run was imported"
     )
-    started_at: datetime | None = Field(
+    started_at: datetime.datetime | None = Field(
         description="when the first start of the run began; null if an imported run does not tell"
     )
-    ended_at: datetime | None = Field(description="when the run ended; null if it was interrupted")
+    ended_at: datetime.datetime | None = Field(
+        description="when the run ended; null if it was interrupted"
+    )
     complete: bool = Field(description="whether every planned trial was run")
     versions: dict[str, str] = Field(description="osmef, agent protocol, python, kernel")
     warnings: list[str] = Field(description="what a reader of the numbers has to know")
+    vm_hours: float | None = Field(
+        default=None,
+        description="how long the VMs stood, added up: each from when the run began to make things"
+        " until all were gone; null if the run was imported",
+    )
+    cost: Cost | None = Field(
+        default=None,
+        description="what these hours cost by price list, without traffic, disks and addresses;"
+        " null where a price is unknown, or currencies differ",
+    )
 
 
 class EndpointInfo(Model):
@@ -77,6 +109,11 @@ class EndpointInfo(Model):
     earlier: list[Location] = Field(
         default_factory=list,
         description="where it stood before it was made anew, with `on_mismatch: retry N`",
+    )
+    price: HourlyPrice | None = Field(
+        default=None,
+        description="what an hour of it costs by price list; null where that is not known, as of"
+        " spare (spot) capacity",
     )
     data_address: str | None = Field(
         description="address at which it is measured, IPv4; null if an imported run does not tell"
@@ -134,6 +171,11 @@ class CellInfo(Model):
     n_ok: int = Field(description="trials that went well")
     n_failed: int = Field(
         description="trials that failed; they are in trials.jsonl with the reason"
+    )
+    price_per_hour: Cost | None = Field(
+        default=None,
+        description="what an hour of all its VMs costs; null where a price is unknown, or"
+        " currencies differ",
     )
     limited_by: dict[Limit, int] = Field(
         default_factory=dict,

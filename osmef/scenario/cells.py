@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from osmef.errors import Problem
+from osmef.scenario.classes import resolve
 from osmef.scenario.explain import (
     Assignment,
     examine,
@@ -43,6 +44,8 @@ def make_cells(tree: Node, sweep: Sweep) -> tuple[list[Cell], list[Problem]]:
                 problems[explain(error, cell_tree)] = None
         if scenario is None:
             continue
+        scenario, unknown = resolve(scenario, cell_tree)
+        problems |= dict.fromkeys(unknown)
         first = cells.setdefault(
             scenario.model_dump_json(), (combination, _cell(combination, scenario, cell_tree))
         )

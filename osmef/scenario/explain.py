@@ -228,6 +228,7 @@ _TEXTS = {
     "too_short": ("is empty", "write something into it, or leave the key out"),
 }
 _LIST = ("a list", "write its values in brackets, such as [0, 1]")
+_DATE = ("a date", "write it like 2026-03-01")
 _MAPPING = ("a mapping", "write lines of key: value, or {key: value}")
 _KINDS = {
     "int_type": ("a whole number", "write a number without quotes and without a point"),
@@ -236,6 +237,10 @@ _KINDS = {
     "model_type": _MAPPING,
     "model_attributes_type": _MAPPING,
     "list_type": _LIST,
+    "date_type": _DATE,
+    "date_parsing": _DATE,
+    "date_from_datetime_parsing": _DATE,
+    "date_from_datetime_inexact": _DATE,
     "dict_type": _MAPPING,
 }
 _LIMITS = {

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from osmef.errors import InputError, Problem
 from osmef.scenario.cells import make_cells
+from osmef.scenario.classes import with_classes
 from osmef.scenario.inventory_file import with_inventory
 from osmef.scenario.node import kind_of
 from osmef.scenario.override import override
@@ -39,9 +40,10 @@ def load_text(text: str, path: Path, overrides: Mapping[str, str] | None = None)
     written = tree
     tree, problems = override(tree, overrides or {})
     tree, wrong = with_inventory(tree, path.parent)
+    tree, wrong_classes = with_classes(tree)
     sweep = read_sweep(tree.get(("sweep",)))
     cells, more = make_cells(tree.without("sweep"), sweep)
-    problems = _first_of_each_place(builder.problems, problems + wrong + more)
+    problems = _first_of_each_place(builder.problems, problems + wrong + wrong_classes + more)
     if problems:
         raise InputError.from_problems(problems)
     if tree is not written:

@@ -13,7 +13,7 @@ class Location(Model):
     host: str | None = Field(default=None, description="name or id of the physical host")
     host_scope: str | None = Field(
         default=None,
-        description="tenant within which the host's id means something; null if everywhere",
+        description="within what the ids of host and rack mean something; null if everywhere",
     )
     rack: str | None = Field(
         default=None,
@@ -31,11 +31,17 @@ def same_host(one: Location, other: Location) -> bool | None:
     Ids of a host that a cloud gives a tenant, so that it can't tell which host it is, say nothing
     about the ids that it gives another. A host stands in one rack, zone and region.
     """
-    for part in ("region", "zone", "rack"):
-        here, there = getattr(one, part), getattr(other, part)
-        if None not in {here, there} and here != there:
-            return False
-    if one.host is None or other.host is None or one.host_scope != other.host_scope:
+    apart = [
+        None not in pair and pair[0] != pair[1]
+        for pair in ((one.region, other.region), (one.zone, other.zone))
+    ]
+    if any(apart):
+        return False
+    if one.host_scope != other.host_scope:
+        return None
+    if None not in {one.rack, other.rack} and one.rack != other.rack:
+        return False
+    if one.host is None or other.host is None:
         return None
     return one.host == other.host
 

@@ -20,6 +20,7 @@ from osmef.scenario.fields import (
     Placement,
     Tenancy,
 )
+from osmef.scenario.money import InstanceClass, Price, Sum
 from osmef.scenario.pingpong import PingPongSettings
 from osmef.scenario.provider import ProviderSettings
 from osmef.scenario.workload import (
@@ -35,7 +36,8 @@ class EndpointSettings(Model):
 
     kind: EndpointKind = Field(default=EndpointKind.VM, description="a VM or a physical host")
     flavor: Flavor | None = Field(
-        default=None, description="the provider's name of the VM's size, or what it needs"
+        default=None,
+        description="the provider's name of the VM's size, `class:NAME`, or what it needs",
     )
     count: int = Field(
         default=1,
@@ -167,6 +169,17 @@ class Scenario(Model):
         le=365 * 86400,
         description="how long the run may last from its start, or from when it is resumed: it stops"
         " in time to take away what it made; by default as long as all its timeouts",
+    )
+    budget: Sum | None = Field(
+        default=None,
+        description="what the run's VMs may cost by the price list, such as `5 USD`: a run that"
+        " would cost more does not start, and it ends before it has",
+    )
+    prices: list[Price] = Field(
+        default_factory=list, description="prices of VMs, on top of those in files"
+    )
+    classes: dict[Name, InstanceClass] = Field(
+        default_factory=dict, description="classes of VMs by name, on top of those in files"
     )
     tags: dict[str, str] = Field(default_factory=dict, description="free text for your own use")
 

@@ -144,13 +144,14 @@ def did_you_mean(word: str, candidates: Iterable[str], known: Iterable[str]) -> 
 def _walk(model: type[BaseModel], path: Path) -> Iterator[Path]:
     for name, field in model.model_fields.items():
         yield (*path, name)
-        if not _is_dict(field.annotation):
+        if not _is_collection(field.annotation):
             for inner in _models(field.annotation):
                 yield from _walk(inner, (*path, name))
 
 
-def _is_dict(annotation: Any) -> bool:
-    return getattr(annotation, "__origin__", None) is dict
+def _is_collection(annotation: Any) -> bool:
+    """Tell whether what is inside has no name of its own."""
+    return getattr(annotation, "__origin__", None) in {dict, list}
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:

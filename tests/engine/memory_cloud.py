@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from osmef.errors import ApiError, CredentialsError
+from osmef.errors import ApiError, CredentialsError, ReachError
 from osmef.providers.base import Access, Resource
 from osmef.providers.local.provider import LocalProvider
+
+DOWN = "down"
+"""The name of a place that can't be reached."""
 
 
 @dataclass
@@ -28,6 +31,8 @@ class MemoryCloud(LocalProvider):
 
     @classmethod
     def owned(cls, access: Access, run: str | None = None) -> list[Resource]:
+        if access.get("cloud") == DOWN:
+            raise ReachError("no route", where=DOWN, cure="start it")
         if access.get("cloud") not in cls.sites:
             raise CredentialsError("no credentials", cure="name a cloud")
         marked = (mark for mark in cls.sites[access["cloud"]].things.values() if mark is not None)

@@ -16,13 +16,14 @@ from osmef import providers
 from osmef.cli.main import app
 from osmef.engine.journal import Journal
 from osmef.engine.reap import Orphan, Search, find_orphans, reap
+from osmef.errors import ReachError
 from osmef.providers.base import EndpointRequest, Order, Resource
 from osmef.providers.local.provider import LocalProvider
 from osmef.remote.keys import KeyPair
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind
-from tests.engine.memory_cloud import MemoryCloud, Site, thing
+from tests.engine.memory_cloud import DOWN, MemoryCloud, Site, thing
 
 
 @contextmanager
@@ -160,6 +161,20 @@ def test_journals_say_where_else_to_look(tmp_path: Path, memory: dict[str, Site]
     assert reap(find_orphans(search).orphans) == []
     assert memory[FAR].things == {}
     assert names(search) == []
+
+
+def test_a_place_that_can_t_be_reached_hides_no_other(
+    tmp_path: Path, memory: dict[str, Site]
+) -> None:
+    first = thing("first", "run-1", LAB, deadline=now(600))
+    far = thing("far", "run-2", DOWN, deadline=now(600))
+    hidden = thing("hidden", "run-1", LAB, deadline=now(600))
+    add(memory, first, hidden)
+    dead_run(tmp_path, far)
+    dead_run(tmp_path, first)
+    result = find_orphans(Search(tmp_path, "memory", {"cloud": DOWN}))
+    assert sorted(o.resource.name for o in result.orphans) == ["far", "first", "hidden"]
+    assert [type(error) for error in result.errors] == [ReachError]
 
 
 @pytest.mark.parametrize(

@@ -1,41 +1,53 @@
+"""Whether two endpoints stand on one host, as far as their locations tell."""
+
 from __future__ import annotations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.scenario.location import Location, distance
+from osmef.scenario.location import Location, distance, same_host
 
-LOCATIONS = st.builds(
-    Location,
-    host=st.sampled_from([None, "h1", "h2"]),
-    tenant=st.sampled_from([None, "t1", "t2"]),
+ids = st.none() | st.sampled_from(["a", "b"])
+locations = st.builds(
+    Location, host=ids, host_scope=ids, rack=ids, zone=ids, region=ids, tenant=st.just("t")
 )
 
 
 @pytest.mark.parametrize(
-    ("hosts", "tenants", "expected"),
+    ("one", "other", "expected"),
     [
-        (("h1", "h1"), ("t1", "t1"), 0),
-        (("h1", "h2"), ("t1", "t1"), 2),
-        (("h1", "h1"), ("t1", "t2"), 4),
-        (("h1", "h2"), ("t1", "t2"), 4),
-        (("h1", "h2"), (None, None), 2),
-        (("h1", "h1"), ("t1", None), 0),
-        ((None, "h1"), ("t1", "t1"), None),
-        ((None, None), ("t1", "t2"), 4),
+        ({"host": "1"}, {"host": "1"}, True),
+        ({"host": "1"}, {"host": "2"}, False),
+        ({"host": "1"}, {}, None),
+        ({}, {}, None),
+        # The ids that a cloud gives one tenant say nothing about those it gives another.
+        ({"host": "1", "host_scope": "red"}, {"host": "2", "host_scope": "blue"}, None),
+        ({"rack": "1", "host_scope": "red"}, {"rack": "2", "host_scope": "blue"}, None),
+        # A host stands in one rack, zone and region, and in none of another.
+        ({"rack": "1"}, {"rack": "2"}, False),
+        ({"rack": "1"}, {"rack": "1"}, None),
+        ({"zone": "1"}, {"zone": "2"}, False),
+        ({"zone": "1"}, {"zone": "1"}, None),
+        ({"zone": "1", "host_scope": "red"}, {"zone": "2", "host_scope": "blue"}, False),
+        ({"zone": "1", "region": "x"}, {"zone": "1", "region": "y"}, False),
+        ({"host": "1", "region": "x"}, {"host": "1", "region": "y"}, False),
+        ({"host": "1", "rack": "1"}, {"host": "1", "rack": "1"}, True),
     ],
 )
-def test_placements_of_the_paper_and_what_is_unknown(
-    hosts: tuple[str | None, str | None],
-    tenants: tuple[str | None, str | None],
-    expected: int | None,
-) -> None:
-    sender, receiver = (Location(host=h, tenant=t) for h, t in zip(hosts, tenants, strict=True))
-    assert distance(sender, receiver) == expected
+def test_one_host(one: dict[str, str], other: dict[str, str], expected: bool | None) -> None:
+    assert same_host(Location(**one), Location(**other)) is expected
+    assert same_host(Location(**other), Location(**one)) is expected
 
 
-@given(LOCATIONS, LOCATIONS)
-def test_distance_is_symmetric(one: Location, other: Location) -> None:
-    assert distance(one, other) == distance(other, one)
-    assert distance(one, other) in {0, 2, 4, None}
+@given(locations, locations)
+def test_what_more_is_known_never_turns_the_answer(one: Location, other: Location) -> None:
+    known = same_host(one, other)
+    for part in ("host", "rack", "zone", "region"):
+        less = same_host(one.model_copy(update={part: None}), other)
+        assert less is None or less is known or (less is True and known is False)
+
+
+@given(locations, locations)
+def test_distance_follows_it(one: Location, other: Location) -> None:
+    assert distance(one, other) == {True: 0, False: 2, None: None}[same_host(one, other)]

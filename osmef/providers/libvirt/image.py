@@ -7,6 +7,7 @@ from pathlib import Path
 
 from osmef.errors import InputError, NotFoundError
 from osmef.images.bundle import Bundle, default_directory, load_bundle
+from osmef.remote.ssh_config import in_home
 
 _QCOW2 = b"QFI\xfb"
 _WHERE = "provider.image"
@@ -24,7 +25,7 @@ class Image:
 
 def find_image(wanted: str) -> Image:
     """Return the image of this name, directory or file. Raises NotFoundError."""
-    path = Path(wanted).expanduser() if "/" in wanted else default_directory() / wanted
+    path = in_home(wanted) if "/" in wanted else default_directory() / wanted
     if path.is_file():
         return _disk(path)
     try:

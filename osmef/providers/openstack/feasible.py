@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
+from osmef.remote.ssh_config import in_home
 from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy
 from osmef.scenario.fields import EndpointKind, Layer, Placement, Tenancy
 from osmef.scenario.model import EndpointSettings
@@ -26,7 +26,7 @@ def problems_of(settings: OpenStackSettings, cell: Cell) -> Iterator[Problem]:
             yield ("tenancy", "different-tenant needs two projects", cure)
         yield from _too_few_places(settings, scenario.placement)
     yield from _too_few_hosts(settings, cell)
-    if settings.userdata is not None and not Path(settings.userdata).expanduser().is_file():
+    if settings.userdata is not None and not in_home(settings.userdata).is_file():
         cure = "write the path as seen from where osmef is started"
         yield ("provider.userdata", f"there is no file {settings.userdata}", cure)
 

@@ -54,6 +54,9 @@ class OpenStackProvider(Provider):
     def check(self, requests: Sequence[EndpointRequest]) -> None:
         """Check credentials, names and quotas. Raises ProviderError."""
         settings, slots = self._settings, slots_of(requests)
+        self._hosts.check(requests)
+        if not slots:  # physical hosts alone
+            return
         if settings.projects == _MADE:
             base = open_cloud(access_of(settings))
             tenants = [Tenant(slot, n, slot, base) for n, slot in enumerate(slots, 1)]
@@ -61,7 +64,6 @@ class OpenStackProvider(Provider):
             tenants = named_tenants(settings, slots)
         if settings.placement_by is PlacedBy.HOST:
             usable_hosts(tenants[0].cloud, settings)
-        self._hosts.check(requests)
         floating = needs_floating(settings, len(tenants))
 
         def check(tenant: Tenant) -> None:
@@ -85,6 +87,8 @@ class OpenStackProvider(Provider):
         settings, slots = self._settings, slots_of(order.requests)
         self._order, maker = order, Maker(Mark.of(order), order.ledger)
         self._maker = maker
+        if not slots:
+            return self._hosts.create(order)
         if settings.projects == _MADE:
             base = open_cloud(access_of(settings))
             self._clouds = [base]
@@ -116,10 +120,10 @@ class OpenStackProvider(Provider):
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         """Read back the hosts of the servers, all of a project in one call."""
-        if self._order is None or self._build is None:
+        if self._order is None:
             raise ProviderError("nothing was made yet", where=PROVIDER)
         run, there = self._order.run, {}
-        for tenant in self._build.tenants:
+        for tenant in self._build.tenants if self._build else ():
             for server in list_servers(tenant.cloud, run):
                 hosts = self._settings.compute_hosts
                 there[str(server.id)] = location_of(server, tenant.label, hosts)

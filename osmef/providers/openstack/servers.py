@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from osmef.errors import BootError, ProviderError
@@ -20,6 +19,7 @@ from osmef.providers.openstack.names import FlavorInfo
 from osmef.providers.openstack.placing import Place
 from osmef.providers.openstack.tenants import Site
 from osmef.remote.keys import KeyPair
+from osmef.remote.ssh_config import in_home
 from osmef.scenario.clouds.base import HostKeys
 from osmef.scenario.clouds.openstack import OpenStackSettings
 
@@ -98,7 +98,7 @@ def _user_data(order: ServerOrder, settings: OpenStackSettings) -> str:
     own = None
     if settings.userdata is not None:
         try:
-            own = Path(settings.userdata).expanduser().read_text(encoding="utf-8")
+            own = in_home(settings.userdata).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ProviderError(
                 f"can't read {settings.userdata}: {error}",

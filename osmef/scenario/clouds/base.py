@@ -42,6 +42,21 @@ class CloudSettings(Model):
 
     kind: str = Field(description="the kind of cloud")
 
+    @property
+    def usual_flavor(self) -> str | None:
+        """Name of the flavor of a VM that asks for none; None where that can't be known."""
+        return None
+
+    @property
+    def priced_region(self) -> str | None:
+        """Region whose prices hold, None for a cloud that has but one price list."""
+        return None
+
+    @property
+    def on_demand(self) -> bool:
+        """Whether VMs cost what a list of prices on demand says, and not less."""
+        return True
+
     @abstractmethod
     def lanes(self, parallel: int, kinds: int) -> int:
         """Return over how many sets of hosts, at least 1, the plan spreads the kinds of pairs.

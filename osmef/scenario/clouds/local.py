@@ -56,6 +56,11 @@ class LocalSettings(CloudSettings):
             )
         return self
 
+    @property
+    def usual_flavor(self) -> str | None:
+        """The default flavor, or the first one."""
+        return self.default_flavor or next(iter(self.flavors))
+
     def lanes(self, parallel: int, kinds: int) -> int:  # noqa: ARG002
         """Return one lane for each trial that may run at once, of two hosts each."""
         return max(1, min(parallel, self.hosts // 2))

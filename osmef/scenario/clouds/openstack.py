@@ -169,6 +169,16 @@ class OpenStackSettings(CloudWithHosts):
             return Reach.JUMP
         return Reach.DIRECT if self.network is not None else Reach.FLOATING
 
+    @property
+    def usual_flavor(self) -> str | None:
+        """The default flavor."""
+        return self.default_flavor
+
+    @property
+    def priced_region(self) -> str | None:
+        """The region."""
+        return self.region
+
     def lanes(self, parallel: int, kinds: int) -> int:
         """Return one lane for each kind with server groups, since a server is in one group only.
 

@@ -50,6 +50,21 @@ class PublicCloudSettings(CloudSettings):
         default=None, description="address of the API, if it is not the cloud's usual one"
     )
 
+    @property
+    def usual_flavor(self) -> str | None:
+        """The default flavor."""
+        return self.default_flavor
+
+    @property
+    def priced_region(self) -> str | None:
+        """The region."""
+        return self.region
+
+    @property
+    def on_demand(self) -> bool:
+        """Whether capacity is not spare."""
+        return not self.spot
+
     def lanes(self, parallel: int, kinds: int) -> int:  # noqa: ARG002
         """Return one lane for each kind: a placement group holds for the VMs of one kind."""
         return kinds

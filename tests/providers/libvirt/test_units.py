@@ -248,6 +248,11 @@ def test_images_that_can_not_be_used(tmp_path: Path, content: bytes | None, said
         find_image(str(path))
 
 
+def test_a_home_that_nobody_has_is_an_image_that_is_not_there() -> None:
+    with pytest.raises(NotFoundError, match="no-such-user"):
+        find_image("~no-such-user/disk.qcow2")
+
+
 def test_the_size_of_a_disk_is_read_from_its_header(tmp_path: Path) -> None:
     path = tmp_path / "disk.qcow2"
     path.write_bytes(b"QFI\xfb" + bytes(20) + (7 << 30).to_bytes(8, "big") + bytes(480))

@@ -28,6 +28,7 @@ def cell_of(provider: str, rest: str = "") -> tuple[OpenStackProvider, Cell]:
         (f"{USUAL}, placement_by: zone, zones: [az1]", "", "placement"),
         (f"{USUAL}, placement_by: host, compute_hosts: [c1]", "", "placement"),
         (f"{USUAL}, userdata: /nowhere/at/all", "", "provider.userdata"),
+        (f"{USUAL}, userdata: ~no-such-user/at/all", "", "provider.userdata"),
         (USUAL, "endpoints: {sender: {kind: host}, receiver: {}}", "provider.hosts"),
     ],
 )

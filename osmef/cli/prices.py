@@ -1,0 +1,104 @@
+"""``osmef prices``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from osmef.cli.console import AsJson, err, out, print_json, reporting
+from osmef.errors import NotFoundError
+from osmef.prices.book import fetched_file, read_book
+from osmef.prices.update import update
+from osmef.report.table import keep_whole
+from osmef.scenario.money import Price
+
+app = typer.Typer(
+    help="List prices of VMs, and fetch them from the clouds' price APIs.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Provider = Annotated[
+    str | None, typer.Option(metavar="KIND", help="Only those of this kind of cloud.")
+]
+Kind = Annotated[str, typer.Argument(metavar="KIND", help="aws, gce or azure.")]
+Regions = Annotated[
+    list[str],
+    typer.Option(
+        "--region",
+        metavar="REGION",
+        help="Region to fetch prices of; may be repeated. By default those that have any.",
+        show_default=False,
+    ),
+]
+Flavors = Annotated[
+    list[str],
+    typer.Option(
+        "--flavor",
+        metavar="FLAVOR",
+        help="Flavor to fetch the price of; may be repeated. By default those that have one.",
+        show_default=False,
+    ),
+]
+Url = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="Address of the price API, if it is not the usual one."),
+]
+
+_LIST_EPILOG = """Examples:
+
+osmef prices list
+
+osmef prices list --provider aws --json"""
+
+_UPDATE_EPILOG = """Examples:
+
+osmef prices update azure
+
+osmef prices update aws --region eu-central-1 --flavor c7i.2xlarge --flavor r7i.xlarge
+
+Azure needs no credentials; AWS and Google take those of their own tools. Exit codes: 0 done, \
+2 bad input, 3 the API refused, or has no such price, 4 the file could not be written."""
+
+
+@app.command("list", epilog=_LIST_EPILOG)
+def list_command(provider: Provider = None, as_json: AsJson = False) -> None:
+    """List all prices that are known: of OSMeF, fetched ones, and your own."""
+    with reporting(as_json):
+        found = [p for p in read_book().prices if provider in {None, p.provider}]
+    _show(found, as_json=as_json)
+
+
+@app.command("update", epilog=_UPDATE_EPILOG)
+def update_command(
+    kind: Kind,
+    region: Regions = [],  # noqa: B006 - typer copies it
+    flavor: Flavors = [],  # noqa: B006 - typer copies it
+    url: Url = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fetch prices of VMs from a cloud's price API into a file of yours."""
+    with reporting(as_json):
+        found = update(kind, region, flavor, url)
+        if not found:
+            cure = "check the names of region and flavor"
+            raise NotFoundError("the price API has none of these prices", where=kind, cure=cure)
+    _show(found, as_json=as_json)
+    if not as_json:
+        err.print(f"written to {escape(str(fetched_file(kind)))}")
+
+
+def _show(prices: Sequence[Price], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"prices": [price.model_dump(mode="json") for price in prices]})
+        return
+    table = Table("provider", "region", "flavor", "an hour", "date", "source", box=SIMPLE_HEAD)
+    for one in prices:
+        row = (one.provider, one.region or "any", one.flavor, one.per_hour, str(one.date))
+        table.add_row(*map(escape, (*row, one.source)))
+    out.print(keep_whole(table))

@@ -1,0 +1,231 @@
+"""What a run costs: by plan before it starts, within its budget while it runs, and afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from osmef.engine.journal import Journal
+from osmef.engine.plan import Plan
+from osmef.errors import InputError
+from osmef.prices.book import read_book
+from osmef.providers.base import EndpointRequest
+from osmef.results.summary import Cost, EndpointInfo, HourlyPrice
+from osmef.scenario.fields import EndpointKind
+from osmef.scenario.model import Scenario
+from osmef.scenario.money import Money, Price, parse_money
+
+_HOUR_S = 3600.0
+
+
+class PriceTags:
+    """The prices of a run's VMs. Raises InputError where a price list can't be read."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._settings = scenario.provider
+        self._book = read_book(scenario.prices)
+
+    @property
+    def on_demand(self) -> bool:
+        """Whether the list prices are what is paid, and not only the most that is."""
+        return self._settings.on_demand
+
+    def list_price(self, request: EndpointRequest, flavor: str | None = None) -> Price | None:
+        """Return the list price of a VM, of the flavor that it got or else is to get."""
+        name = flavor or self.flavor(request)
+        settings = self._settings
+        if name is None or request.kind is EndpointKind.HOST:
+            return None
+        return self._book.find(settings.kind, settings.priced_region, name)
+
+    def flavor(self, request: EndpointRequest) -> str | None:
+        """Return the name of the flavor that it is to get; None where the provider decides."""
+        if request.flavor is None:
+            return self._settings.usual_flavor
+        return request.flavor if isinstance(request.flavor, str) else None
+
+    def label(self, request: EndpointRequest) -> str:
+        """Return for a message what it is that has a price or not."""
+        name = self.flavor(request) or str(request.flavor or "default")
+        region = self._settings.priced_region
+        return f"{self._settings.kind} {name}" + (f" in {region}" if region else "")
+
+    def tag(self, request: EndpointRequest, flavor: str | None) -> HourlyPrice | None:
+        """Return what is paid for a VM of this flavor; None where that is not known."""
+        price = self.list_price(request, flavor) if self.on_demand else None
+        return hourly(price) if price else None
+
+
+def hourly(price: Price) -> HourlyPrice:
+    """Return a price as it stands in a summary."""
+    return HourlyPrice(
+        amount=price.money.amount,
+        currency=price.money.currency,
+        region=price.region,
+        date=price.date,
+        source=price.source,
+    )
+
+
+def total(prices: Iterable[Cost | None]) -> Cost | None:
+    """Return the sum; None where there is nothing, one is unknown, or currencies differ."""
+    known = list(prices)
+    if not known or None in known:
+        return None
+    sums = [price for price in known if price is not None]
+    if len({price.currency for price in sums}) > 1:
+        return None
+    return Cost(amount=sum(price.amount for price in sums), currency=sums[0].currency)
+
+
+@dataclass(frozen=True)
+class PlannedCost:
+    """What VMs will cost by plan. ``per_hour``: together, None where that can't be told.
+
+    ``unknown`` names flavors without a price. With spare capacity it is only the most that it can
+    be: ``on_demand`` is false.
+    """
+
+    vms: int
+    hours: float
+    per_hour: Cost | None
+    unknown: tuple[str, ...]
+    on_demand: bool
+
+    @property
+    def money(self) -> Money | None:
+        """What they cost, by plan."""
+        if self.per_hour is None:
+            return None
+        return Money(self.per_hour.amount * self.hours, self.per_hour.currency)
+
+
+def planned_cost(
+    scenario: Scenario, requests: Sequence[EndpointRequest], seconds: float
+) -> PlannedCost:
+    """Return what so many seconds of these VMs cost. Raises InputError."""
+    tags = PriceTags(scenario)
+    vms = [request for request in requests if request.kind is EndpointKind.VM]
+    prices = {request: tags.list_price(request) for request in vms}
+    unknown = dict.fromkeys(tags.label(one) for one, price in prices.items() if price is None)
+    per_hour = total(hourly(price) if price else None for price in prices.values())
+    return PlannedCost(len(vms), seconds / _HOUR_S, per_hour, tuple(unknown), tags.on_demand)
+
+
+def cost_of(plan: Plan) -> PlannedCost:
+    """Return what a whole run costs by plan. Raises InputError."""
+    return planned_cost(plan.study.scenario, plan.endpoints, plan.estimate_s)
+
+
+def check_budget(plan: Plan, cost: PlannedCost, before: Spent | None = None) -> None:
+    """Raise InputError where the run would cost more than its budget, or nobody can tell."""
+    scenario = plan.study.scenario
+    if scenario.budget is None or not cost.vms:
+        return
+    budget = parse_money(scenario.budget)
+    problem = _over(budget, cost, before.money(budget.currency) if before else 0.0)
+    if problem is not None:
+        raise InputError.from_problems([plan.study.cells[0].problem("budget", *problem)])
+
+
+def _over(budget: Money, cost: PlannedCost, before: float | None) -> tuple[str, str] | None:
+    """Return what is wrong with a budget, and the cure."""
+    if cost.unknown:
+        what = ", ".join(cost.unknown)
+        cure = "write the price under prices, fetch it with `osmef prices update`, or remove budget"
+        return f"the budget can't be held: nobody knows the price of {what}", cure
+    if cost.money is None or cost.money.currency != budget.currency or before is None:
+        cure = "write the budget in the currency of the prices: none is ever converted"
+        return f"the budget is in {budget.currency}, and not all prices are", cure
+    if before + cost.money.amount <= budget.amount:
+        return None
+    costs = Money(cost.money.amount, budget.currency)
+    spent = f" after {Money(before, budget.currency)} so far" if before else ""
+    message = f"the run would cost about {costs}{spent}, and its budget is {budget}"
+    return message, "measure less or shorter, use smaller VMs, or raise the budget"
+
+
+def affordable_s(scenario: Scenario, cost: PlannedCost, before: Spent) -> float | None:
+    """Return for how long the budget pays all VMs, in seconds; None without a budget."""
+    if scenario.budget is None or cost.per_hour is None:
+        return None
+    budget = parse_money(scenario.budget)
+    left = budget.amount - (before.money(budget.currency) or 0.0)
+    return max(0.0, left) / cost.per_hour.amount * _HOUR_S
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What the journal of a run tells of what it has cost so far."""
+
+    vm_hours: float
+    parts: tuple[Cost | None, ...]
+
+    @property
+    def cost(self) -> Cost | None:
+        """All of it; None where a price is unknown, or currencies differ."""
+        return total(self.parts)
+
+    def money(self, currency: str) -> float | None:
+        """Return the amount in this currency; None where that can't be told."""
+        if not self.parts:
+            return 0.0
+        return self.cost.amount if self.cost and self.cost.currency == currency else None
+
+
+def note_prices(journal: Journal, tags: PriceTags, requests: Iterable[EndpointRequest]) -> None:
+    """Write down that VMs begin to cost, and what they cost as far as it is known."""
+    prices = {
+        request.name: _dumped(tags.tag(request, None))
+        for request in requests
+        if request.kind is EndpointKind.VM
+    }
+    journal.note("provision", prices=prices)
+
+
+def _dumped(price: HourlyPrice | None) -> dict[str, Any] | None:
+    return price.model_dump(mode="json") if price else None
+
+
+def spent(journal: Journal) -> Spent:
+    """Return what the run has cost: each VM from ``provision`` until ``gone``.
+
+    A run that was killed has no such note: then until the last note before it was started again,
+    which is that of what was left and destroyed.
+    """
+    hours, parts = 0.0, []
+    for notes in _stretches(journal.read()):
+        begin, end = (datetime.fromisoformat(notes[at]["at"]) for at in (0, -1))
+        length = max(0.0, (end - begin).total_seconds()) / _HOUR_S
+        for price in _prices(notes).values():
+            hours += length
+            parts.append(price and Cost(amount=price.amount * length, currency=price.currency))
+    return Spent(hours, tuple(parts))
+
+
+def _stretches(notes: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Return the notes of each time in which VMs stood."""
+    found: list[list[dict[str, Any]]] = []
+    standing = False
+    for note in notes:
+        if note["event"] == "provision":
+            found.append([])
+        standing = note["event"] == "provision" or (standing and note["event"] != "start")
+        if standing:
+            found[-1].append(note)
+        standing = standing and note["event"] != "gone"
+    return found
+
+
+def _prices(notes: Sequence[Mapping[str, Any]]) -> dict[str, HourlyPrice | None]:
+    """Return the price of each VM of a stretch: of what it became, else of what it was to be."""
+    planned = notes[0]["prices"]
+    prices = {name: one and HourlyPrice.model_validate(one) for name, one in planned.items()}
+    for note in notes:
+        if note["event"] == "endpoint":
+            info = EndpointInfo.model_validate(note["endpoint"])
+            if info.name in prices:
+                prices[info.name] = info.price
+    return prices

@@ -1,0 +1,67 @@
+"""The price lists that count: ours, what was fetched, a user's own, and the scenario's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from osmef.results.files import storage, write_atomically
+from osmef.scenario.money import Price
+from osmef.scenario.part_file import read_part, user_directory
+from osmef.scenario.yaml_text import write_yaml
+
+OURS = Path(__file__).parent / "prices.yaml"
+OWN = "prices.yaml"
+
+_Key = tuple[str, str | None, str]
+
+
+def fetched_file(kind: str) -> Path:
+    """Return the file of what `osmef prices update` fetched for a kind of cloud."""
+    return user_directory() / f"prices-{kind}.yaml"
+
+
+class PriceBook:
+    """Prices by provider, region and flavor; of several for the same the last one counts."""
+
+    def __init__(self, prices: Iterable[Price]) -> None:
+        self._prices = {_key(price): price for price in prices}
+
+    @property
+    def prices(self) -> list[Price]:
+        """All of them, in order."""
+        return [self._prices[key] for key in sorted(self._prices, key=lambda k: (k[0], str(k[1:])))]
+
+    def find(self, provider: str, region: str | None, flavor: str) -> Price | None:
+        """Return the price of a flavor, of its region or else of all; None where none is known."""
+        everywhere = self._prices.get((provider, None, flavor))
+        return self._prices.get((provider, region, flavor), everywhere)
+
+
+def _key(price: Price) -> _Key:
+    return (price.provider, price.region, price.flavor)
+
+
+def read_book(own: Sequence[Price] = ()) -> PriceBook:
+    """Return all prices that are known, a scenario's own ones on top. Raises InputError."""
+    directory = user_directory()
+    fetched = sorted(directory.glob("prices-*.yaml"))
+    files = [OURS, *fetched, directory / OWN]
+    return PriceBook([*(price for file in files for price in read_prices(file)), *own])
+
+
+def read_prices(path: Path) -> list[Price]:
+    """Return the prices of a file; none where there is none. Raises InputError."""
+    return read_part(path, "prices")[0].prices
+
+
+def add_prices(path: Path, prices: Sequence[Price]) -> None:
+    """Put prices into a file, in the place of those of the same flavors there.
+
+    The file is the old one or the new one at any time. Raises InputError, StorageError.
+    """
+    book = PriceBook([*read_prices(path), *prices])
+    rows = [price.model_dump(mode="json", exclude_none=True) for price in book.prices]
+    with storage("make", path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, lambda draft: draft.write_text(write_yaml(rows), encoding="utf-8"))

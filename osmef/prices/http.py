@@ -1,0 +1,48 @@
+"""Ask a price API over HTTP for JSON."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+
+from osmef.errors import ApiError, CredentialsError, PolicyError, ProviderError
+
+_TIMEOUT_S = 60.0
+_MOST_BYTES = 64 * 2**20
+
+
+def get_json(url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the JSON object at a URL of HTTP or HTTPS.
+
+    Raises CredentialsError, PolicyError and ApiError, which say what the API answered.
+    """
+    if not url.startswith(("https://", "http://")):
+        raise ApiError("the address of a price API begins with https://", where=url)
+    request = urllib.request.Request(url, headers=dict(headers or {}))  # noqa: S310 - see above
+    where = url.partition("?")[0]
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
+            found = json.loads(answer.read(_MOST_BYTES))
+    except urllib.error.HTTPError as error:
+        with error:
+            raise _refused(error, where) from None
+    except (OSError, ValueError) as error:
+        cure = "is this machine online? try again"
+        raise ApiError(f"the price API does not answer: {error}", where=where, cure=cure) from error
+    if not isinstance(found, dict):
+        raise ApiError("the price API answers something else than prices", where=where)
+    return found
+
+
+def _refused(error: urllib.error.HTTPError, where: str) -> ProviderError:
+    told = f"the price API refuses: {error.code} {error.reason}"
+    if error.code == 401:
+        return CredentialsError(told, where=where, cure="log in with the cloud's own tool")
+    if error.code == 403:
+        cure = "let these credentials read prices, and enable the API in their project"
+        return PolicyError(told, where=where, cure=cure)
+    wait = error.headers.get("Retry-After")
+    return ApiError(told, where=where, cure=f"try again after {wait} s" if wait else "try later")

@@ -1,0 +1,74 @@
+"""Classes of instances: ``flavor: class:memory`` is the same kind of VM on every provider."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from osmef.errors import InputError, Problem
+from osmef.scenario.model import EndpointSettings, Scenario
+from osmef.scenario.names import did_you_mean
+from osmef.scenario.node import Entry, Node
+from osmef.scenario.part_file import read_part, user_directory
+
+PREFIX = "class:"
+_OURS = Path(__file__).parent / "classes.yaml"
+
+
+def with_classes(tree: Node) -> tuple[Node, list[Problem]]:
+    """Return the scenario with the classes that it uses and does not define itself in it.
+
+    A run keeps them so as they were when it began. What is wrong with the files is listed.
+    """
+    written = tree.get(("classes",))
+    wanted = {name: None for name in _used(tree) if written is None or name not in written.entries}
+    if not wanted or (written is not None and not isinstance(written.content, Mapping)):
+        return tree, []
+    try:
+        known = _known()
+    except InputError as error:
+        return tree, list(error.problems) or [tree.problem(error.message, error.cure or "")]
+    for name in wanted:
+        if name in known:
+            tree = tree.put(("classes", name), known[name].value)
+    return tree, []
+
+
+def _used(node: Node) -> Iterator[str]:
+    """Yield the classes that stand anywhere in a scenario."""
+    if isinstance(node.content, str) and node.content.startswith(PREFIX):
+        yield node.content.removeprefix(PREFIX)
+    for inner in (*node.items, *(entry.value for entry in node.entries.values())):
+        yield from _used(inner)
+
+
+def _known() -> dict[str, Entry]:
+    found: dict[str, Entry] = {}
+    for path in (_OURS, user_directory() / _OURS.name):
+        node = read_part(path, "classes")[1]
+        found |= node.entries if node else {}
+    return found
+
+
+def resolve(scenario: Scenario, tree: Node) -> tuple[Scenario, list[Problem]]:
+    """Return a cell's scenario with flavors in the place of classes; what is unknown is listed."""
+    problems: list[Problem] = []
+    ends: dict[str, EndpointSettings] = {}
+    for name in ("sender", "receiver", "loopback"):
+        end: EndpointSettings | None = getattr(scenario.endpoints, name)
+        flavor = end.flavor if end is not None else None
+        if end is None or not isinstance(flavor, str) or not flavor.startswith(PREFIX):
+            continue
+        word = flavor.removeprefix(PREFIX)
+        if word in scenario.classes:
+            there = scenario.classes[word].flavor(scenario.provider.kind)
+            ends[name] = end.model_copy(update={"flavor": there})
+        else:
+            names = sorted({*scenario.classes, *_known()})
+            place = tree.nearest(("endpoints", name, "flavor"))
+            cure = did_you_mean(word, names, names)
+            problems.append(place.problem(f"there is no class {word!r}", cure))
+    if not ends:
+        return scenario, problems
+    endpoints = scenario.endpoints.model_copy(update=ends)
+    return scenario.model_copy(update={"endpoints": endpoints}), problems

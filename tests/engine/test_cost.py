@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from osmef.engine.cost import check_budget, cost_of, spent
+from osmef.engine.journal import Journal
+from osmef.engine.plan import Plan, make_plan
+from osmef.errors import InputError
+from osmef.scenario.load import load_text
+
+HEAD = "name: priced\nrepeat: 6\nworkload: {kind: btc, duration: 10min}\n"
+PRICE = "{provider: local, flavor: small, per_hour: 0.5 USD, date: 2026-01-01, source: us}"
+EURO = "{provider: local, flavor: medium, per_hour: 1 EUR, date: 2026-01-01, source: us}"
+TWO_FLAVORS = "endpoints: {sender: {}, receiver: {flavor: medium}}"
+
+
+@pytest.fixture(autouse=True)
+def _nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+
+def plan_of(text: str) -> Plan:
+    return make_plan(load_text(HEAD + text, Path("priced.yaml")))
+
+
+def test_a_plan_costs_its_vms_for_as_long_as_it_takes() -> None:
+    cost = cost_of(plan_of(f"prices: [{PRICE}]"))
+    assert cost.money is not None
+    assert cost.money.amount == pytest.approx(2 * 0.5 * 1.0, rel=0.02)
+    assert cost.money.currency == "USD"
+
+
+def test_an_unknown_price_is_unknown_and_named() -> None:
+    cost = cost_of(
+        plan_of(f"prices: [{PRICE}]\nendpoints: {{sender: {{flavor: large}}, receiver: {{}}}}")
+    )
+    assert cost.money is None
+    assert cost.unknown == ("local large",)
+
+
+@pytest.mark.parametrize(
+    ("rest", "words"),
+    [
+        (f"budget: 0.9 USD\nprices: [{PRICE}]", "would cost about"),
+        (f"budget: 9 EUR\nprices: [{PRICE}]", "the budget is in EUR"),
+        ("budget: 9 USD", "nobody knows the price of local small"),
+        (f"budget: 9 USD\nprices: [{PRICE}, {EURO}]\n{TWO_FLAVORS}", "not all prices are"),
+    ],
+)
+def test_a_budget_that_can_t_be_held_is_a_problem_of_the_file(rest: str, words: str) -> None:
+    plan = plan_of(rest)
+    with pytest.raises(InputError) as caught:
+        check_budget(plan, cost_of(plan))
+    assert words in str(caught.value)
+    assert str(caught.value).startswith("priced.yaml:4:9")
+
+
+def test_a_run_within_its_budget_may_start() -> None:
+    plan = plan_of(f"budget: 1.1 USD\nprices: [{PRICE}]")
+    check_budget(plan, cost_of(plan))
+
+
+def test_what_was_spent_before_counts(tmp_path: Path) -> None:
+    plan = plan_of(f"budget: 1.1 USD\nprices: [{PRICE}]")
+    price = (
+        '{"amount": 0.5, "currency": "USD", "region": null, "date": "2026-01-01", "source": "us"}'
+    )
+    notes = [
+        '{"at": "2026-01-01T10:00:00+00:00", "event": "start"}',
+        f'{{"at": "2026-01-01T10:00:00+00:00", "event": "provision", "prices": {{"a": {price}}}}}',
+        '{"at": "2026-01-01T12:00:00+00:00", "event": "gone"}',
+        '{"at": "2026-01-01T20:00:00+00:00", "event": "start"}',
+    ]
+    (tmp_path / "journal.jsonl").write_text("\n".join(notes) + "\n")
+    before = spent(Journal(tmp_path / "journal.jsonl"))
+    assert (before.vm_hours, before.money("USD"), before.money("EUR")) == (2.0, 1.0, None)
+    with pytest.raises(InputError, match="so far"):
+        check_budget(plan, cost_of(plan), before)

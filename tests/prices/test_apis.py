@@ -1,0 +1,211 @@
+"""Answers of the shape that the clouds' documentation and their clients' recordings show."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from osmef.errors import ApiError, CredentialsError, PolicyError, ProviderError
+from osmef.prices import aws, azure, gce
+from osmef.prices.book import fetched_file, read_book, read_prices
+from osmef.prices.update import update
+from tests.prices.api import Api, price_api
+
+
+@pytest.fixture(autouse=True)
+def nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody's files, and credentials that mean nothing anywhere."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    with price_api() as server:
+        yield server
+
+
+def azure_item(price: float, **changes: Any) -> dict[str, Any]:
+    return {
+        "currencyCode": "USD",
+        "retailPrice": price,
+        "armRegionName": "westeurope",
+        "effectiveStartDate": "2021-11-01T00:00:00Z",
+        "meterId": "0561adcb-1c48-542e-9e0c-10dea22fc392",
+        "meterName": "D2s v5",
+        "productName": "Virtual Machines Dsv5 Series",
+        "unitOfMeasure": "1 Hour",
+        "type": "Consumption",
+        "armSkuName": "Standard_D2s_v5",
+        **changes,
+    }
+
+
+def test_azure_tells_the_linux_price_on_demand_over_all_pages(api: Api) -> None:
+    others = [
+        azure_item(0.207, productName="Virtual Machines Dsv5 Series Windows"),
+        azure_item(0.02, meterName="D2s v5 Spot"),
+        azure_item(0.03, meterName="D2s v5 Low Priority"),
+        azure_item(519.0, type="Reservation", unitOfMeasure="1 Hour"),
+        azure_item(0.115, productName="Dsv5 Series Cloud Services"),
+    ]
+    api.answers = [
+        (200, {"Items": others, "NextPageLink": f"{api.url}/more"}),
+        (200, {"Items": [azure_item(0.115)], "NextPageLink": None}),
+    ]
+    (price,) = azure.fetch(["westeurope"], ["Standard_D2s_v5"], api.url)
+    assert (price.region, price.flavor) == ("westeurope", "Standard_D2s_v5")
+    assert (price.per_hour, str(price.date)) == ("0.115 USD", "2021-11-01")
+    assert "armSkuName eq 'Standard_D2s_v5'" in unquote(api.asked[0][0])
+
+
+def test_of_two_prices_none_is_taken(api: Api) -> None:
+    api.answers = [(200, {"Items": [azure_item(0.1), azure_item(0.2)]})]
+    assert azure.fetch(["westeurope"], ["Standard_D2s_v5"], api.url) == []
+
+
+def test_a_page_of_another_host_is_not_asked_for(api: Api) -> None:
+    api.answers = [(200, {"Items": [], "NextPageLink": "http://127.0.0.2:1/x"})]
+    with pytest.raises(ApiError, match="another host"):
+        azure.fetch(["westeurope"], ["Standard_D2s_v5"], api.url)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(401, CredentialsError), (403, PolicyError), (429, ApiError), (503, ApiError)],
+)
+def test_a_refusal_is_told_by_kind_and_leaves_the_file(
+    api: Api, status: int, kind: type[ProviderError]
+) -> None:
+    api.answers = [(200, {"Items": [azure_item(0.115)]}), (status, {})]
+    update("azure", ["westeurope"], ["Standard_D2s_v5"], api.url)
+    before = fetched_file("azure").read_text()
+    with pytest.raises(kind):
+        update("azure", ["westeurope"], ["Standard_D2s_v5"], api.url)
+    assert fetched_file("azure").read_text() == before
+
+
+def test_an_answer_of_another_shape_is_no_traceback(api: Api) -> None:
+    api.answers = [(200, {"Items": [{**azure_item(0.1), "effectiveStartDate": "soon"}]})]
+    with pytest.raises(ApiError, match="something else"):
+        update("azure", ["westeurope"], ["Standard_D2s_v5"], api.url)
+
+
+def test_what_was_fetched_counts_more_than_ours_and_keeps_other_flavors(api: Api) -> None:
+    other = azure_item(0.5, armSkuName="Standard_D8s_v5")
+    api.answers = [(200, {"Items": [other]}), (200, {"Items": [azure_item(0.2)]})]
+    update("azure", ["westeurope"], ["Standard_D8s_v5"], api.url)
+    update("azure", ["westeurope"], ["Standard_D2s_v5"], api.url)
+    assert len(read_prices(fetched_file("azure"))) == 2
+    found = read_book().find("azure", "westeurope", "Standard_D2s_v5")
+    assert found is not None
+    assert found.per_hour == "0.2 USD"
+    assert [path.name for path in fetched_file("azure").parent.iterdir()] == ["prices-azure.yaml"]
+
+
+def aws_product(price: str, unit: str = "Hrs") -> str:
+    return json.dumps(
+        {
+            "product": {
+                "productFamily": "Compute Instance",
+                "attributes": {"instanceType": "m5.large", "regionCode": "us-east-1"},
+                "sku": "6C86BEPQVG73ZGGR",
+            },
+            "terms": {
+                "OnDemand": {
+                    "6C86BEPQVG73ZGGR.JRTCKXETXF": {
+                        "priceDimensions": {
+                            "6C86BEPQVG73ZGGR.JRTCKXETXF.6YS6EN2CT7": {
+                                "unit": unit,
+                                "pricePerUnit": {"USD": price},
+                            }
+                        },
+                        "effectiveDate": "2026-03-01T00:00:00Z",
+                    }
+                }
+            },
+        }
+    )
+
+
+def test_aws_tells_the_price_on_demand_over_all_pages(api: Api) -> None:
+    pytest.importorskip("boto3", reason="the extra osmef[aws] is not installed")
+    api.answers = [
+        (200, {"FormatVersion": "aws_v1", "PriceList": [], "NextToken": "more"}),
+        (200, {"FormatVersion": "aws_v1", "PriceList": [aws_product("0.0960000000")]}),
+    ]
+    (price,) = aws.fetch(["us-east-1"], ["m5.large"], api.url)
+    assert (price.region, price.flavor, price.per_hour) == ("us-east-1", "m5.large", "0.096 USD")
+    assert str(price.date) == "2026-03-01"
+    filters = {one["Field"]: one["Value"] for one in json.loads(api.asked[0][1])["Filters"]}
+    assert filters["capacitystatus"] == "Used"
+    assert json.loads(api.asked[1][1])["NextToken"] == "more"
+
+
+def test_a_missing_permission_of_aws_is_named(api: Api) -> None:
+    pytest.importorskip("boto3", reason="the extra osmef[aws] is not installed")
+    api.answers = [(400, {"__type": "AccessDeniedException", "message": "not authorized"})]
+    with pytest.raises(PolicyError) as caught:
+        aws.fetch(["us-east-1"], ["m5.large"], api.url)
+    assert "pricing:GetProducts" in str(caught.value)
+
+
+def sku(description: str, nanos: int, usage: str = "OnDemand") -> dict[str, Any]:
+    rate = {"unitPrice": {"currencyCode": "USD", "units": "0", "nanos": nanos}}
+    return {
+        "skuId": description[:9],
+        "description": description,
+        "category": {"resourceFamily": "Compute", "usageType": usage},
+        "serviceRegions": ["us-central1", "us-east1"],
+        "pricingInfo": [
+            {
+                "effectiveTime": "2026-05-12T00:00:00Z",
+                "pricingExpression": {"usageUnit": "h", "tieredRates": [rate]},
+            }
+        ],
+    }
+
+
+@pytest.fixture
+def _token(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, api: Api) -> None:
+    """Credentials of a service, whose token this machine hands out."""
+    pytest.importorskip("google.auth", reason="the extra osmef[gce] is not installed")
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    keys = {"type": "service_account", "client_email": "nobody@example.com", "private_key": pem}
+    file = tmp_path / "credentials.json"
+    file.write_text(json.dumps({**keys, "token_uri": f"{api.url}/token"}))
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "nobody")
+    api.answers = [(200, {"access_token": "t", "expires_in": 60, "token_type": "Bearer"})]
+
+
+@pytest.mark.usefixtures("_token")
+def test_google_s_cores_and_memory_are_added_up(api: Api) -> None:
+    page = [
+        sku("N2 Instance Core running in Americas", 31611000),
+        sku("Spot Preemptible N2 Instance Core running in Americas", 7610000, "Preemptible"),
+        sku("N2 Custom Instance Core running in Americas", 33000000),
+    ]
+    more = [sku("N2 Instance Ram running in Americas", 4237000)]
+    api.answers += [(200, {"skus": page, "nextPageToken": "x"}), (200, {"skus": more})]
+    wanted = ["n2-standard-2", "n2-highmem-4", "e2-micro", "m1-megamem-96"]
+    found = {one.flavor: one for one in gce.fetch(["us-central1", "mars"], wanted, api.url)}
+    assert set(found) == {"n2-standard-2", "n2-highmem-4"}
+    assert found["n2-standard-2"].money.amount == pytest.approx(2 * 0.031611 + 8 * 0.004237)
+    assert found["n2-highmem-4"].money.amount == pytest.approx(4 * 0.031611 + 32 * 0.004237)
+
+
+def test_our_own_prices_are_dated_and_have_a_source() -> None:
+    prices = read_book().prices
+    assert {price.provider for price in prices} == {"aws", "gce", "azure"}
+    assert all(price.region and price.source for price in prices)

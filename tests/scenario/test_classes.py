@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from osmef.scenario.fields import FlavorNeed
+from tests.scenario.conftest import Reader
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "osmef").mkdir()
+    return tmp_path / "osmef"
+
+
+def test_a_class_is_a_need_where_it_has_no_name(read: Reader) -> None:
+    study = read("name: t\nsweep: {flavor: [class:general, class:memory]}\n")
+    flavors = [cell.scenario.ends[0].flavor for cell in study.cells]
+    assert flavors == [FlavorNeed(vcpus=1, ram="1GiB"), FlavorNeed(vcpus=4, ram="26GiB")]
+    assert [cell.key for cell in study.cells] == ["flavor=class:general", "flavor=class:memory"]
+
+
+def test_a_user_s_class_counts_more_and_a_run_keeps_it(read: Reader, home: Path) -> None:
+    (home / "classes.yaml").write_text("memory: {vcpus: 2, flavors: {local: large}}\n")
+    study = read("name: t\nendpoints: {sender: {flavor: class:memory}, receiver: {}}\n")
+    assert study.scenario.ends[0].flavor == "large"
+    (home / "classes.yaml").unlink()
+    assert read(study.text).scenario.ends[0].flavor == "large"
+
+
+def test_an_unknown_class_is_a_problem_at_its_place(problems: Callable[..., list[str]]) -> None:
+    found = problems("name: t\nendpoints: {sender: {flavor: class:memry}, receiver: {}}\n")
+    assert found == ["file.yaml:2:30: there is no class 'memry'"]
+
+
+def test_a_wrong_file_is_told_at_its_own_place(
+    problems: Callable[..., list[str]], home: Path
+) -> None:
+    (home / "classes.yaml").write_text("memory: {vcpus: many}\n")
+    found = problems("name: t\nendpoints: {sender: {flavor: class:memory}, receiver: {}}\n")
+    assert found[0].startswith(f"{home}/classes.yaml:1:17: ")
