@@ -27,6 +27,7 @@ from tests.openstack.processes import Processes
 from tests.openstack.services import line
 
 TENANT = "22222222-2222-4222-8222-222222222222"
+SECRET = "of-the-lab"  # noqa: S105 - nobody takes it but the lab
 _ROOT = Path(__file__).parents[2]
 _NEWNET = 0x40000000
 
@@ -67,28 +68,24 @@ class Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         text = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         if url.path.startswith("/console/"):
-            self.give(200, self.arm.console(url.path.rpartition("/")[2]).encode(), {})
+            leaked = "Authorization" in self.headers
+            console = self.arm.console(url.path.rpartition("/")[2])
+            self.give(403 if leaked else 200, console.encode(), {})
             return
         if url.path.startswith(f"/{TENANT}/"):
-            answer = self.authority(url.path)
+            answer = self.authority(url.path, text.decode())
         elif self.headers.get("Authorization") != "Bearer token-of-the-lab":
             told = {"code": "InvalidAuthenticationToken", "message": "no token"}
             answer = Answer(401, {"error": told})
         else:
             body = json.loads(text) if text else None
             answer = self.arm.handle(self.command, url.path, dict(parse_qsl(url.query)), body)
-        shown = (
-            {k: v for k, v in (answer.body or {}).items() if k not in {"key", "numbers", "fault"}}
-            if isinstance(answer.body, dict)
-            else answer.body
-        )
-        self.give(
-            answer.status, b"" if shown is None else json.dumps(shown).encode(), answer.headers
-        )
+        shown = b"" if answer.body is None else json.dumps(answer.body).encode()
+        self.give(answer.status, shown, answer.headers)
 
     do_GET = do_PUT = do_POST = do_DELETE = do_PATCH = relay  # noqa: N815
 
-    def authority(self, path: str) -> Answer:
+    def authority(self, path: str, form: str) -> Answer:
         """Answer as the authority that gives out tokens."""
         if path.endswith("/openid-configuration"):
             base = f"{self.arm.url}/{TENANT}"
@@ -100,6 +97,9 @@ class Handler(BaseHTTPRequestHandler):
                     "issuer": f"{base}/v2.0",
                 },
             )
+        if dict(parse_qsl(form)).get("client_secret") != SECRET:
+            told = "AADSTS7000215: Invalid client secret provided."
+            return Answer(401, {"error": "invalid_client", "error_description": told})
         token = {"token_type": "Bearer", "expires_in": 3600, "access_token": "token-of-the-lab"}
         return Answer(200, token)
 
@@ -160,7 +160,7 @@ def serve(arm: Arm, folder: Path, namespace: Path | None = None) -> Iterator[dic
     listening = [first] if namespace is None else [first, _listen(context, port, namespace)]
     arm.url = f"https://127.0.0.1:{port}"
     servers = [Server(one, arm) for one in listening]
-    threads = [threading.Thread(target=server.serve_forever) for server in servers]
+    threads = [threading.Thread(target=server.serve_forever, args=(0.05,)) for server in servers]
     for thread in threads:
         thread.start()
     try:
@@ -168,7 +168,7 @@ def serve(arm: Arm, folder: Path, namespace: Path | None = None) -> Iterator[dic
             "AZURE_AUTHORITY_HOST": arm.url,
             "AZURE_TENANT_ID": TENANT,
             "AZURE_CLIENT_ID": "33333333-3333-4333-8333-333333333333",
-            "AZURE_CLIENT_SECRET": "of-the-lab",
+            "AZURE_CLIENT_SECRET": SECRET,
             "AZURE_SUBSCRIPTION_ID": SUBSCRIPTION,
             "AZURE_TOKEN_CREDENTIALS": "environmentcredential",
             "REQUESTS_CA_BUNDLE": str(certificate),

@@ -53,25 +53,42 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True)
 class Operation:
-    """An operation: ``path`` matches its own."""
+    """An operation: ``path`` matches its own, ``statuses`` are those of success."""
 
     name: str
     method: str
     path: re.Pattern[str]
     version: str
+    statuses: tuple[int, ...]
 
 
+@cache
 def operation(package: str, name: str) -> Operation:
     """Return an operation of a package, such as compute's virtual_machines_get."""
-    source = inspect.getsource(getattr(PACKAGES[package][0], f"build_{name}_request"))
-    path = re.search(r'_url = "([^"]+)"', source)
-    method = re.search(r'method="([A-Z]+)"', source)
-    version = re.search(r'"api-version", "([^"]+)"', source)
+    whole, builder = _source(package), f"build_{name}_request("
+    # What builds the request is a function; the only call of it, much later, knows the answers.
+    function = whole[whole.index(f"def {builder}") :]
+    path = re.search(r'_url = "([^"]+)"', function)
+    method = re.search(r'method="([A-Z]+)"', function)
+    version = re.search(r'"api-version", "([^"]+)"', function)
+    statuses = re.search(r"status_code not in \[([0-9, ]+)\]", whole[whole.rindex(builder) :])
     assert path
     assert method
     assert version
+    assert statuses
     pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(path[1]))
-    return Operation(name, method[1], re.compile(f"{pattern}/?", re.IGNORECASE), version[1])
+    return Operation(
+        name,
+        method[1],
+        re.compile(f"{pattern}/?", re.IGNORECASE),
+        version[1],
+        tuple(int(one) for one in statuses[1].split(",")),
+    )
+
+
+@cache
+def _source(package: str) -> str:
+    return inspect.getsource(PACKAGES[package][0])
 
 
 def refuse_malformed(package: str, model: str, body: Any) -> None:

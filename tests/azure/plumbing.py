@@ -8,7 +8,8 @@ from ipaddress import IPv4Network
 from typing import Any
 from uuid import uuid4
 
-Body = dict[str, Any]
+from tests.azure.kinds import Body
+
 PUBLIC = IPv4Network("198.51.100.0/24")
 
 
@@ -18,121 +19,100 @@ class Plumbing:
     def __init__(self, tell: Callable[[Body], None]) -> None:
         self.tell = tell
         self.things: dict[str, Body] = {}
+        self._inner: dict[str, Body] = {}
+        self._macs: dict[str, str] = {}
+
+    def inner(self, thing: Body) -> Body:
+        """Return what Azure knows of a thing and does not show."""
+        return self._inner.setdefault(str(thing["id"]).lower(), {})
 
     def _of(self, type_: str) -> list[Body]:
         return [one for one in self.things.values() if one["type"] == type_]
 
     def plug(self) -> None:
         """Tell the data plane all that there is."""
-        networks = self._of("Microsoft.Network/virtualNetworks")
         ports, routers = [], []
-        for number, one in enumerate(networks):
-            router, block = (
-                f"{one['key'][:11]}r",
-                IPv4Network(one["properties"]["addressSpace"]["addressPrefixes"][0]),
-            )
-            outside = f"{PUBLIC[number + 2]}/24"
+        for number, network in enumerate(self._of("Microsoft.Network/virtualNetworks")):
+            key, block = self.inner(network)["key"], _block(network)
+            router = _router(key)
             routers.append({"id": router, "gateway": str(PUBLIC[1]), "snat": True})
-            ports += [
-                _port(
-                    f"{number}o{one['key']}", "public", router, "network:router_gateway", outside
-                ),
-                _port(
-                    f"{number}i{one['key']}",
-                    one["key"],
-                    router,
-                    "network:router_interface",
-                    f"{block[1]}/{block.prefixlen}",
-                ),
-            ]
-        floating = []
-        for nic in self._of("Microsoft.Network/networkInterfaces"):
-            network, _ = self._way(nic)
-            ports.append(self.port_of(nic))
-            address = self.things[
-                nic["properties"]["ipConfigurations"][0]["properties"]["publicIPAddress"][
-                    "id"
-                ].lower()
-            ]
-            fixed = nic["properties"]["ipConfigurations"][0]["properties"]["privateIPAddress"]
-            floating.append(
-                {
-                    "address": address["properties"]["ipAddress"],
-                    "fixed": fixed,
-                    "router": f"{network['key'][:11]}r",
-                }
-            )
-        rules = [
-            rule
-            for guard in self._of("Microsoft.Network/networkSecurityGroups")
-            for rule in _rules(guard)
-        ]
-        outside_of = {"public": f"{PUBLIC[1]}/24"}
-        self.tell(
-            {
-                "do": "apply",
-                "told": {
-                    "outside": outside_of,
-                    "ports": ports,
-                    "rules": rules,
-                    "routers": routers,
-                    "floating": floating,
-                },
-            }
-        )
+            outside, inside = f"{PUBLIC[number + 2]}/24", f"{block[1]}/{block.prefixlen}"
+            gateway, interface = "network:router_gateway", "network:router_interface"
+            ports.append(self._port(f"{number}o{key}", "public", router, gateway, outside))
+            ports.append(self._port(f"{number}i{key}", key, router, interface, inside))
+        nics = self._of("Microsoft.Network/networkInterfaces")
+        guards = self._of("Microsoft.Network/networkSecurityGroups")
+        told = {
+            "outside": {"public": f"{PUBLIC[1]}/24"},
+            "ports": ports + [self._port_of(nic) for nic in nics],
+            "rules": [rule for guard in guards for rule in _rules(guard)],
+            "routers": routers,
+            "floating": [self._floating(nic) for nic in nics],
+        }
+        self.tell({"do": "apply", "told": told})
 
-    def _way(self, nic: Body) -> tuple[Body, str]:
-        subnet = nic["properties"]["ipConfigurations"][0]["properties"]["subnet"]["id"].lower()
-        network = self.things[subnet.rpartition("/subnets/")[0]]
-        return network, str(
-            network["properties"]["subnets"][0]["properties"]["networkSecurityGroup"]["id"]
-        ).lower()
+    def _network(self, nic: Body) -> Body:
+        subnet = str(_configuration(nic)["subnet"]["id"]).lower()
+        return self.things[subnet.rpartition("/subnets/")[0]]
 
-    def port_of(self, nic: Body) -> Body:
+    def _floating(self, nic: Body) -> Body:
+        own = _configuration(nic)
+        address = self.things[own["publicIPAddress"]["id"].lower()]
+        return {
+            "address": address["properties"]["ipAddress"],
+            "fixed": own["privateIPAddress"],
+            "router": _router(self.inner(self._network(nic))["key"]),
+        }
+
+    def _port_of(self, nic: Body) -> Body:
         """Return an interface as the data plane knows it."""
-        network, guard = self._way(nic)
-        block = IPv4Network(network["properties"]["addressSpace"]["addressPrefixes"][0])
-        fixed = nic["properties"]["ipConfigurations"][0]["properties"]["privateIPAddress"]
-        port = _port(nic["key"], network["key"], "", "compute", f"{fixed}/{block.prefixlen}")
-        return port | {"groups": [guard]}
+        network, fixed = self._network(nic), _configuration(nic)["privateIPAddress"]
+        subnet = network["properties"]["subnets"][0]["properties"]
+        guard = str(subnet["networkSecurityGroup"]["id"]).lower()
+        key, ip = self.inner(network)["key"], f"{fixed}/{_block(network).prefixlen}"
+        return self._port(self.inner(nic)["key"], key, "", "compute", ip) | {"groups": [guard]}
 
-    def boot(self, _key: str, vm: Body) -> None:
+    def boot(self, vm: Body) -> None:
         """Boot a VM as a guest of the data plane."""
         nic = self.things[vm["properties"]["networkProfile"]["networkInterfaces"][0]["id"].lower()]
-        network, _ = self._way(nic)
-        block = IPv4Network(network["properties"]["addressSpace"]["addressPrefixes"][0])
-        profile = vm["properties"]["osProfile"]
-        ssh = profile["linuxConfiguration"]["ssh"]["publicKeys"]
+        profile, port = vm["properties"]["osProfile"], self._port_of(nic)
+        gateway = str(_block(self._network(nic))[1])
         guest = {
-            "id": vm["key"],
+            "id": self.inner(vm)["key"],
             "hostname": profile["computerName"],
-            "keys": [one["keyData"] for one in ssh],
+            "keys": [one["keyData"] for one in profile["linuxConfiguration"]["ssh"]["publicKeys"]],
             "user_data": base64.b64decode(profile["customData"]).decode(),
             "stuck": False,
-            "ports": [
-                {"id": nic["key"], "mtu": 1500, "gateway": str(block[1]), "port": self.port_of(nic)}
-            ],
+            "ports": [{"id": port["id"], "mtu": 1500, "gateway": gateway, "port": port}],
         }
         self.tell({"do": "boot", "guest": guest})
 
-
-def _port(key: str, network: str, device: str, owner: str, ip: str) -> Body:
-    digits = uuid4().hex
-    mac = ":".join(["fa", *(digits[n : n + 2] for n in range(0, 10, 2))])
-    _MACS.setdefault(key, mac)
-    return {
-        "id": key,
-        "mac": _MACS[key],
-        "network": network,
-        "device": device,
-        "owner": owner,
-        "ips": [ip],
-        "groups": [],
-        "secured": owner == "compute",
-    }
+    def _port(self, key: str, network: str, device: str, owner: str, ip: str) -> Body:
+        digits = uuid4().hex
+        mac = ":".join(["fa", *(digits[n : n + 2] for n in range(0, 10, 2))])
+        return {
+            "id": key,
+            "mac": self._macs.setdefault(key, mac),
+            "network": network,
+            "device": device,
+            "owner": owner,
+            "ips": [ip],
+            "groups": [],
+            "secured": owner == "compute",
+        }
 
 
-_MACS: dict[str, str] = {}
+def _configuration(nic: Body) -> Body:
+    properties: Body = nic["properties"]["ipConfigurations"][0]["properties"]
+    return properties
+
+
+def _block(network: Body) -> IPv4Network:
+    return IPv4Network(network["properties"]["addressSpace"]["addressPrefixes"][0])
+
+
+def _router(network: str) -> str:
+    return f"{network[:11]}r"
 
 
 def _rules(guard: Body) -> list[Body]:
@@ -145,16 +125,15 @@ def _rules(guard: Body) -> list[Body]:
             continue
         low, _, high = told["destinationPortRange"].partition("-")
         sources = told.get("sourceAddressPrefixes") or [told["sourceAddressPrefix"]]
-        found += [
-            _rule(key, "ingress", told["protocol"].lower(), (int(low), int(high or low)), source)
-            for source in sources
-        ]
+        ports = (int(low), int(high or low))
+        protocol = told["protocol"].lower()
+        found += [_rule(key, "ingress", protocol, ports, source) for source in sources]
     return found
 
 
 def _rule(
     group: str, way: str, protocol: str | None, ports: tuple[int, int] | None, prefix: str | None
-) -> Body:
+) -> dict[str, Any]:
     low, high = ports or (None, None)
     return {
         "group": group,

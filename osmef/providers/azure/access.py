@@ -26,8 +26,9 @@ from osmef.scenario.clouds.azure import AzureSettings
 
 T = TypeVar("T")
 
-NOT_YET_S = 90.0
-"""How long something that was made may stay unseen elsewhere in Azure."""
+NOT_YET_S = 200.0
+"""How long something that was made may stay unseen elsewhere in Azure, or an interface that a VM
+was refused with stay reserved for it (180 s)."""
 _ANSWER_S, _CONNECT_S = 60.0, 10.0
 _POLL_S = 1.0
 """How often to ask after a long operation, where Azure itself says nothing (Retry-After)."""
@@ -40,6 +41,10 @@ class _Transport(RequestsTransport):  # type: ignore[misc] # azure-core loads it
     def __init__(self, wait: Callable[[float], None]) -> None:
         super().__init__(connection_timeout=_CONNECT_S, read_timeout=_ANSWER_S)
         self._wait = wait
+
+    def send(self, request: Any, **keys: Any) -> Any:
+        """Return an answer that is here as a whole, so that no connection waits to be read."""
+        return super().send(request, **{**keys, "stream": False})
 
     def sleep(self, duration: float) -> None:
         """Wait, unless Azure asks for too long. Raises ApiError, and what ends the wait."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
+from osmef.errors import CapacityError
 from osmef.providers.azure import failures, networks
 from osmef.providers.azure.making import Maker
-from osmef.providers.azure.names import look_up
+from osmef.providers.azure.names import Size, look_up
 from osmef.providers.azure.placing import Place, Placer
 from osmef.providers.azure.sites import Site, Tenant, make_site
-from osmef.providers.azure.vms import Vm, VmOrder, make_vm, vm_name
+from osmef.providers.azure.vms import Vm, VmOrder, make_nic, make_vm, vm_name
 from osmef.providers.base import EndpointRequest, Order
 from osmef.providers.parallel import side_by_side, together
 from osmef.remote.keys import KeyPair
@@ -26,17 +28,24 @@ Numbered = tuple[int, EndpointRequest]
 
 @dataclass
 class Build:
-    """The things of one run, as they come about. Every method raises ProviderError."""
+    """The things of one run, as they come about. Every method raises ProviderError.
+
+    ``give_back`` destroys the VMs of these names with their groups', and leaves their interfaces.
+    """
 
     settings: AzureSettings
     order: Order
     maker: Maker
     tenants: Sequence[Tenant]
+    give_back: Callable[[set[str]], None]
     sites: dict[str, Site] = field(default_factory=dict)
     """By the tenant's slot."""
-    _places: Mapping[str, Place] = field(default_factory=dict)
+    _places: dict[str, Place] = field(default_factory=dict)
+    """By the name of the request."""
     _public: dict[str, tuple[Site, Any]] = field(default_factory=dict)
     """The site and public address of each VM by its name with the group's."""
+    _nics: dict[str, Any] = field(default_factory=dict)
+    """The interface of each VM by its name with the group's."""
     _peers: dict[str, set[str]] = field(default_factory=dict)
     """Addresses of other clouds that each slot lets in."""
     _subnets: dict[str, str] = field(default_factory=dict)
@@ -64,13 +73,52 @@ class Build:
     def _stand_up(self, numbered: Sequence[Numbered]) -> list[Vm]:
         """Make VMs at their addresses, in the order of the requests."""
         self.order.progress(f"making {len(numbered)} VMs")
-        orders = [self._order(*one) for one in numbered]
+        lanes: dict[int, list[Numbered]] = defaultdict(list)
+        for one in numbered:
+            lanes[one[1].lane].append(one)
+        made = [vm for vms in side_by_side(self._stand_up_lane, lanes.values()) for vm in vms]
+        by_name = {vm.order.request.name: vm for vm in made}
+        return [by_name[request.name] for _, request in numbered]
 
-        def make(one: VmOrder) -> Vm:
-            subnet = self._subnets[one.site.tenant.slot]
-            return make_vm(self.maker, one, self.settings, subnet, self._public[one.path][1])
+    def _stand_up_lane(self, numbered: Sequence[Numbered]) -> list[Vm]:
+        """Make VMs that meet in trials; if Azure has no room, in a zone that has, where it may."""
+        tried, zones = [self._where(numbered)], self._other_zones(numbered)
+        while True:
+            try:
+                return side_by_side(self._make_vm, numbered)
+            except CapacityError as error:
+                if not zones:
+                    text = f"{error.message}; tried: {', '.join(tried)}"
+                    raise CapacityError(text, where=error.where, cure=error.cure) from error
+                self.order.progress(f"no room in {tried[-1]}, trying {zones[0]}: {error.message}")
+            self.give_back({self._path(one) for one in numbered})
+            tried.append(zones.pop(0))
+            for _, request in numbered:
+                zone = self.sites[str(request.tenant)].names.logical(tried[-1])
+                self._places[request.name] = replace(self._places[request.name], zone=zone)
 
-        return side_by_side(make, orders)
+    def _where(self, numbered: Sequence[Numbered]) -> str:
+        zones = {self._places[request.name].zone for _, request in numbered} - {None}
+        return f"zone {', '.join(sorted(map(str, zones)))}" if zones else self.settings.region
+
+    def _other_zones(self, numbered: Sequence[Numbered]) -> list[str]:
+        """Return the physical zones with all sizes wanted, where the zone is free to choose."""
+        places = [self._places[request.name] for _, request in numbered]
+        if any(place.zone or place.availability_set or place.host for place in places):
+            return []
+        offered = []
+        for _, request in numbered:
+            zones = self.sites[str(request.tenant)].names.zones
+            offered.append({zones[one] for one in self._size(request).zones if one in zones})
+        return sorted(set.intersection(*offered))
+
+    def _make_vm(self, one: Numbered) -> Vm:
+        order = self._order(*one)
+        public = self._public[order.path][1]
+        if order.path not in self._nics:
+            subnet = self._subnets[order.site.tenant.slot]
+            self._nics[order.path] = make_nic(self.maker, order, self.settings, subnet, public)
+        return make_vm(self.maker, order, self.settings, self._nics[order.path], public)
 
     def add(self, request: EndpointRequest) -> Vm:
         """Make one more VM at the place of the request."""
@@ -78,6 +126,12 @@ class Build:
         self._give_address(one)
         side_by_side(self.open_data, self.sites.values())
         return self._stand_up([one])[0]
+
+    def forget(self, vm: Vm) -> None:
+        """Let in no more data from the address of a VM that is gone."""
+        self._public.pop(vm.order.path)
+        others = [site for site in self.sites.values() if site is not vm.order.site]
+        side_by_side(self.open_data, others)
 
     def admit(self, slots: set[str], peers: Sequence[str]) -> None:
         """Let data from addresses of another cloud into the networks of these slots."""
@@ -104,10 +158,9 @@ class Build:
         return make_site(self.maker, tenant, names, self.settings.region)
 
     def _give_address(self, one: Numbered) -> None:
-        site = self.sites[str(one[1].tenant)]
-        path, body = site.path(vm_name(*one)), networks.public_ip(self.settings.region)
-        made = self.maker.make(site.subscription, "public-ip", path, body)
-        self._public[path] = (site, made)
+        site, path = self.sites[str(one[1].tenant)], self._path(one)
+        body = networks.public_ip(self.settings.region)
+        self._public[path] = (site, self.maker.make(site.subscription, "public-ip", path, body))
 
     def _sources(self, site: Site) -> set[str]:
         """Return from where data may come: the network, other tenants, other clouds."""
@@ -127,15 +180,22 @@ class Build:
         made = self.maker.make(site.subscription, "network", site.path(_NETWORK), body)
         self._subnets[site.tenant.slot] = str(made.properties.subnets[0].id)
 
+    def _path(self, one: Numbered) -> str:
+        return self.sites[str(one[1].tenant)].path(vm_name(*one))
+
+    def _size(self, request: EndpointRequest) -> Size:
+        names = self.sites[str(request.tenant)].names
+        return names.wanted[request.flavor or self.settings.default_flavor]
+
     def _order(self, number: int, request: EndpointRequest) -> VmOrder:
-        site = self.sites[str(request.tenant)]
         given = self.settings.host_keys is HostKeys.GIVEN
         return VmOrder(
             request=request,
             name=vm_name(number, request),
-            site=site,
-            size=site.names.wanted[request.flavor or self.settings.default_flavor],
+            site=self.sites[str(request.tenant)],
+            size=self._size(request),
             place=self._places[request.name],
             login_key=self.order.key,
             host_key=KeyPair.generate(request.name) if given else None,
+            ends=self.order.deadline,
         )

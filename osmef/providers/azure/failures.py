@@ -31,20 +31,23 @@ _CAPACITY = re.compile(
 )
 _QUOTA_CODE = re.compile("Quota|LimitReached|LimitExceeded")
 _QUOTA_TEXT = re.compile(r"exceeding approved .* quota|quota limit", re.IGNORECASE | re.DOTALL)
-_POLICY = re.compile("AuthorizationFailed|RequestDisallowed|Forbidden|ReadOnlyDisabled")
+_POLICY = re.compile("AuthorizationFailed|RequestDisallowed|Forbidden|ReadOnlyDisabled|ScopeLocked")
 _NOT_YET = re.compile(
     "ResourceGroupNotFound|ResourceNotFound|ParentResourceNotFound|InvalidResourceReference|"
     "ReferencedResourceNotProvisioned|^NotFound$"
 )
 _BUSY = re.compile(
     "AnotherOperationInProgress|RetryableError|ResourceNotReady|OperationPreempted|"
-    "CanceledAndSuperseded|ResourceGroupBeingDeleted|ReferencedResourceNotProvisioned"
+    "CanceledAndSuperseded|ResourceGroupBeingDeleted|ReferencedResourceNotProvisioned|"
+    "ReservedForAnotherVm"
 )
 _IN_USE = re.compile(
-    "InUse|CannotBeDeleted|ReservedForAnotherVm|CannotDelete|ResourceGroupDeletion|DeletionFailed|"
-    "CannotBeRemoved"
+    "InUse|CannotBeDeleted|CannotDelete|ResourceGroupDeletion|DeletionFailed|CannotBeRemoved"
 )
-_ACTION = re.compile(r"perform action '([^']+)'")
+_IN_USE_TEXT = re.compile("cannot be deleted|in use by", re.IGNORECASE)
+_ACTION = re.compile(r"perform action(?:\(s\))? '([^']+)'")
+_LOCKED = re.compile("ScopeLocked")
+_UNKNOWN_SUBSCRIPTION = re.compile("SubscriptionNotFound|InvalidSubscriptionId")
 _CURES: dict[type[ProviderError], str] = {
     CredentialsError: "log in with `az login`, or set AZURE_TENANT_ID, AZURE_CLIENT_ID and"
     " AZURE_CLIENT_SECRET; does `az account show` work?",
@@ -84,13 +87,18 @@ def is_gone(error: Exception) -> bool:
 
 def is_not_yet(error: Exception) -> bool:
     """Tell whether a thing that was made is not seen everywhere yet, or is still being changed."""
-    return is_gone(error) or bool(_NOT_YET.search(code_of(error)) or _BUSY.search(code_of(error)))
+    code = code_of(error)
+    if "Image" in code:  # nobody makes one here
+        return False
+    return is_gone(error) or bool(_NOT_YET.search(code) or _BUSY.search(code))
 
 
 def is_in_use(error: Exception) -> bool:
     """Tell whether something can't be deleted now, as it may be when others are gone."""
     code = code_of(error)
-    return bool(_IN_USE.search(code) or _BUSY.search(code))
+    if _IN_USE.search(code) or _BUSY.search(code):
+        return True
+    return "OperationNotAllowed" in code and bool(_IN_USE_TEXT.search(details_of(error)))
 
 
 def kind_of(error: Exception) -> type[ProviderError]:
@@ -116,10 +124,17 @@ def kind_of(error: Exception) -> type[ProviderError]:
 
 def translate(error: Exception, doing: str) -> ProviderError:
     """Return the error to show: of the right kind, with a cure."""
-    kind = kind_of(error)
-    details = details_of(error)
-    cure = _CURES.get(kind)
-    action = _ACTION.search(details)
-    if kind is PolicyError and action:
-        cure = f"have a role assigned that allows {action[1]}: docs/policies/azure-role.json"
-    return kind(f"{doing}: {details}", cure=cure)
+    kind, details = kind_of(error), details_of(error)
+    return kind(f"{doing}: {details}", cure=_cure(kind, code_of(error), details))
+
+
+def _cure(kind: type[ProviderError], code: str, details: str) -> str | None:
+    if _LOCKED.search(code):
+        return "remove the lock: az lock list; then: osmef reap --provider azure"
+    if _UNKNOWN_SUBSCRIPTION.search(code):
+        return "is it the right id, of the directory that you are logged into? az account list"
+    # Of something that is referred to, the action that is missing is named last.
+    actions = _ACTION.findall(details)
+    if kind is PolicyError and actions:
+        return f"have a role assigned that allows {actions[-1]}: docs/policies/azure-role.json"
+    return _CURES.get(kind)

@@ -23,6 +23,9 @@ def problems_of(settings: AzureSettings, cell: Cell) -> Iterator[Problem]:
     if apart and settings.tenants is not None and len(settings.tenants) < 2:
         cure = "name another subscription in provider.tenants, or leave tenants out"
         yield ("tenancy", "different-tenant needs two subscriptions", cure)
+    if settings.zone is not None and settings.zone.isdigit() and len(settings.tenants or ()) > 1:
+        cure = f"write its physical name, such as {settings.region}-az1"
+        yield ("zone", "the number of a zone means another place in each subscription", cure)
     if settings.dedicated_host is not None:
         if apart and settings.tenants is not None and scenario.placement is Placement.SAME_HOST:
             cure = "leave provider.tenants out: each tenant is a network of its own then"

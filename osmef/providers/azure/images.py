@@ -67,19 +67,21 @@ def find_image(subscription: Subscription, settings: AzureSettings, architecture
     publisher, offer, sku = family = parts[:3]
     version = parts[3] if len(parts) == 4 and parts[3] != _LATEST else None
     images = subscription.compute.virtual_machine_images
-    doing = f"looking for the image {wanted}"
-    if version is None:
-        there = subscription.do(doing, lambda: list(images.list(settings.region, *family)))
-        if not there:
+
+    def look() -> Image:
+        number = version
+        if number is None:
+            there = [str(one.name) for one in images.list(settings.region, *family)]
+            number = max(there, key=_order, default=None)
+        if number is None:
             raise _missing(wanted, settings.region)
-        version = max((str(one.name) for one in there), key=_order)
+        found = images.get(settings.region, publisher, offer, sku, number)
+        return _marketplace(family, number, found)
+
     try:
-        found: Any = subscription.do(
-            doing, lambda: images.get(settings.region, publisher, offer, sku, version)
-        )
+        return subscription.do(f"looking for the image {wanted}", look)
     except NotFoundError as error:
         raise _missing(wanted, settings.region) from error
-    return _marketplace(family, version, found)
 
 
 def _missing(wanted: str, region: str) -> NotFoundError:

@@ -52,3 +52,8 @@ class Maker:
             self.ledger.created(known)
             self.made[self.made.index((resource, subscription))] = (known, subscription)
         return thing
+
+    def forget(self, resource: Resource) -> None:
+        """Count a thing as never made, as it is gone."""
+        with self._lock:
+            self.made = [one for one in self.made if one[0] is not resource]

@@ -51,6 +51,10 @@ class Names:
     images: Mapping[str, Image]
     zones: Mapping[str, str]
 
+    def logical(self, zone: str | None) -> str | None:
+        """Return the subscription's own name of a zone, also of one given by its physical name."""
+        return _logical(self.zones, zone)
+
     def image_for(self, size: Size) -> Image:
         """Return the image that VMs of a size boot from."""
         return self.images[size.architecture]
@@ -67,7 +71,7 @@ def look_up(
     wanted = {one: _size(sizes, one) for one in asked}
     for request in requests:
         size = wanted[request.flavor or settings.default_flavor]
-        _refuse_unusable(settings, size, request.zone or settings.zone, zones)
+        _refuse_unusable(settings, size, _logical(zones, request.zone or settings.zone), zones)
     images = {
         architecture: find_image(subscription, settings, architecture)
         for architecture in {size.architecture for size in wanted.values()}
@@ -91,6 +95,10 @@ def _zones(subscription: Subscription, region: str) -> dict[str, str]:
     raise NotFoundError(
         f"there is no region {region!r}", where="provider.region", cure=_cure(names, region)
     )
+
+
+def _logical(zones: Mapping[str, str], zone: str | None) -> str | None:
+    return next((ours for ours, physical in zones.items() if physical == zone), zone)
 
 
 def _cure(names: Iterable[str], wanted: str) -> str:

@@ -100,14 +100,13 @@ def public_ip(region: str) -> Body:
 
 def interface(region: str, subnet: str, public: str, *, accelerated: bool) -> Body:
     """Return an interface in a subnet with a public address, both given by id."""
-    address = {"id": public, "properties": {"deleteOption": "Delete"}}
     configuration = {
         "name": "first",
         "properties": {
             "primary": True,
             "privateIPAllocationMethod": "Dynamic",
             "subnet": {"id": subnet},
-            "publicIPAddress": address,
+            "publicIPAddress": {"id": public},
         },
     }
     return {

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from osmef.providers.azure import failures
 from osmef.providers.azure.vms import Vm
 from osmef.scenario.location import Location
+
+_NOT_YET_S = 10.0
+"""A VM that ran a moment ago, and is not seen for that long, was taken back."""
 
 
 def read_place(vm: Vm, region: str) -> Location:
@@ -15,6 +19,8 @@ def read_place(vm: Vm, region: str) -> Location:
     found = subscription.do(
         f"looking at the vm {name}",
         lambda: subscription.compute.virtual_machines.get(group, name, expand="instanceView"),
+        failures.is_gone,
+        _NOT_YET_S,
     )
     zones = [site.names.zones.get(zone, zone) for zone in found.zones or ()]
     return location_of(found.properties, region, next(iter(zones), None), site.tenant.label)

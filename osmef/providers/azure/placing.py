@@ -73,13 +73,17 @@ class Placer:
         hosts = self._hosts(requests)
         return {
             request.name: Place(
-                zone=zone_of(self._settings, request),
+                zone=self._zone(request),
                 availability_set=sets.get((str(request.tenant), request.lane)),
                 proximity=near.get(self._vicinity(request)),
                 host=hosts.get((self._account(request), request.host or "")),
             )
             for request in requests
         }
+
+    def _zone(self, request: EndpointRequest) -> str | None:
+        names = self._sites[str(request.tenant)].names
+        return names.logical(zone_of(self._settings, request))
 
     def _account(self, request: EndpointRequest) -> str:
         return self._sites[str(request.tenant)].subscription.id
@@ -135,7 +139,7 @@ class Placer:
         """Make a dedicated host for each slot, all of a subscription in one group."""
         if self._settings.dedicated_host is None:
             return {}
-        slots = {(self._account(r), r.host): zone_of(self._settings, r) for r in requests if r.host}
+        slots = {(self._account(r), r.host): self._zone(r) for r in requests if r.host}
         groups: dict[tuple[str, str | None], str] = {}
         for number, key in enumerate(
             sorted({(account, zone) for (account, _), zone in slots.items()}, key=str), 1

@@ -67,15 +67,18 @@ class AzureProvider(Provider):
 
     def create(self, order: Order) -> list[Endpoint]:
         """Make groups, networks and VMs, and wait until SSH gets in."""
+        vms = self._make(order)
+        order.progress(f"waiting for SSH on {len(vms)} VMs")
+        logins = reach_all(self._settings, vms, order)
+        return [self._endpoint(*one) for one in zip(vms, logins, strict=True)]
+
+    def _make(self, order: Order) -> list[Vm]:
         self._order, self._maker = order, Maker(Mark.of(order), order.ledger)
         self._tenants = open_tenants(self._settings, slots_of(order.requests))
         for tenant in self._tenants:
             tenant.subscription.check = order.check
-        self._build = Build(self._settings, order, self._maker, self._tenants)
-        vms = self._build.make()
-        order.progress(f"waiting for SSH on {len(vms)} VMs")
-        logins = reach_all(self._settings, vms, order)
-        return [self._endpoint(*one) for one in zip(vms, logins, strict=True)]
+        self._build = Build(self._settings, order, self._maker, self._tenants, self._give_back)
+        return self._build.make()
 
     def _endpoint(self, vm: Vm, login: Login) -> Endpoint:
         one = vm.order
@@ -111,6 +114,7 @@ class AzureProvider(Provider):
         new = self._build.add(endpoint.request)
         login = reach_all(self._settings, [new], order)[0]
         self._remove([one for one in self._made() if one[0].name == old.order.path], order)
+        self._build.forget(old)
         return self._endpoint(new, login)
 
     def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:
@@ -123,11 +127,16 @@ class AzureProvider(Provider):
     def _made(self) -> list[tuple[Resource, Subscription]]:
         return [] if self._maker is None else list(self._maker.made)
 
+    def _give_back(self, names: set[str]) -> None:
+        if self._order is not None:
+            vms = [one for one in self._made() if one[0].kind == "vm" and one[0].name in names]
+            self._remove(vms, self._order)
+
     def _remove(self, what: Sequence[tuple[Resource, Subscription]], order: Order) -> None:
         def gone(resource: Resource) -> None:
             order.ledger.destroyed(resource)
             if self._maker is not None:
-                self._maker.made = [one for one in self._maker.made if one[0] is not resource]
+                self._maker.forget(resource)
 
         removal.remove(what, gone)
 

@@ -108,9 +108,22 @@ class _Removal:
             mark = _mark(subscription, group)
             if mark is None:
                 return
-            for part in sorted(_inside(subscription, group, mark), key=_stage):
-                _delete(subscription, part.kind, part.name)
+            self._remove_inside(
+                subscription, sorted(_inside(subscription, group, mark), key=_stage)
+            )
             _delete(subscription, GROUP, group)
+
+    def _remove_inside(self, subscription: Subscription, parts: Sequence[Resource]) -> None:
+        """Delete the parts of a group in this order, all that can be. Raises the first error."""
+        first: ProviderError | None = None
+        for part in parts:
+            try:
+                # What one that stays is in the way of won't go later either.
+                _delete(subscription, part.kind, part.name, once=first is not None)
+            except ProviderError as error:
+                first = first or error
+        if first is not None:
+            raise first
 
     def _remove_parts(self, subscription: Subscription, resources: Sequence[Resource]) -> None:
         for kind in KINDS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,11 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9-]+")
 
 @dataclass(frozen=True)
 class VmOrder:
-    """A VM to be made. ``name`` is that in its group; ``host_key`` its own, if it is given."""
+    """A VM to be made.
+
+    ``name`` is that in its group, ``host_key`` its own, if it is given, ``ends`` the UNIX time at
+    which it powers itself off.
+    """
 
     request: EndpointRequest
     name: str
@@ -31,6 +36,7 @@ class VmOrder:
     place: Place
     login_key: KeyPair
     host_key: KeyPair | None
+    ends: float
 
     @property
     def path(self) -> str:
@@ -53,13 +59,19 @@ def vm_name(number: int, request: EndpointRequest) -> str:
     return f"{number}-{_NOT_IN_NAMES.sub('-', request.name)[:40]}".rstrip("-")
 
 
-def make_vm(maker: Maker, order: VmOrder, settings: AzureSettings, subnet: str, public: Any) -> Vm:
-    """Make a VM at a public address that is there, and wait until it runs. Raises ProviderError."""
-    subscription = order.site.subscription
+def make_nic(
+    maker: Maker, order: VmOrder, settings: AzureSettings, subnet: str, public: Any
+) -> Any:
+    """Make the interface of a VM, at a public address that is there. Raises ProviderError."""
     fast = order.size.accelerated if settings.accelerated is None else settings.accelerated
-    nic_body = interface(settings.region, subnet, str(public.id), accelerated=fast)
-    nic = maker.make(subscription, "network-interface", order.path, nic_body)
-    made = maker.make(subscription, "vm", order.path, body_of(order, settings, str(nic.id)))
+    body = interface(settings.region, subnet, str(public.id), accelerated=fast)
+    return maker.make(order.site.subscription, "network-interface", order.path, body)
+
+
+def make_vm(maker: Maker, order: VmOrder, settings: AzureSettings, nic: Any, public: Any) -> Vm:
+    """Make a VM with its interface and address, and wait until it runs. Raises ProviderError."""
+    body = body_of(order, settings, str(nic.id))
+    made = maker.make(order.site.subscription, "vm", order.path, body)
     private = str(nic.properties.ip_configurations[0].properties.private_ip_address)
     return Vm(order, str(made.id), private, str(public.properties.ip_address))
 
@@ -79,11 +91,7 @@ def body_of(order: VmOrder, settings: AzureSettings, nic: str) -> Body:
             },
         },
         "osProfile": _os_profile(order, settings),
-        "networkProfile": {
-            "networkInterfaces": [
-                {"id": nic, "properties": {"primary": True, "deleteOption": "Delete"}}
-            ]
-        },
+        "networkProfile": {"networkInterfaces": [{"id": nic, "properties": {"primary": True}}]},
         # Without an account of storage, Azure keeps what the serial port tells.
         "diagnosticsProfile": {"bootDiagnostics": {"enabled": True}},
         **order.place.properties,
@@ -104,7 +112,7 @@ def body_of(order: VmOrder, settings: AzureSettings, nic: str) -> Body:
 
 def _os_profile(order: VmOrder, settings: AzureSettings) -> Body:
     user = settings.user
-    config = cloud_config(user, order.login_key, order.host_key)
+    config = cloud_config(user, order.login_key, order.host_key, order.ends - time.time())
     key = {"path": f"/home/{user}/.ssh/authorized_keys", "keyData": order.login_key.public.strip()}
     return {
         "computerName": order.name,
