@@ -10,6 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from osmef.scenario.clouds.aws import AwsSettings
 from osmef.scenario.clouds.azure import AzureSettings
 from osmef.scenario.clouds.gce import GceSettings
 from osmef.scenario.clouds.libvirt import LibvirtSettings
@@ -19,6 +20,7 @@ from osmef.scenario.clouds.static import StaticSettings
 
 ProviderSettings = Annotated[
     LocalSettings
+    | AwsSettings
     | AzureSettings
     | GceSettings
     | LibvirtSettings
