@@ -23,7 +23,7 @@ from tests.providers.conftest import MemoryLedger
 FOUND_S = 300.0
 DEADLINE = 4_000_000_000
 RUN = "lab-20260101T000000Z-abcd"
-_TOP = ("sweep", "on_mismatch", "workload", "placement", "repeat", "tenancy", "endpoints")
+_TOP = ("sweep", "on_mismatch", "workload", "placement", "repeat", "tenancy", "endpoints", "pause")
 
 
 @dataclass

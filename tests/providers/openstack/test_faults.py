@@ -114,7 +114,7 @@ def test_no_valid_host_is_an_error_of_capacity(lab: Lab) -> None:
 
 def test_a_guest_that_never_boots_leaves_its_console(lab: Lab) -> None:
     with guests_hang(lab.cloud, "receiver"):
-        ended = lab("run", lab.write(boot_timeout="20s"))
+        ended = lab("run", lab.write(boot_timeout="60s"))
     assert ended.code == 3
     assert "Kernel panic" in ended.err
     (kept,) = lab.osmef.run.glob("logs/console-receiver*")
@@ -138,7 +138,7 @@ def test_a_quota_of_one_stops_the_run_before_anything_is_made(lab: Lab) -> None:
 
 def test_ports_taken_away_in_a_trial_fail_trials_and_leave_nothing(lab: Lab) -> None:
     work = {"kind": "btc", "duration": "1s", "interval": "100ms"}
-    process = lab.start("run", lab.write(workload=work, repeat=3))
+    process = lab.start("run", lab.write(workload=work, repeat=2, pause="30s"))
     lab.osmef.until(process, "trial 1")
     with openstack.connect(cloud="alice") as api:
         for rule in api.network.security_group_rules(direction="ingress"):
