@@ -30,6 +30,8 @@ class Store(Catalog, Plumbing):
         """Physical zones without room for VMs; "" is for VMs that ask for none."""
         self.domains: list[int] = []
         """Fault domains of the next VMs in availability sets."""
+        self.misplaced: list[str] = []
+        """Parts of names of VMs: of each, the next VM is not on the dedicated host asked for."""
         self.locks: set[str] = set()
         """Ids of what carries a lock against deletion, in lower case."""
 
@@ -66,6 +68,8 @@ class Store(Catalog, Plumbing):
             spread = thing["properties"].get("availabilitySet")
             domain = {"platformFaultDomain": self.inner(thing)["domain"]} if spread else {}
             thing["properties"]["instanceView"] = {"statuses": [], **domain}
+        if "host" in self.inner(thing):
+            thing["properties"]["host"] = {"id": self.inner(thing)["host"]}
         return Answer(200, thing)
 
     def delete(self, kind: Type, found: Body, _body: Any) -> None:
@@ -122,7 +126,12 @@ class Store(Catalog, Plumbing):
             subnet["id"] = f"{made['id']}/subnets/{subnet['name']}"
             self.must(subnet["properties"]["networkSecurityGroup"]["id"], *_BAD_REFERENCE)
 
+    def _make_network_security_groups(self, _key: str, made: Body) -> None:
+        for rule in made["properties"]["securityRules"]:
+            _refuse_prefixes(rule["properties"])
+
     def _make_security_rules(self, key: str, made: Body) -> None:
+        _refuse_prefixes(made["properties"])
         guard = self.must(key.rpartition("/securityrules/")[0])
         rules = guard["properties"]["securityRules"]
         rules[:] = [one for one in rules if one["name"] != made["name"]]
@@ -176,6 +185,9 @@ class Store(Catalog, Plumbing):
         spread = properties.get("availabilitySet", {}).get("id", "").lower()
         fellows = [one for one in self.things.values() if _refers(one.get("properties"), spread)]
         inner["domain"] = self.domains.pop(0) if self.domains else len(fellows) % 2
+        for part in [one for one in self.misplaced if one in made["name"]]:
+            self.misplaced.remove(part)
+            inner["host"] = f"{properties['host']['id']}-beside"
         self.boot(made)
         return None
 
@@ -183,6 +195,15 @@ class Store(Catalog, Plumbing):
 def group_of(key: str) -> str:
     """Return the key of the resource group that a thing is in."""
     return "/".join(key.split("/")[:5])
+
+
+def _refuse_prefixes(rule: Body) -> None:
+    for one in rule.get("sourceAddressPrefixes", [rule.get("sourceAddressPrefix")]):
+        try:
+            IPv4Network("0.0.0.0/0" if one == "*" else one)
+        except ValueError as error:
+            code = "SecurityRuleInvalidAddressPrefix"
+            raise RefusedError(400, code, f"Value provided: {one}") from error
 
 
 def _refers(value: Any, key: str) -> bool:
