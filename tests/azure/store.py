@@ -180,7 +180,6 @@ class Store(Catalog, Plumbing):
             "name": name,
             "type": "Microsoft.Compute/disks",
             "location": made["location"],
-            "tags": made.get("tags"),
         }
         spread = properties.get("availabilitySet", {}).get("id", "").lower()
         fellows = [one for one in self.things.values() if _refers(one.get("properties"), spread)]
