@@ -163,7 +163,7 @@ def test_hosts_of_one_tenant_and_lane_are_spread_by_a_set(api: Api) -> None:
     sets = {one.order.request.name: one.order.place.availability_set for one in made}
     assert sets["a1"] == sets["a2"]
     assert sets["b1"] == sets["b2"] != sets["a1"]
-    assert {sets[name] for name in ("c1", "c2", "d")} == {None}
+    assert {sets[name] for name in ("c1", "c2", "d", "e")} == {None}
     assert all(one["properties"]["platformFaultDomainCount"] == 2 for one in spread(api))
     places = {one.order.request.name: read_place(one, REGION) for one in made}
     assert same_host(places["a1"], places["a2"]) is False
