@@ -111,10 +111,9 @@ class Store(Catalog, Plumbing):
             self.things.pop(one)
         if thing["type"] == "Microsoft.Compute/virtualMachines":
             self.tell({"do": "end", "id": self.inner(thing)["key"]})
-            disk = thing["properties"]["storageProfile"]["osDisk"]["name"]
-            self.things.pop(
-                f"{group_of(key)}/providers/microsoft.compute/disks/{disk}".lower(), None
-            )
+            if thing["properties"]["provisioningState"] != "Failed":  # else its disk stays
+                name = thing["properties"]["storageProfile"]["osDisk"]["name"].lower()
+                self.things.pop(f"{group_of(key)}/providers/microsoft.compute/disks/{name}", None)
         self._inner.pop(key, None)
 
     def _make_public_ip_addresses(self, _key: str, made: Body) -> None:
@@ -169,18 +168,20 @@ class Store(Catalog, Plumbing):
     def _stand_up(self, key: str, made: Body) -> str | None:
         properties, inner = made["properties"], self.inner(made)
         inner["key"] = uuid4().hex
-        zone = next(iter(made.get("zones", ())), "")
-        if (self.zones[key.split("/")[2]][zone] if zone else "") in self.full:
-            properties["provisioningState"] = "Failed"
-            return "ZonalAllocationFailed" if zone else "AllocationFailed"
         name = properties["storageProfile"]["osDisk"]["name"]
         disk = f"{group_of(made['id'])}/providers/Microsoft.Compute/disks/{name}"
+        if disk.lower() in self.things:
+            raise RefusedError(409, "ConflictingUserInput", f"Disk {name} already exists.")
         self.things[disk.lower()] = {
             "id": disk,
             "name": name,
             "type": "Microsoft.Compute/disks",
             "location": made["location"],
         }
+        zone = next(iter(made.get("zones", ())), "")
+        if (self.zones[key.split("/")[2]][zone] if zone else "") in self.full:
+            properties["provisioningState"] = "Failed"
+            return "ZonalAllocationFailed" if zone else "AllocationFailed"
         spread = properties.get("availabilitySet", {}).get("id", "").lower()
         fellows = [one for one in self.things.values() if _refers(one.get("properties"), spread)]
         inner["domain"] = self.domains.pop(0) if self.domains else len(fellows) % 2

@@ -162,6 +162,8 @@ class _Removal:
 
             def delete(resource: Resource) -> None:
                 _delete(subscription, resource.kind, resource.name)
+                if resource.kind == "vm":  # that of one that never ran may stay
+                    _delete(subscription, "disk", resource.name)
                 self._gone([resource])
 
             side_by_side(delete, same)
