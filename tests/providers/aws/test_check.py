@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from osmef.errors import CredentialsError, NotFoundError, PolicyError, ProviderError, QuotaError
+from osmef.errors import (
+    CapacityError,
+    CredentialsError,
+    NotFoundError,
+    PolicyError,
+    ProviderError,
+    QuotaError,
+)
 from osmef.providers.aws.access import Account, access_of
 from osmef.providers.aws.names import look_up
 from osmef.providers.aws.provider import AwsProvider
@@ -138,6 +145,11 @@ def test_a_need_becomes_the_smallest_type_that_fits(api: Api) -> None:
     [
         ({"default_flavor": "c5.lage"}, NotFoundError, "c5.large"),
         ({"zone": "eu-central-1x"}, NotFoundError, "eu-central-1a (euc1-az1)"),
+        (
+            {"default_flavor": "g7.2xlarge", "zone": "eu-central-1c"},
+            CapacityError,
+            "use one of: eu-central-1a (euc1-az1), eu-central-1b (euc1-az2)",
+        ),
         ({"image": "ami-00000000000000000"}, NotFoundError, "differ between regions"),
         ({"image": "/aws/service/none"}, NotFoundError, "no parameter"),
         ({"image": "debain-12"}, NotFoundError, "debian-12"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
+from moto.ec2.models.instances import StateReason
 
 from tests.aws.api import NOTHING, PLAIN, REGION, Fault
 from tests.providers.aws.conftest import Lab
@@ -81,6 +82,55 @@ def test_the_next_zone_is_taken_where_one_has_no_room(lab: Lab) -> None:
     assert "no room in" in ended.err
     zones = {end["achieved"]["zone"] for end in lab.summary["endpoints"]}
     assert len(zones) == 1
+    assert lab.owned() == []
+
+
+def test_hosts_are_given_back_where_a_zone_has_no_room_for_all(lab: Lab) -> None:
+    lab.cloud.faults.append(
+        Fault("AllocateHosts", "InsufficientHostCapacity", 500, holding="host-2")
+    )
+    scenario = lab.write(placement="different-host", placement_by="dedicated-host")
+    ended = lab("run", scenario)
+    assert ended.code == 0, ended.err
+    assert "no room in euc1-az1" in ended.err
+    assert {end["achieved"]["zone"] for end in lab.summary["endpoints"]} == {"euc1-az2"}
+    states = [host.state for host in lab.cloud.backends()[0].hosts.values()]
+    assert states == ["released"] * 3
+    assert lab.owned() == []
+
+
+def test_the_next_zone_is_taken_where_an_instance_is_taken_back_at_once(lab: Lab) -> None:
+    def take_back() -> None:
+        instance = next(iter(lab.cloud.backends()[0].all_instances()))
+        instance.terminate()
+        code = "Server.InsufficientInstanceCapacity"
+        instance.state_reason = StateReason("there is no room after all", code)
+
+    looking = Fault("DescribeInstances", "Unavailable", 503, holding="InstanceId.1=")
+    looking.then = take_back
+    lab.cloud.faults.append(looking)
+    ended = lab("run", lab.write())
+    assert ended.code == 0, ended.err
+    assert "no room in euc1-az1: the instance ended at once: there is no room" in ended.err
+    assert lab.owned() == []
+
+
+def test_an_instance_that_does_not_boot_is_told_with_its_console(lab: Lab) -> None:
+    lab.cloud.stuck = True
+    ended = lab("run", lab.write(boot_timeout="5s"))
+    assert ended.code == 3
+    assert "Kernel panic" in ended.err
+    assert list(lab.osmef.run.glob("**/console-*.txt"))
+    assert lab.owned() == []
+
+
+def test_ctrl_c_while_things_are_made_leaves_nothing(lab: Lab) -> None:
+    def ctrl_c() -> None:
+        lab.osmef.interrupt(lab.osmef.started[0], signal.SIGINT)
+
+    lab.cloud.faults.append(Fault(RUN, "RequestLimitExceeded", 503, then=ctrl_c))
+    ended = lab("run", lab.write())
+    assert ended.code == 4
     assert lab.owned() == []
 
 

@@ -4,35 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from osmef.providers.aws.provider import AwsProvider
-from osmef.providers.base import Endpoint, EndpointRequest, Order, Resource
+from osmef.providers.base import Endpoint, EndpointRequest, Order
 from osmef.remote.keys import KeyPair
 from osmef.scenario.fields import EndpointKind
 from osmef.scenario.location import distance, same_host
 from osmef.scenario.ports import DATA_PORTS
+from tests.aws.notes import Notes
 from tests.aws.wiring import OUTSIDE
 from tests.providers.aws.conftest import Lab
-
-
-@dataclass
-class Notes:
-    """A ledger in memory."""
-
-    there: set[tuple[str, str]] = field(default_factory=set)
-
-    def intend(self, resource: Resource) -> None:
-        self.there.add((resource.kind, resource.name))
-
-    def created(self, resource: Resource) -> None:
-        assert resource.id is not None
-
-    def destroyed(self, resource: Resource) -> None:
-        self.there.discard((resource.kind, resource.name))
 
 
 @dataclass
@@ -128,3 +113,8 @@ def test_instances_end_themselves_and_ask_for_tokens(pair: Made) -> None:
         assert made["MetadataOptions.HttpTokens"] == "required"
         assert made["BlockDeviceMapping.1.Ebs.DeleteOnTermination"] == "true"
         assert made["ClientToken"]
+
+
+def test_all_pages_of_a_list_are_read(pair: Made) -> None:
+    assert len([one for one in pair.lab.owned() if one.startswith("instance ")]) == 2
+    assert [True for one in pair.lab.cloud.requests("DescribeInstances") if "NextToken" in one]
