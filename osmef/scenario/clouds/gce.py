@@ -67,6 +67,11 @@ class GceSettings(PublicCloudSettings):
         default=None, description="group of sole-tenant nodes that is there, to put all VMs on"
     )
 
+    @property
+    def priced_by_flavor(self) -> bool:
+        """Whether the hosts are shared: sole-tenant nodes are charged as a whole."""
+        return self.node_group is None
+
     @model_validator(mode="after")
     def _fits(self) -> GceSettings:
         if self.tier_1 and self.nic is not Nic.GVNIC:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 
 import pytest
 from moto.ec2.models.instances import StateReason
@@ -154,6 +155,11 @@ def test_a_number_of_one_partition_is_not_published_as_one_of_two_hosts(lab: Lab
     assert lab.owned() == []
 
 
+def killer(lab: Lab) -> Callable[[], None]:
+    """Return what kills the first command that was started."""
+    return lambda: lab.osmef.started[0].send_signal(signal.SIGKILL)
+
+
 @pytest.mark.parametrize(
     ("action", "kind", "settings"),
     [
@@ -165,15 +171,7 @@ def test_a_number_of_one_partition_is_not_published_as_one_of_two_hosts(lab: Lab
 def test_killed_before_the_answer_leaves_what_reap_finds(
     lab: Lab, action: str, kind: str, settings: dict[str, str]
 ) -> None:
-    lab.cloud.faults.append(
-        Fault(
-            action,
-            "InternalError",
-            500,
-            after=True,
-            then=lambda: lab.osmef.started[0].send_signal(signal.SIGKILL),
-        )
-    )
+    lab.cloud.faults.append(Fault(action, "InternalError", 500, after=True, then=killer(lab)))
     scenario = lab.write(placement="different-host", **settings)
     assert lab("run", scenario).code == -signal.SIGKILL
     assert any(one.startswith(f"{kind} ") for one in lab.owned())
@@ -183,11 +181,18 @@ def test_killed_before_the_answer_leaves_what_reap_finds(
     assert {event for event, _kind in lab.journal()} >= {"intend", "destroyed"}
 
 
-def test_what_was_made_and_is_not_listed_yet_is_reaped(lab: Lab) -> None:
-    def kill() -> None:
-        lab.osmef.started[0].send_signal(signal.SIGKILL)
+def test_a_run_that_was_killed_goes_on(lab: Lab) -> None:
+    lab.cloud.faults.append(Fault(RUN, "InternalError", 500, after=True, then=killer(lab)))
+    assert lab("run", lab.write()).code == -signal.SIGKILL
+    ended = lab("resume", str(lab.osmef.run))
+    assert ended.code == 0, ended.err
+    (cell,) = lab.summary["cells"]
+    assert cell["n_ok"] == 1
+    assert lab.owned() == []
 
-    lab.cloud.faults.append(Fault(RUN, "InternalError", 500, after=True, then=kill))
+
+def test_what_was_made_and_is_not_listed_yet_is_reaped(lab: Lab) -> None:
+    lab.cloud.faults.append(Fault(RUN, "InternalError", 500, after=True, then=killer(lab)))
     assert lab("run", lab.write()).code == -signal.SIGKILL
     lab.cloud.faults.append(Fault("DescribeInstances", answer=NOTHING, holding="tag-key"))
     ended = lab("reap", "--yes")
@@ -198,15 +203,7 @@ def test_what_was_made_and_is_not_listed_yet_is_reaped(lab: Lab) -> None:
 def test_reap_without_journals_takes_what_is_due_and_nothing_foreign(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lab.cloud.faults.append(
-        Fault(
-            RUN,
-            "InternalError",
-            500,
-            after=True,
-            then=lambda: lab.osmef.started[0].send_signal(signal.SIGKILL),
-        )
-    )
+    lab.cloud.faults.append(Fault(RUN, "InternalError", 500, after=True, then=killer(lab)))
     assert lab("run", lab.write()).code == -signal.SIGKILL
     foreign = make_foreign(lab)
     (lab.osmef.directory / "results").rename(lab.osmef.directory / "elsewhere")

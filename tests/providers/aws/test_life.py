@@ -34,10 +34,15 @@ def test_two_vpcs_talk_over_public_addresses_with_keys_from_the_console(lab: Lab
 
 def test_accounts_are_tenants(lab: Lab) -> None:
     scenario = lab.write(
-        tenants={"red": "red", "blue": "blue"}, placement="any", tenancy="different-tenant"
+        tenants={"red": "red", "blue": "blue"},
+        placement="different-host",
+        placement_by="dedicated-host",
+        tenancy="different-tenant",
     )
     ended = lab("run", scenario)
     assert ended.code == 0, ended.err
+    (cell,) = lab.summary["cells"]
+    assert (cell["n_ok"], cell["distance"]) == (1, 4)
     tenants = {end["achieved"]["tenant"].split("/")[0] for end in lab.summary["endpoints"]}
     assert tenants == set(ACCOUNTS.values())
     assert lab.owned() == lab.owned("blue") == []
