@@ -93,6 +93,12 @@ def raise_unsuccessful(answer: Mapping[str, Any], action: str) -> None:
         raise ClientError({"Error": one["Error"]}, action)
 
 
+def not_listed_yet(what: str, action: str) -> ClientError:
+    """Return the error of something that must be there, and that EC2 does not list."""
+    error = {"Code": f"Invalid{what}ID.NotFound", "Message": f"EC2 lists no {what}"}
+    return ClientError({"Error": error}, action)
+
+
 def is_throttled(error: Exception) -> bool:
     """Tell whether EC2 did surely nothing, because there were too many requests."""
     return _THROTTLED.search(code_of(error)) is not None

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from osmef.errors import CapacityError
+from osmef.errors import CapacityError, ProviderError
 from osmef.providers.aws.access import Account
 from osmef.providers.aws.flavors import FlavorInfo
 from osmef.providers.aws.making import Maker
@@ -40,6 +40,19 @@ def partitions_of(requests: Sequence[EndpointRequest]) -> dict[str, int]:
         for slots in lanes.values()
         for number, slot in enumerate(sorted(slots, key=lambda slot: (len(slot), slot)), 1)
     }
+
+
+def _kind_of_host(slot: str, flavors: Sequence[FlavorInfo]) -> dict[str, str]:
+    """Return of which instance type or types a dedicated host has to be. Raises ProviderError."""
+    types = sorted({flavor.name for flavor in flavors})
+    families = sorted({flavor.family for flavor in flavors})
+    if len(families) > 1:
+        raise ProviderError(
+            f"a dedicated host is of one family, and {slot} is to have {' and '.join(types)}",
+            where="flavor",
+            cure=f"use instance types of one family, such as {families[0]}",
+        )
+    return {"InstanceType": types[0]} if len(types) == 1 else {"InstanceFamily": families[0]}
 
 
 @dataclass
@@ -100,10 +113,7 @@ class Placer:
         with self._lock:
             if (slot, zone) not in self._hosts:
                 name = self.maker.mark.name(f"{slot}-{zone}")
-                types = sorted({flavor.name for flavor in flavors})
-                kind = {"InstanceType": types[0]}
-                if len(types) > 1:
-                    kind = {"InstanceFamily": flavors[0].family}
+                kind = _kind_of_host(slot, flavors)
                 self._hosts[slot, zone] = self.maker.make(
                     account,
                     "dedicated-host",

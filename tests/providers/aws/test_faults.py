@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from moto.ec2.models.instances import StateReason
 
-from tests.aws.api import NOTHING, PLAIN, REGION, Fault
+from tests.aws.api import NO_INSTANCES, NO_TABLES, PLAIN, REGION, Fault
 from tests.providers.aws.conftest import Lab
 
 RUN = "RunInstances"
@@ -17,6 +17,7 @@ PASSING = [
     Fault("CreateVpc", "InternalError", 500, after=True),
     Fault("ImportKeyPair", "InternalError", 500, after=True),
     Fault("AttachInternetGateway", "InvalidInternetGatewayID.NotFound"),
+    Fault("DescribeRouteTables", answer=NO_TABLES),
     Fault("CreateSubnet", "InvalidVpcID.NotFound"),
     Fault(RUN, "RequestLimitExceeded", 503),
     Fault(RUN, "InternalError", 500, after=True),
@@ -194,7 +195,7 @@ def test_a_run_that_was_killed_goes_on(lab: Lab) -> None:
 def test_what_was_made_and_is_not_listed_yet_is_reaped(lab: Lab) -> None:
     lab.cloud.faults.append(Fault(RUN, "InternalError", 500, after=True, then=killer(lab)))
     assert lab("run", lab.write()).code == -signal.SIGKILL
-    lab.cloud.faults.append(Fault("DescribeInstances", answer=NOTHING, holding="tag-key"))
+    lab.cloud.faults.append(Fault("DescribeInstances", answer=NO_INSTANCES, holding="tag-key"))
     ended = lab("reap", "--yes")
     assert ended.code == 0, ended.err
     assert lab.owned() == []
