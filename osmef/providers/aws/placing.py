@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from osmef.errors import CapacityError, ProviderError
@@ -66,6 +67,7 @@ class Placer:
     """Names by account and name."""
     _hosts: dict[tuple[str, str], str] = field(default_factory=dict)
     """Ids by slot and zone."""
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def place(
@@ -111,7 +113,9 @@ class Placer:
 
     def _host(self, account: Account, slot: str, zone: str, flavors: Sequence[FlavorInfo]) -> str:
         with self._lock:
-            if (slot, zone) not in self._hosts:
+            # Those of a zone without room for all were given back.
+            standing = {resource.id for resource, _account in self.maker.made}
+            if self._hosts.get((slot, zone)) not in standing:
                 name = self.maker.mark.name(f"{slot}-{zone}")
                 kind = _kind_of_host(slot, flavors)
                 self._hosts[slot, zone] = self.maker.make(
@@ -123,12 +127,7 @@ class Placer:
                     AvailabilityZone=zone,
                     AutoPlacement="off",
                     Quantity=1,
-                    ClientToken=self.maker.token(name),
+                    ClientToken=self.maker.token(f"{name} {next(self._numbers)}"),
                     **kind,
                 )
             return self._hosts[slot, zone]
-
-    def forget_hosts(self, zone: str) -> None:
-        """Make new ones in a zone, if they are needed again: those there were released."""
-        with self._lock:
-            self._hosts = {key: host for key, host in self._hosts.items() if key[1] != zone}

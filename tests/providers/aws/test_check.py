@@ -17,6 +17,7 @@ from osmef.errors import (
     ProviderError,
     QuotaError,
 )
+from osmef.providers.aws import removal
 from osmef.providers.aws.access import Account, access_of
 from osmef.providers.aws.flavors import find_flavors
 from osmef.providers.aws.making import Maker
@@ -207,6 +208,14 @@ def test_ec2_is_not_asked_before_it_wants_to_be(api: Api, asked: str, calls: int
     assert len(api.requests("DescribeVpcs")) == calls
 
 
+def test_an_image_without_the_driver_of_the_network_is_refused(api: Api) -> None:
+    for image in api.backends()[0].amis.values():
+        image.ena_support = False
+    with pytest.raises(ProviderError, match="no driver for the enhanced networking"):
+        check(api)
+    check(api, default_flavor="c4.large")
+
+
 def test_types_of_two_families_share_no_dedicated_host(api: Api) -> None:
     ours, wanted = settings(api, placement_by="dedicated-host"), requests("tenant-1")
     account = Account(access_of(ours))
@@ -219,6 +228,21 @@ def test_types_of_two_families_share_no_dedicated_host(api: Api) -> None:
     placer.place(account, wanted[0], "eu-central-1a", alike)
     (made,) = api.requests("AllocateHosts")
     assert made["InstanceFamily"] == "c5"
+
+
+def test_a_host_that_was_given_back_is_not_used_again(api: Api) -> None:
+    ours, wanted = settings(api, placement_by="dedicated-host"), requests("tenant-1")
+    account = Account(access_of(ours))
+    maker = Maker(Mark("a-run", 1, 2), Notes())
+    placer = Placer(maker, ours, wanted)
+    flavors = list(find_flavors(account, ["c5.large"]).values())
+    where = (account, wanted[0], "eu-central-1a", flavors)
+    first = placer.place(*where)["HostId"]
+    assert placer.place(*where)["HostId"] == first
+    removal.remove(list(maker.made), maker.forget)
+    assert placer.place(*where)["HostId"] != first
+    tokens = [made["ClientToken"] for made in api.requests("AllocateHosts")]
+    assert len(set(tokens)) == len(tokens) == 2  # EC2 would return the old one to the same token
 
 
 def test_an_api_that_is_not_there_is_an_error_of_the_api(api: Api) -> None:
