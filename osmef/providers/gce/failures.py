@@ -113,6 +113,13 @@ def is_early(error: Exception) -> bool:
     return unseen or _reason_of(error) == _NOT_READY or is_passing(error)
 
 
+def is_refusal(error: Exception) -> bool:
+    """Tell whether the cloud said no, so that what was asked for has not come about."""
+    if isinstance(error, OperationError):
+        return True
+    return 400 <= (_status_of(error) or 0) < 500 and not is_passing(error)
+
+
 def is_in_use(error: Exception) -> bool:
     """Tell whether something can't be deleted now, as it may be when others are gone."""
     return _reason_of(error) in _IN_USE or is_passing(error)

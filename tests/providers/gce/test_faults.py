@@ -17,6 +17,7 @@ from osmef.errors import (
 )
 from osmef.providers.base import Resource
 from osmef.providers.gce.provider import GceProvider
+from tests.providers.conftest import MemoryLedger
 from tests.providers.gce.lab import RUN, Lab, asked, order, refusal, until, vm
 
 FULL: dict[str, Any] = {
@@ -60,6 +61,26 @@ def test_an_operation_that_ends_with_an_error_ends_the_run(
         pass
     assert type(caught.value) is error
     assert lab.owned() == []
+
+
+@pytest.mark.parametrize("end", [FULL, BROKEN])
+def test_what_was_refused_is_not_looked_for(lab: Lab, end: dict[str, Any]) -> None:
+    """The journal says at once that it is not there, and nothing of the removal waits for it."""
+    provider, wanted = lab.provider(zone="here-1-a"), order(vm())
+    with (
+        lab.cloud.fault("operation", "insert .*/instances/", **end),
+        pytest.raises(ProviderError),
+    ):
+        lab.create(provider, wanted)
+    assert isinstance(wanted.ledger, MemoryLedger)
+    assert [event for event, one in wanted.ledger.events if one.kind == "instance"] == [
+        "intend",
+        "destroyed",
+    ]
+    with lab.cloud.recorded() as calls:
+        provider.close()
+    assert not asked(calls(), "instances.get")
+    assert len(asked(calls(), "networks.list")) == 1
 
 
 def test_lists_of_several_pages_are_read_to_the_end(lab: Lab) -> None:
