@@ -44,3 +44,70 @@ def test_other_zone_is_tried_where_one_has_no_room(lab: Lab) -> None:
     places = [end["achieved"] for end in lab.summary["endpoints"]]
     assert {place["zone"] for place in places} == {"here-1-b"}
     assert lab.owned() == []
+
+
+def test_networks_of_one_project_are_tenants_that_meet_on_the_internet(lab: Lab) -> None:
+    sweep = {"tenancy": ["same-tenant", "different-tenant"]}
+    ended = lab("run", lab.write(placement="different-host", sweep=sweep))
+
+    assert ended.code == 0, ended.err
+    distances = {cell["tenancy"]: cell["distance"] for cell in lab.summary["cells"]}
+    assert distances == {"same-tenant": 2, "different-tenant": 4}
+    assert all(cell["n_ok"] == 1 for cell in lab.summary["cells"])
+    assert lab.owned() == []
+
+
+def test_projects_are_tenants(lab: Lab) -> None:
+    projects = {"red": "alpha-1", "blue": "beta-2"}
+    scenario = lab.write(tenants=projects, tenancy="different-tenant", placement="any")
+    ended = lab("run", scenario)
+
+    assert ended.code == 0, ended.err
+    (cell,) = lab.summary["cells"]
+    assert (cell["n_ok"], cell["distance"]) == (1, 4)
+    places = [end["achieved"] for end in lab.summary["endpoints"]]
+    assert {(place["tenant"], place["host_scope"]) for place in places} == set(projects.items())
+    assert lab.owned() == lab.owned("beta-2") == []
+
+
+def test_sole_tenant_nodes_keep_vms_on_one_host_and_on_two(lab: Lab) -> None:
+    scenario = lab.write(
+        node_group="nodes",
+        zone="here-1-a",
+        sweep={"placement": ["same-host", "different-host"]},
+    )
+    ended = lab("run", scenario)
+
+    assert ended.code == 0, ended.err
+    achieved = {
+        cell["placement"]: (cell["achieved_placement"], cell["distance"], cell["n_ok"])
+        for cell in lab.summary["cells"]
+    }
+    assert achieved == {
+        "same-host": ("same-host", 0, 1),
+        "different-host": ("different-host", 2, 1),
+    }
+    assert lab.owned() == []
+
+
+def test_vm_that_stands_wrongly_is_made_anew_elsewhere(lab: Lab) -> None:
+    """A compact policy promises no different hosts, and the first two VMs are put on one."""
+    scenario = lab.write(
+        placement="different-host", compact=True, show_hosts=True, on_mismatch="retry 2"
+    )
+    with lab.cloud.fault("host", times=2, host="host-7"):
+        ended = lab("run", scenario)
+
+    assert ended.code == 0, ended.err
+    (cell,) = lab.summary["cells"]
+    assert (cell["achieved_placement"], cell["distance"]) == ("different-host", 2)
+    assert lab.owned() == []
+
+
+def test_plan_and_validate_need_no_cloud(lab: Lab) -> None:
+    refused = lab("validate", lab.write("no", placement="same-host"))
+    planned = lab("plan", lab.write(endpoint_url="http://127.0.0.1:9"))
+
+    assert refused.code == 2
+    assert "provider.node_group" in refused.err
+    assert planned.code == 0, planned.err
