@@ -39,7 +39,7 @@ def lab(gce_cloud: GceCloud, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     for name in ("GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT"):
         monkeypatch.delenv(name, raising=False)
     osmef = Osmef(tmp_path)
-    osmef.end_s = 120.0
+    osmef.end_s = 240.0
     yield Lab(gce_cloud, osmef)
     for process in osmef.started:
         if process.poll() is None:

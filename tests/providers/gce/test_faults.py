@@ -93,12 +93,12 @@ def test_lists_of_several_pages_are_read_to_the_end(lab: Lab) -> None:
 
 @pytest.mark.parametrize(
     ("status", "reason"),
-    [(429, "rateLimitExceeded"), (503, "backendError"), (403, "rateLimitExceeded")],
+    [(429, "rateLimitExceeded"), (503, "backendError"), (403, "userRateLimitExceeded")],
 )
 def test_a_busy_api_is_asked_again_after_the_time_that_it_wants(
     lab: Lab, status: int, reason: str
 ) -> None:
-    busy = refusal(status, reason, **{"Retry-After": "2"})
+    busy = refusal(status, reason, **{"Retry-After": "1"})
     with (
         lab.cloud.recorded() as calls,
         lab.cloud.fault("call", "POST .*/networks", times=1, **busy),
@@ -107,7 +107,7 @@ def test_a_busy_api_is_asked_again_after_the_time_that_it_wants(
         first, second = [c for c in calls() if "/networks" in c["call"] and "POST" in c["call"]]
     assert len(endpoints) == 1
     assert (first["status"], second["status"]) == (status, 200)
-    assert second["at"] - first["at"] >= 2.0
+    assert second["at"] - first["at"] >= 1.0
 
 
 def test_an_api_that_is_down_for_long_is_an_error(lab: Lab) -> None:
@@ -132,12 +132,30 @@ def test_quota_that_is_exceeded_meanwhile_is_said(lab: Lab) -> None:
     assert lab.owned() == []
 
 
+def test_other_zone_is_tried_where_one_has_no_room(lab: Lab) -> None:
+    """One of two VMs is there already when the zone has no room for the other."""
+    with (
+        lab.cloud.fault("operation", "insert .*here-1-a/instances/.*-vm-2", **FULL),
+        lab.made(vm("a"), vm("b", "host-2")) as (provider, endpoints),
+    ):
+        places = provider.describe(endpoints)
+        there = lab.owned()
+    assert {place.zone for place in places} == {"here-1-b"}
+    assert len([one for one in there if one.startswith(("instance ", "policy "))]) == 3
+    assert lab.owned() == []
+
+
 def test_region_without_room_is_an_error_of_capacity(lab: Lab) -> None:
-    with lab.cloud.fault("operation", "insert .*/instances/", times=1000, **FULL):
-        ended = lab("run", lab.write())
-    assert ended.code == 3
-    assert "enough resources" in ended.err
-    assert "another zone" in ended.err
+    with (
+        lab.cloud.recorded() as calls,
+        lab.cloud.fault("operation", "insert .*/instances/", times=1000, **FULL),
+        pytest.raises(CapacityError, match="enough resources") as caught,
+        lab.made(vm()),
+    ):
+        pass
+    assert "another zone" in str(caught.value.cure)
+    zones = [call["call"].split("/")[-2] for call in asked(calls(), "instances.insert")]
+    assert zones == ["here-1-a", "here-1-b"]
     assert lab.owned() == []
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from typing import Any
 
 from tests.providers.gce.lab import Lab
 
@@ -28,21 +27,6 @@ def test_killed_run_is_reaped(lab: Lab) -> None:
 
     assert {"instance", "network", "subnet", "firewall"} <= {one.split()[0] for one in left}
     assert ended.code == 0, ended.err
-    assert lab.owned() == []
-
-
-def test_other_zone_is_tried_where_one_has_no_room(lab: Lab) -> None:
-    full: dict[str, Any] = {
-        "code": "ZONE_RESOURCE_POOL_EXHAUSTED",
-        "message": "The zone does not have enough resources available.",
-        "status": 503,
-    }
-    with lab.cloud.fault("operation", "insert .*here-1-a/instances", **full):
-        ended = lab("run", lab.write())
-
-    assert ended.code == 0, ended.err
-    places = [end["achieved"] for end in lab.summary["endpoints"]]
-    assert {place["zone"] for place in places} == {"here-1-b"}
     assert lab.owned() == []
 
 
@@ -104,10 +88,7 @@ def test_vm_that_stands_wrongly_is_made_anew_elsewhere(lab: Lab) -> None:
     assert lab.owned() == []
 
 
-def test_plan_and_validate_need_no_cloud(lab: Lab) -> None:
-    refused = lab("validate", lab.write("no", placement="same-host"))
+def test_plan_needs_no_cloud(lab: Lab) -> None:
     planned = lab("plan", lab.write(endpoint_url="http://127.0.0.1:9"))
 
-    assert refused.code == 2
-    assert "provider.node_group" in refused.err
     assert planned.code == 0, planned.err
