@@ -47,5 +47,5 @@ def lab(gce_cloud: GceCloud, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         process.communicate()
     monkeypatch.setenv(*credentials)  # a test may have taken them away
     for project in PROJECTS:
-        left = GceProvider.owned({"project": project, "endpoint_url": gce_cloud.url})
+        left = GceProvider.owned({"cloud": project, "uri": gce_cloud.url})
         GceProvider.destroy(left, lambda _resource: None)

@@ -75,7 +75,7 @@ def test_project_is_that_of_the_settings_or_of_the_credentials(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert open_project({}).id == "alpha-1"
-    assert open_project({"project": "beta-2"}).id == "beta-2"
+    assert open_project({"cloud": "beta-2"}).id == "beta-2"
     account = json.loads(lab.cloud.credentials.read_text())
     del account["project_id"]
     path = tmp_path / "account.json"
@@ -87,7 +87,7 @@ def test_project_is_that_of_the_settings_or_of_the_credentials(
 
 def test_project_that_is_not_there(lab: Lab) -> None:
     with pytest.raises(ProviderError, match="gamma-3"):
-        GceProvider.owned({"project": "gamma-3", "endpoint_url": lab.cloud.url})
+        GceProvider.owned({"cloud": "gamma-3", "uri": lab.cloud.url})
 
 
 def test_requests_that_do_not_conform_are_refused_over_http(lab: Lab) -> None:

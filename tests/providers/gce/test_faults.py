@@ -206,7 +206,9 @@ def test_what_may_not_be_deleted_is_told_and_stays_for_the_reaper(lab: Lab) -> N
         pass
     left = {one.split()[0] for one in lab.owned()}
     assert left == {"instance", "network", "subnet"}
-    GceProvider.destroy(GceProvider.owned(lab.access), lambda _resource: None)
+    where = ("--provider", "gce", "--cloud", "alpha-1", "--uri", lab.cloud.url)
+    reaped = lab("reap", "--yes", "--older-than", "100ms", *where)
+    assert reaped.code == 0, reaped.err
     assert lab.owned() == []
 
 

@@ -16,17 +16,28 @@ def test_run_measures_on_different_hosts_and_leaves_nothing(lab: Lab) -> None:
     assert lab.owned() == []
 
 
-def test_killed_run_is_reaped(lab: Lab) -> None:
+def test_killed_run_is_resumed_with_vms_of_the_same_names(lab: Lab) -> None:
     process = lab.start("run", lab.write())
     lab.osmef.until(process, "waiting for SSH")
     process.send_signal(signal.SIGKILL)
     process.communicate()
     left = lab.owned()
 
-    ended = lab("reap", "--yes")
+    ended = lab("resume", str(lab.osmef.run))
 
     assert {"instance", "network", "subnet", "firewall"} <= {one.split()[0] for one in left}
     assert ended.code == 0, ended.err
+    assert [cell["n_ok"] for cell in lab.summary["cells"]] == [1]
+    assert lab.owned() == []
+
+
+def test_interrupted_run_takes_all_away(lab: Lab) -> None:
+    process = lab.start("run", lab.write())
+    lab.osmef.until(process, "making 2 VM(s)")
+    lab.osmef.interrupt(process, signal.SIGINT)
+    ended = lab.osmef.finish(process)
+
+    assert ended.code == 4, ended.err
     assert lab.owned() == []
 
 
