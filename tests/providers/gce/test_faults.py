@@ -114,7 +114,7 @@ def test_an_api_that_is_down_for_long_is_an_error(lab: Lab) -> None:
     down = refusal(503, "backendError", "down for maintenance", **{"Retry-After": "3600"})
     with (
         lab.cloud.fault("call", "POST .*/networks", times=1000, **down),
-        pytest.raises(ApiError, match="down for maintenance"),
+        pytest.raises(ApiError, match="-net-1: down for maintenance"),
         lab.made(vm()),
     ):
         pass

@@ -29,7 +29,7 @@ def cell_of(provider: str, rest: str = "") -> tuple[GceProvider, Cell]:
         (USUAL, "placement: same-host", "placement", "provider.compact"),
         (USUAL, f"placement: different-host\n{SEVERAL}", "placement", "provider.node_group"),
         (f"{USUAL}, tenants: {{a: x}}", OTHER_TENANT, "tenancy", "another project"),
-        (f"{TWO}, node_group: n, zone: a-1-b", OTHER_TENANT, "tenancy", "leave"),
+        (f"{TWO}, node_group: n, zone: here-1-a", OTHER_TENANT, "tenancy", "leave"),
         (USUAL, "endpoints: {sender: {kind: host}, receiver: {}}", "endpoints", "static"),
         (TWO, f"{OTHER_TENANT}\nplacement: different-host", "placement", "placement: any"),
     ],
