@@ -34,31 +34,31 @@ class Maker:
         with self._lock:
             self.ledger.intend(resource)
             self.made.append((resource, project))
-        doing = f"making the {kind} {name}"
-        body.name, body.description = name, self.mark.text
+        doing, api = f"making the {kind} {name}", KINDS[kind]
+        refused: list[bool] = []
+
+        def again(error: Exception) -> bool:
+            refused.append(failures.is_refusal(error))
+            return failures.is_early(error)
+
         try:
-            self._insert(doing, project, KINDS[kind], where, body)
+            request = self._request(api, where, name, body)
+            project.change(doing, api.service, "insert_unary", again, **request)
         except failures.LIBRARY_ERRORS as error:
-            if failures.is_refusal(error):
-                self._forget(resource, project)
-            raise project.shown(error, doing) from error
+            there = api.find(project, where, name) if failures.is_there(error) else None
+            if there is None or there.mark != self.mark:
+                if all(refused):  # also before it was repeated
+                    self._forget(resource, project)
+                raise project.shown(error, doing) from error
         known = replace(resource, id=id_of(where, name))
         with self._lock:
             self.ledger.created(known)
             self.made[self.made.index((resource, project))] = (known, project)
 
-    def _insert(self, doing: str, project: Project, kind: Kind, where: str, body: Any) -> None:
-        request = {
-            f"{kind.field}_resource": body,
-            "request_id": str(uuid.uuid4()),
-            **kind.place(where),
-        }
-        try:
-            project.change(doing, kind.service, "insert_unary", failures.is_early, **request)
-        except failures.LIBRARY_ERRORS as error:
-            there = kind.find(project, where, body.name) if failures.is_there(error) else None
-            if there is None or there.mark != self.mark:
-                raise
+    def _request(self, api: Kind, where: str, name: str, body: Any) -> dict[str, Any]:
+        body.name, body.description = name, self.mark.text
+        named = {f"{api.field}_resource": body, "request_id": str(uuid.uuid4())}
+        return {**named, **api.place(where)}
 
     def _forget(self, resource: Resource, project: Project) -> None:
         """Note that a thing was never made, so that nobody waits for it to show up."""

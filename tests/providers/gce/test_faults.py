@@ -276,6 +276,21 @@ def test_lost_answers_make_nothing_twice(lab: Lab) -> None:
     assert lab.owned() == []
 
 
+def test_refusal_after_a_lost_answer_is_not_believed(lab: Lab) -> None:
+    """The VM was made when its answer was lost: what came after it says nothing of that."""
+    post = {"kind": "call", "pattern": INSERT_VM, "times": 1}
+    provider, wanted = lab.provider(), order(vm())
+    with (
+        lab.cloud.faults({**post, "lose": True}, {**post, **refusal(403, "forbidden")}),
+        pytest.raises(PolicyError),
+    ):
+        lab.create(provider, wanted)
+    there = lab.owned()
+    provider.close()
+    assert [one for one in there if one.startswith("instance ")]
+    assert lab.owned() == []
+
+
 def test_killed_between_request_and_answer_leaves_what_reap_finds(lab: Lab) -> None:
     with (
         lab.cloud.recorded() as calls,
