@@ -146,7 +146,7 @@ def test_an_outage_that_lasts_is_a_failure_with_its_reason(stage: Stage) -> None
 
 def test_a_bug_ends_its_session_only(stage: Stage) -> None:
     def measure(work: Work) -> End:
-        return done(work) if work.slot > "2026-03-24" else End(State(1 / 0))
+        return done(work) if work.slot > "2026-03-24" else End(State.DONE, trials_ok=1 // 0)
 
     stage.conduct(measure)
     assert stage.states == [State.FAILED] + [State.DONE] * 6

@@ -38,7 +38,7 @@ def file(tmp_path: Path) -> Path:
     return file
 
 
-def results(database: Path) -> tuple[list[tuple[object, ...]], dict[object, object]]:
+def results(database: Path) -> tuple[list[tuple[str, str, State, int]], dict[object, object]]:
     """Return how each session ended, and what each trial of it says."""
     store = Store(f"sqlite:///{database}")
     standing = store.campaign("four-clouds")
@@ -61,7 +61,8 @@ def test_kills_change_nothing(file: Path, tmp_path: Path) -> None:
     calm = tmp_path / "calm"
     assert conduct(file, tmp_path / "calm.sqlite", calm) is Phase.ENDED
     rough, database = tmp_path / "rough", tmp_path / "rough.sqlite"
-    command = [sys.executable, "-m", "tests.campaigns.emulated", file, database, rough]
+    command = [sys.executable, "-m", "tests.campaigns.emulated"]
+    command += [str(file), str(database), str(rough)]
     draw = random.Random(20)  # noqa: S311 - when to kill
     for _ in range(KILLS):
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
