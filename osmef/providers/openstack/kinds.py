@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,9 +77,20 @@ class Kind:
         ]
 
 
-def _servers(connection: Connection, _project: str, run: str | None) -> Iterable[Any]:
+def servers_there(
+    connection: Connection, run: str | None, names: Sequence[str] = (), **query: Any
+) -> Iterable[Any]:
+    """List servers of a run, or of all; those of some names only, where these are given."""
+    prefix = f"{PREFIX}{run or ''}"
+    tails = "|".join(re.escape(name.removeprefix(prefix)) for name in names)
     # The name is a regular expression, matched by the service.
-    return connection.compute.servers(details=True, name=f"^{PREFIX}{re.escape(run or '')}")
+    pattern = f"^{re.escape(prefix)}" + (f"({tails})$" if tails else "")
+    return connection.compute.servers(name=pattern, **query)
+
+
+def building(connection: Connection, run: str) -> Iterable[Any]:
+    """List the servers of a run that are being built: their ids and names, which is cheap."""
+    return servers_there(connection, run, details=False, status="BUILD")
 
 
 def _delete_server(connection: Connection, server: str) -> None:
@@ -134,7 +145,9 @@ def _delete_project(connection: Connection, project: str) -> None:
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("server", _servers, _by_metadata, _delete_server),
+        Kind(
+            "server", lambda c, _project, run: servers_there(c, run), _by_metadata, _delete_server
+        ),
         Kind(
             "floating-ip",
             lambda c, project, _run: c.network.ips(project_id=project),

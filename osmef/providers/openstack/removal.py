@@ -12,7 +12,7 @@ from osmef.errors import OsmefError, ProviderError
 from osmef.providers.base import Resource
 from osmef.providers.openstack import failures
 from osmef.providers.openstack.access import FLOATING_AT_ONCE, Cloud
-from osmef.providers.openstack.kinds import KINDS, PROVIDER, Thing
+from osmef.providers.openstack.kinds import KINDS, PROVIDER, Thing, servers_there
 from osmef.providers.parallel import side_by_side, together
 
 _STAGES = (
@@ -141,10 +141,15 @@ class _Removal:
             self._done(thing)
 
     def await_servers(self) -> None:
-        """Wait until all servers are gone, looking at all of a project and run in one call."""
-        end = time.monotonic() + _GONE_S
+        """Wait until all servers are gone, looking at all of a project and run in one call.
+
+        Many take long: they fail when for a while not one of them has gone.
+        """
+        end, before = time.monotonic() + _GONE_S, 0
         pause = _POLL_S / 4
         while servers := [thing for thing in self.things() if thing.kind == "server"]:
+            if len(servers) != before:
+                end, before = time.monotonic() + _GONE_S, len(servers)
             groups: dict[tuple[int, str], list[Thing]] = defaultdict(list)
             for server in servers:
                 groups[id(server.cloud), server.mark.run].append(server)
@@ -160,7 +165,10 @@ class _Removal:
     def _look_at(self, servers: Sequence[Thing]) -> None:
         first = servers[0]
         try:
-            there = {t.id for t in KINDS["server"].owned(first.cloud, first.mark.run)}
+            there = first.cloud.do(
+                "listing servers",
+                lambda c: {s.id for s in servers_there(c, first.mark.run, details=False)},
+            )
         except ProviderError as error:
             for server in servers:
                 self._fail(error, server)
