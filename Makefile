@@ -20,6 +20,7 @@ agents: $(READY)  ## build the agents for all machines
 test: $(READY) $(AGENT)  ## run the tests, with coverage
 	-tools/bootstrap gcc libc6-dev qemu-user-static clang libclang-rt-dev  # tests skip what has to be missing
 	-tools/bootstrap gcc libc6-dev pkg-config mmdebstrap qemu-system-x86 qemu-utils libvirt-daemon-system libvirt-dev
+	-tools/bootstrap chromium  # for the HTML report
 	-$(BIN)/pip install --quiet -e '.[libvirt]'
 	$(BIN)/python -m pytest --cov --cov-report=term $(ARGS)
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-MOVING = ("time", "uptime_s", "counters", "cpu_time", "load", "memory")
+_FILLING = ("free", "available", "buffers", "cached", "swap_free")
+MOVING = (
+    *("time", "uptime_s", "counters", "cpu_time", "load"),
+    *("clock_offset_s", "clock_offset_uncertainty_s"),
+    *(f"memory.{what}_bytes" for what in _FILLING),
+)
 """Facts of a host that differ at any two moments; they say nothing of two runs."""
 
 
@@ -18,12 +25,23 @@ class Difference:
     b: object
 
 
+@dataclass(frozen=True)
+class Spread:
+    """One value that is not everywhere the same: its dotted key, and who has which value.
+
+    Values are JSON; those whom a value is unknown of have ``null``. Most common first.
+    """
+
+    key: str
+    values: Mapping[str, list[str]]
+
+
 def differences(
-    a: Mapping[str, object], b: Mapping[str, object], ignore: Sequence[str] = ()
+    a: Mapping[str, object], b: Mapping[str, object], ignore: Collection[str] = ()
 ) -> list[Difference]:
     """Return what differs between two records, by dotted keys in order.
 
-    Lists are compared whole. ``ignore`` names keys of the first level that do not count.
+    Lists are compared whole. ``ignore`` names dotted keys that do not count, nor what is in them.
     """
     one, other = (dict(_flat(record, ignore)) for record in (a, b))
     return [
@@ -33,11 +51,30 @@ def differences(
     ]
 
 
-def _flat(record: Mapping[str, object], ignore: Sequence[str]) -> Iterator[tuple[str, object]]:
-    for key, value in record.items():
+def spread(
+    records: Mapping[str, Mapping[str, object]], ignore: Collection[str] = ()
+) -> list[Spread]:
+    """Return what is not the same in all of these named records, by dotted keys in order."""
+    flat = {name: dict(_flat(record, ignore)) for name, record in records.items()}
+    found = []
+    for key in sorted({key for record in flat.values() for key in record}):
+        who: dict[str, list[str]] = defaultdict(list)
+        for name, record in flat.items():
+            who[json.dumps(record.get(key), ensure_ascii=False, sort_keys=True)].append(name)
+        if len(who) > 1:
+            common = sorted(who, key=lambda value: (-len(who[value]), value))
+            found.append(Spread(key, {value: who[value] for value in common}))
+    return found
+
+
+def _flat(
+    record: Mapping[str, object], ignore: Collection[str], group: str = ""
+) -> Iterator[tuple[str, object]]:
+    for name, value in record.items():
+        key = f"{group}{name}"
         if key in ignore:
             continue
         if isinstance(value, Mapping):
-            yield from ((f"{key}.{inner}", leaf) for inner, leaf in _flat(value, ()))
+            yield from _flat(value, ignore, f"{key}.")
         else:
             yield key, value

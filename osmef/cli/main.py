@@ -18,6 +18,7 @@ from osmef.cli import (
     plan,
     prices,
     reap,
+    report,
     resume,
     run,
     schema,
@@ -34,7 +35,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for module in (run, resume, reap, validate, plan, show, compare, import_, export, schema):
+for module in (run, resume, reap, validate, plan, show, compare, report, import_, export, schema):
     name = module.__name__.rpartition(".")[2].strip("_")  # import is a word of Python's
     app.command(name=name, epilog=module.EPILOG)(module.command)
 app.add_typer(image.app, name="image")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from matplotlib.figure import Figure
 
 from osmef.report.chart import Chart, Line, render
 from osmef.report.limits import draw_limits
@@ -33,6 +36,15 @@ class _Shown:
 def draw_figures(summary: Summary, directory: Path) -> list[Path]:
     """Draw the figures into ``directory``, as PNG and SVG, and return the paths of the files.
 
+    They are those of ``run_figures``. Raises StorageError.
+    """
+    figures = run_figures(summary, directory)
+    return [path for name, draw in figures.items() for path in save(draw, directory, name)]
+
+
+def run_figures(summary: Summary, directory: Path) -> dict[str, Callable[[], Figure]]:
+    """Return what draws the figures of a run, by their names.
+
     - btc-connections: aggregate BTC against the number of connections, a line each place.
     - btc-distance: BTC per connection against distance, a line each number of connections, on a
       logarithmic axis of BTC as in figure 3 of Venzano and Michiardi, "A Measurement Study of
@@ -44,7 +56,7 @@ def draw_figures(summary: Summary, directory: Path) -> list[Path]:
     - limits: what limited the connections of each cell, as shares.
 
     Swept values that have no axis, such as flavors, get a panel each. A figure that would show no
-    point is not drawn. Raises StorageError.
+    point is not among them.
     """
     shown = [
         _Shown(cell, variant, place(cell, summary), cell.connections)
@@ -52,19 +64,20 @@ def draw_figures(summary: Summary, directory: Path) -> list[Path]:
         for cell in cells
         if cell.connections is not None
     ]
-    paths: list[Path] = []
-    for name, chart in (
-        ("btc-connections", _against_connections(shown, summary)),
-        ("btc-distance", _against_distance(shown, summary)),
-        *udp_charts(summary).items(),
-    ):
-        if any(line.points for line in chart.lines):
-            paths += save(partial(render, chart), directory, name)
-    for name, draw in pingpong_figures(summary, directory).items():
-        paths += save(draw, directory, name)
+    charts = {
+        "btc-connections": _against_connections(shown, summary),
+        "btc-distance": _against_distance(shown, summary),
+        **udp_charts(summary),
+    }
+    figures: dict[str, Callable[[], Figure]] = {
+        name: partial(render, chart)
+        for name, chart in charts.items()
+        if any(line.points for line in chart.lines)
+    }
+    figures |= pingpong_figures(summary, directory)
     if any(cell.limited_by for cell in summary.cells):
-        paths += save(partial(draw_limits, summary), directory, "limits")
-    return paths
+        figures["limits"] = partial(draw_limits, summary)
+    return figures
 
 
 def _against_connections(shown: list[_Shown], summary: Summary) -> Chart:

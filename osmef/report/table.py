@@ -139,6 +139,11 @@ def summary_table(summary: Summary) -> Table:
     return keep_whole(table)
 
 
+def leading_metrics(summary: Summary) -> list[str]:
+    """Return the metrics of the table, in its order; the first of each workload leads."""
+    return [column.metric for column in _columns(summary)]
+
+
 def keep_whole(table: Table) -> Table:
     """Let nothing of a table be cut off where the terminal is narrow, or is none; return it."""
     wide = Console(width=1000)

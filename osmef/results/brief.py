@@ -20,6 +20,8 @@ class BriefFailure(TypedDict):
 
     kind: str
     message: str
+    where: NotRequired[str | None]
+    cure: NotRequired[str | None]
 
 
 class BriefTrial(TypedDict):

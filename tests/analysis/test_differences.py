@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.analysis.differences import MOVING, Difference, differences
+from osmef.analysis.differences import MOVING, Difference, Spread, differences, spread
 
 keys = st.sampled_from(["a", "b", "c"])
 records = st.dictionaries(keys, st.integers(0, 2) | st.dictionaries(keys, st.integers(0, 2)))
@@ -19,7 +19,25 @@ def test_each_value_that_differs_is_named() -> None:
 
 
 def test_what_moves_does_not_count() -> None:
-    assert differences({"uptime_s": 1, "load": {"one": 2}}, {"uptime_s": 9}, MOVING) == []
+    a = {"uptime_s": 1, "load": {"one": 2}, "memory": {"total_bytes": 8, "free_bytes": 1}}
+    b = {"uptime_s": 9, "memory": {"total_bytes": 16, "free_bytes": 2}}
+    assert differences(a, b, MOVING) == [Difference("memory.total_bytes", 8, 16)]
+
+
+def test_who_has_which_value_is_told_of_what_is_not_the_same_everywhere() -> None:
+    old, new = {"cpu": {"model": "old", "online": 2}}, {"cpu": {"model": "new", "online": 2}}
+    assert spread({"a": new, "b": old, "c": old, "d": {}}) == [
+        Spread("cpu.model", {'"old"': ["b", "c"], '"new"': ["a"], "null": ["d"]}),
+        Spread("cpu.online", {"2": ["a", "b", "c"], "null": ["d"]}),
+    ]
+
+
+@given(st.dictionaries(st.text(max_size=3), records, min_size=2, max_size=2))
+def test_of_two_records_the_same_keys_are_told_as_by_differences(
+    two: dict[str, dict[str, object]],
+) -> None:
+    a, b = two.values()
+    assert [one.key for one in spread(two)] == [one.key for one in differences(a, b)]
 
 
 @given(records, records)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ COMMANDS = (
     "validate",
     "plan",
     "show",
+    "report",
     "schema",
     "image build",
     "image list",
@@ -234,3 +236,14 @@ def test_the_version_is_printed(osmef: Osmef) -> None:
     shown = osmef("--version")
     assert shown.code == 0
     assert shown.out.startswith("osmef ")
+
+
+def test_a_report_is_written_and_tells_what_has_not_ended(osmef: Osmef) -> None:
+    for name in ("ended", "killed"):
+        shutil.copytree(SAMPLE, osmef.directory / name)
+    (osmef.directory / "killed" / "summary.json").unlink()
+    ended = osmef("report", "ended", "killed", "-o", "page.html", "--title", "Two runs")
+    assert ended.code == 0, ended.err
+    assert "killed has not ended" in ended.err
+    assert ended.out.startswith("2 runs, ")
+    assert "<h1>Two runs</h1>" in (osmef.directory / "page.html").read_text()

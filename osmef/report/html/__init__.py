@@ -1,0 +1,1 @@
+"""The report: one HTML page of runs, which opens without a network."""

@@ -1,0 +1,166 @@
+"""Make the page: read the runs, fill the template, write one file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+import osmef
+from osmef.report.html.figures import Drawn, draw_run
+from osmef.report.html.hosts import changes_table, differences_table, endpoints_table
+from osmef.report.html.reading import Reading, read_run
+from osmef.report.html.results import (
+    limits_table,
+    numbers_table,
+    placement_table,
+    results_table,
+)
+from osmef.report.html.table import Column, Field, Mark, Table, text
+from osmef.results.files import write_atomically
+from osmef.results.find import find_runs
+from osmef.units import format_duration
+
+_MOST_NUMBERS = 4000  # rows of all runs together, some 3 MB
+_MOST_FIGURES_BYTES = 12_000_000
+_TEMPLATES = Path(__file__).parent / "templates"
+_PRINTED_ROWS = 400  # a longer table of details is not printed
+
+
+@dataclass(frozen=True)
+class Part:
+    """A run in the page; its summary is None before it has ended."""
+
+    reading: Reading
+    state: Field
+    results: Table | None = None
+    placement: Table | None = None
+    limits: Table | None = None
+    endpoints: Table | None = None
+    changes: Table | None = None
+    numbers: Table | None = None
+    figures: Sequence[Drawn] = ()
+
+
+def write_report(
+    paths: Sequence[str | PathLike[str]], output: Path, title: str | None = None
+) -> list[Reading]:
+    """Write the page of the runs that the paths name (``find_runs``), and return what was read.
+
+    Raises InputError where a path leads to no run or a run is damaged, StorageError.
+    """
+    readings = [read_run(n, run) for n, run in enumerate(find_runs(*paths), start=1)]
+    page = render(readings, title)
+    write_atomically(output, lambda draft: draft.write_text(page, encoding="utf-8"))
+    return readings
+
+
+def render(readings: Sequence[Reading], title: str | None = None) -> str:
+    """Return the page as text."""
+    environment = Environment(
+        loader=PackageLoader("osmef.report.html", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    script = (_TEMPLATES / "page.js").read_text(encoding="utf-8")
+    style = (_TEMPLATES / "page.css").read_text(encoding="utf-8")
+    others = f" and {len(readings) - 1} more" if len(readings) > 1 else ""
+    return environment.get_template("page.html.jinja").render(
+        title=title or f"{readings[0].name}{others}",
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        version=osmef.__version__,
+        script=Markup(script),  # noqa: S704 - both are ours
+        style=Markup(style),  # noqa: S704
+        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        overview=_overview(readings),
+        hosts=differences_table(readings),
+        parts=_parts(readings),
+        printed_rows=_PRINTED_ROWS,
+    )
+
+
+def _parts(readings: Sequence[Reading]) -> list[Part]:
+    rows = _MOST_NUMBERS // len(readings)
+    room = _MOST_FIGURES_BYTES
+    parts = []
+    for reading in readings:
+        summary = reading.summary
+        if summary is None:
+            parts.append(Part(reading, _state(reading)))
+            continue
+        figures = []
+        for drawn in draw_run(reading):
+            room -= len(drawn.svg or "")
+            figures.append(drawn if room > 0 else Drawn(drawn.name, drawn.title, None))
+        part = Part(
+            reading=reading,
+            state=_state(reading),
+            results=results_table(summary),
+            placement=placement_table(summary),
+            limits=limits_table(summary),
+            endpoints=endpoints_table(summary) if summary.endpoints else None,
+            changes=changes_table(summary),
+            numbers=numbers_table(summary, rows),
+            figures=figures,
+        )
+        parts.append(part)
+    return parts
+
+
+def _overview(readings: Sequence[Reading]) -> Table:
+    heads = ("run", "scenario", "provider", "workload", "began", "took")
+    numbers = ("cells", "trials", "failed")
+    columns = [
+        *(Column(head) for head in heads),
+        *(Column(head, number=True) for head in numbers),
+        Column("state"),
+    ]
+    return Table("Runs", columns, [_run(reading) for reading in readings])
+
+
+def _run(reading: Reading) -> list[Field]:
+    summary = reading.summary
+    name = Field(f"{reading.number}", (reading.directory.id,))
+    failed = sum(one.count for one in reading.failed)
+    bad = Field(str(failed), mark=Mark.BAD if failed else Mark.PLAIN)
+    trials = Field(str(reading.trials))
+    if summary is None:
+        unknown = [text(None)] * 4
+        return [name, Field(reading.name), *unknown, text(None), trials, bad, _state(reading)]
+    run = summary.run
+    workloads = dict.fromkeys(cell.workload for cell in summary.cells)
+    took = None
+    if run.started_at and run.ended_at:
+        seconds = (run.ended_at - run.started_at).total_seconds()
+        took = Field(format_duration(seconds), key=repr(seconds))
+    return [
+        name,
+        Field(run.scenario),
+        text(run.provider),
+        Field(", ".join(workloads)),
+        text(run.started_at.strftime("%Y-%m-%d %H:%M:%S UTC") if run.started_at else None),
+        took or text(None),
+        Field(str(len(summary.cells))),
+        trials,
+        bad,
+        _state(reading),
+    ]
+
+
+def _state(reading: Reading) -> Field:
+    """Say whether the run came to its end, or is from elsewhere."""
+    summary = reading.summary
+    if summary is None:
+        return Field("not ended", mark=Mark.BAD)
+    if not summary.run.complete:
+        return Field("incomplete", mark=Mark.BAD)
+    return Field("imported" if summary.run.scenario_digest is None else "complete")

@@ -1,0 +1,90 @@
+"""What the page has to know of a run, read from its directory."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from osmef.results.brief import brief_summary, brief_trials
+from osmef.results.files import storage
+from osmef.results.rundir import RunDirectory
+from osmef.results.summary import Summary
+
+_MOST_SCENARIO = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Trials that failed for one reason."""
+
+    kind: str
+    message: str
+    where: str | None
+    cure: str | None
+    cells: list[str]
+    count: int
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A run: its number in the page, from 1, and what its directory holds.
+
+    ``summary`` is None before the end of a run, and after a kill. ``scenario`` is the text of the
+    scenario file, None of an imported run.
+    """
+
+    number: int
+    directory: RunDirectory
+    name: str
+    summary: Summary | None
+    trials: int
+    failed: list[Failed]
+    scenario_name: str | None
+    scenario: str | None
+
+    @property
+    def path(self) -> Path:
+        """Where the run is."""
+        return self.directory.path
+
+
+def read_run(number: int, directory: RunDirectory) -> Reading:
+    """Read a run. Raises InputError where it is damaged or of a newer version, StorageError."""
+    summary = directory.read_summary() if directory.summary.exists() else None
+    trials, failed = _trials(directory)
+    found = min(directory.path.glob("scenario.*"), default=None)
+    return Reading(
+        number=number,
+        directory=directory,
+        name=brief_summary(directory).scenario,
+        summary=summary,
+        trials=trials,
+        failed=failed,
+        scenario_name=found.name if found else None,
+        scenario=_text(found) if found else None,
+    )
+
+
+def _trials(directory: RunDirectory) -> tuple[int, list[Failed]]:
+    """Count the trials, and tell the reasons of those that failed."""
+    cells: dict[tuple[str, str, str | None, str | None], list[str]] = defaultdict(list)
+    count = 0
+    for trial in brief_trials(directory):
+        count += 1
+        if failure := trial.get("failure"):
+            reason = (failure["kind"], failure["message"])
+            cells[*reason, failure.get("where"), failure.get("cure")].append(trial["cell"])
+    failed = [
+        Failed(kind, message, where, cure, list(dict.fromkeys(of)), len(of))
+        for (kind, message, where, cure), of in cells.items()
+    ]
+    return count, sorted(failed, key=lambda one: -one.count)
+
+
+def _text(path: Path) -> str:
+    with storage("read", path), path.open(encoding="utf-8", errors="replace") as file:
+        text = file.read(_MOST_SCENARIO + 1)
+    if len(text) <= _MOST_SCENARIO:
+        return text
+    return f"{text[:_MOST_SCENARIO]}\n… (the rest is in {path})"

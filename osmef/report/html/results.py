@@ -1,0 +1,239 @@
+"""The tables of a run's cells: what was measured, where it was, and how sure it is."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import islice
+
+from osmef.report.html.table import (
+    NOTHING,
+    Column,
+    Field,
+    Mark,
+    Scale,
+    Table,
+    names,
+    number,
+    scale_of,
+    text,
+)
+from osmef.report.series import other_than_asked, short_names, shown_values, written
+from osmef.report.table import leading_metrics
+from osmef.results.limits import Limit
+from osmef.results.summary import CellInfo, Metric, Summary
+
+_HEADS = {"placement": "placement", "tenancy": "tenancy"}
+
+
+def results_table(summary: Summary) -> Table:
+    """Return one row a cell: the swept values, distance, trials, the leading metrics, the limit."""
+    swept = _swept(summary)
+    leading = leading_metrics(summary)
+    scales = _scales(summary, leading)
+    limits = any(cell.limited_by for cell in summary.cells)
+    columns = [
+        *(Column(name) for name in swept.values()),
+        *([] if swept else [Column("cell")]),
+        Column("distance", number=True),
+        Column("trials", number=True),
+        *(Column(scale.words, scale.unit, number=True) for scale in scales.values()),
+        *([Column("limited by")] if limits else []),
+    ]
+    rows = [
+        [
+            *_named(cell, swept),
+            _distance(cell),
+            _trials(cell),
+            *(_measured(cell.metrics.get(name), scale) for name, scale in scales.items()),
+            *([_limit(cell)] if limits else []),
+        ]
+        for cell in summary.cells
+    ]
+    note = (
+        "Large: the median of the trials. Below it: the exact 95 % interval of that median; then "
+        "n, the trials that have the number, and CoV, their coefficient of variation."
+    )
+    return Table("Results by cell", columns, rows, note)
+
+
+def _swept(summary: Summary) -> dict[str, str]:
+    """Return the swept keys, and how the heads call them."""
+    return short_names(dict.fromkeys(key for cell in summary.cells for key in cell.values))
+
+
+def _named(cell: CellInfo, swept: dict[str, str]) -> list[Field]:
+    """Return what tells the cell from others; placement and tenancy as they really were."""
+    if not swept:
+        return [Field(cell.key)]
+    shown, other = shown_values(cell), other_than_asked(cell)
+    return [
+        Field(
+            NOTHING if shown.get(key) is None else written(shown[key]),
+            mark=Mark.WARN if key in other and key in cell.mismatch else Mark.PLAIN,
+        )
+        for key in swept
+    ]
+
+
+def _distance(cell: CellInfo) -> Field:
+    known = "unknown" if cell.distance is None else str(cell.distance)
+    key = "" if cell.distance is None else known
+    if cell.requested_distance in (None, cell.distance):
+        return Field(known, key=key)
+    return Field(known, (f"asked for: {cell.requested_distance}",), key, Mark.WARN)
+
+
+def _trials(cell: CellInfo) -> Field:
+    failed = (f"{cell.n_failed} failed",) if cell.n_failed else ()
+    mark = Mark.BAD if cell.n_failed else Mark.PLAIN
+    return Field(str(cell.n_ok + cell.n_failed), failed, mark=mark)
+
+
+def _measured(metric: Metric | None, scale: Scale) -> Field:
+    if metric is None or metric.median is None:
+        return text(None)
+    spread = f"n {metric.n}"
+    if metric.cov_percent is not None:
+        spread += f", CoV {metric.cov_percent:.3g} %"
+    return Field(scale.show(metric.median), (_interval(metric, scale), spread), repr(metric.median))
+
+
+def _interval(metric: Metric, scale: Scale) -> str:
+    if metric.ci95_low is None or metric.ci95_high is None:
+        return "no interval"
+    return f"{scale.show(metric.ci95_low)} to {scale.show(metric.ci95_high)}"
+
+
+def _limit(cell: CellInfo) -> Field:
+    if not cell.limited_by:
+        return text(None)
+    whole = sum(cell.limited_by.values())
+    shares = sorted(cell.limited_by.items(), key=lambda one: -one[1])
+    told = [f"{limit.value} {100 * count / whole:.0f} %" for limit, count in shares]
+    return Field(told[0], tuple(told[1:3]))
+
+
+def limits_table(summary: Summary) -> Table | None:
+    """Return how many connections of each cell what limited; None where nothing was judged."""
+    cells = [cell for cell in summary.cells if cell.limited_by]
+    if not cells:
+        return None
+    found = [limit for limit in Limit if any(limit in cell.limited_by for cell in cells)]
+    columns = [Column("cell"), *(Column(limit.value, "%", number=True) for limit in found)]
+    rows = [
+        [
+            Field(cell.key),
+            *(
+                number(100 * cell.limited_by.get(limit, 0) / sum(cell.limited_by.values()))
+                for limit in found
+            ),
+        ]
+        for cell in cells
+    ]
+    note = "In percent of the measured connections of all good trials of a cell."
+    return Table("What limited the connections", columns, rows, note)
+
+
+def placement_table(summary: Summary) -> Table:
+    """Return one row for the cells of one place: what was asked for, and what was achieved."""
+    groups: dict[tuple[object, ...], list[CellInfo]] = defaultdict(list)
+    for cell in summary.cells:
+        groups[
+            tuple(cell.senders),
+            tuple(cell.receivers),
+            (cell.placement, cell.achieved_placement, cell.tenancy, cell.achieved_tenancy),
+            (cell.distance, cell.requested_distance, tuple(cell.mismatch)),
+        ].append(cell)
+    imported = summary.run.scenario_digest is None
+    rows = [_place(cells, imported=imported) for cells in groups.values()]
+    columns = [
+        *(Column(head) for head in ("senders", "receivers")),
+        *(Column(head) for head in ("placement", "tenancy", "distance", "verified")),
+        Column("cells", number=True),
+    ]
+    note = (
+        "Achieved is what the cloud told after the endpoints were up. Distance: 0 is one tenant on "
+        "one host, 2 one tenant on two hosts, 4 two tenants."
+    )
+    return Table("Where the ends stood", columns, rows, note)
+
+
+def _place(cells: list[CellInfo], *, imported: bool) -> list[Field]:
+    cell = cells[0]
+    loopback = cell.senders == cell.receivers
+    return [
+        Field(names(cell.senders)),
+        Field("itself (loopback)" if loopback else names(cell.receivers)),
+        _asked(cell.placement, cell.achieved_placement, "placement" in cell.mismatch),
+        _asked(cell.tenancy, cell.achieved_tenancy, "tenancy" in cell.mismatch),
+        _asked(cell.requested_distance, cell.distance, "distance" in cell.mismatch),
+        _verdict(cell, imported=imported),
+        Field(str(len(cells))),
+    ]
+
+
+def _asked(asked: object, achieved: object, wrong: bool) -> Field:
+    if asked is None and achieved is None:
+        return text(None)
+    told = f"asked for: {'nothing' if asked is None else asked}"
+    known = "unknown" if achieved is None else str(achieved)
+    return Field(known, (told,), mark=Mark.WARN if wrong else Mark.PLAIN)
+
+
+def _verdict(cell: CellInfo, *, imported: bool) -> Field:
+    if cell.mismatch:
+        return Field("no", (f"not as asked for: {', '.join(cell.mismatch)}",), mark=Mark.BAD)
+    if cell.distance is None:
+        return Field("unknown", ("nobody told where they stood",))
+    return Field("no", ("imported, as the files tell it",)) if imported else Field("yes")
+
+
+def numbers_table(summary: Summary, most: int) -> Table:
+    """Return every metric of every cell with all that is known of its spread, ``most`` rows."""
+    total = sum(len(cell.metrics) for cell in summary.cells)
+    columns = [
+        Column("cell"),
+        Column("metric"),
+        Column("unit"),
+        *(Column(head, number=True) for head in ("n", "median", "95 % from", "to", "CoV %")),
+        *(Column(head, number=True) for head in ("mean", "min", "max")),
+        Column("why no interval"),
+    ]
+    note = ""
+    if total > most:
+        note = f"The first {most} of {total} numbers; all of them are in summary.json of the run."
+    return Table("All numbers", columns, list(islice(_numbers(summary), most)), note)
+
+
+def _numbers(summary: Summary) -> Iterator[list[Field]]:
+    found = dict.fromkeys(name for cell in summary.cells for name in cell.metrics)
+    scales = _scales(summary, found)
+    for cell in summary.cells:
+        for name, metric in cell.metrics.items():
+            scale = scales[name]
+            shown = (metric.median, metric.ci95_low, metric.ci95_high)
+            rest = (metric.mean, metric.min, metric.max)
+            yield [
+                Field(cell.key),
+                Field(name),
+                Field(scale.unit or "1"),
+                Field(str(metric.n)),
+                *(_scaled(value, scale) for value in shown),
+                number(metric.cov_percent),
+                *(_scaled(value, scale) for value in rest),
+                Field(metric.ci95_reason or "", key=metric.ci95_reason or ""),
+            ]
+
+
+def _scaled(value: float | None, scale: Scale) -> Field:
+    return Field(scale.show(value), key="" if value is None else repr(value))
+
+
+def _scales(
+    summary: Summary, metrics: Iterator[str] | list[str] | dict[str, None]
+) -> dict[str, Scale]:
+    return {
+        name: scale_of(name, [cell.metrics[name] for cell in summary.cells if name in cell.metrics])
+        for name in metrics
+    }

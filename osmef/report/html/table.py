@@ -1,0 +1,132 @@
+"""A table of the page: what stands in it, and what it is sorted by."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from osmef.results.summary import Metric
+from osmef.units import rate_unit
+
+NOTHING = "-"
+_NARROW_SPACE = "\u202f"
+_ACRONYMS = {"btc", "cpu", "rtt", "tcp"}
+_UNITS = (
+    ("_bytes_per_s", "B/s"),
+    ("_us_per_kb", "µs/kB"),
+    ("_per_s", "1/s"),
+    ("_percent", "%"),
+    ("_bytes", "B"),
+    ("_us", "µs"),
+    ("_ms", "ms"),
+    ("_s", "s"),
+)
+_RATE = "_bps"
+
+
+class Mark(StrEnum):
+    """How a field is set off, beside what it says in words."""
+
+    PLAIN = ""
+    WARN = "warn"
+    BAD = "bad"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a table: its text, small lines below it, and what it is sorted by if not by it.
+
+    An empty ``key`` is an unknown value, which comes last.
+    """
+
+    text: str
+    lines: tuple[str, ...] = ()
+    key: str | None = None
+    mark: Mark = Mark.PLAIN
+
+
+@dataclass(frozen=True)
+class Column:
+    """The head of a column, and its unit."""
+
+    head: str
+    unit: str = ""
+    number: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows; the first field of a row names it. ``note`` stands below the table."""
+
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Field]] = field(repr=False)
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How the numbers of one metric are shown: divided by ``divisor``, in ``unit``."""
+
+    words: str
+    unit: str
+    divisor: float = 1.0
+
+    def show(self, value: float | None) -> str:
+        """Return a number for people, four digits; a dash if it is unknown."""
+        return show_number(None if value is None else value / self.divisor)
+
+
+def scale_of(name: str, metrics: Sequence[Metric]) -> Scale:
+    """Return how a metric is shown in all its cells alike, from its name and its medians."""
+    if name.endswith(_RATE):
+        medians = [abs(one.median) for one in metrics if one.median is not None]
+        divisor, unit = rate_unit(max(medians, default=0.0))
+        return Scale(_words(name.removesuffix(_RATE)), unit, divisor)
+    for ending, unit in _UNITS:
+        if name.endswith(ending):
+            return Scale(_words(name.removesuffix(ending)), unit)
+    return Scale(_words(name), "")
+
+
+def _words(name: str) -> str:
+    words = [_word(word) for word in name.split("_")]
+    return " ".join(words).strip() or name
+
+
+def _word(word: str) -> str:
+    if word in _ACRONYMS:
+        return word.upper()
+    quantile = re.fullmatch(r"p(\d\d)(\d*)", word)
+    if quantile is None:
+        return word
+    whole, rest = quantile.groups()
+    return f"{whole}{'.' if rest else ''}{rest} %"
+
+
+def show_number(value: float | None) -> str:
+    """Return a number for people: four digits, the thousands apart; a dash if it is unknown."""
+    if value is None or not math.isfinite(value):
+        return NOTHING
+    if abs(value) >= 1000:
+        return f"{value:,.0f}".replace(",", _NARROW_SPACE)
+    return f"{value:.4g}"
+
+
+def number(value: float | None, *lines: str) -> Field:
+    """Return a number as a field that is sorted by it."""
+    return Field(show_number(value), lines, "" if value is None else repr(value))
+
+
+def text(value: object) -> Field:
+    """Return a text as a field; what is None is unknown."""
+    return Field(NOTHING, key="") if value is None else Field(str(value))
+
+
+def names(these: Sequence[str], most: int = 4) -> str:
+    """Return names with commas, the first ones of many."""
+    told = ", ".join(these[:most])
+    return told if len(these) <= most else f"{told} … ({len(these)})"

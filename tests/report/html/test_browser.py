@@ -1,0 +1,161 @@
+"""The page in a real browser, without a network: it sorts, prints, and says nothing to anybody."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from osmef.report.html.page import write_report
+from osmef.results.rundir import RunDirectory
+from osmef.results.summary import Summary
+
+MakeRun = Callable[[str, Summary], RunDirectory]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("needs Debian's chromium, which is not installed: tools/bootstrap chromium")
+    # Chromium's own sandbox can't be had as root.
+    options = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def shown(browser: Browser, make_run: MakeRun, measured: Summary, tmp_path: Path) -> Iterator[Page]:
+    """The page of a run; fails if it complains or asks for anything but itself."""
+    output = tmp_path / "report.html"
+    write_report([make_run("a", measured).path], output)
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    asked: list[str] = []
+    said: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(output.as_uri())
+    yield page
+    context.close()
+    assert [url for url in asked if not url.startswith("data:")] == [output.as_uri()]
+    assert said == []
+
+
+def column(page: Page, head: str) -> list[str]:
+    """Return the first lines of a column of the results, from above."""
+    texts: list[str] = page.evaluate(
+        """(head) => {
+          const table = [...document.querySelectorAll("table")]
+            .find((one) => one.caption.textContent === "Results by cell");
+          const heads = [...table.tHead.rows[0].cells];
+          const at = heads.findIndex((one) => one.textContent.startsWith(head));
+          return [...table.tBodies[0].rows].map((row) => row.cells[at].firstChild.textContent);
+        }""",
+        head,
+    )
+    return texts
+
+
+def test_a_click_sorts_by_number_and_the_unknown_stays_last(shown: Page) -> None:
+    head = shown.get_by_role("region", name="Results by cell").get_by_role(
+        "button", name="aggregate BTC"
+    )
+    head.click()
+    assert column(shown, "aggregate BTC") == ["0.02", "0.94", "11", "-"]
+    assert column(shown, "connections") == ["10", "1", "5", "50"]
+    head.click()
+    assert column(shown, "aggregate BTC") == ["11", "0.94", "0.02", "-"]
+    assert shown.locator("[aria-sort]").get_attribute("aria-sort") == "descending"
+    assert shown.get_by_role("status").text_content() == (
+        "Sorted by aggregate BTC Gbit/s, descending"
+    )
+
+
+def test_the_keyboard_sorts(shown: Page) -> None:
+    head = shown.get_by_role("region", name="Results by cell").get_by_role(
+        "button", name="connections"
+    )
+    head.focus()
+    for press in ("Enter", "Space"):
+        shown.keyboard.press(press)
+    assert column(shown, "connections") == ["50", "10", "5", "1"]
+
+
+def test_the_first_key_leads_to_the_results(shown: Page) -> None:
+    shown.keyboard.press("Tab")
+    shown.keyboard.press("Enter")
+    assert shown.evaluate("document.activeElement.id") == "main"
+
+
+def test_a_figure_is_enlarged(shown: Page) -> None:
+    def width() -> float:
+        box = shown.locator("figure svg").first.bounding_box()
+        assert box is not None
+        return box["width"]
+
+    small = width()
+    button = shown.get_by_role("button", name="Enlarge: Aggregate BTC")
+    button.click()
+    assert width() > 1.5 * small
+    assert button.get_attribute("aria-pressed") == "true"
+
+
+@pytest.mark.parametrize("width", [1400, 390])
+def test_nothing_sticks_out(shown: Page, width: int) -> None:
+    shown.set_viewport_size({"width": width, "height": 900})
+    assert shown.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_paper_has_the_tables_and_what_was_closed(shown: Page) -> None:
+    assert not shown.get_by_text("cpu_receiver_percent").first.is_visible()
+    shown.emulate_media(media="print")
+    shown.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert shown.get_by_text("cpu_receiver_percent").first.is_visible()
+    assert not shown.get_by_role("navigation").is_visible()
+    assert shown.get_by_role("table").count() >= 5
+    assert shown.pdf().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_text_stands_out(shown: Page, scheme: str) -> None:
+    shown.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    ratios = shown.evaluate(
+        """() => {
+          const light = (colour) => {
+            const [r, g, b] = colour.match(/[\\d.]+/g).map((one) => one / 255)
+              .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+          };
+          const behind = (one) => {
+            const colour = getComputedStyle(one).backgroundColor;
+            return colour === "rgba(0, 0, 0, 0)" ? behind(one.parentElement) : colour;
+          };
+          const all = [...document.querySelectorAll("p, li, dt, dd, th, td, small, a, figcaption")];
+          return all.map((one) => {
+            const [a, b] = [light(getComputedStyle(one).color), light(behind(one))];
+            return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+          });
+        }"""
+    )
+    assert min(ratios) >= 4.5  # WCAG 2.1, 1.4.3
+
+
+def test_without_scripts_everything_is_there(
+    browser: Browser, make_run: MakeRun, measured: Summary, tmp_path: Path
+) -> None:
+    output = tmp_path / "report.html"
+    write_report([make_run("a", measured).path], output)
+    context = browser.new_context(offline=True, java_script_enabled=False)
+    page = context.new_page()
+    page.goto(output.as_uri())
+    assert page.get_by_role("button").count() == 0
+    assert page.get_by_role("region", name="Results by cell").get_by_role("row").count() == 5
+    context.close()

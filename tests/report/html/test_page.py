@@ -1,0 +1,206 @@
+"""The page says what the runs say, whatever they are called, and asks nobody for anything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from osmef.errors import InputError
+from osmef.report.html.page import write_report
+from osmef.results.rundir import RunDirectory
+from osmef.results.summary import CellInfo, Summary
+from osmef.scenario.fields import Placement
+from tests.report.html.parsed import Page
+
+SAMPLE = Path(__file__).parents[2] / "results/data/quickstart-20261121T031500Z-3f9a"
+EVIL = """</script><script>alert(1)</script>'"><img src=x onerror=alert(2)>&amp;"""
+SHORT = """'"><script>x"""
+
+MakeRun = Callable[[str, Summary], RunDirectory]
+MakeSummary = Callable[..., Summary]
+MakeCell = Callable[..., CellInfo]
+
+
+def page_of(tmp_path: Path, *runs: Path) -> Page:
+    output = tmp_path / "report.html"
+    write_report(runs, output)
+    return Page(output.read_text(encoding="utf-8"))
+
+
+def row(page: Page, start: str) -> str:
+    return next(one.text for one in page.all("tr") if one.text.strip().startswith(start))
+
+
+def test_every_number_says_how_sure_it_is(
+    tmp_path: Path, make_run: MakeRun, make_summary: MakeSummary, make_cell: MakeCell
+) -> None:
+    rates = [1e9, 1.01e9, 1.02e9, 1.03e9, 1.04e9, 1.05e9, 1.06e9]
+    summary = make_summary(make_cell(aggregate_bps=rates))
+    page = page_of(tmp_path, make_run("a", summary).path)
+    told = row(page, "different-host")
+    assert "1.031 to 1.06n 7, CoV 2.1 %" in told
+    assert "aggregate BTC Gbit/s" in " ".join(one.text for one in page.all("thead"))
+
+
+def test_too_few_trials_have_no_interval_and_the_reason(tmp_path: Path) -> None:
+    page = page_of(tmp_path, SAMPLE)
+    told = [one.text for one in page.all("tr") if "no interval" in one.text]
+    assert any("941no intervaln 2, CoV 0.15 %" in one for one in told)
+    assert any("95 % needs n >= 6" in one.text for one in page.all("details"))
+
+
+def test_placement_that_is_not_as_asked_for_is_told(
+    tmp_path: Path, make_run: MakeRun, make_summary: MakeSummary, make_cell: MakeCell
+) -> None:
+    other = make_cell(
+        achieved_placement=Placement.SAME_HOST, distance=0, mismatch=["placement", "distance"]
+    )
+    page = page_of(tmp_path, make_run("a", make_summary(other)).path)
+    told = row(page, "vm-1vm-2")
+    assert "same-hostasked for: different-host" in told
+    assert "0asked for: 2" in told
+    assert "not as asked for: placement, distance" in told
+
+
+def test_nobody_verified_where_imported_runs_were(
+    tmp_path: Path, make_run: MakeRun, measured: Summary
+) -> None:
+    info = measured.run.model_copy(update={"scenario_digest": None, "seed": None})
+    run = make_run("imported", measured.model_copy(update={"run": info}))
+    run.scenario.unlink()
+    page = page_of(tmp_path, run.path)
+    assert "noimported, as the files tell it" in row(page, "vm-1vm-2")
+    assert any("This run was imported" in one.text for one in page.all("p"))
+
+
+def test_several_runs_and_how_their_hosts_differ(
+    tmp_path: Path, make_run: MakeRun, measured: Summary
+) -> None:
+    def with_kernel(release: str) -> Summary:
+        facts = {"before": {"kernel": {"release": release}, "uptime_s": len(release)}}
+        ends = [one.model_copy(update={"facts": facts}) for one in measured.endpoints]
+        return measured.model_copy(update={"endpoints": ends})
+
+    runs = [make_run(name, with_kernel(name)).path for name in ("6.1", "6.12")]
+    page = page_of(tmp_path, *runs)
+    rows = [one.text for one in page.all("tr") if one.text.strip().startswith("kernel.release")]
+    assert [" ".join(one.split()) for one in rows] == [
+        'kernel.release"6.1"1: vm-1, 1: vm-2',
+        'kernel.release"6.12"2: vm-1, 2: vm-2',
+    ]
+    assert not any("uptime_s" in one.text for one in page.all("tr"))
+
+
+def test_failures_have_reason_place_and_cure(tmp_path: Path) -> None:
+    page = page_of(tmp_path, SAMPLE)
+    (failed,) = [one for one in page.all("ul") if one.attributes.get("class") == "failed"]
+    assert failed.text.strip().startswith("1 \N{MULTIPLICATION SIGN} ")
+    assert "Cells: connections=1" in failed.text
+
+
+def test_how_to_reproduce_it(tmp_path: Path) -> None:
+    page = page_of(tmp_path, SAMPLE)
+    codes = [one.text for one in page.all("code")]
+    assert "osmef run scenario.yaml --set seed=42" in codes
+    assert (SAMPLE / "scenario.yaml").read_text() in codes
+    assert "0" * 64 in [one.text for one in page.all("dd")]
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_run_that_is_not_whole_says_how_to_go_on(
+    tmp_path: Path, make_run: MakeRun, measured: Summary, ended: bool
+) -> None:
+    cut = measured.run.model_copy(update={"complete": False})
+    run = make_run("cut", measured.model_copy(update={"run": cut}))
+    if not ended:
+        run.summary.unlink()
+    page = page_of(tmp_path, run.path)
+    (warning,) = [one for one in page.all("p") if one.attributes.get("class") == "warning"]
+    assert f"osmef resume {run.path}" in warning.text
+
+
+def test_names_of_users_are_text(tmp_path: Path, make_run: MakeRun, measured: Summary) -> None:
+    evil = {
+        "scenario": EVIL,
+        "description": EVIL,
+        "tags": {EVIL: EVIL},
+        "warnings": [EVIL],
+        "provider": EVIL,
+    }
+    cells = [
+        one.model_copy(update={"key": EVIL, "values": {**one.values, SHORT: SHORT}})
+        for one in measured.cells
+    ]
+    summary = measured.model_copy(
+        update={"run": measured.run.model_copy(update=evil), "cells": cells}
+    )
+    run = make_run("evil", summary)
+    run.scenario.write_text(EVIL)
+    output = tmp_path / "report.html"
+    write_report([run.path], output, title=EVIL)
+    page = Page(output.read_text(encoding="utf-8"))
+    assert len(page.all("script")) == 1
+    assert page.all("img") == []
+    assert not [key for one in page.elements for key in one.attributes if key.startswith("on")]
+    assert page.all("h1")[0].text == EVIL
+    assert EVIL in [one.text for one in page.all("code")]
+
+
+def test_nothing_is_asked_for_elsewhere(
+    tmp_path: Path, make_run: MakeRun, measured: Summary
+) -> None:
+    page = page_of(tmp_path, make_run("a", measured).path)
+    links = [
+        value
+        for one in page.elements
+        for key, value in one.attributes.items()
+        if key in {"src", "href", "xlink:href", "action", "data"}
+    ]
+    assert links
+    assert [link for link in links if not link.startswith(("#", "data:"))] == []
+    assert [one for one in page.all("style") if "@import" in one.text] == []
+    urls = re.findall(r"url\(([^)]*)\)", page.source)
+    assert [url for url in urls if not url.startswith("#")] == []
+    policy = [one.attributes.get("content", "") for one in page.all("meta")]
+    assert any("default-src 'none'" in text for text in policy)
+
+
+def test_who_can_not_see_it_can_read_it(
+    tmp_path: Path, make_run: MakeRun, measured: Summary
+) -> None:
+    page = page_of(tmp_path, make_run("a", measured).path, make_run("b", measured).path)
+    assert page.all("html")[0].attributes["lang"] == "en"
+    assert len(page.all("h1")) == len(page.all("main")) == 1
+    ids = [one.attributes["id"] for one in page.elements if "id" in one.attributes]
+    assert sorted(set(ids)) == sorted(ids)
+    links = [one.attributes["href"][1:] for one in page.all("a")]
+    assert set(links) <= set(ids)
+    heads = page.all("th")
+    assert {one.attributes.get("scope") for one in heads} == {"col", "row"}
+    assert len(page.all("caption")) == len(page.all("table"))
+    figures = page.all("svg")
+    assert len(figures) == 6
+    assert all(one.attributes["role"] == "img" for one in figures)
+    assert "Aggregate BTC against connections" in figures[0].attributes["aria-label"]
+    levels = [int(one.tag[1]) for one in page.elements if re.fullmatch("h[1-6]", one.tag)]
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+def test_a_thousand_cells_stay_a_page(
+    tmp_path: Path, make_run: MakeRun, make_summary: MakeSummary, make_cell: MakeCell
+) -> None:
+    cells = [make_cell(connections=n) for n in range(1, 1001)]
+    output = tmp_path / "report.html"
+    write_report([make_run("large", make_summary(*cells)).path], output)
+    assert output.stat().st_size < 10_000_000
+    page = Page(output.read_text(encoding="utf-8"))
+    assert any("The first 4000 of 7000 numbers" in one.text for one in page.all("p"))
+
+
+def test_a_path_without_a_run_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such run"):
+        write_report([tmp_path / "nothing"], tmp_path / "report.html")
