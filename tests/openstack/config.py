@@ -9,6 +9,8 @@ from pathlib import Path
 from tests.openstack.settings import REGION, USERS, Settings
 
 Sections = dict[str, dict[str, object]]
+WORKERS = 2
+"""Processes of an API that much is asked of; a real cloud has several, too."""
 
 
 def services(settings: Settings, venv: Path, hosts: Iterable[str]) -> dict[str, Sections]:
@@ -170,7 +172,9 @@ def _nova(settings: Settings, venv: Path, host: str) -> Sections:
             "enabled_apis": "osapi_compute",
             "osapi_compute_listen": settings.ip,
             "osapi_compute_listen_port": settings.ports["nova-api"],
-            "osapi_compute_workers": 1,
+            "osapi_compute_workers": WORKERS,
+            # All hosts share this machine's CPUs.
+            "max_concurrent_builds": 1,
             "compute_driver": "fake.LabDriver",
             # The fake hypervisor never plugs a port.
             "vif_plugging_is_fatal": False,
@@ -219,7 +223,7 @@ def _neutron(settings: Settings, venv: Path) -> Sections:
             "core_plugin": "ml2",
             "service_plugins": "router",
             "api_paste_config": venv / "etc/neutron/api-paste.ini",
-            "api_workers": 1,
+            "api_workers": WORKERS,
             "rpc_workers": 1,
             "rpc_state_report_workers": 0,
             "dhcp_agent_notification": False,

@@ -6,15 +6,15 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
 
 from osmef.errors import BootError, ProviderError
 from osmef.providers.openstack import failures
 from osmef.providers.openstack.access import Cloud
-from osmef.providers.openstack.kinds import building
+from osmef.providers.openstack.kinds import pause_for, servers_in
 from osmef.providers.openstack.making import Maker
 from osmef.providers.openstack.servers import (
-    POLL_S,
     Server,
     ServerOrder,
     list_servers,
@@ -23,11 +23,8 @@ from osmef.providers.openstack.servers import (
 from osmef.providers.parallel import side_by_side
 from osmef.scenario.clouds.openstack import OpenStackSettings
 
-_LOOK_S = 0.03
-"""The pause between two looks for each server that is being built, where that is more than
-POLL_S: no cloud builds them faster."""
-_NAMED = 40
-"""Servers that a list is asked for by name; the address of a request may have some 8000 bytes."""
+_LISTED = 100
+"""Servers whose ports are asked for at once: the address of a request may have some 8000 bytes."""
 
 Ready = Callable[[Sequence[Server]], None]
 
@@ -40,97 +37,103 @@ def make_servers(
     ``ready`` is told those that have come about since the last look, while others are still being
     asked for and built. Raises BootError, CapacityError, QuotaError, what ``ready`` does.
     """
-    asked: dict[str, ServerOrder] = {}
+    clouds = {id(o.site.tenant.cloud): o.site.tenant.cloud for o in orders}
+    boot = _Boot(maker.mark.run, [*clouds.values()], settings.boot_timeout, ready)
     over = threading.Event()
 
     def ask(order: ServerOrder) -> None:
         if not over.is_set():
-            asked[make_server(maker, order, settings)] = order
+            boot.asked[make_server(maker, order, settings)] = order
 
     with ThreadPoolExecutor(1) as beside:
         asking = beside.submit(side_by_side, ask, orders)
-        clouds = {id(o.site.tenant.cloud): o.site.tenant.cloud for o in orders}
         try:
-            made = _await(maker.mark.run, [*clouds.values()], asked, asking, settings, ready)
+            boot.watch(asking)
         finally:
             over.set()
-    by_name = {server.order.name: server for server in made}
+    by_name = {server.order.name: server for server in boot.found.values()}
     return [by_name[order.name] for order in orders]
 
 
-def _await(
-    run: str,
-    clouds: Sequence[Cloud],
-    asked: Mapping[str, ServerOrder],
-    asking: Future[Any],
-    settings: OpenStackSettings,
-    ready: Ready,
-) -> list[Server]:
-    """Wait for servers, ``asked`` for by id so far, all of a project looked at in one call."""
-    found: dict[str, Server] = {}
-    missing: dict[str, str] = {}
-    end = time.monotonic() + settings.boot_timeout
-    while True:
-        clouds[0].wait(max(POLL_S, _LOOK_S * len(missing)))
-        if not asking.done():
-            end = time.monotonic() + settings.boot_timeout
-        complete, orders, before = asking.done(), dict(asked), set(found)
-        missing = {}
-        for cloud in clouds:
-            wanted = {k: o for k, o in orders.items() if o.site.tenant.cloud is cloud}
-            missing |= _look(run, cloud, {k: o for k, o in wanted.items() if k not in found}, found)
-        if new := [server for server_id, server in found.items() if server_id not in before]:
-            ready(new)
-        if complete:
-            asking.result()
-        if complete and not missing:
-            return list(found.values())
-        if time.monotonic() > end:
-            raise _late(*next((orders[k], v) for k, v in missing.items()), settings.boot_timeout)
+@dataclass
+class _Boot:
+    """Servers on their way, by id: those asked for so far, and those of them that run."""
 
+    run: str
+    clouds: Sequence[Cloud]
+    timeout_s: float
+    ready: Ready
+    asked: dict[str, ServerOrder] = field(default_factory=dict)
+    found: dict[str, Server] = field(default_factory=dict)
 
-def _late(order: ServerOrder, status: str, timeout_s: float) -> BootError:
-    return BootError(
-        f"the server is still {status} after {timeout_s:.0f} s",
-        where=order.request.name,
-        cure="is the compute service of its host alive? else raise provider.boot_timeout",
-    )
+    def watch(self, asking: Future[Any]) -> None:
+        """Wait for all that ``asking`` asks for, all of a project looked at in one call."""
+        missing: dict[str, str] = {}
+        end = time.monotonic() + self.timeout_s
+        while True:
+            self.clouds[0].wait(pause_for(len(missing)))
+            complete = asking.done()
+            if not complete:
+                end = time.monotonic() + self.timeout_s
+            before = set(self.found)
+            missing = self._look()
+            if new := [server for key, server in self.found.items() if key not in before]:
+                self.ready(new)
+            if complete:
+                asking.result()
+                if not missing:
+                    return
+            if time.monotonic() > end:
+                raise self._late(missing)
 
+    def _late(self, missing: Mapping[str, str]) -> BootError:
+        server_id, status = next(iter(missing.items()))
+        return BootError(
+            f"the server is still {status} after {self.timeout_s:.0f} s",
+            where=self.asked[server_id].request.name,
+            cure="is the compute service of its host alive? else raise provider.boot_timeout",
+        )
 
-def _look(
-    run: str, cloud: Cloud, orders: Mapping[str, ServerOrder], found: dict[str, Server]
-) -> dict[str, str]:
-    """Add the servers that run now, and return the status of the others."""
-    if not orders:
-        return {}
-    # For the details of a server nova asks neutron, and that costs both a multiple of this.
-    ids = cloud.do("listing servers", lambda c: {server.id for server in building(c, run)})
-    missing = {k: "BUILD" for k in orders if k in ids}
-    ended = {k: order for k, order in orders.items() if k not in ids}
-    if not ended:
+    def _look(self) -> dict[str, str]:
+        """Add the servers that run now, and return the status of the others."""
+        wanted = {k: order for k, order in dict(self.asked).items() if k not in self.found}
+        missing: dict[str, str] = {}
+        for cloud in self.clouds:
+            ours = {k: o for k, o in wanted.items() if o.site.tenant.cloud is cloud}
+            if ours:
+                missing |= self._look_at(cloud, ours)
         return missing
-    names = [order.name for order in ended.values()]
-    there = {s.id: s for s in list_servers(cloud, run, names if len(names) <= _NAMED else ())}
-    for server_id, order in ended.items():
-        server = there.get(server_id)
-        status = "gone" if server is None else str(server.status)
-        if server is None or status in {"ERROR", "DELETED"}:
-            raise _failed(order, server)
-        address = _fixed_address(server)
-        if status == "ACTIVE" and address is not None:
-            found[server_id] = Server(order, server_id, address)
-        else:
-            missing[server_id] = status
-    return missing
+
+    def _look_at(self, cloud: Cloud, orders: Mapping[str, ServerOrder]) -> dict[str, str]:
+        built = orders.keys() - self._list(cloud, "BUILD")
+        missing = dict.fromkeys(orders.keys() - built, "BUILD")
+        if not built:
+            return missing
+        running = built & self._list(cloud, "ACTIVE")
+        if lost := built - running:
+            there = {str(server.id): server for server in list_servers(cloud, self.run)}
+            missing |= {key: _status(orders[key], there.get(key)) for key in lost}
+        for key, (port, address) in _ports(cloud, sorted(running)[:_LISTED]).items():
+            self.found[key] = Server(orders[key], key, port, address)
+        return missing | dict.fromkeys(running - self.found.keys(), "ACTIVE")
+
+    def _list(self, cloud: Cloud, status: str) -> set[str]:
+        return cloud.do("listing servers", lambda c: servers_in(c, self.run, status))
 
 
-def _fixed_address(server: Any) -> str | None:
-    """Return the IPv4 address that a server has on its own network."""
-    for addresses in (server.addresses or {}).values():
-        for one in addresses:
-            if one["version"] == 4 and one.get("OS-EXT-IPS:type", "fixed") == "fixed":
-                return str(one["addr"])
-    return None
+def _ports(cloud: Cloud, servers: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return port and IPv4 address of those servers that have one, by the server's id."""
+    query = {"device_id": servers, "fields": ["id", "device_id", "fixed_ips"]}
+    ports = cloud.do("listing ports", lambda c: list(c.network.ports(**query))) if servers else []
+    addresses = ((port, str(one["ip_address"])) for port in ports for one in port.fixed_ips)
+    return {str(port.device_id): (str(port.id), a) for port, a in addresses if "." in a}
+
+
+def _status(order: ServerOrder, server: Any | None) -> str:
+    """Return the status of a server that nova was done with. Raises BootError, CapacityError."""
+    if server is None or server.status in {"ERROR", "DELETED"}:
+        raise _failed(order, server)
+    return str(server.status)
 
 
 def _failed(order: ServerOrder, server: Any) -> ProviderError:

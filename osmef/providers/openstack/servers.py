@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,10 +41,11 @@ class ServerOrder:
 
 @dataclass(frozen=True)
 class Server:
-    """A server that runs, with the address that its network gave it."""
+    """A server that runs, its port, and the address that its network gave that."""
 
     order: ServerOrder
     id: str
+    port: str
     fixed: str
 
     @property
@@ -137,9 +137,9 @@ def _make_volume(maker: Maker, order: ServerOrder, settings: OpenStackSettings) 
         cloud.wait(POLL_S)
 
 
-def list_servers(cloud: Cloud, run: str, names: Sequence[str] = ()) -> list[Any]:
-    """List the servers of a run in one project, all or those of these names, in one call."""
-    return cloud.do("listing servers", lambda c: list(servers_there(c, run, names)))
+def list_servers(cloud: Cloud, run: str) -> list[Any]:
+    """List the servers of a run in one project, in one call."""
+    return cloud.do("listing servers", lambda c: list(servers_there(c, run)))
 
 
 def console_of(server_id: str, cloud: Cloud) -> str:
