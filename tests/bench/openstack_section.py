@@ -12,8 +12,7 @@ from tests.bench.report import Section, Table
 from tests.openstack.calls import Call
 
 WANTED = 0.4
-_ID = re.compile(r"(?<=/)([0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32})(?=/|$)")
-
+_ID = re.compile(r"/([0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32})(?=/|$)|(?<=/os-keypairs)/.+")
 ABOUT = """\
 Making and deleting {pairs} pairs of servers, each pair on one host and each server with a floating
 address, on a real keystone, placement, glance, nova and neutron whose hypervisors are fakes: what
@@ -44,7 +43,7 @@ class Outcome:
 
 
 def _path(path: str) -> str:
-    return _ID.sub("ID", path.partition("?")[0])
+    return _ID.sub("/ID", path.partition("?")[0])
 
 
 def section(found: Mapping[str, Outcome]) -> Section:
@@ -104,7 +103,7 @@ def _calls(found: Mapping[str, Outcome]) -> Table:
     kinds = {name: one.kinds for name, one in found.items()}
     order: Counter[tuple[str, str]] = sum(kinds.values(), Counter())
     rows = [
-        (*kind, *(str(kinds[name][kind]) for name in found))
+        (*kind, *(f"{kinds[name][kind] / one.pairs:.2f}" for name, one in found.items()))
         for kind, _ in sorted(order.items(), key=lambda one: (one[0][0], -one[1]))
     ]
-    return Table("Calls by kind", ("service", "call", *found), rows)
+    return Table("Calls to the APIs a pair, by kind", ("service", "call", *found), rows)
