@@ -69,21 +69,22 @@ class _Boot:
     def watch(self, asking: Future[Any]) -> None:
         """Wait for all that ``asking`` asks for, all of a project looked at in one call."""
         missing: dict[str, str] = {}
-        end = time.monotonic() + self.timeout_s
+        changed = began = time.monotonic()
         while True:
-            self.clouds[0].wait(pause_for(len(missing)))
+            self.clouds[0].wait(pause_for(len(missing), time.monotonic() - changed))
             complete = asking.done()
             if not complete:
-                end = time.monotonic() + self.timeout_s
+                began = time.monotonic()
             before = set(self.found)
             missing = self._look()
             if new := [server for key, server in self.found.items() if key not in before]:
                 self.ready(new)
+                changed = time.monotonic()
             if complete:
                 asking.result()
                 if not missing:
                     return
-            if time.monotonic() > end:
+            if time.monotonic() > began + self.timeout_s:
                 raise self._late(missing)
 
     def _late(self, missing: Mapping[str, str]) -> BootError:

@@ -77,9 +77,13 @@ class Kind:
         ]
 
 
-def pause_for(servers: int) -> float:
-    """Return the seconds between two looks at so many servers: no cloud is done with more."""
-    return max(1.0, 0.05 * servers)
+def pause_for(servers: int, unchanged_s: float) -> float:
+    """Return the seconds until the next look at so many servers, unchanged for so long.
+
+    It costs the cloud more the more there are, and a tenth of the time that they take is soon
+    enough.
+    """
+    return max(1.0, 0.05 * servers, min(0.1 * unchanged_s, 5.0))
 
 
 def servers_there(connection: Connection, run: str | None, **query: Any) -> Iterable[Any]:

@@ -143,17 +143,17 @@ class _Removal:
 
         Many take long: they fail when for a while not one of them has gone.
         """
-        end, before = time.monotonic() + _GONE_S, 0
+        changed, before = time.monotonic(), 0
         while servers := [thing for thing in self.things() if thing.kind == "server"]:
             if len(servers) != before:
-                end, before = time.monotonic() + _GONE_S, len(servers)
-            servers[0].cloud.wait(pause_for(len(servers)))
+                changed, before = time.monotonic(), len(servers)
+            servers[0].cloud.wait(pause_for(before, time.monotonic() - changed))
             groups: dict[tuple[int, str], list[Thing]] = defaultdict(list)
             for server in servers:
                 groups[id(server.cloud), server.mark.run].append(server)
             for group in groups.values():
                 self._look_at(group)
-            if time.monotonic() > end:
+            if time.monotonic() > changed + _GONE_S:
                 for thing in (t for t in self.things() if t.kind == "server"):
                     self._fail(ProviderError("the server does not go away", cure=_CURE), thing)
                 return
