@@ -11,18 +11,22 @@ import typer
 
 import osmef
 from osmef.cli import (
+    campaign,
     compare,
     export,
     image,
     import_,
     plan,
+    plot,
     prices,
     reap,
+    recommend,
     report,
     resume,
     run,
     schema,
     show,
+    similarity,
     validate,
 )
 
@@ -35,9 +39,13 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for module in (run, resume, reap, validate, plan, show, compare, report, import_, export, schema):
+for module in (
+    run, resume, reap, validate, plan, show, plot, compare, recommend, similarity, report, import_,
+    export, schema,
+):  # fmt: skip
     name = module.__name__.rpartition(".")[2].strip("_")  # import is a word of Python's
     app.command(name=name, epilog=module.EPILOG)(module.command)
+app.add_typer(campaign.app, name="campaign")
 app.add_typer(image.app, name="image")
 app.add_typer(prices.app, name="prices")
 
