@@ -9,7 +9,7 @@ AGENT_SOURCES := $(wildcard agents/osmef-agent/*.c agents/osmef-agent/*.h)
 MACHINE := $(shell uname -m)
 AGENT := osmef/agent/bin/osmef-agent-$(MACHINE)
 
-.PHONY: run agents test fuzz lint types docs bench coverage openstack-cloud openstack-down openstack-real openstack-real-down openstack-real-test clean
+.PHONY: run agents test fuzz lint types docs bench bench-openstack coverage openstack-cloud openstack-down openstack-real openstack-real-down openstack-real-test clean
 
 run: $(READY) $(AGENT)  ## set everything up and make a first measurement
 	$(BIN)/osmef run scenarios/quickstart.yaml
@@ -44,6 +44,9 @@ docs: $(READY)  ## build the manual into site/
 bench: $(READY) $(AGENT)  ## compare the agent with its peers, in one run; writes docs/benchmarks.md
 	-tools/bootstrap iperf3 iperf nuttcp netpipe-tcp sockperf wrk apache2-utils nginx-light  # what is missing is left out
 	$(BIN)/python -m tests.bench $(BENCH_ARGS)
+
+bench-openstack: $(READY)  ## make and delete pairs on an OpenStack, as root; ten minutes; writes its section
+	$(BIN)/python -m tests.bench.openstack $(BENCH_ARGS)
 
 openstack-cloud:  ## start a real OpenStack cloud here, with fake hypervisors
 	$(PYTHON) -m tests.openstack up $(ARGS)
