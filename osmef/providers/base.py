@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -46,7 +46,8 @@ class Endpoint:
     """An endpoint that exists. ``vcpus`` is what it really got, None where nobody can tell.
 
     ``data_address`` is IPv4, ``data_address6`` IPv6 or None where it has none. ``public_address``
-    is the IPv4 address at which the Internet sees it, None where it has none.
+    is the IPv4 address at which the Internet sees it, None where it has none. ``listen_address`` is
+    its own IPv4 address where ``data_address`` is translated to it on the way, else None.
     """
 
     request: EndpointRequest
@@ -58,6 +59,7 @@ class Endpoint:
     warnings: tuple[str, ...] = ()
     data_address6: str | None = None
     public_address: str | None = None
+    listen_address: str | None = None
 
     @property
     def name(self) -> str:
@@ -87,6 +89,15 @@ class Resource:
     deadline: float | None = None
     made: float | None = None
     access: Access = field(default_factory=dict, hash=False)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells it from all others, whether its id is known or not.
+
+        Two places may hold things of one name: a run has a pool on each host.
+        """
+        where = tuple(sorted(self.access.items()))
+        return (self.provider, self.kind, self.name, self.run, where)
 
 
 class Ledger(Protocol):
@@ -149,6 +160,14 @@ class Provider(ABC):
     @abstractmethod
     def warnings(self, cell: Cell) -> list[str]:
         """List what a reader of the cell's numbers has to know about this cloud."""
+
+    def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:  # noqa: ARG002
+        """Tell the machine that each endpoint will be or stand on, by the endpoint's name.
+
+        Only what the settings alone say; what a cloud decides is left out. Connects to nothing.
+        Raises ProviderError where there are not enough machines.
+        """
+        return {}
 
     @abstractmethod
     def create(self, order: Order) -> list[Endpoint]:
@@ -216,6 +235,8 @@ class Provider(ABC):
 
         It is another one than ``data_address`` where addresses are translated on the way.
         """
+        if family is Family.IPV4 and receiver.listen_address is not None:
+            return receiver.listen_address
         return self.data_address(receiver, sender, layer, family)
 
     @classmethod

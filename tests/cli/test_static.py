@@ -84,6 +84,8 @@ HOSTS = (
     "a: {ssh: node-a, interface: data0, location: {zone: room-1}}\n"
     "b: {ssh: node-b, interface: data0}\n"
 )
+DNAT = ("-j", "DNAT", "--to-destination", "10.9.3.2")
+BRIEF = "duration: 300ms, interval: 100ms"
 
 
 @dataclass
@@ -92,6 +94,11 @@ class Lab:
 
     folder: Path
     prefix: tuple[str, ...]
+
+    def on(self, machine: str, *argv: str) -> subprocess.CompletedProcess[str]:
+        """Run a program in the network of a machine."""
+        inside = (*self.prefix, "ip", "netns", "exec", machine)
+        return subprocess.run([*inside, *argv], capture_output=True, text=True, check=False)
 
     def left(self) -> list[str]:
         """List what is on the machines."""
@@ -178,6 +185,58 @@ def test_after_kill_9_reap_cleans_the_machines_by_ssh(osmef: Osmef, lab: Lab) ->
     assert lab.left() == []
 
 
+def test_a_machine_is_cleaned_by_its_mark_where_no_journal_is(osmef: Osmef, lab: Lab) -> None:
+    process = osmef.start("run", scenario(osmef, "30s"), prefix=lab.prefix)
+    osmef.until(process, "measuring")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    where = ("reap", "--out", "elsewhere", "--provider", "static", "--uri", "node-b")
+    young = osmef(*where, prefix=lab.prefix)
+    assert (young.code, young.out) == (0, "nothing left\n")
+    listed = osmef(*where, "--older-than", "0s", "--json", prefix=lab.prefix)
+    assert listed.code == 1
+    assert [one["run"] for one in listed.json()["left"]] == [osmef.run.name]
+    assert len(lab.left()) == 4, "it lists before it destroys"
+    ended = osmef(*where, "--older-than", "0s", "--yes", prefix=lab.prefix)
+    assert ended.code == 0, ended.err
+    assert {Path(path).relative_to(lab.folder).parts[0] for path in lab.left()} == {"a"}
+    assert osmef("reap", "--yes", prefix=lab.prefix).code == 0
+    assert lab.left() == []
+
+
+def test_a_machine_behind_nat_is_measured_at_the_address_that_is_translated(
+    osmef: Osmef, lab: Lab
+) -> None:
+    for machine, *argv in (
+        ("a", "ip", "route", "add", "10.9.4.2", "via", "10.9.3.2"),
+        ("b", "iptables", "-t", "nat", "-A", "PREROUTING", "-d", "10.9.4.2", *DNAT),
+    ):
+        done = lab.on(machine, *argv)
+        if done.returncode != 0:
+            pytest.skip(f"no NAT on this machine (Debian: apt install iptables): {done.stderr}")
+    hosts = HOSTS.replace("node-b, interface: data0", "node-b, data_address: 10.9.4.2")
+    kinds = "{kind: btc, %s}, {kind: udp, rate: 1Mbps, %s}".replace("%s", BRIEF)
+    text = SCENARIO.format(duration="300ms")
+    name = osmef.write(text.replace("family: [ipv4, ipv6]", f"workload: [{kinds}]"))
+    osmef.write(hosts, "hosts.yaml")
+    ended = osmef("run", name, prefix=lab.prefix)
+    assert ended.code == 1
+    (failure, *_) = [json.loads(line)["failure"] for line in trials_of(osmef)]
+    assert "listen_address" in failure["cure"]
+    shutil.rmtree(osmef.run)
+    osmef.write(hosts.replace("4.2", "4.2, listen_address: 10.9.3.2"), "hosts.yaml")
+    ended = osmef("run", name, prefix=lab.prefix)
+    assert ended.code == 0, ended.err
+    summary = json.loads((osmef.run / "summary.json").read_text())
+    (end,) = [one for one in summary["endpoints"] if one["name"] == "host-2"]
+    assert (end["data_address"], end["listen_address"]) == ("10.9.4.2", "10.9.3.2")
+    assert [cell["n_ok"] for cell in summary["cells"]] == [2, 2]
+
+
+def trials_of(osmef: Osmef) -> list[str]:
+    return (osmef.run / "trials.jsonl").read_text().splitlines()
+
+
 def test_ctrl_c_cleans_the_machines_and_the_run_can_go_on(osmef: Osmef, lab: Lab) -> None:
     process = osmef.start("run", scenario(osmef), prefix=lab.prefix)
     osmef.until(process, "[1/4]")
@@ -221,3 +280,30 @@ def test_an_inventory_that_lacks_hosts_is_told_before_anything_is_connected_to(
     ended = osmef("validate", scenario(osmef, hosts="a: {ssh: node-a}\n"))
     assert ended.code == 2
     assert "hosts.yaml:1:1: 2 physical hosts are needed, and the inventory has 1" in ended.err
+
+
+def test_a_plan_tells_which_machine_each_endpoint_becomes(osmef: Osmef) -> None:
+    name = scenario(osmef, hosts="left: {ssh: node-a}\nright: {ssh: node-b}\n")
+    shown = osmef("plan", name)
+    assert shown.code == 0, shown.err
+    rows = [line.split() for line in shown.out.splitlines()]
+    assert ["host-1", "host", "-", "host-1", "-", "left"] in rows
+    printed = osmef("plan", name, "--json").json()
+    assert [one["machine"] for one in printed["endpoints"]] == ["left", "right"]
+    local = osmef("plan", osmef.write("name: a"), "--json").json()
+    assert {one["machine"] for one in local["endpoints"]} == {None}
+
+
+def test_a_plan_tells_that_all_cells_together_need_more_machines(osmef: Osmef) -> None:
+    hosts = "".join(
+        f"{size}: {{ssh: {size}, kind: vm, flavor: {size}, location: {{host: of-{size}}}}}\n"
+        for size in ("small", "large")
+    )
+    osmef.write(hosts, "hosts.yaml")
+    text = "name: a\nprovider: {kind: static, inventory: hosts.yaml}\n"
+    text += "sweep: {endpoints.sender.flavor: [small, large]}\n"
+    name = osmef.write(text)
+    assert osmef("validate", name).code == 0
+    ended = osmef("plan", name)
+    assert ended.code == 3
+    assert "3 VMs are needed, and the inventory has 2" in ended.err

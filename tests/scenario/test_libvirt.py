@@ -34,6 +34,19 @@ def of_file(tmp_path: Path, provider: str) -> LibvirtSettings:
         ("networks: [{bridge: a, addresses: 10.0.0.9-10.0.0.1/24}]", "no range of IPv4"),
         ("networks: [{bridge: a, addresses: 10.0.0.1-10.0.1.9/24}]", "no range of IPv4"),
         ("networks: [{bridge: a, addresses: 10.0.0.1}]", "no range of IPv4"),
+        ("networks: [{bridge: a, addresses: 10.0.0.0-10.0.0.9/24}]", "are for no guest"),
+        ("networks: [{bridge: a, addresses: 10.0.0.9-10.0.0.255/24}]", "are for no guest"),
+        (
+            "networks: [{bridge: a, addresses: 10.0.0.1-10.0.0.9/24, gateway: 10.0.0.1}]",
+            "that is none of theirs",
+        ),
+        (
+            "networks: [{bridge: a, addresses: 10.0.0.2-10.0.0.9/24, gateway: 10.0.1.1}]",
+            "that is none of theirs",
+        ),
+        ("networks: [{network: a}, {network: a}]", "two tenants on one network are one"),
+        ("storage: images", "'images' is no whole path"),
+        ("storage: ~/images", "is no whole path"),
     ],
 )
 def test_bad_settings(tmp_path: Path, keys: str, said: str) -> None:

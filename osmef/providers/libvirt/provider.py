@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from osmef.errors import CapacityError, OsmefError, ProviderError
+from osmef.errors import CapacityError, InputError, OsmefError, ProviderError
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
 from osmef.providers.libvirt import feasible, removal, xml
 from osmef.providers.libvirt.accelerator import check_emulator
@@ -116,6 +116,13 @@ class LibvirtProvider(Provider):
         """List what a reader has to know; what a host does not have is known when it is used."""
         return list(feasible.warnings_of(self._settings, cell))
 
+    def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:
+        """Tell the host of each guest, and which machine a physical host is.
+
+        Raises CapacityError.
+        """
+        return place(self._settings, requests)
+
     def create(self, order: Order) -> list[Endpoint]:
         """Make networks and guests, and take the physical hosts."""
         self._placed = place(self._settings, order.requests)
@@ -197,6 +204,9 @@ class LibvirtProvider(Provider):
     @classmethod
     def owned(cls, access: Access, run: str | None = None) -> list[Resource]:
         """List what is ours on the host of a URI; without one on this machine, if it is a host."""
+        if "cloud" in access:
+            cure = "name the host by its URI: --uri qemu+ssh://me@host/system"
+            raise InputError("hosts of libvirt are in no cloud", where="--cloud", cure=cure)
         uri = access.get("uri") or os.environ.get("LIBVIRT_DEFAULT_URI") or _own_uri()
         if uri is None:
             return []

@@ -148,6 +148,23 @@ def test_after_kill_9_reap_cleans_the_host(
     assert left(alpha) == []
 
 
+def test_after_kill_9_reap_cleans_every_host(
+    osmef: Osmef, hypervisors: Lab, guest_image: Bundle
+) -> None:
+    alpha, beta = hypervisors.hypervisors
+    text = TWO_HOSTS.replace("{{placement: [same-host, different-host]}}", "{{connections: [1]}}")
+    scenario = osmef.write(text.format(**values(hypervisors, guest_image)))
+    process = osmef.start("run", scenario, prefix=alpha.network)
+    osmef.until(process, "starting 2 guests")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert left(alpha)
+    assert left(beta)
+    ended = osmef("reap", "--yes", prefix=alpha.network)
+    assert ended.code == 0, ended.err
+    assert (left(alpha), left(beta)) == ([], [])
+
+
 def test_the_network_of_a_remote_host_is_reached_through_it(
     osmef: Osmef, hypervisors: Lab, guest_image: Bundle, tmp_path: Path
 ) -> None:

@@ -150,6 +150,15 @@ def test_slots_become_hosts_and_the_rest_goes_where_there_is_room(
         place(settings(), [vm("a", "host-1"), vm("c", "host-2")])
 
 
+def test_a_plan_tells_the_host_of_each_guest(
+    vm: Callable[..., EndpointRequest], host: Callable[[str, str], EndpointRequest]
+) -> None:
+    uris = {"alpha": "qemu:///system", "beta": "qemu+ssh://b/system"}
+    provider = LibvirtProvider(settings(uris=uris, hosts={"metal": {"ssh": "metal"}}))
+    requests = [vm("a", "host-1"), vm("b", "host-2"), host("c", "host-3")]
+    assert provider.machines(requests) == {"a": "alpha", "b": "beta", "c": "metal"}
+
+
 def test_a_physical_host_is_found_beside_the_guest_that_stands_on_it(
     vm: Callable[..., EndpointRequest], host: Callable[[str, str], EndpointRequest]
 ) -> None:
@@ -260,7 +269,7 @@ def test_the_size_of_a_disk_is_read_from_its_header(tmp_path: Path) -> None:
     assert (image.format, image.disk_bytes) == ("qcow2", 7 << 30)
 
 
-@given(st.integers(0, 200), st.integers(0, 54))
+@given(st.integers(1, 200), st.integers(0, 54))
 def test_a_range_has_both_its_ends(first: int, more: int) -> None:
     found = addresses_of(f"10.9.8.{first}-10.9.8.{first + more}/24")
     assert len(found) == more + 1
@@ -273,6 +282,11 @@ def test_a_range_has_both_its_ends(first: int, more: int) -> None:
     [
         ("{kind: libvirt}", "placement: different-host", "different-host needs two hosts"),
         ("{kind: libvirt, uri: 'qemu:///session'}", "placement: same-host", "can't make networks"),
+        (
+            "{kind: libvirt, uri: 'qemu:///session', networks: [{network: default}]}",
+            "placement: same-host",
+            "does not reach networks of the system's libvirt",
+        ),
         (
             "{kind: libvirt, uris: {a: 'qemu:///system', b: 'qemu+ssh://b/system'}}",
             "placement: different-host",
