@@ -192,7 +192,7 @@ class LibvirtProvider(Provider):
             ours = [one for one in made if one.access["uri"] == host.uri]
             try:
                 removal.destroy(host, ours, maker.gone if maker else lambda _one: None)
-            except ProviderError as error:
+            except OsmefError as error:
                 errors.append(error)
             finally:
                 host.close()
@@ -219,12 +219,12 @@ class LibvirtProvider(Provider):
     @classmethod
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
         """Destroy resources, those of each host in the order that they need."""
-        errors: list[ProviderError] = []
+        errors: list[OsmefError] = []
         for uri in dict.fromkeys(resource.access["uri"] for resource in resources):
             host = Hypervisor(uri, uri)
             try:
                 removal.destroy(host, [r for r in resources if r.access["uri"] == uri], gone)
-            except ProviderError as error:
+            except OsmefError as error:
                 errors.append(error)
             finally:
                 host.close()
