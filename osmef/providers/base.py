@@ -120,7 +120,9 @@ class Order:
     ``made`` and ``deadline`` are UNIX times for the mark of each resource: when the run began to
     make things, and when nobody can need them any more. ``progress`` is called with a line for the
     user as each step begins. ``check`` raises Interrupted after a request to stop: every wait calls
-    it at least once a second. ``keep`` writes a text, such as the console of an endpoint that
+    it at least once a second. ``planned`` are all endpoints that the run has, had or will have: who
+    chooses among machines chooses for all, so that a run that goes on later gets the same ones.
+    ``keep`` writes a text, such as the console of an endpoint that
     failed to boot, into the run directory under a file name, and returns its path for the message.
     """
 
@@ -133,6 +135,12 @@ class Order:
     made: float = field(default_factory=time.time)
     check: Callable[[], None] = field(default=lambda: None)
     keep: Callable[[str, str], str] = field(default=lambda name, _text: name)
+    planned: Sequence[EndpointRequest] = ()
+
+    @property
+    def everybody(self) -> Sequence[EndpointRequest]:
+        """All endpoints of the run; those that are to be made, where nobody told of others."""
+        return self.planned or self.requests
 
 
 class Provider(ABC):

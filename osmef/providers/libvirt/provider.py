@@ -125,11 +125,11 @@ class LibvirtProvider(Provider):
 
     def create(self, order: Order) -> list[Endpoint]:
         """Make networks and guests, and take the physical hosts."""
-        self._placed = place(self._settings, order.requests)
+        self._placed = place(self._settings, order.everybody)
         guests, made = _guests(order.requests), {}
         for name, (machine, some) in self._of_inventory(order.requests, self._placed).items():
             self._machines[name] = machine
-            (made[name],) = machine.create(replace(order, requests=some))
+            (made[name],) = machine.create(replace(order, requests=some, planned=some))
         if guests:
             image = find_image(self._settings.image)
             self._hosts = self._open(guests, self._placed)

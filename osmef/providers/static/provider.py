@@ -74,9 +74,10 @@ class StaticProvider(Provider):
 
     def create(self, order: Order) -> list[Endpoint]:
         """Log in to a machine for each request, and lock it."""
-        chosen = assign(order.requests, self._hosts)
+        kinds = {host.kind for host in self._hosts.values()}
+        chosen = assign([one for one in order.everybody if one.kind in kinds], self._hosts)
         self._close_ledger = order.ledger.destroyed
-        order.progress(f"logging in to {len(chosen)} static hosts")
+        order.progress(f"logging in to {len(order.requests)} static hosts")
         jobs = [
             partial(self._take, request, chosen[request.name], order) for request in order.requests
         ]

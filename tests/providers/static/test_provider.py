@@ -208,6 +208,22 @@ def test_a_strange_lock_is_not_touched(machines: Any, order: Order, strange: str
         provider.close()
 
 
+def test_a_run_that_goes_on_gets_the_machines_that_it_had(machines: Any, order: Order) -> None:
+    rack = {"kind": "vm", "location": {"host": "rack", "tenant": "blue"}}
+    large, plain = machines("large"), machines("plain")
+    large.entry.update(rack, flavor="large")
+    plain.entry.update(rack)
+    some = EndpointRequest("any", "sender", EndpointKind.VM, None, "host-1", "tenant-1")
+    other = replace(some, name="other", flavor="large")
+    provider = StaticProvider(settings(large=large, plain=plain))
+    assert provider.machines([some]) == {"any": "large"}
+    try:
+        (endpoint,) = provider.create(replace(order, requests=[some], planned=[some, other]))
+        assert endpoint.resource_id == "plain"
+    finally:
+        provider.close()
+
+
 @root
 def test_a_failure_on_one_machine_leaves_nothing_on_the_others(machines: Any, order: Order) -> None:
     good, bad = machines("a"), machines("b")
