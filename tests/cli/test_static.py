@@ -85,6 +85,7 @@ HOSTS = (
     "b: {ssh: node-b, interface: data0}\n"
 )
 DNAT = ("-j", "DNAT", "--to-destination", "10.9.3.2")
+STRANGER = KeyPair.generate("stranger").public
 BRIEF = "duration: 300ms, interval: 100ms"
 
 
@@ -94,11 +95,18 @@ class Lab:
 
     folder: Path
     prefix: tuple[str, ...]
+    keys: dict[str, str]
+    """The public host key of each machine."""
 
     def on(self, machine: str, *argv: str) -> subprocess.CompletedProcess[str]:
         """Run a program in the network of a machine."""
         inside = (*self.prefix, "ip", "netns", "exec", machine)
         return subprocess.run([*inside, *argv], capture_output=True, text=True, check=False)
+
+    def edit(self, file: str, old: str, new: str) -> None:
+        """Change what the controller's user has in a file of ~/.ssh."""
+        path = self.folder / "home/.ssh" / file
+        path.write_text(path.read_text().replace(old, new))
 
     def left(self) -> list[str]:
         """List what is on the machines."""
@@ -120,7 +128,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
     home.mkdir(parents=True)
     (home / "config").write_text(CONFIG)
     (home / "lab").write_text(user.private)
-    known = []
+    keys = {}
     for name, address in (("a", "10.9.1.2"), ("b", "10.9.3.2")):
         folder, host = tmp_path / name, KeyPair.generate(name)
         for inner in ("home", "shm"):
@@ -130,8 +138,8 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
         (folder / "host_key").write_text(host.private)
         (folder / "host_key").chmod(0o600)
         (folder / "log").touch()
-        known.append(f"{address} {host.public}\n")
-    (home / "known_hosts").write_text("".join(known))
+        keys[name] = f"{address} {host.public}\n"
+    (home / "known_hosts").write_text("".join(keys.values()))
     argv = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     process = subprocess.Popen(
         [*argv, "sh", "-c", LAB, "sh", str(tmp_path)],
@@ -145,7 +153,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
         assert process.stdout.readline() == b"ready\n"
         inside = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().strip()
         enter = ("nsenter", "--target", inside, "--net", "--mount", f"--wdns={tmp_path}")
-        yield Lab(tmp_path, (*enter, "env", "-u", "SSH_AUTH_SOCK", f"HOME={tmp_path}/home"))
+        yield Lab(tmp_path, (*enter, "env", "-u", "SSH_AUTH_SOCK", f"HOME={tmp_path}/home"), keys)
         process.kill()
 
 
@@ -258,8 +266,18 @@ def test_ctrl_c_cleans_the_machines_and_the_run_can_go_on(osmef: Osmef, lab: Lab
         ),
         (lambda lab: (lab.folder / "b/authorized_keys").write_text(""), "does not let root in"),
         (lambda lab: (lab.folder / "home/.ssh/lab").unlink(), "no key to log in with"),
+        (
+            lambda lab: lab.edit("known_hosts", lab.keys["b"], f"10.9.3.2 {STRANGER}"),
+            "is not the one that",
+        ),
+        (lambda lab: lab.edit("config", "10.9.1.2", "10.9.1.2\n  Port 9"), "port 9 refused it"),
+        (lambda lab: lab.edit("config", "10.9.1.2", "203.0.113.9"), "no route to 203.0.113.9"),
+        (lambda lab: lab.edit("config", "10.9.3.2", "10.9.3.9"), "from the jump host node-a"),
     ],
-    ids=["unknown host key", "no login", "no key"],
+    ids=[
+        *("unknown host key", "no login", "no key", "changed host key", "refused", "no route"),
+        "behind its jump host",
+    ],
 )
 def test_what_keeps_a_machine_from_being_used_is_told(
     osmef: Osmef, lab: Lab, before: object, said: str
@@ -272,6 +290,29 @@ def test_what_keeps_a_machine_from_being_used_is_told(
     assert "cure:" in ended.err
     assert "Traceback" not in ended.err
     assert lab.left() == []
+
+
+def test_a_home_where_no_program_may_run_is_told(osmef: Osmef, lab: Lab) -> None:
+    (sshd,) = [
+        path.parent.name
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if f"{lab.folder}/b/config".encode() in read_or_nothing(path)
+    ]
+    inside = ("nsenter", f"--target={sshd}", "--mount")
+    subprocess.run([*inside, "mount", "-o", "remount,bind,noexec", "/root"], check=True)
+    ended = osmef("run", scenario(osmef), prefix=lab.prefix)
+    assert ended.code == 1
+    (failure, *_) = [json.loads(line)["failure"] for line in trials_of(osmef)]
+    assert (failure["where"], failure["kind"]) == ("b", "agent")
+    assert "noexec" in failure["cure"]
+    assert lab.left() == []
+
+
+def read_or_nothing(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it has ended
+        return b""
 
 
 def test_an_inventory_that_lacks_hosts_is_told_before_anything_is_connected_to(
