@@ -25,6 +25,10 @@ def of_file(tmp_path: Path, provider: str) -> LibvirtSettings:
         ("uri: 'qemu:///system', uris: {a: 'qemu:///session'}", "say the same thing twice"),
         ("uris: {a: 'qemu:///system', b: 'qemu:///system'}", "two hosts are one connection"),
         ("uri: here", "'here' is no URI of libvirt"),
+        ("uri: 'qemu+ssh://[::1/system'", "is no URI of libvirt for QEMU"),
+        ("uri: 'qemu:///nonsense'", "is no URI of libvirt for QEMU"),
+        ("uri: 'esx://host/'", "is no URI of libvirt for QEMU"),
+        ("uris: {a: 'qemu+ssh://me@two words/system'}", "is no URI of libvirt for QEMU"),
         ("default_flavor: huge", "there is no flavor 'huge'"),
         ("flavors: {a: {vcpus: 1, ram: 1MiB}}", "must be at least 128 MB"),
         ("networks: [{}]", "either a bridge or a network"),
@@ -60,6 +64,20 @@ def test_the_short_form_is_this_machine(tmp_path: Path) -> None:
     settings = of_file(tmp_path, "libvirt")
     assert settings.hypervisors == {"hypervisor": "qemu:///system"}
     assert settings.lanes(4, 2) == 1
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "qemu:///session",
+        "qemu+ssh://me@host:2222/system?keyfile=/home/me/key",
+        "qemu+ssh://me@[2001:db8::7]:22/system",
+        "qemu+unix:///system?socket=/run/libvirt/libvirt-sock",
+        "qemu+libssh2://host/system",
+    ],
+)
+def test_uris_of_qemu_are_taken(tmp_path: Path, uri: str) -> None:
+    assert of_file(tmp_path, f"{{kind: libvirt, uri: '{uri}'}}").hypervisors["hypervisor"] == uri
 
 
 def test_hosts_make_lanes_of_two(tmp_path: Path) -> None:

@@ -17,13 +17,14 @@ DEFAULT_URI = "qemu:///system"
 ONLY_HOST = "hypervisor"
 """The name of the host of a connection that has none."""
 
-_URI = r"[a-z]+(\+[a-z0-9]+)?://\S{1,1000}"
+_HOST = r"([^\s/?#\[\]]{0,200}|([^\s/?#\[\]@]{0,200}@)?\[[0-9a-fA-F:.]{2,45}\](:[0-9]{1,5})?)"
+_URI = rf"qemu(\+[a-z0-9]+)?://{_HOST}/(system|session)(\?\S{{0,1000}})?"
 
 
 def _uri(value: str) -> str:
     if re.fullmatch(_URI, value) is None:
-        cure = "write it like qemu:///system or qemu+ssh://me@host/system"
-        raise ValueError(f"{value[:60]!r} is no URI of libvirt; {cure}")
+        cure = "write it like qemu:///system, qemu:///session or qemu+ssh://me@host/system"
+        raise ValueError(f"{value[:60]!r} is no URI of libvirt for QEMU; {cure}")
     return value
 
 

@@ -277,6 +277,11 @@ def test_a_range_has_both_its_ends(first: int, more: int) -> None:
             "does not reach networks of the system's libvirt",
         ),
         (
+            "{kind: libvirt, uri: 'qemu+tls://far/system'}",
+            "placement: same-host",
+            "are reached through SSH alone",
+        ),
+        (
             "{kind: libvirt, uris: {a: 'qemu:///system', b: 'qemu+ssh://b/system'}}",
             "placement: different-host",
             "need a network that joins these",
