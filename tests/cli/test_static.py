@@ -177,6 +177,23 @@ def test_a_run_measures_between_two_machines_and_leaves_nothing(osmef: Osmef, la
     assert osmef("reap", prefix=lab.prefix).code == 0
 
 
+def test_vms_of_which_nobody_says_where_they_stand_are_measured_only_if_wanted_so(
+    osmef: Osmef, lab: Lab
+) -> None:
+    osmef.write(HOSTS.replace("interface:", "kind: vm, interface:"), "hosts.yaml")
+    text = SCENARIO.format(duration="300ms").replace("endpoints:", "# endpoints:")
+    refused = osmef("run", osmef.write(text), prefix=lab.prefix)
+    assert refused.code == 2
+    assert "nobody says on which host it runs" in refused.err
+    ended = osmef("run", osmef.write(f"{text}on_mismatch: record\n"), prefix=lab.prefix)
+    assert ended.code == 0, ended.err
+    for cell in json.loads((osmef.run / "summary.json").read_text())["cells"]:
+        assert (cell["n_ok"], cell["placement"]) == (2, "different-host")
+        assert (cell["achieved_placement"], cell["distance"]) == (None, None)
+        assert {"placement", "distance"} <= set(cell["mismatch"])
+    assert "nobody can tell" in " ".join(ended.out.split())
+
+
 def test_after_kill_9_reap_cleans_the_machines_by_ssh(osmef: Osmef, lab: Lab) -> None:
     process = osmef.start("run", scenario(osmef, "30s"), prefix=lab.prefix)
     osmef.until(process, "measuring")

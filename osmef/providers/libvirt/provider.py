@@ -17,7 +17,7 @@ from osmef.providers.libvirt.connection import Hypervisor
 from osmef.providers.libvirt.image import find_image
 from osmef.providers.libvirt.making import Maker
 from osmef.providers.libvirt.marks import PROVIDER, Mark
-from osmef.providers.libvirt.networks import find_networks
+from osmef.providers.libvirt.networks import find_networks, seen_from
 from osmef.providers.libvirt.nocloud import find_iso_tool
 from osmef.providers.libvirt.placing import place
 from osmef.providers.parallel import side_by_side
@@ -65,6 +65,8 @@ class LibvirtProvider(Provider):
                 self._check_memory(host, here)
             slots = list(dict.fromkeys(str(request.tenant) for request in guests))
             networks = find_networks(list(hosts.values()), settings.networks, slots)
+            for network in networks.values():
+                seen_from(str(network.subnet[1]))
             for request in guests if networks else ():
                 networks[str(request.tenant)].take()
         finally:

@@ -146,10 +146,15 @@ provider:
             "Cannot get interface MTU on 'nobr'",
             "provider.networks",
         ),
+        (
+            "  networks: [{bridge: br-lan, addresses: 203.0.113.10-203.0.113.19/24}]",
+            "this machine has no route to the guests' network",
+            "on that network",
+        ),
         ("  flavors: {huge: {vcpus: 1000, ram: 128MB}}", "Maximum CPUs", "fewer vcpus"),
         ("  storage: /proc/nowhere", "cannot create path '/proc/nowhere'", "provider.storage"),
     ],
-    ids=["no such bridge", "too many CPUs", "no such directory"],
+    ids=["no such bridge", "no route", "too many CPUs", "no such directory"],
 )
 def test_what_a_host_can_not_do_is_told_and_leaves_nothing(
     osmef: Osmef, lab: Lab, more: str, said: str, cure: str

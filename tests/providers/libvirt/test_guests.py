@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import socket
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -17,6 +18,7 @@ from osmef.providers.libvirt.xml import parse
 from osmef.remote.keys import KeyPair
 from osmef.remote.session import Session
 from osmef.scenario.clouds.libvirt import LibvirtSettings
+from osmef.scenario.location import Location
 from tests.libvirt.lab import LAN, Hypervisor, Lab, libvirt_module
 from tests.providers.conftest import MemoryLedger
 
@@ -177,6 +179,8 @@ def test_addresses_of_another_run_are_left_alone(
 def test_the_host_is_told_by_libvirt_and_unknown_once_the_guest_is_gone(guests: Guests) -> None:
     found = guests.provider.describe(guests.endpoints)
     assert {(place.host, place.tenant) for place in found} == {("hypervisor", "br-lan")}
+    gone = replace(guests.endpoints[0], resource_id=str(uuid.uuid4()))
+    assert guests.provider.describe([gone]) == [Location()]
 
 
 def test_a_domain_with_a_name_like_ours_is_left_alone(guests: Guests) -> None:
