@@ -47,7 +47,8 @@ class Endpoint:
 
     ``data_address`` is IPv4, ``data_address6`` IPv6 or None where it has none. ``public_address``
     is the IPv4 address at which the Internet sees it, None where it has none. ``listen_address`` is
-    its own IPv4 address where ``data_address`` is translated to it on the way, else None.
+    its own IPv4 address where ``data_address`` is translated to it on the way, else None. ``image``
+    is the cloud's id of the image that it booted from, None where nobody can tell.
     """
 
     request: EndpointRequest
@@ -60,6 +61,7 @@ class Endpoint:
     data_address6: str | None = None
     public_address: str | None = None
     listen_address: str | None = None
+    image: str | None = None
 
     @property
     def name(self) -> str:
