@@ -97,7 +97,7 @@ def _is_among(resource: Resource, found: Mapping[tuple[object, ...], Orphan]) ->
 
 
 def _journals(out: Path) -> list[Path]:
-    return sorted(out.glob("*/journal.jsonl"))
+    return sorted([*out.glob("*/journal.jsonl"), *out.glob("*/*/journal.jsonl")])  # campaigns' own
 
 
 def _by_mark(search: Search, resource: Resource, runs: Mapping[str, RunDirectory]) -> Orphan | None:
