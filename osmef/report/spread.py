@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -81,7 +83,8 @@ def sessions(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = N
     counts = [len(rows) for cell in cells for rows in _by_session(cell, name, order) if rows]
     caption = (_BOXES if max(counts) >= _FEWEST else "") + (_FEW if min(counts) < _FEWEST else "")
     header = Words(f"{words(name).capitalize()} by session", caption, source_of(known))
-    legend = {cell.label: stroke(number).line() for number, cell in enumerate(cells)}
+    sample = _bar if max(counts) >= _FEWEST else _mark
+    legend = {cell.label: sample(number) for number, cell in enumerate(cells)}
     figure, (axes,) = page(header, legend, look, size=(max(6.6, 1.1 + 0.9 * len(order)), 3.6))
     width = 0.8 / len(cells)
     for number, cell in enumerate(cells):
@@ -171,8 +174,12 @@ def cov(
     return figure
 
 
-def _bar(number: int) -> Patch:
+def _bar(number: int) -> Artist:
     return Patch(**patch(number))
+
+
+def _mark(number: int) -> Artist:
+    return replace(stroke(number), dashes="").line()
 
 
 def _cov(cell: Cell, metric: str, *, by_session: bool) -> float | None:

@@ -138,17 +138,20 @@ class Words:
     source: str
 
 
-def page(
+def page(  # noqa: PLR0913 - what figures differ in
     words: Words,
     legend: Mapping[str, Artist],
     look: Look,
     count: int = 1,
     size: tuple[float, float] | None = None,
+    *,
+    same_y: bool = True,
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with panels of one size, its title, legend and caption.
 
     The room for these is set in inches, so that it stays the same however many panels there are.
-    ``size`` is that of all panels together; two stand beside each other without it.
+    ``size`` is that of all panels together; two stand beside each other without it. All have the
+    same y with ``same_y``.
     """
     columns = min(count, 2)
     rows = -(-count // columns)
@@ -164,7 +167,9 @@ def page(
     height = look.height or high + head + foot
     room = (0, foot / height, 1, 1 - (head + foot) / height)
     figure = HouseFigure(figsize=(width, height), layout=ConstrainedLayoutEngine(rect=room))
-    grid = figure.subplots(rows, columns, squeeze=False, sharex=count > 1, sharey=count > 1)
+    grid = figure.subplots(
+        rows, columns, squeeze=False, sharex=count > 1, sharey=count > 1 and same_y
+    )
     flat = list(grid.flat)
     for spare in flat[count:]:
         spare.set_visible(False)
