@@ -91,6 +91,7 @@ class _Columns:
         self._count = 0
         self._words = {name: _Words() for name in _TEXTS}
         self._numbers = {name: array("d") for name in (*_WHOLE, *_NUMBERS)}
+        self._started: list[str | None] = []
         self._times: list[pd.Series] = []
         self._swept: dict[str, list[Any]] = {}
         self._texts: dict[str, str] = {}
@@ -110,11 +111,19 @@ class _Columns:
             words.extend(columns[name])
         for name, numbers in self._numbers.items():
             numbers.extend([nan if one is None else one for one in columns[name]])
-        self._times.append(_times(columns["started_at"]))
+        self._started.extend(columns["started_at"])
+        if len(self._started) >= _AT_ONCE:
+            self._read_times()
         for name, column in self._swept.items():
             column.extend(self._shared(one.get(name)) for one in values)
         self._add_metrics([trial.get("metrics") or {} for trial in trials])
         self._count += len(trials)
+
+    def _read_times(self) -> None:
+        """Turn the times so far from texts into numbers, for many runs together."""
+        texts = pd.Series(self._started, dtype="object")
+        self._times.append(pd.to_datetime(texts, utc=True, format="ISO8601"))
+        self._started = []
 
     def _shared(self, value: Any) -> Any:
         """Return a value, of equal texts always the first one."""
@@ -133,7 +142,9 @@ class _Columns:
         columns: dict[str, Any] = {name: words.column() for name, words in self._words.items()}
         columns |= {name: _whole(np.frombuffer(self._numbers[name])) for name in _WHOLE}
         columns |= {name: np.frombuffer(self._numbers[name]) for name in _NUMBERS}
-        columns["started_at"] = pd.concat(self._times or [_times([])], ignore_index=True)
+        if self._started or not self._times:
+            self._read_times()
+        columns["started_at"] = pd.concat(self._times, ignore_index=True)
         columns |= self._swept
         columns |= {name: np.frombuffer(column) for name, column in self._metrics.items()}
         order = (*_RUN, *_PLACE, *self._swept, *_COURSE, *_WORK, *self._metrics)
@@ -143,10 +154,6 @@ class _Columns:
 def _whole(numbers: np.ndarray) -> pd.api.extensions.ExtensionArray:
     unknown = np.isnan(numbers)
     return pd.arrays.IntegerArray(np.where(unknown, 0, numbers).astype("int64"), unknown)
-
-
-def _times(texts: Sequence[Any]) -> pd.Series:
-    return pd.to_datetime(pd.Series(texts, dtype="object"), utc=True, format="ISO8601")
 
 
 def _columns(trials: Sequence[BriefTrial], run: str, summary: BriefSummary) -> dict[str, list[Any]]:
