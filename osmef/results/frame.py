@@ -27,6 +27,8 @@ _PLACE = (
     "receivers",
     "sender_flavors",
     "receiver_flavors",
+    "price_per_hour",
+    "currency",
     "placement",
     "tenancy",
     "achieved_placement",
@@ -38,8 +40,8 @@ _COURSE = ("status", "failure_kind", "failure_message", "started_at", "wall_s")
 _WORK = ("workload", "background", "limited_by", "start_spread_s")
 _FIXED = (*_RUN, *_PLACE, *_COURSE, *_WORK)
 _WHOLE = ("index", "repetition", "group", "distance", "connections")
-_NUMBERS = ("wall_s", "start_spread_s")
-_MADE = ("senders", "receivers", "sender_flavors", "receiver_flavors")
+_NUMBERS = ("price_per_hour", "wall_s", "start_spread_s")
+_MADE = ("senders", "receivers", "sender_flavors", "receiver_flavors", "price_per_hour", "currency")
 _GIVEN = tuple(name for name in _FIXED if name not in {*_RUN, *_MADE} and "failure" not in name)
 _TEXTS = tuple(name for name in _FIXED if name not in {*_WHOLE, *_NUMBERS, "started_at"})
 
@@ -49,13 +51,14 @@ def load(*paths: str | PathLike[str]) -> pd.DataFrame:
 
     Each path is a run directory, or the summary.json or trials.jsonl in it, a directory that holds
     runs, or a pattern such as ``results/vm-*``. Columns: run, scenario, provider, cell, index,
-    repetition, group, session, senders, receivers, sender_flavors, receiver_flavors, placement,
-    tenancy (both as requested), achieved_placement, achieved_tenancy, distance (as achieved),
-    connections, each swept value of any of the runs under its key, status, failure_kind,
-    failure_message, started_at, wall_s, workload, background, limited_by, start_spread_s, and each
-    metric with its unit in the name. The endpoints of a group, and their flavors, stand in one
-    text, with commas. What is not known is missing (NaN, <NA> or None), and never 0. Raises
-    InputError when a path leads to no run, or a newer OSMeF wrote it.
+    repetition, group, session, senders, receivers, sender_flavors, receiver_flavors,
+    price_per_hour of all VMs of the cell and its currency, placement, tenancy (both as requested),
+    achieved_placement, achieved_tenancy, distance (as achieved), connections, each swept value of
+    any of the runs under its key, status, failure_kind, failure_message, started_at, wall_s,
+    workload, background, limited_by, start_spread_s, and each metric with its unit in the name. The
+    endpoints of a group, and their flavors, stand in one text, with commas. What is not known is
+    missing (NaN, <NA> or None), and never 0. Raises InputError when a path leads to no run, or a
+    newer OSMeF wrote it.
     """
     columns = _Columns()
     for run in find_runs(*paths):
@@ -168,6 +171,9 @@ def _columns(trials: Sequence[BriefTrial], run: str, summary: BriefSummary) -> d
         flavors = {one: _flavors(one, summary) for one in names}
         columns[f"{end}s"] = [names[one] for one in ends]
         columns[f"{end}_flavors"] = [flavors[one] for one in ends]
+    prices = [summary.prices.get(row["cell"], (None, None)) for row in rows]
+    columns["price_per_hour"] = [amount for amount, _currency in prices]
+    columns["currency"] = [currency for _amount, currency in prices]
     failures = [row.get("failure") or {} for row in rows]
     for name in ("kind", "message"):
         columns[f"failure_{name}"] = [one.get(name) for one in failures]
