@@ -82,7 +82,8 @@ def sessions(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = N
     how = unit(name, float(known[name].max()))
     counts = [len(rows) for cell in cells for rows in _by_session(cell, name, order) if rows]
     caption = (_BOXES if max(counts) >= _FEWEST else "") + (_FEW if min(counts) < _FEWEST else "")
-    header = Words(f"{words(name).capitalize()} by session", caption, source_of(known))
+    what = words(name)
+    header = Words(f"{what[0].upper()}{what[1:]} by session", caption, source_of(known))
     sample = _bar if max(counts) >= _FEWEST else _mark
     legend = {cell.label: sample(number) for number, cell in enumerate(cells)}
     figure, (axes,) = page(header, legend, look, size=(max(6.6, 1.1 + 0.9 * len(order)), 3.6))
