@@ -21,7 +21,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from osmef.errors import InputError
+from osmef.errors import NothingToDrawError
 from osmef.report.look import Look
 from osmef.results.files import write_atomically
 
@@ -61,6 +61,9 @@ _LEGEND_ROW_INCHES = 0.155
 _FOOT_ROW_INCHES = 0.13
 _LETTER_INCHES = 0.06  # of the legend, about
 _HANDLE_INCHES = 0.5
+_BAR_LETTERS = 46
+LINE_INCHES = 0.13
+"""Of the names of bars, how high one is."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -211,6 +214,12 @@ def _legend_size(names: Sequence[str], width: float) -> tuple[int, int]:
     return columns, lines * math.ceil(len(names) / columns)
 
 
+def broken(names: Sequence[str]) -> tuple[list[str], int]:
+    """Return names of bars in lines that leave room for the bars, and the most lines of one."""
+    lines = [textwrap.wrap(name, _BAR_LETTERS) or [""] for name in names]
+    return ["\n".join(one) for one in lines], max(map(len, lines))
+
+
 def shares(alphas: Mapping[str, float]) -> dict[str, Artist]:
     """Return samples of bands for the legend."""
     return {name: Patch(color=GREY, alpha=alpha) for name, alpha in alphas.items()}
@@ -230,7 +239,7 @@ def write(figure: Figure, path: Path) -> None:
                 path, partial(figure.savefig, format=suffix, metadata=METADATA[suffix])
             )
         except UserWarning as error:
-            raise InputError(
+            raise NothingToDrawError(
                 "the figure is too small for its words and axes",
                 cure="give it more width and height, or leave out the legend",
             ) from error
