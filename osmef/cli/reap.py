@@ -124,11 +124,11 @@ def _print(found: Found, stay: list[Orphan], left: list[Left]) -> None:
 
 
 def _print_json(found: Found, stay: list[Orphan], left: list[Left]) -> None:
-    errors = {one.orphan.key: error_record(one.error) for one in left}
+    errors = {one.orphan.resource.key: error_record(one.error) for one in left}
     print_json(
         {
             "reaped": [_record(orphan) for orphan in found.orphans if orphan not in stay],
-            "left": [{**_record(one), "error": errors.get(one.key)} for one in stay],
+            "left": [{**_record(one), "error": errors.get(one.resource.key)} for one in stay],
             "errors": [error_record(error) for error in found.errors],
         }
     )

@@ -59,14 +59,13 @@ class Journal:
 
     def standing(self) -> list[Resource]:
         """Return what was intended or created and not yet destroyed, newest first."""
-        found: dict[tuple[str, str, str], Resource] = {}
+        found: dict[tuple[object, ...], Resource] = {}
         for note in self.read():
             if note.get("event") not in ("intend", "created", "destroyed"):
                 continue
             resource = Resource(**note["resource"])
-            key = (resource.provider, resource.kind, resource.name)
             if note["event"] == "destroyed":
-                found.pop(key, None)
+                found.pop(resource.key, None)
             else:
-                found[key] = resource
+                found[resource.key] = resource
         return list(reversed(found.values()))

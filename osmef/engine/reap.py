@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from osmef.engine.journal import Journal
@@ -23,12 +23,6 @@ class Orphan:
     resource: Resource
     reason: str
     directory: RunDirectory | None
-
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        """What tells it from all others, whether its id is known or not."""
-        r = self.resource
-        return (r.provider, r.kind, r.name, r.run)
 
 
 @dataclass(frozen=True)
@@ -75,20 +69,31 @@ def find_orphans(search: Search) -> Found:
     A run whose controller lives is left alone, wherever its directory is: what no journal here
     knows counts only once it is due. Lists, and destroys nothing. Raises StorageError.
     """
-    found: dict[tuple[str, str, str, str], Orphan] = {}
+    found: dict[tuple[object, ...], Orphan] = {}
     runs = {path.parent.name: RunDirectory(path.parent) for path in _journals(search.out)}
     live = {name for name, directory in runs.items() if directory.is_live()}
     dead = [directory for name, directory in runs.items() if name not in live]
     for orphan in (one for directory in dead for one in leftovers(directory)):
         if search.provider in {None, orphan.resource.provider}:
-            found[orphan.key] = orphan
+            found[orphan.resource.key] = orphan
     result = Found()
     for resource in _owned(search, runs, result.errors):
         marked = _by_mark(search, resource, runs)
-        if resource.run not in live and marked is not None:
-            found.setdefault(marked.key, marked)
+        if resource.run not in live and marked is not None and not _is_among(resource, found):
+            found[resource.key] = marked
     result.orphans = list(found.values())
     return result
+
+
+def _is_among(resource: Resource, found: Mapping[tuple[object, ...], Orphan]) -> bool:
+    """Tell whether a thing was found before, also where its place was named in another way."""
+    same = replace(resource, access={}).key
+    return resource.key in found or any(
+        resource.id is not None
+        and one.resource.id == resource.id
+        and replace(one.resource, access={}).key == same
+        for one in found.values()
+    )
 
 
 def _journals(out: Path) -> list[Path]:
@@ -162,10 +167,10 @@ def destroy(orphans: Sequence[Orphan]) -> list[Left]:
 
 
 def _destroy_at(kind: str, orphans: Sequence[Orphan]) -> list[Left]:
-    missing = {orphan.key: orphan for orphan in orphans}
+    missing = {orphan.resource.key: orphan for orphan in orphans}
 
     def gone(resource: Resource) -> None:
-        orphan = missing.pop(Orphan(resource, "", None).key, None)
+        orphan = missing.pop(resource.key, None)
         if orphan is not None and orphan.directory is not None:
             Journal(orphan.directory.journal).destroyed(resource)
 

@@ -115,6 +115,7 @@ class Run:
             progress=self.observer.step,
             check=self.stop.check,
             keep=self.directory.keep,
+            planned=self.plan.endpoints,
         )
         note_prices(journal, tags, requests)
         try:

@@ -27,6 +27,16 @@ def test_what_was_intended_stands_until_it_is_destroyed(tmp_path: Path) -> None:
     assert journal.standing() == [OTHER]
 
 
+def test_things_of_one_name_in_two_places_are_two(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    here, there = (replace(SANDBOX, access={"uri": uri}) for uri in ("qemu:///system", "b"))
+    journal.intend(here)
+    journal.intend(there)
+    assert journal.standing() == [there, here]
+    journal.destroyed(replace(here, id="known by now"))
+    assert journal.standing() == [there]
+
+
 @given(cut=st.integers(0, 400))
 def test_a_line_torn_by_a_crash_hides_no_other(
     cut: int, tmp_path_factory: pytest.TempPathFactory

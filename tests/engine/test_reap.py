@@ -177,6 +177,30 @@ def test_a_place_that_can_t_be_reached_hides_no_other(
     assert [type(error) for error in result.errors] == [ReachError]
 
 
+def test_things_of_one_name_in_two_places_are_both_destroyed(
+    tmp_path: Path, memory: dict[str, Site]
+) -> None:
+    here, there = (thing("pool", "run", place) for place in (LAB, FAR))
+    add(memory, here, there)
+    dead_run(tmp_path, here, there)
+    assert reap(find_orphans(Search(tmp_path)).orphans) == []
+    assert (memory[LAB].things, memory[FAR].things) == ({}, {})
+    assert names(Search(tmp_path)) == []
+
+
+def test_a_place_that_is_named_in_two_ways_has_each_thing_once(
+    tmp_path: Path, memory: dict[str, Site]
+) -> None:
+    one = thing("one", "run")
+    add(memory, one)
+    (tmp_path / "run").mkdir()
+    Journal(tmp_path / "run" / "journal.jsonl").created(one)
+    memory["another name of it"] = memory[LAB]
+    search = Search(tmp_path, "memory", {"cloud": "another name of it"})
+    memory["another name of it"].things["one"] = replace(one, access=search.access)
+    assert names(search) == ["one"]
+
+
 @pytest.mark.parametrize(
     ("times", "older", "taken"),
     [

@@ -59,25 +59,15 @@ class FloatingAddresses:
         self._pool.shutdown(cancel_futures=True)
 
     def give(self, servers: Sequence[Server]) -> None:
-        """Begin to give them to servers that have ports now. Raises ProviderError."""
-        for site in {id(s.order.site): s.order.site for s in servers}.values():
-            ports = self._ports(site)
-            for server in (s for s in servers if s.order.site is site):
-                self._asked[server.id] = self._pool.submit(self._add, server, ports[server.id])
+        """Begin to give them to servers."""
+        for server in servers:
+            self._asked[server.id] = self._pool.submit(self._add, server)
 
     def addresses(self) -> dict[str, str]:
         """Wait for all of them, and return them by the id of the server. Raises ProviderError."""
         return {server: future.result() for server, future in self._asked.items()}
 
-    def _ports(self, site: Site) -> dict[str, str]:
-        cloud = site.tenant.cloud
-        ports = cloud.do(
-            "listing ports",
-            lambda c: list(c.network.ports(network_id=site.network, project_id=cloud.project_id)),
-        )
-        return {str(port.device_id): str(port.id) for port in ports}
-
-    def _add(self, server: Server, port: str) -> str:
+    def _add(self, server: Server) -> str:
         name = server.order.name.replace("osmef-", "osmef-ip-", 1)
         made = self._maker.make(
             server.cloud,
@@ -85,7 +75,7 @@ class FloatingAddresses:
             name,
             lambda c: c.network.create_ip(
                 floating_network_id=server.order.site.names.external,
-                port_id=port,
+                port_id=server.port,
                 description=self._maker.mark.text_with(name),
             ),
         )

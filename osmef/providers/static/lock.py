@@ -6,6 +6,7 @@ holds it and until when. Nothing follows it.
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,19 +15,26 @@ from osmef.errors import CapacityError, ReachError
 from osmef.remote.session import Session
 
 PATH = "/dev/shm/osmef-lock"  # noqa: S108 - for all users of the machine, and gone with its next boot
-_MARK = "osmef"
+_WORD = r"([A-Za-z0-9._-]+)"
+_TIME = r"([0-9]{1,11})"
+_TEXT = re.compile(rf"osmef/{_WORD}/{_WORD}/{_TIME}/{_TIME}")
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a machine; ``deadline`` is the UNIX time after which nobody needs it."""
+    """Who holds a machine.
+
+    ``made`` and ``deadline`` are the UNIX times at which its run began to make things, and after
+    which nobody needs it.
+    """
 
     run: str
     endpoint: str
+    made: int
     deadline: int
 
     def __str__(self) -> str:
-        return f"{_MARK}/{self.run}/{self.endpoint}/{self.deadline}"
+        return f"osmef/{self.run}/{self.endpoint}/{self.made}/{self.deadline}"
 
 
 def holder(session: Session) -> Holder | None:
@@ -34,11 +42,11 @@ def holder(session: Session) -> Holder | None:
     target = session.read_link(PATH)
     if target is None:
         return None
-    mark, *parts = target.split("/")
-    if mark != _MARK or len(parts) != 3 or not parts[2].isdigit():
+    found = _TEXT.fullmatch(target)
+    if found is None:
         cure = f"find out whose {PATH} this is, and remove it"
         raise ReachError(f"{PATH} is none of ours: {target[:80]}", where=session.name, cure=cure)
-    return Holder(parts[0], parts[1], int(parts[2]))
+    return Holder(found[1], found[2], int(found[3]), int(found[4]))
 
 
 def acquire(session: Session, wanted: Holder) -> None:
