@@ -204,8 +204,9 @@ def test_ctrl_c_while_the_command_loads_leaves_no_traceback(osmef: Osmef, module
 def test_ctrl_c_while_a_file_is_read_is_told(osmef: Osmef) -> None:
     os.mkfifo(osmef.directory / "endless.yaml")
     process = osmef.start("plan", "endless.yaml", "--json")
-    # Opening waits until the command opens it, too; then the command waits for the text.
-    with (osmef.directory / "endless.yaml").open("wb"):
+    # More than a pipe holds: it is written once the command reads, and that waits for the rest.
+    with (osmef.directory / "endless.yaml").open("wb", buffering=0) as pipe:
+        pipe.write(b"#" * 100_000)
         osmef.interrupt(process, signal.SIGINT)
         ended = osmef.finish(process)
     assert ended.code == 4
