@@ -204,10 +204,13 @@ def test_ctrl_c_while_the_command_loads_leaves_no_traceback(osmef: Osmef, module
 def test_ctrl_c_while_a_file_is_read_is_told(osmef: Osmef) -> None:
     os.mkfifo(osmef.directory / "endless.yaml")
     process = osmef.start("plan", "endless.yaml", "--json")
-    # More than a pipe holds: it is written once the command reads, and that waits for the rest.
-    with (osmef.directory / "endless.yaml").open("wb", buffering=0) as pipe:
-        pipe.write(b"#" * 100_000)
+    # Opening waits until the command opens it, too; then the command waits for the text.
+    with (osmef.directory / "endless.yaml").open("wb"):
         osmef.interrupt(process, signal.SIGINT)
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:  # it came just before the command began to wait
+            osmef.interrupt(process, signal.SIGINT)
         ended = osmef.finish(process)
     assert ended.code == 4
     assert ended.json()["error"]["kind"] == "interrupted"
