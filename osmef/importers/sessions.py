@@ -23,8 +23,8 @@ def parse(text: Text) -> Parsed:
     """
     metrics: dict[tuple[str, str, str], dict[str, float | None]] = defaultdict(dict)
     lines: dict[tuple[str, str, str], list[int]] = defaultdict(list)
-    oddities = []
-    for line, row in csv_rows(text, COLUMNS):
+    oddities: list[Oddity] = []
+    for line, row in csv_rows(text, COLUMNS, oddities):
         of = (row["platform"], row["instance_class"], row["session"])
         name = _name(f"{row['metric']}_{row['unit']}")
         try:
