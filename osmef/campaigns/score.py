@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from osmef.campaigns.calendar import Platform, sessions
 from osmef.campaigns.model import Campaign
+from osmef.campaigns.places import places_of
 from osmef.campaigns.read import Programme
-from osmef.campaigns.store import PlannedRow
+from osmef.campaigns.rows import PlannedRow
 from osmef.engine.check import check_study
 from osmef.engine.cost import PlannedCost, cost_of
 from osmef.engine.plan import make_plan
 from osmef.errors import InputError
-from osmef.scenario.model import Scenario
 from osmef.scenario.money import parse_money
 from osmef.scenario.study import Study
-
-# What says where a cloud is; all else says what is wanted from it.
-_PLACE = ("cloud", "region", "uri", "connections", "hosts", "tenants", "endpoint_url")
 
 
 @dataclass(frozen=True)
@@ -38,9 +32,14 @@ class Part:
         return self.cost.money.amount if self.cost.money else 0.0
 
     @property
+    def places(self) -> frozenset[str]:
+        """The names of what it measures."""
+        return places_of(self.study.scenario.provider)
+
+    @property
     def cloud(self) -> str:
-        """The cloud that it measures, as a text that is the same for the same cloud."""
-        return _cloud(self.study.scenario)
+        """Its places in one text, a line each: what Session.places takes apart."""
+        return "\n".join(sorted(self.places))
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,9 @@ class Score:
     parts: Mapping[Platform, Part]
 
     def rows(self) -> list[PlannedRow]:
-        """Return all its sessions, with the cloud that each measures."""
-        return [PlannedRow(one, self.parts[one.platform].cloud) for one in sessions(self.campaign)]
+        """Return all its sessions, with what each measures."""
+        known = {name: (part.cloud, part.study.digest) for name, part in self.parts.items()}
+        return [PlannedRow(one, *known[one.platform]) for one in sessions(self.campaign)]
 
 
 def make_score(programme: Programme) -> Score:
@@ -87,12 +87,3 @@ def _check_budget(programme: Programme, score: Score) -> None:
             continue
         cure = "write the price under prices in the scenario, or remove budget"
         raise InputError(message, where=str(programme.path), cure=cure)
-
-
-def _cloud(scenario: Scenario) -> str:
-    settings = scenario.provider.model_dump(mode="json")
-    place = {key: settings[key] for key in _PLACE if settings.get(key)}
-    if not place:
-        return f"{scenario.provider.kind} on {socket.gethostname()}"
-    text = json.dumps(place, sort_keys=True)
-    return f"{scenario.provider.kind} {hashlib.sha256(text.encode()).hexdigest()[:12]}"
