@@ -144,9 +144,11 @@ class Claims(Database):
 
     def recover(self, campaign: int, now: datetime) -> list[Session]:
         """Plan the sessions again whose holders are gone, and return them as they were."""
+        with self._reading() as connection:
+            if not _lost(connection, campaign, now):
+                return []
         with self._transaction() as connection:
-            living = _Living(_leases(connection), now)
-            lost = [one for one in _running(connection, campaign) if not living.holds(one)]
+            lost = _lost(connection, campaign, now)
             for one in lost:
                 _release(connection, one)
         return lost
@@ -253,6 +255,11 @@ def _running(connection: Connection, campaign: int, *more: ColumnElement[bool]) 
     where = (SESSIONS.c.campaign == campaign, SESSIONS.c.state == State.RUNNING.value, *more)
     rows = connection.execute(select(*COLUMNS).where(*where)).mappings()
     return [session_of(row) for row in rows]
+
+
+def _lost(connection: Connection, campaign: int, now: datetime) -> list[Session]:
+    living = _Living(_leases(connection), now)
+    return [one for one in _running(connection, campaign) if not living.holds(one)]
 
 
 def _release(connection: Connection, session: Session) -> None:

@@ -108,7 +108,8 @@ class Leaving:
     def _leave(self, sessions: Sequence[Session], state: State, why: str, now: datetime) -> None:
         for session in sessions:
             self._clear(session)
-        self._store.skip([one.id for one in sessions], state, why, now)
+        if sessions:
+            self._store.skip([one.id for one in sessions], state, why, now)
 
     def _clear(self, session: Session) -> None:
         """Destroy what an interrupted session has left, since nobody will take it up again."""

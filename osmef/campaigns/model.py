@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -42,6 +42,8 @@ def parse_clock(text: str) -> datetime.time:
 
 def _cron(text: str) -> str:
     try:
+        if len(text.split()) != 5:  # the library would take seconds, too
+            raise CronSimError("it has not five fields")
         CronSim(text, datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC))
     except CronSimError as error:
         cure = "write five fields: minute, hour, day, month, weekday, such as '0 2 * * mon'"
@@ -215,6 +217,11 @@ class Campaign(Model):
     budget: Sum | None = Field(
         default=None, description="what all VMs may cost by the price list, such as `100 USD`"
     )
+    deadline: datetime.datetime | None = Field(
+        default=None,
+        description="when the last session may begin, such as `2026-12-24 18:00`, in the"
+        " campaign's time zone; one that has begun is finished",
+    )
     stop: StopRule | None = Field(
         default=None, description="when a cell has been measured often enough; by default never"
     )
@@ -238,6 +245,3 @@ class Campaign(Model):
                 usual = ", ".join(_USUAL)
                 raise ValueError(f"there is no usual window {str(name)[:60]!r}; known are: {usual}")
         return {name: _USUAL[name] for name in value}
-
-
-Executor = Literal["threads", "dask"]

@@ -106,13 +106,13 @@ class Store(Claims):
         self, campaign: int, now: datetime, most: int, but: Collection[str] = ()
     ) -> list[Session]:
         """Return the first planned sessions that are to begin, without those of some clouds."""
-        query = _planned(campaign).where(SESSIONS.c.due <= now, SESSIONS.c.closes >= now)
+        query = _planned(campaign).where(SESSIONS.c.due <= now, SESSIONS.c.closes > now)
         query = query.where(SESSIONS.c.cloud.not_in(list(but))).order_by(*in_order())
         return self._sessions(query.limit(most))
 
     def closed(self, campaign: int, now: datetime, late: datetime | None = None) -> list[Session]:
         """Return planned sessions whose window has closed, or that were due before ``late``."""
-        over = SESSIONS.c.closes < now
+        over = SESSIONS.c.closes <= now
         if late is not None:
             over = or_(over, SESSIONS.c.due < late)
         return self._sessions(_planned(campaign).where(over).order_by(*in_order()))
@@ -147,7 +147,8 @@ class Store(Claims):
             .join(HOLDERS, HOLDERS.c.campaign == CAMPAIGNS.c.id)
             .where(SESSIONS.c.campaign != session.campaign, SESSIONS.c.cloud == session.cloud)
             .where(SESSIONS.c.state == State.PLANNED.value, CAMPAIGNS.c.phase == Phase.ACTIVE.value)
-            .where(SESSIONS.c.due < session.due, SESSIONS.c.closes >= now, HOLDERS.c.until > now)
+            .where(SESSIONS.c.due < session.due, SESSIONS.c.due <= now, SESSIONS.c.closes > now)
+            .where(HOLDERS.c.until > now)
         )
         with self._reading() as connection:
             return connection.execute(others.limit(1)).first() is not None
@@ -272,7 +273,7 @@ def _plan_again(
         "directory": case((failed, None), else_=columns.directory),
     }
     some = columns.state.in_([state.value for state in states])
-    where = (columns.campaign == campaign, some, columns.closes >= now)
+    where = (columns.campaign == campaign, some, columns.closes > now)
     return connection.execute(update(SESSIONS).where(*where).values(**values)).rowcount
 
 
@@ -306,7 +307,7 @@ def _replace_plans(
 
 def _never_was(row: Mapping[Any, Any], now: datetime) -> bool:
     """Tell whether a session that is not in the calendar any more was never more than a plan."""
-    left_out = row["state"] in _LEFT_OUT and row["closes"] >= now
+    left_out = row["state"] in _LEFT_OUT and row["closes"] > now
     return not row["directory"] and (row["state"] == State.PLANNED.value or left_out)
 
 

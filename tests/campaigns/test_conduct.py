@@ -60,7 +60,7 @@ class Stage:
         self.score: Score = make_score(programme)
         self.store = Store(f"sqlite:///{self.directory / 'state.sqlite'}")
         about = {"file": str(file), "text": programme.text, "out": str(self.directory / "out")}
-        self.store.enlist("test", about, self.score.rows(), START)
+        self.store.enlist("test", about, self.score.rows(), self.clock.time)
         self.stop = Stop()
 
     def conduct(self, measure: Measure) -> Phase:
