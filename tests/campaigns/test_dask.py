@@ -256,6 +256,7 @@ def session(place: Path, provider: str, text: str = SCENARIO) -> Work:
     return Work(
         session=1,
         slot="monday",
+        window="weekday-peak",
         platform=f"pair {provider}",
         text=text,
         file="pair.yaml",
