@@ -23,6 +23,7 @@ from osmef.campaigns.score import make_score
 from osmef.campaigns.session import measure
 from osmef.campaigns.store import Session, Standing, Store, default_url
 from osmef.campaigns.tables import Phase, State
+from osmef.cli import campaign_report
 from osmef.cli.console import AsJson, Verbose, err, out, print_json, reporting, set_up_logging
 from osmef.engine.observer import Observer
 from osmef.engine.stop import stop_on_signals
@@ -34,6 +35,7 @@ app = typer.Typer(
     help="Measure in sessions over weeks: plan, run, and follow campaigns.",
     no_args_is_help=True,
 )
+app.command("report", epilog=campaign_report.EPILOG)(campaign_report.command)
 
 File = Annotated[
     Path, typer.Argument(help="Campaign file, YAML or JSON.", metavar="FILE", show_default=False)
