@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 import pandas as pd
 
 from osmef.analysis.seasons import session_trials
+from osmef.campaigns.archive import read_calendar
 from osmef.campaigns.model import Campaign
 from osmef.campaigns.read import parse_campaign
 from osmef.campaigns.store import Session, Standing, Store
@@ -53,6 +54,8 @@ def campaign_data(
 def _known(name: str, state: str) -> tuple[Standing | None, list[Session]]:
     """Return a campaign by its name or its directory; None for a directory that is of none."""
     is_directory = Path(name).is_dir()
+    if is_directory and (archived := read_calendar(Path(name))):
+        return archived
     if is_directory and not _is_there(state):
         return None, []
     store = Store(state)

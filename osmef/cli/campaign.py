@@ -23,7 +23,7 @@ from osmef.campaigns.score import make_score
 from osmef.campaigns.session import measure
 from osmef.campaigns.store import Session, Standing, Store, default_url
 from osmef.campaigns.tables import Phase, State
-from osmef.cli import campaign_report
+from osmef.cli import campaign_archive, campaign_report
 from osmef.cli.console import AsJson, Verbose, err, out, print_json, reporting, set_up_logging
 from osmef.engine.observer import Observer
 from osmef.engine.stop import stop_on_signals
@@ -36,6 +36,8 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 app.command("report", epilog=campaign_report.EPILOG)(campaign_report.command)
+app.command("export", epilog=campaign_archive.EXPORT_EPILOG)(campaign_archive.export_command)
+app.command("import", epilog=campaign_archive.IMPORT_EPILOG)(campaign_archive.import_command)
 
 File = Annotated[
     Path, typer.Argument(help="Campaign file, YAML or JSON.", metavar="FILE", show_default=False)
