@@ -20,6 +20,7 @@ from osmef.campaigns.read import read_campaign
 from osmef.campaigns.score import make_score
 from osmef.campaigns.store import Session, Standing, Store, default_url
 from osmef.campaigns.tables import Phase, State
+from osmef.cli import campaign_archive, campaign_report
 from osmef.cli.campaign_executor import ExecutorKind, Kind, Scheduler, make_means
 from osmef.cli.campaign_serve import serve
 from osmef.cli.campaign_state import StateUrl
@@ -33,6 +34,9 @@ app = typer.Typer(
     help="Measure in sessions over weeks: plan, run, and follow campaigns.",
     no_args_is_help=True,
 )
+app.command("report", epilog=campaign_report.EPILOG)(campaign_report.command)
+app.command("export", epilog=campaign_archive.EXPORT_EPILOG)(campaign_archive.export_command)
+app.command("import", epilog=campaign_archive.IMPORT_EPILOG)(campaign_archive.import_command)
 
 File = Annotated[
     Path, typer.Argument(help="Campaign file, YAML or JSON.", metavar="FILE", show_default=False)
