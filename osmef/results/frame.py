@@ -141,8 +141,9 @@ class _Columns:
             column.extend([nan if value is None else value for value in found])
 
     def frame(self) -> pd.DataFrame:
-        """Return all of it."""
-        columns: dict[str, Any] = {name: words.column() for name, words in self._words.items()}
+        """Return all of it, and keep nothing: there is no room for a million trials twice."""
+        names = list(self._words)
+        columns: dict[str, Any] = {name: self._words.pop(name).column() for name in names}
         columns |= {name: _whole(np.frombuffer(self._numbers[name])) for name in _WHOLE}
         columns |= {name: np.frombuffer(self._numbers[name]) for name in _NUMBERS}
         if self._started or not self._times:
@@ -151,7 +152,7 @@ class _Columns:
         columns |= self._swept
         columns |= {name: np.frombuffer(column) for name, column in self._metrics.items()}
         order = (*_RUN, *_PLACE, *self._swept, *_COURSE, *_WORK, *self._metrics)
-        return pd.DataFrame({name: columns[name] for name in order})
+        return pd.DataFrame({name: columns.pop(name) for name in order}, copy=False)
 
 
 def _whole(numbers: np.ndarray) -> pd.api.extensions.ExtensionArray:

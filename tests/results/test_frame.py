@@ -1,6 +1,7 @@
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -150,3 +151,24 @@ def test_importing_osmef_loads_no_heavy_library() -> None:
 def test_what_osmef_does_not_have_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nothing"):
         _ = osmef.nothing
+
+
+def test_many_trials_need_little_more_memory_than_their_frame(
+    run: RunDirectory, make_trial: MakeTrial
+) -> None:
+    line = make_trial(1).model_dump_json() + "\n"
+    peaks, sizes = [], []
+    for count in (8_192, 8_192, 24_576):  # the first time, more is loaded than the trials
+        run.trials.write_text(line * count)
+        tracemalloc.start()
+        try:
+            frame = osmef.load(run.path)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+        assert len(frame) == count
+        sizes.append(int(frame.memory_usage().sum()))
+        del frame
+    growth = sizes[2] - sizes[1]
+    assert peaks[2] - peaks[1] < 2 * growth
+    assert 2 * growth < 16_384 * len(line), "less than the text of the trials alone"
