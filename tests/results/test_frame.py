@@ -117,6 +117,16 @@ def test_a_swept_window_of_tcp_is_not_that_of_a_session(
     assert row["workload.window"] == 65536
 
 
+def test_a_whole_number_that_some_cells_have_stays_whole(
+    run: RunDirectory, make_trial: MakeTrial
+) -> None:
+    for index, values in enumerate(({"size": 1400}, {}, {"size": 64})):
+        run.append_trial(make_trial(index, values=values))
+    sizes = osmef.load(run.path)["size"]
+    assert sizes.astype("string").dropna().tolist() == ["1400", "64"]
+    assert sizes.isna().tolist() == [False, True, False]
+
+
 @pytest.mark.parametrize("name", ["", "summary.json", "trials.jsonl"])
 def test_a_run_of_version_1_still_loads(name: str) -> None:
     frame = osmef.load(OLD_RUN / name)
