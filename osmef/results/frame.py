@@ -146,17 +146,18 @@ class _Columns:
             column.extend([nan if value is None else value for value in found])
 
     def frame(self) -> pd.DataFrame:
-        """Return all of it."""
-        columns: dict[str, Any] = {name: words.column() for name, words in self._words.items()}
+        """Return all of it, and keep nothing: there is no room for a million trials twice."""
+        names = list(self._words)
+        columns: dict[str, Any] = {name: self._words.pop(name).column() for name in names}
         columns |= {name: _whole(np.frombuffer(self._numbers[name])) for name in _WHOLE}
         columns |= {name: np.frombuffer(self._numbers[name]) for name in _NUMBERS}
         if self._started or not self._times:
             self._read_times()
         columns["started_at"] = pd.concat(self._times, ignore_index=True)
-        columns |= self._swept
+        columns |= {name: _swept(values) for name, values in self._swept.items()}
         columns |= {name: np.frombuffer(column) for name, column in self._metrics.items()}
         order = (*_RUN, *_PLACE, *self._swept, *_COURSE, *_WORK, *self._metrics)
-        return pd.DataFrame({name: columns[name] for name in order})
+        return pd.DataFrame({name: columns.pop(name) for name in order}, copy=False)
 
 
 def _renamed(values: dict[str, Any]) -> dict[str, Any]:
@@ -164,6 +165,12 @@ def _renamed(values: dict[str, Any]) -> dict[str, Any]:
     if _OTHER.keys().isdisjoint(values):
         return values
     return {_OTHER.get(name, name): value for name, value in values.items()}
+
+
+def _swept(values: list[Any]) -> Any:
+    """Return swept values as a column: whole numbers stay whole where some cells have none."""
+    mixed = set(map(type, values)) == {int, type(None)}
+    return pd.array(values, dtype="Int64") if mixed else values
 
 
 def _whole(numbers: np.ndarray) -> pd.api.extensions.ExtensionArray:
