@@ -153,6 +153,29 @@ def test_ports_taken_away_in_a_trial_fail_trials_and_leave_nothing(lab: Lab) -> 
     assert lab.owned() == []
 
 
+@pytest.fixture
+def keeps_deleted(lab: Lab) -> Iterator[None]:
+    """Have nova keep deleted servers for an hour."""
+    path = lab.cloud.state / "etc/nova.conf"
+    before = path.read_text()
+    path.write_text(f"{before}\n[DEFAULT]\nreclaim_instance_interval = 3600\n")
+    try:
+        lab.cloud.restart("nova-api")
+        yield
+    finally:
+        path.write_text(before)
+        lab.cloud.restart("nova-api")
+
+
+@pytest.mark.usefixtures("keeps_deleted")
+def test_a_cloud_that_keeps_deleted_servers_keeps_none_of_ours(lab: Lab) -> None:
+    ended = lab("run", lab.write())
+    assert ended.code == 0, ended.err
+    assert lab.owned() == []
+    with openstack.connect(cloud="admin") as admin:
+        assert list(admin.compute.servers(all_projects=True, status="SOFT_DELETED")) == []
+
+
 def test_destroying_what_is_gone_or_not_ours_is_success_and_touches_nothing(lab: Lab) -> None:
     lab.dirty.add("alice")
     with openstack.connect(cloud="alice") as api:
