@@ -40,7 +40,7 @@ def test_killed_between_request_and_answer_leaves_what_reap_finds(lab: Lab) -> N
         asked(lab) as calls,
         calls_fail(lab.cloud, "nova-api", "(POST|GET) .*/servers", "lose", times=1000),
     ):
-        process = lab.start("run", lab.write())
+        process = lab.start("run", lab.write(placement="any"))  # so both are asked for at once
         until(lambda: sum(c["method"] == "POST" and c["lost"] for c in calls()) == 2)
         process.kill()
         process.communicate()
