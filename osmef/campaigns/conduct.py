@@ -158,6 +158,7 @@ class Conductor:
         work = Work(
             session=session.id,
             slot=session.slot,
+            window=session.window,
             platform=session.platform,
             text=study.text,
             file=study.path.name,

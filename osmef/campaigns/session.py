@@ -17,6 +17,7 @@ from osmef.engine.reap import destroy, leftovers
 from osmef.engine.resume import note_plan, reopen
 from osmef.engine.run import Run
 from osmef.engine.stop import Stop
+from osmef.results.occasion import Occasion
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.scenario.load import load_text
@@ -32,6 +33,7 @@ class Work:
 
     session: int
     slot: str
+    window: str
     platform: str
     text: str
     file: str
@@ -63,7 +65,7 @@ def measure(work: Work, stop: Stop, observer: Observer) -> End:
                 raise left.error
             plan = _plan(work, directory)
             check_provider(plan)
-            summary = Run(plan, directory, observer, own, work.slot).execute()
+            summary = Run(plan, directory, observer, own).execute()
     finally:
         own.close()
     return _end(summary)
@@ -102,7 +104,7 @@ def _plan(work: Work, directory: RunDirectory) -> Plan:
     check_study(study)
     plan = make_plan(study, study.scenario.seed if study.scenario.seed is not None else work.seed)
     check_budget(plan, cost_of(plan))
-    note_plan(directory, plan)
+    note_plan(directory, plan, Occasion(work.slot, work.window, work.platform))
     return plan
 
 

@@ -74,6 +74,8 @@ class Record:
     started_at: datetime | None = None
     wall_s: float | None = None
     session: str | None = None
+    window: str | None = None
+    platform: str | None = None
     failure: Failure | None = None
     run: str | None = None
     provider: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -112,6 +112,8 @@ def _trial(record: Record, index: int, repetition: int, source: Source) -> Trial
         started_at=record.started_at,
         wall_s=record.wall_s,
         session=record.session,
+        window=record.window,
+        platform=record.platform,
         source=source,
         status=Status.FAILED if record.failure else Status.OK,
         failure=record.failure,
@@ -149,12 +151,21 @@ def _summary(  # noqa: PLR0913, PLR0917
             started_at=min(starts, default=None),
             ended_at=None,
             complete=True,
+            session=_same(trial.session for trial in trials),
+            window=_same(trial.window for trial in trials),
+            platform=_same(trial.platform for trial in trials),
             versions={"osmef": osmef.__version__, "python": platform.python_version()},
             warnings=warnings,
         ),
         endpoints=[_endpoint(name, kinds) for name in names],
         cells=[_cell(key, cells[key]) for key in sorted(cells, key=lambda key: _order(cells[key]))],
     )
+
+
+def _same(texts: Iterable[str | None]) -> str | None:
+    """Return what all of these are, None where they differ."""
+    found = set(texts)
+    return found.pop() if len(found) == 1 else None
 
 
 def _order(trials: Sequence[Trial]) -> list[tuple[bool, float, str]]:
