@@ -93,19 +93,21 @@ def verdict(interval: Interval, margin: float, better: Direction) -> Verdict:
     return Verdict.BETTER if (low > margin) == (better is Direction.HIGHER) else Verdict.WORSE
 
 
-def compare(
+def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     a: pd.DataFrame,
     b: pd.DataFrame,
     metrics: Sequence[str] | None = None,
     margin: float = 0.05,
     confidence: float = 0.95,
+    better: Direction | None = None,
 ) -> pd.DataFrame:
     """Return how the trials ``b`` differ from the trials ``a``, one row a common cell and metric.
 
     Both are frames of ``osmef.load``. Cells of several scenarios, platforms (``platform_columns``)
     or achieved places on a side are compared each with its own. ``metrics`` are columns of them;
-    without, all that have a better way. ``margin`` >= 0 is how large a difference does not matter,
-    as a share of the median of ``a``; where that is 0 it is 1 of a count and 0.1 of a percentage.
+    without, all that have a better way; ``better`` says which way that is, where it is not their
+    names. ``margin`` >= 0 is how large a difference does not matter, as a share of the median of
+    ``a``; where that is 0 it is 1 of a count and 0.1 of a percentage.
     Columns: cell, metric; n_a, n_b, trials that have it, or sessions where either side has any;
     median_a, median_b; difference, of ``b`` over ``a``, with low and high (``hodges_lehmann``) and
     margin, all in the metric's unit; p of ``mann_whitney``, and p_holm over the whole table;
@@ -133,6 +135,7 @@ def compare(
             independent(second[cell], name, by_session=sessions),
             Allowed(name, margin),
             confidence,
+            better or direction(name),
         )
         for cell in common
         for name in names
@@ -220,7 +223,7 @@ def _differs(
 
 
 def _difference(
-    a: list[float], b: list[float], allowed: Allowed, confidence: float
+    a: list[float], b: list[float], allowed: Allowed, confidence: float, better: Direction
 ) -> dict[str, object]:
     shift = hodges_lehmann(b, a, confidence)
     median = statistics.median(a) if a else None
@@ -235,7 +238,7 @@ def _difference(
         "high": shift.interval.high,
         "margin": None if median is None else margin,
         "p": mann_whitney(b, a).p,
-        "verdict": verdict(shift.interval, margin, direction(allowed.metric)),
+        "verdict": verdict(shift.interval, margin, better),
         "reason": shift.interval.reason,
     }
 

@@ -27,7 +27,7 @@ def parse(text: Text) -> Parsed:
     lines: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     about: dict[tuple[str, str, str], tuple[str | None, datetime | None]] = {}
     oddities: list[Oddity] = []
-    for line, row in csv_rows(text, COLUMNS):
+    for line, row in csv_rows(text, COLUMNS, oddities):
         of = (row["platform"], row["instance_class"], row["session"])
         name = _name(f"{row['metric']}_{row['unit']}")
         try:

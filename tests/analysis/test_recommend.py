@@ -86,7 +86,8 @@ def test_cells_are_judged_each_for_itself_and_the_best_one_counts() -> None:
     sweep = pd.concat([trials("m", [n * 1e8] * 6, [], n=n) for n in (1, 10, 50)])
     (row,) = recommend(sweep, Needs(btc_bps=4e9)).to_dict("records")
     assert (row["fit"], row["btc_cell"], row["btc_n"], row["btc_low"]) == ("yes", "btc 50", 6, 5e9)
-    loaded = sweep.assign(background=["btc" if n == 50 else None for n in sweep["connections"]])
+    busy = sweep["connections"].eq(50).map({True: "btc", False: None})
+    loaded = sweep.assign(background=busy)
     assert recommend(loaded, Needs(btc_bps=4e9))["fit"].tolist() == ["no"]
 
 
