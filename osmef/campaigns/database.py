@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,13 +18,6 @@ from osmef.errors import InputError, StorageError
 
 class ConflictError(StorageError):
     """Another process has written the same at the same time."""
-
-
-def default_url() -> str:
-    """Return the URL of this user's own database, below XDG's directory of states."""
-    home = os.environ.get("XDG_STATE_HOME")
-    base = Path(home) if home else Path.home() / ".local" / "state"
-    return f"sqlite:///{base / 'osmef' / 'campaigns.sqlite'}"
 
 
 class Database:

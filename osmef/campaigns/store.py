@@ -15,13 +15,12 @@ from sqlalchemy import Connection, and_, case, func, or_, select, update
 from sqlalchemy import delete as remove
 from sqlalchemy import insert as put
 
-from osmef.campaigns.claims import COLUMNS, LEASE, Claims, in_order, session_of, spent
-from osmef.campaigns.database import default_url
-from osmef.campaigns.rows import Gap, Phase, PlannedRow, Session, Standing, State
+from osmef.campaigns.claims import COLUMNS, Claims, in_order, session_of, spent
+from osmef.campaigns.rows import LEASE, Gap, Phase, PlannedRow, Session, Standing, State
 from osmef.campaigns.tables import CAMPAIGNS, EVENTS, GAPS, HOLDERS, RESULTS, SESSIONS
 from osmef.errors import InputError
 
-__all__ = ["LEASE", "Gap", "PlannedRow", "Session", "Standing", "Store", "default_url"]
+__all__ = ["LEASE", "Gap", "PlannedRow", "Session", "Standing", "Store"]
 
 _KEY = ("opens", "slot", "scenario", "provider", "instance_class")
 _CHANGING = ("closes", "due", "place", "cloud", "study")

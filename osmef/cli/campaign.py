@@ -12,17 +12,19 @@ from rich.markup import escape
 from rich.table import Table
 
 from osmef.campaigns.background import start_in_background
-from osmef.campaigns.clock import RealClock
-from osmef.campaigns.executor import Threads
-from osmef.campaigns.holder import is_gone, process_of, this_process
+from osmef.campaigns.conduct import Conductor
+from osmef.campaigns.holder import is_gone, process_of
+from osmef.campaigns.metrics import metrics_file
 from osmef.campaigns.opening import open_store
 from osmef.campaigns.outlook import Outlook, outlook
 from osmef.campaigns.read import Programme, read_campaign
 from osmef.campaigns.rows import Phase, Session, Standing, State
-from osmef.campaigns.score import Score, make_score
-from osmef.campaigns.session import Measurer, Work
+from osmef.campaigns.score import make_score
+from osmef.cli import campaign_archive, campaign_report
+from osmef.cli.campaign_executor import ExecutorKind, Kind, Scheduler, make_means
+from osmef.cli.campaign_serve import serve
+from osmef.cli.campaign_state import STATE, StateUrl
 from osmef.cli.console import AsJson, Verbose, err, out, print_json, reporting, set_up_logging
-from osmef.engine.observer import Observer
 from osmef.engine.stop import stop_on_signals
 from osmef.errors import InputError, Interrupted
 from osmef.report.table import keep_whole
@@ -31,24 +33,21 @@ from osmef.units import format_duration
 if TYPE_CHECKING:
     from osmef.campaigns.store import Store
 
-STATE = "OSMEF_STATE"
 app = typer.Typer(
     help="Measure in sessions over weeks: plan, run, and follow campaigns.",
     no_args_is_help=True,
 )
+app.command("report", epilog=campaign_report.EPILOG)(campaign_report.command)
+app.command("export", epilog=campaign_archive.EXPORT_EPILOG)(campaign_archive.export_command)
+app.command("import", epilog=campaign_archive.IMPORT_EPILOG)(campaign_archive.import_command)
 
 File = Annotated[
     Path, typer.Argument(help="Campaign file, YAML or JSON.", metavar="FILE", show_default=False)
 ]
 Name = Annotated[str, typer.Argument(help="Name of a campaign.", metavar="NAME")]
-StateUrl = Annotated[
-    str,
-    typer.Option(
-        "--state",
-        metavar="URL",
-        envvar=STATE,
-        help="Database of campaigns, as SQLAlchemy names it; by default SQLite in your home.",
-    ),
+Metrics = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Keep it up to date with metrics for Prometheus."),
 ]
 Parallel = Annotated[
     int, typer.Option(metavar="N", min=1, max=1000, help="Sessions at once, on different clouds.")
@@ -70,13 +69,16 @@ def plan(file: File, as_json: AsJson = False) -> None:
     epilog="Example:\n\nosmef campaign run scenarios/campaigns/quick.yaml\n\nCtrl-C ends it after"
     " cleaning up; run again it goes on. Exit codes: 0 ended, 1 some sessions failed, 4 stopped."
 )
-def run(
+def run(  # noqa: PLR0913, PLR0917 - its options
     file: File,
     directory: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Its runs go into DIR/NAME.")
     ] = Path("results"),
     state: StateUrl = "",
     parallel: Parallel = 8,
+    executor: ExecutorKind = Kind.THREADS,
+    scheduler: Scheduler = "",
+    metrics: Metrics = None,
     verbose: Verbose = False,
 ) -> None:
     """Conduct a campaign in the foreground: each session at its time, until the last."""
@@ -86,12 +88,20 @@ def run(
         score = make_score(programme)
         store = open_store(state)
         _refuse_second(store, programme)
-        into = (directory / programme.campaign.name).resolve()
+        name, into = programme.campaign.name, (directory / programme.campaign.name).resolve()
         about = {"file": str(file.resolve()), "text": programme.text, "out": str(into)}
-        now = datetime.now(UTC)
-        store.enlist(programme.campaign.name, about, score.rows(), now)
-        standing = store.campaign(programme.campaign.name)
-        phase = _conduct(store, standing, score, parallel)
+        store.enlist(name, about, score.rows(), datetime.now(UTC))
+        standing = store.campaign(name)
+        with stop_on_signals(lambda text: err.print(f"[yellow]{text}[/]")) as stop:
+            means = make_means(executor, parallel, scheduler, stop, _tell)
+            try:
+                with metrics_file(metrics, store, name, _tell):
+                    phase = Conductor(store, standing, score, means, stop).run()
+            except BaseException:
+                stop.request("the campaign has failed")  # what runs is cleaned up before we leave
+                raise
+            finally:
+                means.executor.close()
         found = store.sessions(standing.id)
         _print_status(standing.name, phase, found)
     if phase is not Phase.ENDED:
@@ -111,41 +121,17 @@ def _refuse_second(store: Store, programme: Programme) -> None:
             )
 
 
-def _conduct(store: Store, standing: Standing, score: Score, parallel: int) -> Phase:
-    from osmef.campaigns.conduct import Conductor, Means  # noqa: PLC0415 - SQLAlchemy is slow
-
-    with stop_on_signals(lambda text: err.print(f"[yellow]{text}[/]")) as stop:
-        measurer = Measurer(stop, _Warnings)
-        executor = Threads(parallel)
-        means = Means(this_process(), RealClock(), executor, measurer.measure, _tell, measurer.halt)
-        try:
-            return Conductor(store, standing, score, means, stop).run()
-        except BaseException:
-            stop.request("the campaign has failed")  # what runs is cleaned up before we leave
-            raise
-        finally:
-            executor.close()
-
-
-class _Warnings(Observer):
-    """Shows what a reader of a session's numbers has to know."""
-
-    def __init__(self, work: Work) -> None:
-        self._name = f"{work.slot} {work.platform}"
-
-    def warning(self, text: str) -> None:
-        """Show it."""
-        _tell("note", f"{self._name}: {text}")
-
-
 @app.command(epilog="Example:\n\nosmef campaign start scenarios/campaigns/four-weeks.yaml")
-def start(
+def start(  # noqa: PLR0913, PLR0917 - its options
     file: File,
     directory: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Its runs go into DIR/NAME.")
     ] = Path("results"),
     state: StateUrl = "",
     parallel: Parallel = 8,
+    executor: ExecutorKind = Kind.THREADS,
+    scheduler: Scheduler = "",
+    metrics: Metrics = None,
 ) -> None:
     """Conduct a campaign in the background; its log is DIR/NAME/campaign.log."""
     with reporting():
@@ -154,6 +140,8 @@ def start(
         name = programme.campaign.name
         log = directory / name / "campaign.log"
         options = ["--out", str(directory), "--parallel", str(parallel)]
+        options += ["--executor", executor, *(["--scheduler", scheduler] if scheduler else [])]
+        options += ["--metrics", str(metrics)] if metrics else []
         store = open_store(state)
         _refuse_second(store, programme)
 
@@ -217,6 +205,9 @@ def log(
         store = open_store(state)
         for at, kind, text in store.log(store.campaign(name).id, last):
             out.print(f"{at:%Y-%m-%d %H:%M:%S}Z {kind:<8} {escape(text)}")
+
+
+app.command(epilog="Example:\n\nosmef campaign serve --port 8700")(serve)
 
 
 def _set(name: str, state: str, phase: Phase) -> None:

@@ -48,7 +48,7 @@ class Held:
 
 def conductor(stage: Stage, executor: Held, halted: list[int] | None = None) -> Conductor:
     halt = (lambda _: None) if halted is None else halted.append
-    means = Means(this_process(), stage.clock, executor, done, stage.tell, halt)
+    means = Means(this_process(), stage.clock, executor, done, stage.tell, halt=halt)
     return Conductor(stage.store, stage.store.campaign("test"), stage.score, means, stage.stop)
 
 

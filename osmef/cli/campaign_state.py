@@ -1,0 +1,20 @@
+"""``--state``: the database of campaigns that a command looks into."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+STATE = "OSMEF_STATE"
+"""The variable of the environment that names it."""
+
+StateUrl = Annotated[
+    str,
+    typer.Option(
+        "--state",
+        metavar="URL",
+        envvar=STATE,
+        help="Database of campaigns, as SQLAlchemy names it; by default SQLite in your home.",
+    ),
+]
