@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 import sys
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +20,7 @@ from osmef.campaigns.conduct import Conductor, Means
 from osmef.campaigns.executor import Measure
 from osmef.campaigns.holder import this_process
 from osmef.campaigns.read import read_campaign
-from osmef.campaigns.rows import Phase
+from osmef.campaigns.rows import Phase, State
 from osmef.campaigns.score import make_score
 from osmef.campaigns.session import End, Work, _directory, _end, _plan
 from osmef.campaigns.store import Store
@@ -144,8 +145,11 @@ def _tell(kind: str, text: str) -> None:
     sys.stdout.flush()
 
 
-def conduct(file: Path, database: Path, out: Path) -> Phase:
-    """Conduct, or go on: simulated time begins where the last log line stands."""
+def conduct(file: Path, database: Path, out: Path, missed: Sequence[int] = ()) -> Phase:
+    """Conduct, or go on: simulated time begins where the last log line stands.
+
+    Sessions that are to be ``missed`` are so from the start.
+    """
     programme = read_campaign(file)
     score = make_score(programme)
     name = programme.campaign.name
@@ -154,6 +158,7 @@ def conduct(file: Path, database: Path, out: Path) -> Phase:
     clock = SimulatedClock(start - timedelta(days=1))
     about = {"file": str(file), "text": programme.text, "out": str(out)}
     store.enlist(name, about, score.rows(), clock.now())
+    store.skip(missed, State.MISSED, "the window was closed", clock.now())
     standing = store.campaign(name)
     log = store.log(standing.id, 1)
     clock.time = max([clock.time, *(at for at, _, _ in log)])

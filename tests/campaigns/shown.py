@@ -9,10 +9,10 @@ from pathlib import Path
 from osmef.campaigns.holder import this_process
 from osmef.campaigns.live import NAME
 from osmef.campaigns.read import read_campaign
+from osmef.campaigns.rows import Phase, Session, State
 from osmef.campaigns.score import make_score
 from osmef.campaigns.session import Work
 from osmef.campaigns.store import Store
-from osmef.campaigns.tables import Phase, State
 from tests.campaigns.emulated import EmulatedClouds, SimulatedClock
 
 START = datetime(2026, 3, 16, tzinfo=UTC)
@@ -44,8 +44,9 @@ def make_shown(place: Path) -> Store:
     sessions = store.sessions(standing.id)
     for number, one in enumerate(sessions[:5]):
         directory = place / "out" / f"pair-{number}"
-        assert store.claim(one, this_process(), one.due, exclusive=True)
-        store.locate(one.id, directory)
+        claimed = store.claim(one, this_process(), one.due)
+        assert isinstance(claimed, Session)
+        assert store.locate(claimed, directory)
         work = Work(
             session=one.id,
             slot=one.slot,
@@ -60,12 +61,14 @@ def make_shown(place: Path) -> Store:
             end = clouds.measure(work)
             cost = {"cost": 0.25, "currency": "USD"}
             values = {name: value for name, value in vars(end).items() if name != "state"}
-            ended = one.due + timedelta(minutes=20)
-            store.finish(one.id, end.state, ended, **{**values, **cost})
+            state, ended = end.state, one.due + timedelta(minutes=20)
+            if number == 2:
+                state, ended = State.FAILED, one.due
+                values |= {"why": "<b>no</b> route", "trials_ok": 0}
+            assert store.finish(claimed, state, ended, **{**values, **cost})
         else:
             directory.mkdir()
             show(directory, 9.4e9)
-    store.finish(sessions[2].id, State.FAILED, sessions[2].due, why="<b>no</b> route", trials_ok=0)
     store.skip([sessions[5].id], State.MISSED, "the window was closed", sessions[5].due)
     store.tell(standing.id, sessions[2].due, "failure", "it said <script>alert(1)</script>")
     return store

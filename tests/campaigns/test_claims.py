@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from osmef.campaigns.claims import Terms
 from osmef.campaigns.holder import is_gone, process_of, this_process
-from osmef.campaigns.rows import Phase, Refusal, Session, State
+from osmef.campaigns.rows import Phase, Refusal, Session, State, Terms
 from osmef.campaigns.store import LEASE, Store
 from tests.campaigns.test_conduct import START, Stage
 
