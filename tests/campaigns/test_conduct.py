@@ -49,9 +49,9 @@ class Stage:
 
     directory: Path
     more: str = ""
-    until_idle: bool = False
     clock: SimulatedClock = field(default_factory=lambda: SimulatedClock(START))
     told: list[tuple[str, str]] = field(default_factory=list)
+    until_idle: bool = False
 
     def __post_init__(self) -> None:
         (self.directory / "pair.yaml").write_text(SCENARIO)

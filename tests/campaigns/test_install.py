@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -155,7 +154,7 @@ esac
 
 
 @pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine whose crontab and systemctl only keep what they are told."""
     kept = tmp_path / "kept"
     (kept / "bin").mkdir(parents=True)
