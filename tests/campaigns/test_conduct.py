@@ -51,6 +51,7 @@ class Stage:
     more: str = ""
     clock: SimulatedClock = field(default_factory=lambda: SimulatedClock(START))
     told: list[tuple[str, str]] = field(default_factory=list)
+    url: str = ""
 
     def __post_init__(self) -> None:
         (self.directory / "pair.yaml").write_text(SCENARIO)
@@ -58,7 +59,7 @@ class Stage:
         file.write_text(FILE + self.more)
         programme = read_campaign(file)
         self.score: Score = make_score(programme)
-        self.store = Store(f"sqlite:///{self.directory / 'state.sqlite'}")
+        self.store = Store(self.url or f"sqlite:///{self.directory / 'state.sqlite'}")
         about = {"file": str(file), "text": programme.text, "out": str(self.directory / "out")}
         self.store.enlist("test", about, self.score.rows(), self.clock.time)
         self.stop = Stop()
