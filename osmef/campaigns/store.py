@@ -16,6 +16,7 @@ from sqlalchemy import delete as remove
 from sqlalchemy import insert as put
 
 from osmef.campaigns.claims import COLUMNS, Claims, in_order, session_of, spent
+from osmef.campaigns.database import ConflictError
 from osmef.campaigns.rows import LEASE, Gap, Phase, PlannedRow, Session, Standing, State
 from osmef.campaigns.tables import CAMPAIGNS, EVENTS, GAPS, HOLDERS, RESULTS, SESSIONS
 from osmef.errors import InputError
@@ -46,6 +47,14 @@ class Store(Claims):
         not closed: what was missed always, all else and what failed when the file or its scenario
         has changed. Raises InputError where the name is that of another file that is still there.
         """
+        try:
+            self._enlist(name, about, rows, now)
+        except ConflictError:  # another process has taken it in meanwhile
+            self._enlist(name, about, rows, now)
+
+    def _enlist(
+        self, name: str, about: Mapping[str, str], rows: Sequence[PlannedRow], now: datetime
+    ) -> None:
         with self._transaction() as connection:
             found = connection.execute(select(CAMPAIGNS).where(CAMPAIGNS.c.name == name)).first()
             if found is None:

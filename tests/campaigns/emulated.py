@@ -2,6 +2,8 @@
 
     python -m tests.campaigns.emulated CAMPAIGN_FILE DATABASE OUT
 
+The database is a file of SQLite's, or a URL.
+
 Each session leaves what a real one does: a run directory with journal, trials and summary. What it
 "makes" is a file, noted in the journal like a resource.
 """
@@ -145,7 +147,7 @@ def _tell(kind: str, text: str) -> None:
     sys.stdout.flush()
 
 
-def conduct(file: Path, database: Path, out: Path, missed: Sequence[int] = ()) -> Phase:
+def conduct(file: Path, database: Path | str, out: Path, missed: Sequence[int] = ()) -> Phase:
     """Conduct, or go on: simulated time begins where the last log line stands.
 
     Sessions that are to be ``missed`` are so from the start.
@@ -153,7 +155,7 @@ def conduct(file: Path, database: Path, out: Path, missed: Sequence[int] = ()) -
     programme = read_campaign(file)
     score = make_score(programme)
     name = programme.campaign.name
-    store = Store(f"sqlite:///{database}")
+    store = Store(str(database) if "://" in str(database) else f"sqlite:///{database}")
     start = datetime.combine(programme.campaign.start, datetime.min.time(), UTC)
     clock = SimulatedClock(start - timedelta(days=1))
     about = {"file": str(file), "text": programme.text, "out": str(out)}
@@ -170,4 +172,4 @@ def conduct(file: Path, database: Path, out: Path, missed: Sequence[int] = ()) -
 
 
 if __name__ == "__main__":
-    conduct(*map(Path, sys.argv[1:4]))
+    conduct(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))

@@ -15,6 +15,7 @@ from osmef.campaigns.holder import is_gone, process_of, this_process
 from osmef.campaigns.rows import Phase, Refusal, Session, State, Terms
 from osmef.campaigns.store import LEASE, Store
 from tests.campaigns.test_conduct import START, Stage
+from tests.postgres import Postgres
 
 NOW = START + timedelta(days=1)
 HERE = this_process()
@@ -22,9 +23,13 @@ A, B = "host-a boot 1 1", "host-b boot 1 1"
 """Processes of other machines."""
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Stage(tmp_path).store
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    url = ""
+    if request.param == "postgresql":
+        server: Postgres = request.getfixturevalue("postgresql")
+        url = server.new_database()
+    store = Stage(tmp_path, url=url).store
     yield store
     store.close()
 

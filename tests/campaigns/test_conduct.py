@@ -52,6 +52,7 @@ class Stage:
     clock: SimulatedClock = field(default_factory=lambda: SimulatedClock(START))
     told: list[tuple[str, str]] = field(default_factory=list)
     until_idle: bool = False
+    url: str = ""
 
     def __post_init__(self) -> None:
         (self.directory / "pair.yaml").write_text(SCENARIO)
@@ -59,7 +60,7 @@ class Stage:
         file.write_text(FILE + self.more)
         programme = read_campaign(file)
         self.score: Score = make_score(programme)
-        self.store = Store(f"sqlite:///{self.directory / 'state.sqlite'}")
+        self.store = Store(self.url or f"sqlite:///{self.directory / 'state.sqlite'}")
         about = {"file": str(file), "text": programme.text, "out": str(self.directory / "out")}
         self.store.enlist("test", about, self.score.rows(), self.clock.time)
         self.stop = Stop()
