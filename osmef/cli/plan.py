@@ -23,6 +23,7 @@ from osmef.engine.plan import Plan, PlannedCell, make_plan
 from osmef.providers.base import EndpointRequest
 from osmef.report.table import keep_whole
 from osmef.scenario.load import load
+from osmef.scenario.model import Scenario
 from osmef.scenario.money import Money
 from osmef.units import format_duration
 from osmef.workloads import Programme
@@ -56,11 +57,21 @@ def _print(plan: Plan, notes: list[str], cost: PlannedCost) -> None:
     scenario = plan.study.scenario
     out.print(
         f"{len(plan.cells)} cells x {scenario.repeat} = {len(plan.trials)} trials, "
-        f"{scenario.order} order, on {len(plan.endpoints)} endpoints ({scenario.provider.kind}): "
+        f"{scenario.order} order, on {len(plan.endpoints)} endpoints ({_clouds(scenario)}): "
         f"about [bold]{format_duration(plan.estimate_s)}[/]"
     )
-    if cost.vms and (cost.per_hour or scenario.budget or scenario.provider.priced_region):
+    if cost.vms and (cost.per_hour or scenario.budget or _has_prices(scenario)):
         out.print(f"cost: {_cost(cost)}, without traffic, disks and addresses")
+
+
+def _clouds(scenario: Scenario) -> str:
+    """Name the kind of the cloud, or each site with its kind."""
+    sites = [f"{name}: {cloud.kind}" for name, cloud in scenario.sites.items()]
+    return ", ".join(sites) or scenario.provider.kind
+
+
+def _has_prices(scenario: Scenario) -> bool:
+    return any(cloud.priced_region for cloud in scenario.clouds.values())
 
 
 def _cost(cost: PlannedCost) -> str:
@@ -112,10 +123,12 @@ def _group(names: list[str]) -> str:
 
 
 def _endpoints(plan: Plan) -> Table:
-    table = Table("endpoint", "kind", "flavor", "host", "tenant", box=SIMPLE_HEAD)
+    sites = ["site"] if plan.study.scenario.sites else []
+    table = Table("endpoint", *sites, "kind", "flavor", "host", "tenant", box=SIMPLE_HEAD)
     for end in plan.endpoints:
         flavor = "-" if end.kind == "host" else _flavor(end) or "the provider's default"
-        table.add_row(end.name, end.kind, flavor, end.host or "any", end.tenant or "-")
+        site = [end.site] if end.site else []
+        table.add_row(end.name, *site, end.kind, flavor, end.host or "any", end.tenant or "-")
     return table
 
 
@@ -126,7 +139,7 @@ def _flavor(end: EndpointRequest) -> str | None:
 def _record(plan: Plan, notes: list[str], cost: PlannedCost) -> dict[str, Any]:
     return {
         "scenario": plan.study.scenario.name,
-        "provider": plan.study.scenario.provider.kind,
+        "provider": plan.study.scenario.kinds_of_clouds,
         "trials": len(plan.trials),
         "estimate_s": plan.estimate_s,
         "warnings": notes,

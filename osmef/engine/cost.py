@@ -24,18 +24,18 @@ class PriceTags:
     """The prices of a run's VMs. Raises InputError where a price list can't be read."""
 
     def __init__(self, scenario: Scenario) -> None:
-        self._settings = scenario.provider
+        self._clouds = scenario.clouds
         self._book = read_book(scenario.prices)
 
     @property
     def on_demand(self) -> bool:
         """Whether the list prices are what is paid, and not only the most that is."""
-        return self._settings.on_demand
+        return all(cloud.on_demand for cloud in self._clouds.values())
 
     def list_price(self, request: EndpointRequest, flavor: str | None = None) -> Price | None:
         """Return the list price of a VM, of the flavor that it got or else is to get."""
         name = flavor or self.flavor(request)
-        settings = self._settings
+        settings = self._clouds[request.site]
         if name is None or request.kind is EndpointKind.HOST:
             return None
         return self._book.find(settings.kind, settings.priced_region, name)
@@ -43,18 +43,20 @@ class PriceTags:
     def flavor(self, request: EndpointRequest) -> str | None:
         """Return the name of the flavor that it is to get; None where the provider decides."""
         if request.flavor is None:
-            return self._settings.usual_flavor
+            return self._clouds[request.site].usual_flavor
         return request.flavor if isinstance(request.flavor, str) else None
 
     def label(self, request: EndpointRequest) -> str:
         """Return for a message what it is that has a price or not."""
         name = self.flavor(request) or str(request.flavor or "default")
-        region = self._settings.priced_region
-        return f"{self._settings.kind} {name}" + (f" in {region}" if region else "")
+        settings = self._clouds[request.site]
+        region = settings.priced_region
+        return f"{settings.kind} {name}" + (f" in {region}" if region else "")
 
     def tag(self, request: EndpointRequest, flavor: str | None) -> HourlyPrice | None:
         """Return what is paid for a VM of this flavor; None where that is not known."""
-        price = self.list_price(request, flavor) if self.on_demand else None
+        on_demand = self._clouds[request.site].on_demand
+        price = self.list_price(request, flavor) if on_demand else None
         return hourly(price) if price else None
 
 

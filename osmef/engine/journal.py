@@ -59,12 +59,13 @@ class Journal:
 
     def standing(self) -> list[Resource]:
         """Return what was intended or created and not yet destroyed, newest first."""
-        found: dict[tuple[str, str, str], Resource] = {}
+        found: dict[tuple[object, ...], Resource] = {}
         for note in self.read():
             if note.get("event") not in ("intend", "created", "destroyed"):
                 continue
             resource = Resource(**note["resource"])
-            key = (resource.provider, resource.kind, resource.name)
+            where = sorted(resource.access.items())  # two sites have things of one name
+            key = (resource.provider, resource.kind, resource.name, *where)
             if note["event"] == "destroyed":
                 found.pop(key, None)
             else:

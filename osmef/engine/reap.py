@@ -25,10 +25,10 @@ class Orphan:
     directory: RunDirectory | None
 
     @property
-    def key(self) -> tuple[str, str, str, str]:
+    def key(self) -> tuple[object, ...]:
         """What tells it from all others, whether its id is known or not."""
         r = self.resource
-        return (r.provider, r.kind, r.name, r.run)
+        return (r.provider, r.kind, r.name, r.run, *sorted(r.access.items()))
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def find_orphans(search: Search) -> Found:
     A run whose controller lives is left alone, wherever its directory is: what no journal here
     knows counts only once it is due. Lists, and destroys nothing. Raises StorageError.
     """
-    found: dict[tuple[str, str, str, str], Orphan] = {}
+    found: dict[tuple[object, ...], Orphan] = {}
     runs = {path.parent.name: RunDirectory(path.parent) for path in _journals(search.out)}
     live = {name for name, directory in runs.items() if directory.is_live()}
     dead = [directory for name, directory in runs.items() if name not in live]
@@ -162,12 +162,12 @@ def destroy(orphans: Sequence[Orphan]) -> list[Left]:
 
 
 def _destroy_at(kind: str, orphans: Sequence[Orphan]) -> list[Left]:
-    missing = {orphan.key: orphan for orphan in orphans}
+    missing = {_mark(orphan.resource): orphan for orphan in orphans}
 
     def gone(resource: Resource) -> None:
-        orphan = missing.pop(Orphan(resource, "", None).key, None)
+        orphan = missing.pop(_mark(resource), None)
         if orphan is not None and orphan.directory is not None:
-            Journal(orphan.directory.journal).destroyed(resource)
+            Journal(orphan.directory.journal).destroyed(orphan.resource)
 
     error: OsmefError = ProviderError("the provider did not say that it is gone")
     try:
@@ -175,3 +175,8 @@ def _destroy_at(kind: str, orphans: Sequence[Orphan]) -> list[Left]:
     except OsmefError as caught:
         error = caught
     return [Left(orphan, error) for orphan in missing.values()]
+
+
+def _mark(resource: Resource) -> tuple[str, str, str]:
+    """Return what tells a resource from all others of its kind of cloud at one place."""
+    return (resource.kind, resource.name, resource.run)

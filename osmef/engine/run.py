@@ -24,8 +24,8 @@ from osmef.engine.settle import settle
 from osmef.engine.station import Station, close_stations, open_stations
 from osmef.engine.stop import Stop
 from osmef.engine.summarise import endpoint_info, summarise
-from osmef.providers import provider_for
-from osmef.providers.base import EndpointRequest, Order, Provider
+from osmef.providers.base import EndpointRequest, Order
+from osmef.providers.sites import Sites, sites_of
 from osmef.remote.keys import KeyPair
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
@@ -56,14 +56,14 @@ class Run:
         Raises ProviderError, EndpointError while the endpoints are made ready, StorageError,
         Interrupted. A trial that fails raises nothing: it is a record.
         """
-        provider = provider_for(self.plan.study.scenario.provider)
+        sites = sites_of(self.plan.study.scenario)
         done = {trial.index for trial in self.directory.read_trials().trials}
         missing = [planned for planned in self.plan.trials if planned.index not in done]
         journal = Journal(self.directory.journal)
         journal.note("start", seed=self.plan.seed, missing=len(missing))
         try:
             if missing:
-                self._provision(missing, provider, journal)
+                self._provision(missing, sites, journal)
             if missing or not journal.read("end"):
                 journal.note("end")
         finally:
@@ -98,7 +98,7 @@ class Run:
     def _tries(self) -> int:
         return tries_of(self.plan.study.scenario.on_mismatch)
 
-    def _provision(self, missing: list[PlannedTrial], provider: Provider, journal: Journal) -> None:
+    def _provision(self, missing: list[PlannedTrial], sites: Sites, journal: Journal) -> None:
         """Make the endpoints that the missing trials need, measure, and destroy them."""
         stations: dict[str, Station] = {}
         cells = list({t.cell.cell.key: t.cell for t in missing}.values())
@@ -120,20 +120,18 @@ class Run:
             self.observer.step(f"provisioning {len(names)} endpoints")
             # pyarrow takes a while to load: now, and not between the first two trials.
             importlib.import_module("osmef.results.tables")
-            settled = settle(provider, order, cells, self._tries, journal.note)
+            settled = settle(sites, order, cells, self._tries, journal.note)
             self.observer.step(f"putting the agent on {len(names)} endpoints")
             stations = open_stations(settled, order)
             for name, station in stations.items():
                 price = tags.tag(station.endpoint.request, station.endpoint.flavor)
                 info = endpoint_info(station, settled.earlier.get(name, []), price)
                 journal.note("endpoint", endpoint=info.model_dump(mode="json"))
-            self._measure(
-                missing, Bench(provider, stations, self.directory, self.observer, self.stop)
-            )
+            self._measure(missing, Bench(sites, stations, self.directory, self.observer, self.stop))
         finally:
             self.observer.step("tearing down")
             close_stations(stations)
-            provider.close()
+            sites.close()
             journal.note("gone")
 
     def _measure(self, missing: list[PlannedTrial], bench: Bench) -> None:

@@ -28,7 +28,8 @@ class EndpointRequest:
     one ``lane`` meet in a trial: different host slots of different lanes may be one host.
     ``flavor`` is the provider's own name, a need for which it chooses the smallest that fits, or
     None for its default. ``role`` ("sender", "receiver" or "loopback") lets a provider keep both
-    ends off each other's CPUs. ``zone`` is the cloud's own name of one, None for the settings'.
+    ends off each other's CPUs. ``site`` names the cloud, None where there is one only; ``zone`` is
+    the cloud's own name of one, None for the settings'.
     """
 
     name: str
@@ -39,6 +40,7 @@ class EndpointRequest:
     tenant: str | None
     lane: int = 1
     zone: str | None = None
+    site: str | None = None
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,10 @@ class Provider(ABC):
     kind: str
     families: frozenset[Family] = frozenset({Family.IPV4})
     """What its networks can carry; a cell that asks for another is a problem of the file."""
+    outside: frozenset[Family] = frozenset()
+    """Over which its endpoints can be measured from another site; then it has ``admit``, too."""
+    has_zones = False
+    """Whether an endpoint can name its zone."""
 
     @abstractmethod
     def check(self, requests: Sequence[EndpointRequest]) -> None:
@@ -177,16 +183,12 @@ class Provider(ABC):
     def close(self) -> None:
         """Destroy all that ``create`` made, and note it in the ledger."""
 
-    def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:  # noqa: ARG002
-        """Open the data ports of its endpoints to peers of another cloud, by IPv4 address.
+    def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:  # noqa: B027
+        """Open the data ports of its endpoints to peers at another site, by IPv4 address.
 
-        Raises ProviderError; by default, as this cloud can't be met from another.
+        Raises ProviderError. By default nothing: for a cloud that nobody meets from ``outside``, or
+        that has no firewall of its own.
         """
-        raise ProviderError(
-            f"endpoints of the provider {self.kind} can't be measured from another cloud",
-            where="provider",
-            cure="use endpoints of one cloud",
-        )
 
     def data_address(
         self,

@@ -61,7 +61,7 @@ def resolve(scenario: Scenario, tree: Node) -> tuple[Scenario, list[Problem]]:
             continue
         word = flavor.removeprefix(PREFIX)
         if word in scenario.classes:
-            there = scenario.classes[word].flavor(scenario.provider.kind)
+            there = scenario.classes[word].flavor(scenario.clouds[end.site].kind)
             ends[name] = end.model_copy(update={"flavor": there})
         else:
             names = sorted({*scenario.classes, *_known()})

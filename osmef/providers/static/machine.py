@@ -89,6 +89,7 @@ def endpoint_of(
         flavor=host.flavor,
         vcpus=int(counted) if counted.isdigit() else None,
         data_address6=next((a for a in (first, *others) if ip_address(a).version == 6), None),
+        public_address=first if ip_address(first).version == 4 else None,
     )
 
 
