@@ -18,6 +18,7 @@ from osmef.results.trial import FlowEnd, Interval, Transfer, TransferEnd
 
 _DROWNED = 0.9
 _ALWAYS = 0.8
+_NEVER_BLOCKED = 0.98
 _MAJORITY = 0.5
 _NOTICEABLE = 0.1
 # A pacing sender spreads a window over the round trip, and so is held up for part of it only.
@@ -25,6 +26,7 @@ _PACED_WINDOW = 0.2
 _FULL = 0.75
 _AT_PACING_RATE = 0.85
 _CPU_NEARLY_FULL_IDLE = 0.25
+_CPU_AT_WORK = 0.25
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,9 @@ class _End:
         return self.cpu + (self.wait or 0)
 
     @property
-    def is_crowded(self) -> bool:
-        return self.idle is not None and self.idle <= _CPU_NEARLY_FULL_IDLE
+    def is_short(self) -> bool:
+        crowded = self.idle is not None and self.idle <= _CPU_NEARLY_FULL_IDLE
+        return crowded and self.demand >= _MAJORITY
 
     @property
     def drowns_in_interrupts(self) -> bool:
@@ -144,7 +147,8 @@ def _by_cpu(case: _Case) -> Limit | None:
         return Limit.RECEIVER_CPU
     if case.sender.drowns_in_interrupts:
         return Limit.SENDER_CPU
-    if case.receiver.demand >= _ALWAYS and held_up:
+    # Packets wait for a receiver that lost its CPU while it held the socket: no window shuts then.
+    if case.receiver.demand >= (_ALWAYS if held_up else _NEVER_BLOCKED):
         return Limit.RECEIVER_CPU
     return Limit.SENDER_CPU if case.sender.demand >= _ALWAYS else None
 
@@ -181,10 +185,9 @@ def _by_network(case: _Case, time: _Time) -> Limit | None:
         return None
     if case.knee:
         return Limit.SHAPER
-    # A receiver that only waits for a CPU holds nobody up: its window would be shut.
-    short_sender = case.sender.is_crowded and case.sender.demand >= _MAJORITY
-    short_receiver = case.receiver.is_crowded and case.receiver.cpu >= _MAJORITY
-    return None if short_sender or short_receiver else Limit.NETWORK
+    # A late receiver that has little to do holds nobody up.
+    works = case.receiver.cpu >= _CPU_AT_WORK
+    return None if case.sender.is_short or (works and case.receiver.is_short) else Limit.NETWORK
 
 
 def _end(flow: FlowEnd, end: TransferEnd) -> _End:

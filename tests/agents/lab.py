@@ -98,7 +98,12 @@ class Agent:
         assert self.event()["event"] == "clock"
 
     def close_input(self) -> int:
+        """End its input, hear it out, and return its status: with a full pipe it could not end."""
         self._stdin.close()
+        deadline = time.monotonic() + PATIENCE_S
+        while select.select([self._stdout], [], [], max(deadline - time.monotonic(), 0))[0]:
+            if not os.read(self._stdout, 65536):
+                break
         return self.process.wait(PATIENCE_S)
 
 

@@ -149,9 +149,21 @@ CASES = {
     ),
     "a receiver that is late, but whose window is open": (
         end(),
-        end(cpu=0.1, wait=0.9, idle=0.0),
+        end(cpu=0.05, wait=0.9, idle=0.0),
         FLAT,
         Limit.NETWORK,
+    ),
+    "a receiver that is always late, whose window stays open": (
+        end(),
+        end(cpu=0.015, wait=0.98, idle=0.0),
+        FLAT,
+        Limit.RECEIVER_CPU,
+    ),
+    "a receiver with half of the CPU that it needs": (
+        end(),
+        end(cpu=0.38, wait=0.38, idle=0.0),
+        FLAT,
+        Limit.INCONCLUSIVE,
     ),
     "the send buffer": (
         end(send_buffer_limited_us=of_time(0.7)),
