@@ -2,6 +2,7 @@
 
     OsmefError                 exit 1   something failed that the user can be told about
     ├── InputError             exit 2   a file or an argument is wrong; carries every Problem found
+    │   └── NothingToDrawError exit 2   these runs can't be drawn in that kind of figure
     ├── ProviderError          exit 3   the cloud, its tools or its credentials
     │   ├── CredentialsError   exit 3   there are none, or the cloud does not take them
     │   ├── PolicyError        exit 3   the credentials are good, and the cloud's policy says no
@@ -82,6 +83,10 @@ class InputError(OsmefError):
         """Make one error of many problems, sorted as they stand in the file."""
         ordered = sorted(set(problems))
         return cls("\n".join(str(problem) for problem in ordered), problems=ordered)
+
+
+class NothingToDrawError(InputError):
+    """These runs can't be drawn in that kind of figure: they have no such data, or too many."""
 
 
 class ProviderError(OsmefError):

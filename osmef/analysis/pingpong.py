@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
+from osmef.analysis.effects import median_ratio
 from osmef.analysis.quantiles import interval_ranks
 
-if TYPE_CHECKING:
-    from pandas.api.typing import SeriesGroupBy
+Numbers = npt.NDArray[np.float64]
 
 QUANTILES = {"p5": 0.05, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95": 0.95}
 """The quantiles that are given; between p25 and p75 is half of the data, p5 to p95 hold 90 %."""
@@ -46,7 +46,7 @@ def by_size(requests: pd.DataFrame) -> pd.DataFrame:
     - length_bytes, the sum of those that went well, as everything below is, and
       length_median_bytes, the median of one;
     - time_mean_us, and time_p5_us, time_p25_us, time_median_us, time_p75_us, time_p95_us;
-    - time_ci95_low_us, time_ci95_high_us, the interval of the median, see ``median_ends``;
+    - time_ci95_low_us, time_ci95_high_us, the interval of the median, see ``group_quantiles``;
     - transfer_rate_bytes_per_s = sum(length) / sum(time);
     - requests_per_s = 1 / mean time.
 
@@ -54,9 +54,12 @@ def by_size(requests: pd.DataFrame) -> pd.DataFrame:
     for Microservices", CLOSER 2016); quantiles are Hyndman and Fan's definition 7.
     """
     asked = requests.assign(failed=requests["error"].notna()).groupby("size")
-    sizes = message_times(requests).groupby("size")
+    good = message_times(requests)
+    sizes = good.groupby("size")
     times = sizes["time_us"]
     mean = times.mean()
+    spread = group_quantiles(good["time_us"], good["size"].to_numpy(), QUANTILES)
+    spread = spread.rename_axis("size")
     length = sizes["length"].sum().astype("float64")
     columns = {
         "failed": asked["failed"].sum(),
@@ -64,47 +67,63 @@ def by_size(requests: pd.DataFrame) -> pd.DataFrame:
         "length_bytes": length,
         "length_median_bytes": sizes["length"].median().astype("float64"),
         "time_mean_us": mean,
-        **{f"time_{name}_us": times.quantile(q) for name, q in QUANTILES.items()},
-        **{f"time_{name}_us": end for name, end in median_ends(times).items()},
+        **{f"time_{name}_us": spread[name] for name in spread},
         "transfer_rate_bytes_per_s": 1e6 * length / times.sum(),
         "requests_per_s": 1e6 / mean,
     }
     return pd.DataFrame({"n": asked.size(), **columns}).reset_index()
 
 
-def by_bin(requests: pd.DataFrame, value: str, edges: np.ndarray) -> pd.DataFrame:
+def by_bin(
+    requests: pd.DataFrame,
+    value: str,
+    edges: np.ndarray,
+    quantiles: Mapping[str, float] = QUANTILES,
+) -> pd.DataFrame:
     """Return the quantiles of a value of single requests over bins of the message size.
 
     ``value`` is one of ``VALUES``, ``requests`` what ``message_times`` gives; a bin goes from an
     edge to below the next. One row a bin: ``size``, the mean size of what is in it, a column for
-    each of ``QUANTILES``, and those of ``median_ends``. An empty bin has NaN in all of them: a
+    each of ``quantiles``, and those of ``group_quantiles``. An empty bin has NaN in all of them: a
     gap, not an error.
     """
-    bins = pd.Series(np.digitize(requests["size"], edges), index=requests.index)
-    groups = requests.groupby(bins)
-    found = {name: groups[value].quantile(q) for name, q in QUANTILES.items()}
-    columns = {"size": groups["size"].mean(), **found, **median_ends(groups[value])}
-    return pd.DataFrame(columns).reindex(range(1, len(edges))).reset_index(drop=True)
+    bins = _bins(requests, edges)
+    found = group_quantiles(requests[value], bins, quantiles)
+    found.insert(0, "size", requests["size"].groupby(bins).mean())
+    return found.reindex(range(1, len(edges))).reset_index(drop=True)
 
 
-def median_ends(groups: SeriesGroupBy[Any, Any]) -> dict[str, pd.Series[float]]:
-    """Return both ends of the 95 % interval of each group's median, in the unit of the values.
+def group_quantiles(
+    values: pd.Series[float], groups: np.ndarray, quantiles: Mapping[str, float]
+) -> pd.DataFrame:
+    """Return quantiles of the values of each group, and the 95 % interval of its median.
 
-    ``ci95_low`` and ``ci95_high`` are the order statistics of ``quantile_interval``, which
-    takes the requests of a group for independent; NaN where there are fewer than 6.
+    ``groups`` has the group of each value; NaN among the values is left out. One row a group that
+    has any, in order, in the unit of the values: a column for each of ``quantiles`` (definition 7
+    of Hyndman and Fan, 1996); ``ci95_low`` and ``ci95_high``, the order statistics of
+    ``quantile_interval``, which takes the values of a group for independent, NaN for fewer than 6.
     """
+    numbers = values.to_numpy(dtype="float64")
+    known = ~np.isnan(numbers)
+    numbers, keys = numbers[known], groups[known]
+    order = np.lexsort((numbers, keys))
+    found, starts, counts = np.unique(keys[order], return_index=True, return_counts=True)
+    ordered = numbers[order]
+    columns = {name: _at(ordered, starts + q * (counts - 1)) for name, q in quantiles.items()}
+    ranks = {n: interval_ranks(n) for n in np.unique(counts).tolist()}
+    for side, name in enumerate(("ci95_low", "ci95_high")):
+        at = np.array([rank[side] if (rank := ranks[n]) else 0 for n in counts.tolist()], dtype=int)
+        columns[name] = np.where(at > 0, ordered[starts + np.maximum(at, 1) - 1], math.nan)
+    return pd.DataFrame(columns, index=found)
 
-    def end(values: pd.Series[float], *, low: bool) -> float:
-        ranks = interval_ranks(len(values))
-        if ranks is None:
-            return math.nan
-        at = ranks[0 if low else 1] - 1
-        return float(np.partition(values.to_numpy(dtype="float64"), at)[at])
 
-    return {
-        "ci95_low": groups.agg(partial(end, low=True)),
-        "ci95_high": groups.agg(partial(end, low=False)),
-    }
+def _at(ordered: npt.NDArray[np.floating], place: npt.NDArray[np.floating]) -> Numbers:
+    """Return what stands at places that may lie between two values."""
+    below = np.floor(place).astype(int)
+    low, high = ordered[below], ordered[np.ceil(place).astype(int)]
+    with np.errstate(invalid="ignore"):  # both may be infinite
+        between: Numbers = low + (place - below) * (high - low)
+    return np.where(low == high, low, between)
 
 
 def relative(bins: pd.DataFrame, reference: pd.DataFrame) -> pd.DataFrame:
@@ -116,3 +135,28 @@ def relative(bins: pd.DataFrame, reference: pd.DataFrame) -> pd.DataFrame:
     """
     ratio = bins["median"].astype("float64") / reference["median"].astype("float64")
     return pd.DataFrame({"size": bins["size"], "ratio": ratio})
+
+
+def relative_ends(
+    requests: pd.DataFrame, reference: pd.DataFrame, value: str, edges: np.ndarray
+) -> pd.DataFrame:
+    """Return the 95 % interval of the ratio of the medians in each bin (``effects.median_ratio``).
+
+    The arguments are those of ``by_bin``. One row a bin: ``low`` and ``high``, NaN where either
+    side has fewer than 7 requests.
+    """
+    ends = np.full((len(edges) - 1, 2), math.nan)
+    sides = [
+        {int(str(number)): rows.tolist() for number, rows in of[value].groupby(_bins(of, edges))}
+        for of in (requests, reference)
+    ]
+    for number in set(sides[0]) & set(sides[1]) & set(range(1, len(edges))):
+        interval = median_ratio(sides[0][number], sides[1][number]).interval
+        if interval.low is not None and interval.high is not None:
+            ends[number - 1] = interval.low, interval.high
+    return pd.DataFrame(ends, columns=pd.Index(["low", "high"]))
+
+
+def _bins(requests: pd.DataFrame, edges: np.ndarray) -> npt.NDArray[np.intp]:
+    sizes: Numbers = requests["size"].to_numpy(dtype="float64")
+    return np.digitize(sizes, edges)

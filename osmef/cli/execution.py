@@ -32,7 +32,7 @@ def execute(plan: Plan, directory: RunDirectory, *, verbose: bool, as_json: bool
             error.cure = f"{error.cure}; {resume}" if error.cure else resume
             raise
         # A signal now has nothing left to stop, and the figures take a second.
-        figures = draw(summary, directory)
+        figures = draw(directory)
     if as_json:
         print_json({"directory": str(directory.path), "summary": summary.model_dump(mode="json")})
     else:
@@ -41,19 +41,12 @@ def execute(plan: Plan, directory: RunDirectory, *, verbose: bool, as_json: bool
         raise typer.Exit(1)
 
 
-def draw(summary: Summary, directory: RunDirectory) -> list[Path]:
+def draw(directory: RunDirectory) -> list[Path]:
     """Draw the figures of a run into its directory, and return the paths of the files."""
     # matplotlib takes a while to load, and only the end of a run needs it
-    from osmef.report.distribution import draw_distributions  # noqa: PLC0415
     from osmef.report.figures import draw_figures  # noqa: PLC0415
-    from osmef.report.sweep import draw_sweeps  # noqa: PLC0415
 
-    trials = directory.read_trials().trials
-    return [
-        *draw_figures(summary, directory.path),
-        *draw_distributions(summary, trials, directory.path),
-        *draw_sweeps(summary, trials, directory.path),
-    ]
+    return draw_figures(directory.path)
 
 
 def show(summary: Summary, directory: Path, figures: list[Path]) -> None:

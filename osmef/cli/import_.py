@@ -64,7 +64,7 @@ def command(  # noqa: PLR0913, PLR0917 - its options
 
         done = import_files(kind.value, files, out, name, provider)
         for run in done.runs:
-            draw(run.read_summary(), run)
+            draw(run)
     for oddity in done.oddities:
         err.print(f"[yellow]note[/]: {escape(str(oddity))}")
     if as_json:

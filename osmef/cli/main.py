@@ -16,13 +16,16 @@ from osmef.cli import (
     image,
     import_,
     plan,
+    plot,
     prices,
     reap,
+    recommend,
     report,
     resume,
     run,
     schema,
     show,
+    similarity,
     validate,
 )
 
@@ -35,7 +38,10 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for module in (run, resume, reap, validate, plan, show, compare, report, import_, export, schema):
+for module in (
+    run, resume, reap, validate, plan, show, plot, compare, recommend, similarity, report, import_,
+    export, schema,
+):  # fmt: skip
     name = module.__name__.rpartition(".")[2].strip("_")  # import is a word of Python's
     app.command(name=name, epilog=module.EPILOG)(module.command)
 app.add_typer(image.app, name="image")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,7 +19,7 @@ from osmef.report.table import keep_whole
 from osmef.scenario.money import Price
 
 app = typer.Typer(
-    help="List prices of VMs, and fetch them from the clouds' price APIs.",
+    help="List prices of VMs, fetch them from the clouds' price APIs, rank what is got for them.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -66,6 +67,15 @@ Azure needs no credentials; AWS and Google take those of their own tools. Exit c
 2 bad input, 3 the API refused, or has no such price, 4 the file could not be written."""
 
 
+_RANK_EPILOG = """Examples:
+
+osmef prices rank results/aws-* results/gce-*
+
+osmef prices rank RUNS --metric goodput_bps --prices prices.yaml --json
+
+As bars: osmef plot price RUNS"""
+
+
 @app.command("list", epilog=_LIST_EPILOG)
 def list_command(provider: Provider = None, as_json: AsJson = False) -> None:
     """List all prices that are known: of OSMeF, fetched ones, and your own."""
@@ -91,6 +101,63 @@ def update_command(
     _show(found, as_json=as_json)
     if not as_json:
         err.print(f"written to {escape(str(fetched_file(kind)))}")
+
+
+@app.command("rank", epilog=_RANK_EPILOG)
+def rank_command(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUNS...", help="Run directories, directories that hold some, or patterns."
+        ),
+    ],
+    metric: Annotated[
+        str | None,
+        typer.Option(help="A rate; without, the main one of the runs.", show_default=False),
+    ] = None,
+    flavor: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Column of the trials that tells flavors apart.")
+    ] = "sender_flavors",
+    prices: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A price list, YAML or CSV, instead of recorded prices.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Rank flavors by what they give for the price of an hour, unknown prices apart."""
+    with reporting(as_json):
+        # pandas takes a while to load
+        from osmef.report.data import Data  # noqa: PLC0415
+        from osmef.report.prices import price_ranking  # noqa: PLC0415
+
+        name, found = price_ranking(Data(*runs), metric, prices, flavor)
+        ranking, unpriced = (
+            table.astype(object).where(table.notna(), None).to_dict("records")
+            for table in (found.ranking, found.unpriced)
+        )
+        if as_json:
+            print_json({"metric": name, "ranking": ranking, "unpriced": unpriced})
+            return
+    table = Table("rank", "provider", "flavor", box=SIMPLE_HEAD)
+    for head in (name, "an hour", "for 1 an hour"):
+        table.add_column(head, justify="right")
+    table.add_column("price of")
+    for row in [*ranking, *unpriced]:
+        price = f"{row['price_per_hour']:.4g} {row['currency']}" if row["currency"] else "unknown"
+        table.add_row(
+            str(row.get("rank", "-")),
+            escape(str(row["provider"])),
+            escape(str(row["flavor"])),
+            "unknown" if row[name] is None else f"{row[name]:.4g}",
+            price,
+            f"{row['per_price']:.4g}" if "per_price" in row else "-",
+            escape(str(row["date"] or "-")),
+        )
+    out.print(keep_whole(table))
 
 
 def _show(prices: Sequence[Price], *, as_json: bool) -> None:

@@ -54,6 +54,7 @@ def endpoint_info(
         kind=request.kind,
         flavor=station.endpoint.flavor,
         vcpus=station.endpoint.vcpus,
+        image=station.endpoint.image,
         requested=Location(site=request.site, host=request.host, tenant=request.tenant),
         achieved=station.location,
         earlier=earlier,

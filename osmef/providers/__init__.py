@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from osmef.scenario.provider import ProviderSettings
 
 _CLASSES = {
+    "gce": ("osmef.providers.gce.provider", "GceProvider"),
     "libvirt": ("osmef.providers.libvirt.provider", "LibvirtProvider"),
     "local": ("osmef.providers.local.provider", "LocalProvider"),
     "openstack": ("osmef.providers.openstack.provider", "OpenStackProvider"),

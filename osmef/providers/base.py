@@ -48,7 +48,8 @@ class Endpoint:
     """An endpoint that exists. ``vcpus`` is what it really got, None where nobody can tell.
 
     ``data_address`` is IPv4, ``data_address6`` IPv6 or None where it has none. ``public_address``
-    is the IPv4 address at which the Internet sees it, None where it has none.
+    is the IPv4 address at which the Internet sees it, None where it has none. ``image`` is the
+    cloud's id of the image that it booted from, None where nobody can tell.
     """
 
     request: EndpointRequest
@@ -60,6 +61,7 @@ class Endpoint:
     warnings: tuple[str, ...] = ()
     data_address6: str | None = None
     public_address: str | None = None
+    image: str | None = None
 
     @property
     def name(self) -> str:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
+from osmef.report.look import Look
 from osmef.report.series import Point, Variant, short_names
-from osmef.report.style import GREY, HEAD_LINE_INCHES, panels
+from osmef.report.style import Stroke, Words, label_y, page, styled
 from osmef.units import rate_unit
 
+MOST_UPRIGHT = 5  # names of places beside each other
 _MARGIN = 1.25  # of a logarithmic axis of x, on both sides
 
 
@@ -23,8 +24,7 @@ class Line:
     """What the legend calls a line, its look, and its points in each panel."""
 
     label: str
-    colour: str
-    marker: str
+    stroke: Stroke
     points: Mapping[Variant, list[Point]]
 
 
@@ -32,42 +32,56 @@ class Line:
 class Chart:
     """What to draw. ``ticks`` names the places on x.
 
-    Values are in ``unit``; without one they are rates in bits per second, shown with a prefix.
+    Values are in ``unit``, empty for a number; None is a rate in bits per second, shown with a
+    prefix. An axis from 0 to 1 has ``top`` 1. ``note`` ends the caption.
 
     ``variants`` is the order of the panels; those without a point are left out.
     """
 
     title: str
-    run: str
+    source: str
     variants: list[Variant]
     lines: list[Line]
-    legend_columns: int
     x_label: str
     ticks: Mapping[float, str]
     log_x: bool
     y_label: str
     log_y: bool
     unit: str | None = None
+    top: float | None = None
+    note: str = ""
 
 
-def render(chart: Chart) -> Figure:
+@styled
+def render(chart: Chart, look: Look) -> Figure:
     """Return the chart as a figure. At least one line must have a point."""
     variants = [v for v in chart.variants if any(v in line.points for line in chart.lines)]
     lines = [line for line in chart.lines if line.points]
-    figure, all_axes = panels(len(variants), math.ceil(len(lines) / chart.legend_columns))
-    divisor, unit = (1.0, chart.unit) if chart.unit else rate_unit(max(_ends(lines)))
+    words = Words(chart.title, f"{_caption(lines)} {chart.note}".strip(), chart.source)
+    legend = {line.label: line.stroke.line() for line in lines}
+    figure, all_axes = page(words, legend, look, len(variants), _size(chart, len(variants)))
+    divisor, unit = (1.0, chart.unit) if chart.unit is not None else rate_unit(max(_ends(lines)))
     names = short_names(key for variant in variants for key, _value in variant)
     for axes, variant in zip(all_axes, variants, strict=True):
-        axes.set_title(", ".join(f"{names[key]} {value}" for key, value in variant), loc="left")
+        title = ", ".join(f"{names[key]} {look.named(str(value))}" for key, value in variant)
+        axes.set_title(title, loc="left")
         for number, line in enumerate(lines):
             shift = _dodge(chart, number - (len(lines) - 1) / 2, len(lines))
             _draw_line(axes, line, line.points.get(variant, []), shift, divisor)
         _set_x(axes, chart)
         _set_y(axes, chart, [end / divisor for end in _ends(lines)])
-    scale = " (logarithmic)" if chart.log_y else ""
-    figure.supylabel(f"{chart.y_label} in {unit}{scale}", fontsize="medium")
-    _write(figure, chart, lines)
+        look.apply(axes)
+    in_unit = f" in {unit}" if unit else ""
+    scale = " (logarithmic)" if all_axes[0].get_yscale() == "log" else ""
+    label_y(figure, all_axes, look.y_label or f"{chart.y_label}{in_unit}{scale}")
     return figure
+
+
+def _size(chart: Chart, count: int) -> tuple[float, float] | None:
+    """Return the size of a figure whose names of places need more room, else None."""
+    if chart.log_x or len(chart.ticks) <= MOST_UPRIGHT:
+        return None
+    return (6.6, 4.8) if count == 1 else (9.6, 4.2 * -(-count // 2))
 
 
 def _draw_line(
@@ -76,7 +90,10 @@ def _draw_line(
     factor, offset = shift
     xs = [factor * point.x + offset for point in points]
     medians = [point.median / divisor for point in points]
-    axes.plot(xs, medians, color=line.colour, marker=line.marker, markeredgecolor="white")
+    look = line.stroke
+    axes.plot(
+        xs, medians, color=look.colour, marker=look.marker, ls=look.dashes, markeredgecolor="white"
+    )
     for x, point in zip(xs, points, strict=True):
         if not point.high > point.low:
             continue
@@ -89,7 +106,7 @@ def _draw_line(
             ],
             fmt="none",
             zorder=1.9,  # under the markers
-            ecolor=line.colour,
+            ecolor=look.colour,
             elinewidth=1.4 if point.exact else 0.6,
             capsize=3 if point.exact else 0,
             capthick=1.2,
@@ -119,6 +136,10 @@ def _set_x(axes: Axes, chart: Chart) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _position: chart.ticks.get(x, "")))
     axes.tick_params(axis="x", labelsize=7.5, labelbottom=True)
+    if not chart.log_x and len(chart.ticks) > MOST_UPRIGHT:
+        axes.tick_params(axis="x", labelrotation=40)
+        for label in axes.get_xticklabels():
+            label.set(ha="right", rotation_mode="anchor")
 
 
 def _spaced(ticks: list[float], gap: float) -> list[float]:
@@ -132,7 +153,7 @@ def _spaced(ticks: list[float], gap: float) -> list[float]:
 
 def _set_y(axes: Axes, chart: Chart, ends: list[float]) -> None:
     if not chart.log_y:
-        axes.set_ylim(0, 1.08 * max(ends))
+        axes.set_ylim(0, 1.08 * (chart.top or max(ends)))
         return
     # The limits come first: matplotlib warns when it has to look for them in a panel of zeros.
     axes.set_ylim(_round_down(min(ends)), _round_up(max(ends)))
@@ -164,27 +185,6 @@ def _round_down(value: float) -> float:
 def _round_up(value: float) -> float:
     decade = 10.0 ** math.floor(math.log10(value))
     return min((step * decade for step in (2, 5, 10, 20) if step * decade > value), default=value)
-
-
-def _write(figure: Figure, chart: Chart, lines: list[Line]) -> None:
-    """Write title, legend and caption into the room that ``panels`` left."""
-    _width, height = figure.get_size_inches()
-    figure.text(0.015, 1 - 0.08 / height, chart.title, va="top", weight="bold", fontsize=10)
-    figure.legend(
-        [
-            Line2D([], [], color=line.colour, marker=line.marker, markeredgecolor="white")
-            for line in lines
-        ],
-        [line.label for line in lines],
-        loc="upper left",
-        bbox_to_anchor=(0.005, 1 - HEAD_LINE_INCHES / height),
-        ncols=chart.legend_columns,
-        borderaxespad=0.2,
-        labelspacing=0.3,
-        columnspacing=1.4,
-    )
-    figure.text(0.015, 0.06 / height, _caption(lines), va="bottom", fontsize=7, color=GREY)
-    figure.text(0.99, 0.06 / height, chart.run, va="bottom", ha="right", fontsize=7, color=GREY)
 
 
 def _caption(lines: list[Line]) -> str:

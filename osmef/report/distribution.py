@@ -3,68 +3,50 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterable
 
-from osmef.report.curves import (
-    Axis,
-    Curve,
-    CurveChart,
-    cell_names,
-    format_microseconds,
-    render,
-)
-from osmef.report.style import PLACE_COLOURS, save
-from osmef.results.exchange import Histogram, Phase, Purpose
-from osmef.results.summary import Summary
-from osmef.results.trial import Trial
+import pandas as pd
+from matplotlib.figure import Figure
+
+from osmef.report.cells import cells_of, nothing, source_of
+from osmef.report.curves import Axis, Curve, CurveChart, format_microseconds, render
+from osmef.report.look import PLAIN, Look
+from osmef.report.style import Words, stroke
+from osmef.results.exchange import Histogram, Phase
 
 _CAPTION = "All exchanges of all trials, from their histograms; both axes are logarithmic."
 
 
-def draw_distributions(summary: Summary, trials: Sequence[Trial], directory: Path) -> list[Path]:
-    """Draw ``latency`` into ``directory``, as PNG and SVG; return the paths of the files.
+def latency(exchanges: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> Figure:
+    """Draw the share of exchanges that took longer than a time, a panel each cell.
 
-    A panel for each cell, a line for each phase: the share of exchanges that took longer (the
-    complement of the empirical distribution function), logarithmic, so that the tail can be read.
-    Without an exchange nothing is drawn. Raises StorageError.
+    It is the complement of the empirical distribution function, logarithmic, so that the tail can
+    be read; a line each phase. ``exchanges`` are those of ``osmef.report.data.exchanges_of``,
+    ``trials`` those of ``osmef.load``, which name the cells. Raises InputError without an exchange.
     """
-    names = cell_names(summary)
-    charted = [
-        (names[cell.key], curves)
-        for cell in summary.cells
-        if (curves := _curves([trial for trial in trials if trial.cell == cell.key]))
-    ]
-    if not charted:
-        return []
+    groups = exchanges.groupby(["run", "cell", "phase"])["histogram"]
+    points = {key: found for key, of in groups if (found := longer(of))}
+    panels = []
+    for cell in cells_of(trials, look):
+        curves = [
+            Curve(look.named(phase.value), stroke(number), points[key], steps=True)
+            for number, phase in enumerate(Phase)
+            if (key := (cell.run, cell.key, phase.value)) in points
+        ]
+        panels += [(cell.label, curves)] if curves else []
+    if not panels:
+        raise nothing("exchange", "give runs of `workload: latency`")
     chart = CurveChart(
-        title="Round-trip time, and how many took longer",
-        run=summary.run.id,
-        caption=_CAPTION,
-        panels=charted,
+        words=Words("Round-trip time, and how many took longer", _CAPTION, source_of(trials)),
+        panels=panels,
         x=Axis("round-trip time", format_microseconds),
         y=Axis("share of exchanges that took longer", _percent),
     )
-    return save(partial(render, chart), directory, "latency")
+    return render(chart, look)
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:g} %"
-
-
-def _curves(trials: Sequence[Trial]) -> list[Curve]:
-    curves = []
-    for phase, colour in zip(Phase, PLACE_COLOURS, strict=False):
-        points = longer(
-            one.rtt.histogram
-            for trial in trials
-            for one in trial.exchanges
-            if one.phase is phase and one.purpose is Purpose.MEASURED
-        )
-        if points:
-            curves.append(Curve(phase.value, colour, points, steps=True))
-    return curves
 
 
 def longer(histograms: Iterable[Histogram]) -> list[tuple[float, float]]:

@@ -1,161 +1,180 @@
-"""The figures of a run: BTC, what limited it, UDP, ping-pong."""
+"""All figures by their names, and those that a run gets by itself.
+
+``figure("btc-connections", "results/*")`` returns a figure of matplotlib; ``Kind`` has the names
+and what they show, and ``possible`` those that runs have the data for. ``write`` in
+``osmef.report.style`` saves one as SVG, PNG or PDF. Each kind is a function of its own on frames,
+such as ``osmef.report.btc.btc_connections``.
+"""
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from osmef.report.chart import Chart, Line, render
-from osmef.report.limits import draw_limits
-from osmef.report.pingpong import pingpong_figures
-from osmef.report.series import Place, Point, Variant, by_variant, place, point
-from osmef.report.style import MARKERS, PLACE_COLOURS, ordered_colours, save
-from osmef.report.udp import udp_charts
-from osmef.results.summary import CellInfo, Summary
-
-AGGREGATE = "aggregate_btc_bps"
-CONNECTION = "connection_btc_bps"
+from osmef.analysis.similarity import machine_vectors, similarity_matrix
+from osmef.errors import InputError, NothingToDrawError
+from osmef.report import pingpong
+from osmef.report.btc import btc_connections, btc_distance, cpu, fairness
+from osmef.report.data import Data, read_machines
+from osmef.report.distribution import latency
+from osmef.report.intervals import intervals
+from osmef.report.kinds import Kind
+from osmef.report.limits import limits
+from osmef.report.look import Look
+from osmef.report.machines import price, similarity
+from osmef.report.pingpong import Messages
+from osmef.report.prices import price_ranking
+from osmef.report.spread import cov, ecdf, sessions
+from osmef.report.style import save
+from osmef.report.sweep import sweep_throughput, sweep_time
+from osmef.report.topology import topology
+from osmef.report.udp import udp_jitter, udp_loss
 
 
 @dataclass(frozen=True)
-class _Shown:
-    """A cell that a figure can show: its place and its number of connections."""
+class Wanted:
+    """What is wanted of a figure: its look, and what only some kinds have.
 
-    cell: CellInfo
-    variant: Variant
-    place: Place
-    connections: int
-
-
-def draw_figures(summary: Summary, directory: Path) -> list[Path]:
-    """Draw the figures into ``directory``, as PNG and SVG, and return the paths of the files.
-
-    They are those of ``run_figures``. Raises StorageError.
+    ``messages`` is for the kinds of ping-pong. ``whole`` is the CPU load of whole endpoints.
+    ``metrics`` are for ecdf, sessions, cov and price; all but cov take one. ``prices`` is a file
+    for ``osmef.report.prices.price_table``, ``flavor`` the column that tells flavors apart, and
+    ``machines`` a CSV file with the columns of ``osmef.analysis.similarity``.
     """
-    figures = run_figures(summary, directory)
-    return [path for name, draw in figures.items() for path in save(draw, directory, name)]
+
+    look: Look = field(default_factory=Look)
+    messages: Messages = field(default_factory=Messages)
+    whole: bool = False
+    metrics: Sequence[str] = ()
+    prices: Path | None = None
+    flavor: str = "sender_flavors"
+    machines: Path | None = None
+
+    @property
+    def metric(self) -> str | None:
+        """The only metric. Raises InputError for several."""
+        if len(self.metrics) > 1:
+            raise InputError("this figure shows one metric", where="--metric", cure="give one")
+        return self.metrics[0] if self.metrics else None
 
 
-def run_figures(summary: Summary, directory: Path) -> dict[str, Callable[[], Figure]]:
-    """Return what draws the figures of a run, by their names.
+@dataclass(frozen=True)
+class Drawing:
+    """What draws a kind of figure.
 
-    - btc-connections: aggregate BTC against the number of connections, a line each place.
-    - btc-distance: BTC per connection against distance, a line each number of connections, on a
-      logarithmic axis of BTC as in figure 3 of Venzano and Michiardi, "A Measurement Study of
-      Data-intensive Network Traffic Patterns in a Private Cloud".
-    - udp-loss, udp-jitter: against the rate that was offered (``osmef.report.udp``).
-    - pingpong-transfer, pingpong-latency, pingpong-requests: against the message size, of every
-      request that the directory holds, and each again relative to the first cell
-      (``osmef.report.pingpong``).
-    - limits: what limited the connections of each cell, as shares.
-
-    Swept values that have no axis, such as flavors, get a panel each. A figure that would show no
-    point is not among them.
+    ``own`` is drawn for every run; ``relative`` can also be drawn as ratios to a reference.
     """
-    shown = [
-        _Shown(cell, variant, place(cell, summary), cell.connections)
-        for variant, cells in by_variant(summary).items()
-        for cell in cells
-        if cell.connections is not None
-    ]
-    charts = {
-        "btc-connections": _against_connections(shown, summary),
-        "btc-distance": _against_distance(shown, summary),
-        **udp_charts(summary),
-    }
-    figures: dict[str, Callable[[], Figure]] = {
-        name: partial(render, chart)
-        for name, chart in charts.items()
-        if any(line.points for line in chart.lines)
-    }
-    figures |= pingpong_figures(summary, directory)
-    if any(cell.limited_by for cell in summary.cells):
-        figures["limits"] = partial(draw_limits, summary)
-    return figures
+
+    draw: Callable[[Data, Wanted], Figure]
+    own: bool = False
+    relative: bool = False
 
 
-def _against_connections(shown: list[_Shown], summary: Summary) -> Chart:
-    points: dict[Place, dict[Variant, list[Point]]] = defaultdict(lambda: defaultdict(list))
-    for one in shown:
-        metric = one.cell.metrics.get(AGGREGATE)
-        points[one.place][one.variant].append(point(one.connections, metric))
-    places = sorted(points, key=lambda one: one.order)
-    lines = [
-        Line(
-            ", ".join(one.lines),
-            PLACE_COLOURS[number % len(PLACE_COLOURS)],
-            MARKERS[number % len(MARKERS)],
-            _measured(points[one]),
-        )
-        for number, one in enumerate(places)
-    ]
-    return Chart(
-        title="Aggregate BTC against connections",
-        run=summary.run.id,
-        variants=list(by_variant(summary)),
-        lines=lines,
-        legend_columns=2,
-        x_label="parallel connections",
-        ticks={float(n): str(n) for n in sorted({one.connections for one in shown})},
-        log_x=True,
-        y_label="aggregate BTC",
-        log_y=_spans_a_decade(lines),
+def _messages(kind: pingpong.Kind) -> Drawing:
+    return Drawing(
+        lambda d, w: pingpong.messages(d.requests, d.trials, kind, w.look, w.messages),
+        own=True,
+        relative=True,
     )
 
 
-def _against_distance(shown: list[_Shown], summary: Summary) -> Chart:
-    places = sorted({one.place for one in shown}, key=lambda one: one.order)
-    points: dict[int, dict[Variant, list[Point]]] = defaultdict(lambda: defaultdict(list))
-    for one in shown:
-        metric = one.cell.metrics.get(CONNECTION)
-        points[one.connections][one.variant].append(point(places.index(one.place), metric))
-    counts = sorted(points)
-    lines = [
-        Line(
-            f"{count} connection{'s' if count > 1 else ''}",
-            colour,
-            MARKERS[number % len(MARKERS)],
-            _measured(points[count]),
-        )
-        for number, (count, colour) in enumerate(
-            zip(counts, ordered_colours(len(counts)), strict=True)
-        )
-    ]
-    return Chart(
-        title="BTC per connection against distance",
-        run=summary.run.id,
-        variants=list(by_variant(summary)),
-        lines=lines,
-        legend_columns=4,
-        x_label="",
-        ticks={float(x): "\n".join(one.lines) for x, one in enumerate(places)},
-        log_x=False,
-        y_label="BTC per connection",
-        log_y=True,
-    )
+def _price(data: Data, wanted: Wanted) -> Figure:
+    metric, found = price_ranking(data, wanted.metric, wanted.prices, wanted.flavor)
+    if wanted.prices is None and found.ranking.empty:
+        cure = "give a price list or a CSV file with --prices"
+        raise NothingToDrawError("these runs recorded no price", cure=cure)
+    return price(found, metric, wanted.look)
 
 
-def _measured(points: dict[Variant, list[Point]]) -> dict[Variant, list[Point]]:
-    """Return the points in the order of the axis, without panels in which nothing was measured."""
-    return {
-        variant: sorted(line, key=lambda one: one.x)
-        for variant, line in points.items()
-        if any(math.isfinite(one.median) for one in line)
-    }
+def _similarity(_data: Data, wanted: Wanted) -> Figure:
+    if wanted.machines is None:
+        cure = "give a CSV file of measurements with --machines"
+        raise NothingToDrawError("machine types are not known", cure=cure)
+    vectors = machine_vectors(read_machines(wanted.machines))
+    return similarity(similarity_matrix(vectors), wanted.look)
 
 
-def _spans_a_decade(lines: list[Line]) -> bool:
-    medians = [
-        one.median
-        for line in lines
-        for points in line.points.values()
-        for one in points
-        if one.median > 0
-    ]
-    return bool(medians) and max(medians) > 10 * min(medians)
+KINDS: dict[Kind, Drawing] = {
+    Kind.BTC_CONNECTIONS: Drawing(lambda d, w: btc_connections(d.trials, w.look), own=True),
+    Kind.BTC_DISTANCE: Drawing(lambda d, w: btc_distance(d.trials, w.look), own=True),
+    Kind.FAIRNESS: Drawing(lambda d, w: fairness(d.trials, w.look)),
+    Kind.CPU: Drawing(lambda d, w: cpu(d.trials, w.look, whole=w.whole)),
+    Kind.LIMITS: Drawing(lambda d, w: limits(d.limits, d.trials, w.look), own=True),
+    Kind.INTERVALS: Drawing(lambda d, w: intervals(d.intervals, d.trials, w.look)),
+    Kind.TOPOLOGY: Drawing(lambda d, w: topology(d.endpoints, d.pairs, w.look)),
+    Kind.UDP_LOSS: Drawing(lambda d, w: udp_loss(d.trials, w.look), own=True),
+    Kind.UDP_JITTER: Drawing(lambda d, w: udp_jitter(d.trials, w.look), own=True),
+    Kind.LATENCY: Drawing(lambda d, w: latency(d.exchanges, d.trials, w.look), own=True),
+    Kind.SWEEP_THROUGHPUT: Drawing(
+        lambda d, w: sweep_throughput(d.sizes, d.trials, w.look), own=True
+    ),
+    Kind.SWEEP_TIME: Drawing(lambda d, w: sweep_time(d.sizes, d.trials, w.look), own=True),
+    Kind.PINGPONG_TRANSFER: _messages(pingpong.TRANSFER),
+    Kind.PINGPONG_LATENCY: _messages(pingpong.LATENCY),
+    Kind.PINGPONG_REQUESTS: _messages(pingpong.REQUESTS),
+    Kind.ECDF: Drawing(lambda d, w: ecdf(d.trials, w.look, metric=w.metric)),
+    Kind.SESSIONS: Drawing(lambda d, w: sessions(d.trials, w.look, metric=w.metric)),
+    Kind.COV: Drawing(lambda d, w: cov(d.trials, w.look, metrics=w.metrics)),
+    Kind.PRICE: Drawing(_price),
+    Kind.SIMILARITY: Drawing(_similarity),
+}
+
+
+def figure(kind: str, *paths: str | PathLike[str], wanted: Wanted | None = None) -> Figure:
+    """Draw a kind of figure of the runs that paths name, as ``osmef.load`` takes them.
+
+    Raises InputError for an unknown kind, a path without a run, and runs without the data.
+    """
+    found = next((one for one in Kind if one == kind), None)
+    if found is None:
+        raise InputError(f"there is no figure {kind!r}", cure=f"give one of: {', '.join(Kind)}")
+    return draw(found, Data(*paths), wanted or Wanted())
+
+
+def draw(kind: Kind, data: Data, wanted: Wanted) -> Figure:
+    """Draw a kind of figure of frames that are read as they are needed. Raises InputError."""
+    return KINDS[kind].draw(data, wanted)
+
+
+@dataclass(frozen=True)
+class Possible:
+    """A figure that runs have the data for: its name, what it shows, and itself."""
+
+    name: str
+    about: str
+    figure: Figure
+
+
+def possible(data: Data, wanted: Wanted | None = None, *, own: bool = False) -> Iterator[Possible]:
+    """Give all figures that the data have; those relative to the first series as well.
+
+    Only those that a run gets by itself with ``own``.
+    """
+    how = wanted or Wanted()
+    relative = replace(how, messages=replace(how.messages, relative=True))
+    for kind, drawing in KINDS.items():
+        if own and not drawing.own:
+            continue
+        ways = [(kind.value, kind.about, how)]
+        if drawing.relative:
+            ways.append((f"{kind}-relative", f"{kind.about}, relative", relative))
+        for name, about, way in ways:
+            try:
+                yield Possible(name, about, drawing.draw(data, way))
+            except NothingToDrawError:
+                continue
+
+
+def draw_figures(run: Path) -> list[Path]:
+    """Draw the figures of a run into its directory, as PNG and SVG, and return the paths.
+
+    The files are called as the kinds. A figure that would show no point is not drawn. Raises
+    StorageError.
+    """
+    paths: list[Path] = []
+    for one in possible(Data(run), own=True):
+        paths += save(one.figure, run, one.name)
+    return paths

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
-
+import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.patches import Patch
 
-from osmef.report.series import short_names, shown_values
-from osmef.report.style import GREY, HEAD_LINE_INCHES
+from osmef.report.cells import cells_of, nothing, source_of
+from osmef.report.look import PLAIN, Look
+from osmef.report.style import EDGE, Words, page, styled
 from osmef.results.limits import Limit
-from osmef.results.summary import CellInfo, Summary
 
 # Okabe and Ito's colours, light and dark by turns, and a hatch each for prints in grey. Both ends'
 # CPU and both windows are of one hue; what can't be told has no colour.
@@ -26,77 +25,56 @@ _LOOKS = {
     Limit.INCONCLUSIVE: ("#FFFFFF", ""),
 }
 _BAR_INCHES = 0.26
-_LEGEND_COLUMNS = 4
-_LEGEND_ROW_INCHES = 0.21
-_FOOT_INCHES = 0.5
 
 
-def draw_limits(summary: Summary) -> Figure:
-    """Return the figure. At least one cell must have verdicts; those without are left out."""
-    cells = [cell for cell in summary.cells if cell.limited_by]
-    found = [limit for limit in _LOOKS if any(limit in cell.limited_by for cell in cells)]
-    rows = math.ceil(len(found) / _LEGEND_COLUMNS)
-    head = HEAD_LINE_INCHES + rows * _LEGEND_ROW_INCHES + 0.1
-    height = head + _BAR_INCHES * (len(cells) + 1) + _FOOT_INCHES
-    room = (0, 0.25 / height, 1, 1 - (head + 0.25) / height)
-    figure = Figure(figsize=(6.6, height), layout=ConstrainedLayoutEngine(rect=room))
-    axes = figure.subplots()
+@styled
+def limits(counts: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> Figure:
+    """Draw which shares of the connections of each cell were limited by what, a bar a cell.
+
+    ``counts`` are those of ``osmef.report.data.limits_of``: one row a cell, with the columns run
+    and cell, and one for each ``Limit``. ``trials`` are those of ``osmef.load``, which name the
+    cells; those without verdicts are left out. Raises InputError where there are none at all.
+    """
+    known = counts.set_index(["run", "cell"])
+    known = known[known.sum(axis=1) > 0]
+    cells = [cell for cell in cells_of(trials, look) if (cell.run, cell.key) in known.index]
+    if not cells:
+        raise nothing("verdict of what limited them", "give runs of `workload: btc` that ended")
+    table = known.loc[[(cell.run, cell.key) for cell in cells]]
+    percent = 100 * table.div(table.sum(axis=1), axis=0)
+    found = [limit for limit in _LOOKS if (percent.get(limit.value, pd.Series([0.0])) > 0).any()]
+    words = Words(
+        "What limited the connections",
+        "Shares of the connections of all good trials of a cell.",
+        source_of(trials),
+    )
+    legend: dict[str, Artist] = {
+        look.named(one.value): Patch(
+            facecolor=_LOOKS[one][0], hatch=_LOOKS[one][1], edgecolor=EDGE, linewidth=0.5
+        )
+        for one in found
+    }
+    size = (6.6, _BAR_INCHES * (len(cells) + 1) + 0.5)
+    figure, (axes,) = page(words, legend, look, size=size)
     starts = [0.0] * len(cells)
     for limit in found:
-        shares = [_share(cell, limit) for cell in cells]
+        widths = percent[limit.value].tolist()
         colour, hatch = _LOOKS[limit]
         axes.barh(
             range(len(cells)),
-            shares,
+            widths,
             left=starts,
             height=0.72,
             color=colour,
             hatch=hatch,
-            edgecolor="#333333",
+            edgecolor=EDGE,
             linewidth=0.5,
+            label=limit.value,
         )
-        starts = [start + share for start, share in zip(starts, shares, strict=True)]
-    axes.set_yticks(range(len(cells)), _labels(cells), fontsize=7.5)
+        starts = [start + width for start, width in zip(starts, widths, strict=True)]
+    axes.set_yticks(range(len(cells)), [cell.label for cell in cells], fontsize=7.5)
     axes.set_ylim(len(cells) - 0.5, -0.5)
     axes.set_xlim(0, 100)
-    axes.set_xlabel("connections in %")
+    axes.set_xlabel(look.x_label or "connections in %")
     axes.grid(visible=False, axis="y")
-    _write(figure, summary, found, height)
     return figure
-
-
-def _share(cell: CellInfo, limit: Limit) -> float:
-    return 100 * cell.limited_by.get(limit, 0) / sum(cell.limited_by.values())
-
-
-def _labels(cells: list[CellInfo]) -> list[str]:
-    names = short_names(dict.fromkeys(key for cell in cells for key in shown_values(cell)))
-    return [
-        ", ".join(f"{names[key]} {value}" for key, value in shown_values(cell).items()) or cell.key
-        for cell in cells
-    ]
-
-
-def _write(figure: Figure, summary: Summary, found: list[Limit], height: float) -> None:
-    """Write title, legend and caption into the room that was left."""
-    top = 1 - 0.08 / height
-    figure.text(0.015, top, "What limited the connections", va="top", weight="bold", fontsize=10)
-    patches = [
-        Patch(facecolor=_LOOKS[one][0], hatch=_LOOKS[one][1], edgecolor="#333333", linewidth=0.5)
-        for one in found
-    ]
-    figure.legend(
-        patches,
-        [limit.value for limit in found],
-        loc="upper left",
-        bbox_to_anchor=(0.005, 1 - HEAD_LINE_INCHES / height),
-        ncols=_LEGEND_COLUMNS,
-        borderaxespad=0.2,
-        labelspacing=0.4,
-        columnspacing=1.4,
-    )
-    caption = "Shares of the connections of all good trials of a cell."
-    figure.text(0.015, 0.06 / height, caption, va="bottom", fontsize=7, color=GREY)
-    figure.text(
-        0.99, 0.06 / height, summary.run.id, va="bottom", ha="right", fontsize=7, color=GREY
-    )

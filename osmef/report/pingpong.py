@@ -2,39 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from osmef.analysis.pingpong import by_bin, message_times, relative
-from osmef.report.series import short_names, shown_values, written
-from osmef.report.style import GREY, HEAD_LINE_INCHES, PLACE_COLOURS, panels
+from osmef.analysis.pingpong import by_bin, message_times, relative, relative_ends
+from osmef.errors import InputError, NothingToDrawError
+from osmef.report.cells import cells_of, nothing, source_of
+from osmef.report.look import PLAIN, Look
+from osmef.report.style import GREY, Words, page, shares, stroke, styled
 from osmef.results.exchange import Purpose
-from osmef.results.rows import load_requests
-from osmef.results.summary import CellInfo, Summary
 from osmef.units import format_size
 
 WINDOW = 87380
 """The TCP receive window whose multiples ppbench draws, bytes: Linux' default for long."""
 
-_BINS = 50
 _MOST_WINDOWS = 12
 _APART = 10.0  # the ratio of the cells' medians from which on the other axis is
 _WIDE = 100.0  # the ratio of sizes from which on their axis is logarithmic
 _MOST_POINTS = 20_000  # in one figure; more would only make it darker
+_DENSE = 25  # more medians than this have no markers
+_SIDES = (("low", -1), ("high", 1))
 
 
 @dataclass(frozen=True)
-class _Kind:
+class Messages:
+    """What of the messages is drawn.
+
+    ``bands`` hold so many percent of the data each, from percentile to percentile around the
+    median. ``interval`` draws the 95 % interval of the median. ``window`` is in bytes, 0 draws no
+    lines. ``reference`` is the label of the series that is 1.0, the first one without it; ``bins``
+    is how many there are of the message size; ``alpha`` is how opaque a point is.
+    """
+
+    relative: bool = False
+    reference: str | None = None
+    points: bool = True
+    bands: Sequence[float] = (50, 90)
+    interval: bool = False
+    window: int = WINDOW
+    bins: int = 50
+    alpha: float | None = None
+
+
+ALL = Messages()
+"""Points, bands and medians of all."""
+
+
+@dataclass(frozen=True)
+class Kind:
     """A figure: which value it shows, by what it is divided, and its words."""
 
     value: str
@@ -43,216 +65,289 @@ class _Kind:
     label: str
 
 
-_KINDS = {
-    "pingpong-transfer": _Kind(
-        "transfer_rate_bytes_per_s", 1e6, "Transfer rate", "transfer rate in MB/s"
-    ),
-    "pingpong-latency": _Kind("time_us", 1e3, "Latency", "time of a message in ms"),
-    "pingpong-requests": _Kind("requests_per_s", 1.0, "Requests per second", "requests per second"),
-}
+TRANSFER = Kind("transfer_rate_bytes_per_s", 1e6, "Transfer rate", "transfer rate in MB/s")
+LATENCY = Kind("time_us", 1e3, "Latency", "time of a message in ms")
+REQUESTS = Kind("requests_per_s", 1.0, "Requests per second", "requests per second")
 
 Series = dict[str, pd.DataFrame]
 """What each request of a cell gave, by what the legend calls the cell."""
 
 
-def pingpong_figures(summary: Summary, directory: Path) -> dict[str, Callable[[], Figure]]:
-    """Return what draws the figures of the ping-pong cells, by the names of their files.
+@styled
+def messages(
+    requests: pd.DataFrame,
+    trials: pd.DataFrame,
+    kind: Kind,
+    look: Look = PLAIN,
+    wanted: Messages = ALL,
+) -> Figure:
+    """Draw a value of single requests against their message size, a colour each cell.
 
-    The transfer rate, time, and requests per second of every single request against its message
-    size, a colour each cell, with the median and percentiles over bins of the size: bands of
-    the data, not confidence intervals. With several cells there is another one of each, relative
-    to the first cell: the ratio of the median lines. Empty without a request that went well.
+    ``requests`` are those of ``osmef.load_requests``, with the columns run, cell, purpose, size,
+    length, relay_s, duration_s and error; ``trials`` those of ``osmef.load``, which name the cells.
+    A line through the medians of bins of the size, points, bands of percentiles of the data; or the
+    ratio of the median lines to that of a reference. An empty bin is a gap. Raises InputError where
+    no request went well, or the reference is none of the cells, or the only one.
     """
-    cells = [cell for cell in summary.cells if cell.workload == "pingpong" and cell.n_ok]
-    if not cells:
-        return {}
-    requests = message_times(load_requests(directory))
-    measured = requests[requests["purpose"] == Purpose.MEASURED.value]
-    named = {_name(cell, summary): measured[measured["cell"] == cell.key] for cell in cells}
-    series = {name: rows for name, rows in named.items() if len(rows)}
-    figures = {name: partial(_draw, kind, series, summary.run.id) for name, kind in _KINDS.items()}
-    ratios = {
-        f"{name}-relative": partial(_draw_relative, kind, series, summary.run.id)
-        for name, kind in _KINDS.items()
+    series = _series(requests, trials, look)
+    drawn = _Drawn(kind, series, _Sizes.of(series, wanted.bins, look), source_of(trials))
+    return _draw_relative(drawn, look, wanted) if wanted.relative else _draw(drawn, look, wanted)
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """The sizes of all requests, whether they span decades, and the edges of the bins."""
+
+    all: np.ndarray
+    wide: bool
+    edges: np.ndarray
+
+    @classmethod
+    def of(cls, series: Series, bins: int, look: Look) -> _Sizes:
+        sizes = np.concatenate([rows["size"].to_numpy(dtype="float64") for rows in series.values()])
+        distinct = np.unique(sizes)
+        # Of many, the few at the ends of a range that was drawn from say nothing.
+        ends = [1.0, 0.0] if len(distinct) <= bins else [0.95, 0.05]
+        wide = bool(np.divide(*np.quantile(distinct, ends)) >= _WIDE)
+        wide = wide if look.x_log is None else look.x_log
+        return cls(sizes, wide, _edges(distinct, bins, wide=wide))
+
+
+@dataclass(frozen=True)
+class _Drawn:
+    kind: Kind
+    series: Series
+    sizes: _Sizes
+    source: str
+
+
+def _series(requests: pd.DataFrame, trials: pd.DataFrame, look: Look) -> Series:
+    """Return the good requests of each cell by its label, in the order of the trials."""
+    own = requests[requests["purpose"] == Purpose.MEASURED.value]
+    groups = dict(list(message_times(own).groupby(["run", "cell"], observed=True, sort=False)))
+    with_requests = trials[trials["workload"] == "pingpong"]
+    found = {
+        cell.label: groups[cell.run, cell.key]
+        for cell in cells_of(with_requests, look)
+        if (cell.run, cell.key) in groups
     }
-    return {**(figures if series else {}), **(ratios if len(series) > 1 else {})}
+    if not found:
+        raise nothing("requests that went well", "give runs of `workload: pingpong`")
+    return found
 
 
-def _name(cell: CellInfo, summary: Summary) -> str:
-    names = short_names(dict.fromkeys(key for one in summary.cells for key in shown_values(one)))
-    return (
-        ", ".join(f"{names[key]} {written(value)}" for key, value in shown_values(cell).items())
-        or summary.run.scenario
+def _draw(drawn: _Drawn, look: Look, wanted: Messages) -> Figure:
+    kind, series, sizes = drawn.kind, drawn.series, drawn.sizes
+    windows = _windows(sizes, wanted.window)
+    bands = sorted(wanted.bands, reverse=True)
+    legend: dict[str, Artist] = {
+        f"{name}: median": stroke(number).line() for number, name in enumerate(series)
+    }
+    legend |= shares({f"{band:g} % of the data": _opacity(band) + 0.1 for band in bands})
+    words = Words(
+        f"{kind.title} against message size", _caption(drawn, wanted, windows), drawn.source
+    )
+    figure, (axes,) = page(words, legend, look)
+    thin = float(np.clip(1000 / len(sizes.all), 0.15, 0.6))
+    alpha = thin if wanted.alpha is None else wanted.alpha
+    some = min(1.0, _MOST_POINTS / len(sizes.all))
+    for number, rows in enumerate(series.values()):
+        if wanted.points:
+            _draw_points(axes, rows.sample(frac=some, random_state=0), kind, number, alpha)
+        bins = by_bin(rows, kind.value, sizes.edges, _quantiles(bands))
+        _draw_bands(axes, bins, kind.divisor, number, bands)
+        if wanted.interval:
+            low, high = bins["ci95_low"] / kind.divisor, bins["ci95_high"] / kind.divisor
+            _draw_ends(axes, bins["size"], low, high, number)
+    medians = [float(rows[kind.value].median()) for rows in series.values()]
+    _set_x(axes, sizes, windows)
+    far = sizes.wide or max(medians) >= _APART * min(medians)
+    _set_y(axes, kind.label, look, log=far if look.y_log is None else look.y_log)
+    return figure
+
+
+def _draw_relative(drawn: _Drawn, look: Look, wanted: Messages) -> Figure:
+    """Draw each median line over that of the reference."""
+    kind, sizes = drawn.kind, drawn.sizes
+    windows = _windows(sizes, wanted.window)
+    first = _reference(drawn.series, wanted.reference)
+    series = {first: drawn.series[first], **drawn.series}  # which comes first
+    names = [f"{first}: reference, 1.0", *list(series)[1:]]
+    note = "Bars: 95 % interval of the ratio, at least. " if wanted.interval else ""
+    words = Words(
+        f"{kind.title} against message size, relative",
+        f"Ratio of the medians. {note}{_windows_note(windows, wanted)}".strip(),
+        drawn.source,
+    )
+    legend = {name: stroke(number).line() for number, name in enumerate(names)}
+    figure, (axes,) = page(words, legend, look)
+    lines = {name: by_bin(rows, kind.value, sizes.edges) for name, rows in series.items()}
+    axes.axhline(1.0, color=stroke(0).colour, linewidth=1.4)
+    every = [np.ones(1)]
+    for number, (name, rows) in enumerate(series.items()):
+        if number == 0:
+            continue
+        ratio = relative(lines[name], lines[first])
+        _draw_median(axes, ratio["size"], ratio["ratio"], number)
+        every.append(ratio["ratio"].dropna().to_numpy())
+        if wanted.interval:
+            ends = relative_ends(rows, series[first], kind.value, sizes.edges)
+            _draw_ends(axes, ratio["size"], ends["low"], ends["high"], number)
+    _set_x(axes, sizes, windows)
+    seen = np.concatenate(every)
+    far = bool(seen.max() >= _APART * seen.min())
+    label = f"{kind.title.lower()} / that of the reference"
+    _set_y(axes, label, look, log=far if look.y_log is None else look.y_log)
+    return figure
+
+
+def _reference(series: Series, wanted: str | None) -> str:
+    """Return the label of the reference: the whole of it, or what only one of them holds."""
+    if len(series) < 2:
+        raise NothingToDrawError(
+            "a relative figure needs a reference and another series",
+            cure="give a run with several cells, or several runs",
+        )
+    if wanted is None or wanted in series:
+        return wanted or next(iter(series))
+    found = [name for name in series if wanted in name]
+    if len(found) == 1:
+        return found[0]
+    several = "none" if not found else "several"
+    raise InputError(
+        f"{several} of the series is called {wanted!r}: {'; '.join(series)}",
+        where="--reference",
+        cure="give the whole name of one of them",
     )
 
 
-def _draw(kind: _Kind, series: Series, run: str) -> Figure:
-    columns = 2
-    figure, (axes,) = panels(1, -(-(len(series) + 2) // columns))
-    sizes, wide, edges = _bins(series)
-    alpha = float(np.clip(1000 / len(sizes), 0.15, 0.6))
-    some = min(1.0, _MOST_POINTS / len(sizes))
-    for number, rows in enumerate(series.values()):
-        colour = _colour(number)
-        shown = rows.sample(frac=some, random_state=0)
-        _draw_points(axes, shown["size"], shown[kind.value] / kind.divisor, colour, alpha)
-        _draw_bands(axes, by_bin(rows, kind.value, edges), kind.divisor, colour)
-    _set_y(axes, kind, [rows[kind.value].median() for rows in series.values()], wide=wide)
-    windows = _set_x(axes, sizes, wide=wide)
-    lines = {f"{name}: median": _line(number) for number, name in enumerate(series)}
-    bands = {
-        "50 % of data": Patch(color=GREY, alpha=0.45),
-        "90 % of data": Patch(color=GREY, alpha=0.15),
-    }
-    _write_title(figure, f"{kind.title} against message size")
-    _write_legend(figure, {**lines, **bands}, columns)
-    at_ping = all(rows["relay_s"].notna().all() for rows in series.values())
-    where = ", as ping measured them" if at_ping else ""
-    _write_foot(figure, f"Points: single requests{where}.{windows}", run)
-    return figure
-
-
-def _draw_relative(kind: _Kind, series: Series, run: str) -> Figure:
-    """Draw each median line over that of the first cell, which is the reference."""
-    columns = 2
-    figure, (axes,) = panels(1, -(-len(series) // columns))
-    sizes, wide, edges = _bins(series)
-    lines = [by_bin(rows, kind.value, edges) for rows in series.values()]
-    ratios = [relative(line, lines[0]) for line in lines]
-    axes.axhline(1.0, color=_colour(0), linewidth=1.4)
-    for number, ratio in enumerate(ratios[1:], start=1):
-        x, y = ratio["size"].to_numpy(dtype="float64"), ratio["ratio"].to_numpy()
-        axes.plot(x, y, color=_colour(number), marker=_marker(x), markersize=4)
-    every = np.concatenate([ratio["ratio"].dropna() for ratio in ratios])
-    axes.set_ylabel(f"{kind.title.lower()} / that of the reference")
-    if every.max() >= _APART * every.min():
-        _set_log_y(axes)
-        axes.set_ylabel(f"{axes.get_ylabel()} (logarithmic)")
-    else:
-        axes.set_ylim(bottom=0)
-    windows = _set_x(axes, sizes, wide=wide)
-    first, *others = series
-    names = [f"{first}: reference, 1.0", *others]
-    _write_title(figure, f"{kind.title} against message size, relative")
-    _write_legend(figure, {name: _line(number) for number, name in enumerate(names)}, columns)
-    _write_foot(figure, f"Ratio of the medians.{windows}", run)
-    return figure
-
-
-def _bins(series: Series) -> tuple[np.ndarray, bool, np.ndarray]:
-    """Return the sizes of all requests, whether they span decades, and the edges of the bins."""
-    sizes = np.concatenate([rows["size"].to_numpy(dtype="float64") for rows in series.values()])
-    distinct = np.unique(sizes)
-    # Of many, the few at the ends of a range that was drawn from say nothing.
-    ends = [1.0, 0.0] if len(distinct) <= _BINS else [0.95, 0.05]
-    wide = bool(np.divide(*np.quantile(distinct, ends)) >= _WIDE)
-    return sizes, wide, _edges(sizes, wide=wide)
-
-
-def _colour(number: int) -> str:
-    return PLACE_COLOURS[number % len(PLACE_COLOURS)]
-
-
-def _line(number: int) -> Line2D:
-    return Line2D([], [], color=_colour(number))
-
-
-def _marker(x: np.ndarray) -> str | None:
-    """Return what marks the points of a line, where there are few."""
-    return "o" if np.count_nonzero(np.isfinite(x)) <= _BINS // 2 else None
-
-
-def _edges(sizes: np.ndarray, *, wide: bool) -> np.ndarray:
+def _edges(distinct: np.ndarray, bins: int, *, wide: bool) -> np.ndarray:
     """Return the edges of bins: one for each size where these are few, else of equal width."""
-    distinct = np.unique(sizes)
-    if len(distinct) <= _BINS:
+    if len(distinct) <= bins:
         return np.append(distinct, distinct[-1] + 1)
     space = np.geomspace if wide else np.linspace
-    return space(distinct[0], distinct[-1] + 1, _BINS + 1)
+    return space(distinct[0], distinct[-1] + 1, bins + 1)
 
 
-def _draw_points(
-    axes: Axes, x: pd.Series[float], y: pd.Series[float], colour: str, alpha: float
-) -> None:
+def _quantiles(bands: Sequence[float]) -> dict[str, float]:
+    ends = {f"{side}{band:g}": 0.5 + sign * band / 200 for band in bands for side, sign in _SIDES}
+    return {"median": 0.5, **ends}
+
+
+def _opacity(band: float) -> float:
+    """Return how dark a band is: the narrow ones are over the wide ones."""
+    return 0.3 if band <= 50 else 0.15
+
+
+def _draw_points(axes: Axes, rows: pd.DataFrame, kind: Kind, number: int, alpha: float) -> None:
     axes.plot(
-        x.to_numpy(dtype="float64"),
-        y.to_numpy(dtype="float64"),
+        rows["size"].to_numpy(dtype="float64"),
+        rows[kind.value].to_numpy(dtype="float64") / kind.divisor,
         linestyle="none",
         marker=".",
         markersize=3,
         markeredgewidth=0,
-        color=colour,
+        color=stroke(number).colour,
         alpha=alpha,
         zorder=1.5,
         rasterized=True,
+        label="points",
     )
 
 
-def _draw_bands(axes: Axes, bins: pd.DataFrame, divisor: float, colour: str) -> None:
+def _draw_bands(
+    axes: Axes, bins: pd.DataFrame, divisor: float, number: int, bands: Sequence[float]
+) -> None:
     values = bins.astype("float64")
-    x = values["size"].to_numpy()
-    at = {name: values[name].to_numpy() / divisor for name in values.columns}
-    axes.fill_between(x, at["p5"], at["p95"], color=colour, alpha=0.15, linewidth=0)
-    axes.fill_between(x, at["p25"], at["p75"], color=colour, alpha=0.3, linewidth=0)
-    axes.plot(x, at["median"], color=colour, marker=_marker(x), markersize=4)
+    for band in bands:
+        low, high = (values[f"{side}{band:g}"] / divisor for side, _ in _SIDES)
+        axes.fill_between(
+            values["size"], low, high, color=stroke(number).colour, alpha=_opacity(band),
+            linewidth=0,
+        )  # fmt: skip
+    _draw_median(axes, values["size"], values["median"] / divisor, number)
 
 
-def _set_y(axes: Axes, kind: _Kind, medians: Sequence[float], *, wide: bool) -> None:
-    """Set the axis of the value: logarithmic where that of the sizes is, or cells differ much."""
-    if wide or max(medians) >= _APART * min(medians):
-        _set_log_y(axes)
-        axes.set_ylabel(f"{kind.label} (logarithmic)")
-        return
-    axes.set_ylim(bottom=0)
-    axes.set_ylabel(kind.label)
+def _draw_median(axes: Axes, x: pd.Series[float], y: pd.Series[float], number: int) -> None:
+    look = stroke(number)
+    few = int(x.notna().sum()) <= _DENSE
+    axes.plot(
+        x.to_numpy(dtype="float64"),
+        y.to_numpy(dtype="float64"),
+        color=look.colour,
+        ls=look.dashes,
+        marker=look.marker,
+        markersize=4.5,
+        markeredgecolor="white",
+        markevery=1 if few else (number * 3 % 7, 7),
+        label="median",
+    )
 
 
-def _set_log_y(axes: Axes) -> None:
-    axes.set_yscale("log")
-    low, high = axes.get_ylim()
-    axes.yaxis.set_major_locator(LogLocator(subs=(1,) if high > 100 * low else (1, 2, 5)))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _position: f"{y:g}"))
+def _draw_ends(
+    axes: Axes, x: pd.Series[float], low: pd.Series[float], high: pd.Series[float], number: int
+) -> None:
+    """Draw an interval at each size, those of several series beside each other."""
+    known = low.notna() & high.notna()
+    drawn = axes.vlines(
+        x[known], low[known], high[known], color=stroke(number).colour, linewidth=1.2
+    )
+    drawn.set_label("interval")
+    axes.plot(
+        np.repeat(x[known], 2), np.ravel(np.column_stack([low[known], high[known]])),
+        linestyle="none", marker="_", markersize=5, markeredgewidth=1.2,
+        color=stroke(number).colour,
+    )  # fmt: skip
 
 
-def _set_x(axes: Axes, sizes: np.ndarray, *, wide: bool) -> str:
-    """Set the axis of the sizes; return what the caption says of the lines that are drawn."""
-    if wide:
+def _set_y(axes: Axes, label: str, look: Look, *, log: bool) -> None:
+    if log:
+        axes.set_yscale("log")
+        low, high = axes.get_ylim()
+        axes.yaxis.set_major_locator(LogLocator(subs=(1,) if high > 100 * low else (1, 2, 5)))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _position: f"{y:g}"))
+    else:
+        axes.set_ylim(bottom=0)
+    axes.set_ylabel(look.y_label or f"{label}{' (logarithmic)' if log else ''}")
+    look.apply(axes)
+
+
+def _set_x(axes: Axes, sizes: _Sizes, windows: Sequence[float]) -> None:
+    if sizes.wide:
         axes.set_xscale("log")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _position: format_size(x)))
-    if wide:
-        axes.set_xlabel("message size (logarithmic)")
-        return ""
-    axes.set_xlabel("message size")
-    first = np.ceil(sizes.min() / WINDOW) * WINDOW
-    windows = np.arange(first, sizes.max() + 1, WINDOW)
-    if not 0 < len(windows) <= _MOST_WINDOWS:
-        return ""
+    axes.set_xlabel(f"message size{' (logarithmic)' if sizes.wide else ''}")
     for window in windows:
         axes.axvline(window, color=GREY, linestyle="--", linewidth=0.7, zorder=1.2)
-    return f" Dashed: multiples of {WINDOW} B, a TCP receive window."
 
 
-def _write_title(figure: Figure, title: str) -> None:
-    y = 1 - 0.08 / figure.get_figheight()
-    figure.text(0.015, y, title, va="top", weight="bold", fontsize=10)
+def _windows(sizes: _Sizes, window: int) -> list[float]:
+    """Return the multiples of the window that are drawn; too many would say nothing."""
+    if not window:
+        return []
+    first = np.ceil(sizes.all.min() / window) * window
+    found = np.arange(max(first, window), sizes.all.max() + 1, window)
+    if sizes.wide:  # where they would lie ever closer
+        found = found[:1]
+    return found.tolist() if len(found) <= _MOST_WINDOWS else []
 
 
-def _write_legend(figure: Figure, handles: Mapping[str, Line2D | Patch], columns: int) -> None:
-    """Write the legend into the room that ``panels`` left."""
-    figure.legend(
-        list(handles.values()),
-        list(handles),
-        loc="upper left",
-        bbox_to_anchor=(0.005, 1 - HEAD_LINE_INCHES / figure.get_figheight()),
-        ncols=columns,
-        borderaxespad=0.2,
-        labelspacing=0.3,
-        columnspacing=1.4,
-    )
+def _windows_note(windows: Sequence[float], wanted: Messages) -> str:
+    if not windows:
+        return ""
+    which = "multiples of " if len(windows) > 1 else ""
+    return f"Dashed upright lines: {which}{wanted.window} B, a TCP receive window."
 
 
-def _write_foot(figure: Figure, caption: str, run: str) -> None:
-    y = 0.06 / figure.get_figheight()
-    figure.text(0.015, y, caption, va="bottom", fontsize=7, color=GREY)
-    figure.text(0.99, y, run, va="bottom", ha="right", fontsize=7, color=GREY)
+def _caption(drawn: _Drawn, wanted: Messages, windows: Sequence[float]) -> str:
+    at_ping = all(rows["relay_s"].notna().all() for rows in drawn.series.values())
+    where = ", as ping measured them" if at_ping else ""
+    return " ".join(
+        filter(None, [
+            f"Points: single requests{where}." if wanted.points else "",
+            "Bands: percentiles of the data." if wanted.bands else "",
+            "Bars: exact 95 % interval of the median." if wanted.interval else "",
+            _windows_note(windows, wanted),
+        ])
+    )  # fmt: skip

@@ -13,13 +13,13 @@ from osmef.scenario.study import Scalar
 AXES = ("placement", "tenancy", "connections")
 """Sweep keys that a figure has its axes and lines for; all others make a panel of their own."""
 
-_PLACEMENTS = {
+PLACEMENTS = {
     Placement.SAME_HOST: "same host",
     Placement.DIFFERENT_HOST: "different hosts",
     Placement.ANY: "any hosts",
     None: "hosts unclear",
 }
-_TENANCIES = {
+TENANCIES = {
     Tenancy.SAME_TENANT: "same tenant",
     Tenancy.DIFFERENT_TENANT: "different tenants",
     None: "tenants unclear",
@@ -42,7 +42,7 @@ class Place:
     @property
     def order(self) -> tuple[bool, int, bool, str, str, str]:
         """What places are sorted by: near before far, unknown last."""
-        far = self.placement == _PLACEMENTS[Placement.DIFFERENT_HOST]
+        far = self.placement == PLACEMENTS[Placement.DIFFERENT_HOST]
         unknown = self.distance is None
         return (
             unknown,
@@ -79,16 +79,16 @@ def place(cell: CellInfo, summary: Summary) -> Place:
     """Return where the ends of a cell stand to each other."""
     if cell.senders == cell.receivers:
         return Place(cell.distance, "loopback", None)
-    placement, asked = _PLACEMENTS[cell.achieved_placement], _asked(cell)
+    placement, asked = PLACEMENTS[cell.achieved_placement], _asked(cell)
     kinds = {e.kind for e in summary.endpoints if e.name in (*cell.senders, *cell.receivers)}
     if EndpointKind.HOST in kinds:  # which belongs to no tenant
         return Place(cell.distance, placement, None, asked)
-    return Place(cell.distance, placement, _TENANCIES[cell.achieved_tenancy], asked)
+    return Place(cell.distance, placement, TENANCIES[cell.achieved_tenancy], asked)
 
 
 def _asked(cell: CellInfo) -> str | None:
     """Return what was asked for and is not so, None where all is."""
-    words = {"placement": _PLACEMENTS[cell.placement], "tenancy": _TENANCIES[cell.tenancy]}
+    words = {"placement": PLACEMENTS[cell.placement], "tenancy": TENANCIES[cell.tenancy]}
     told = [words[key] for key in other_than_asked(cell)]
     if not told and cell.mismatch:
         told = [f"distance {cell.requested_distance}"]
@@ -120,10 +120,11 @@ def shown_values(cell: CellInfo) -> dict[str, Scalar]:
 
 def variant(cell: CellInfo) -> Variant:
     """Return the swept values of a cell that are on no axis, such as flavors."""
-    return tuple((key, value) for key, value in cell.values.items() if not _has_axis(key))
+    return tuple((key, value) for key, value in cell.values.items() if not has_axis(key))
 
 
-def _has_axis(key: str) -> bool:
+def has_axis(key: str) -> bool:
+    """Return whether figures have an axis or lines for a swept key."""
     return key.rpartition(".")[2] in AXES and not key.startswith(_BACKGROUND)
 
 

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+import math
+import textwrap
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import matplotlib as mpl
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.backend_bases import RendererBase
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
+from osmef.errors import InputError
+from osmef.report.look import Look
 from osmef.results.files import write_atomically
 
 # Okabe and Ito, "Color Universal Design", 2008, without the yellow, which is too light on paper.
-PLACE_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+DASHES = ("-", (0, (5, 1.6)), (0, (1.2, 1.4)), (0, (6, 1.4, 1.2, 1.4)))
+HATCHES = ("", "///", "...", "\\\\\\", "xx", "--", "oo")
 GREY = "#555555"
+EDGE = "#333333"
 
 # Any: what the keys are typed as depends on matplotlib's version.
 RC: Any = {
@@ -32,19 +45,81 @@ RC: Any = {
     "axes.axisbelow": True,
     "grid.color": "#dddddd",
     "grid.linewidth": 0.6,
+    "hatch.linewidth": 0.7,
     "legend.frameon": False,
     "legend.fontsize": 8,
     "lines.linewidth": 1.4,
     "lines.markersize": 5.5,
     "lines.markeredgewidth": 0.5,
     "savefig.dpi": 200,
+    "text.parse_math": False,  # a name may hold dollar signs
     "svg.hashsalt": "osmef",  # instead of a random one
 }
 
+_TITLE_INCHES = 0.2
+_LEGEND_ROW_INCHES = 0.155
+_FOOT_ROW_INCHES = 0.13
+_LETTER_INCHES = 0.06  # of the legend, about
+_HANDLE_INCHES = 0.5
 
-HEAD_LINE_INCHES = 0.3
-_LEGEND_ROW_INCHES = 0.19
-_FOOT_INCHES = 0.25
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class HouseFigure(Figure):
+    """A figure that has the house style wherever it is shown: ticks are made as it is drawn."""
+
+    def draw(self, renderer: RendererBase) -> None:
+        """Draw it, as matplotlib does."""
+        with mpl.rc_context(RC):
+            super().draw(renderer)
+
+
+def styled(draw: Callable[P, T]) -> Callable[P, T]:
+    """Let a function draw in the house style."""
+
+    @wraps(draw)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        with mpl.rc_context(RC):
+            return draw(*args, **kwargs)
+
+    return wrapped
+
+
+@dataclass(frozen=True)
+class Stroke:
+    """The look of a series: colour, marker and dashes tell it from the others, each for itself."""
+
+    colour: str
+    marker: str = ""
+    dashes: Any = "-"  # a name of matplotlib's, or an offset and lengths
+
+    def line(self) -> Line2D:
+        """Return a sample for the legend."""
+        return Line2D(
+            [], [], color=self.colour, marker=self.marker, ls=self.dashes, markeredgecolor="white"
+        )
+
+
+def stroke(number: int) -> Stroke:
+    """Return the look of the series of that number, from 0; 28 of them differ."""
+    turn = number // len(COLOURS)
+    return Stroke(
+        COLOURS[number % len(COLOURS)],
+        MARKERS[(number + turn) % len(MARKERS)],
+        DASHES[(number + turn) % len(DASHES)],
+    )
+
+
+def patch(number: int) -> dict[str, Any]:
+    """Return the look of the bars of that number, from 0, as matplotlib wants it."""
+    turn = number // len(COLOURS)
+    return {
+        "facecolor": COLOURS[number % len(COLOURS)],
+        "hatch": HATCHES[(number + turn) % len(HATCHES)],
+        "edgecolor": "white" if number % len(COLOURS) != 5 else EDGE,
+        "linewidth": 0.5,
+    }
 
 
 def ordered_colours(count: int) -> list[str]:
@@ -54,40 +129,119 @@ def ordered_colours(count: int) -> list[str]:
     return [to_hex(scale(0.8 * number / max(1, count - 1))) for number in range(count)]
 
 
-def panels(count: int, legend_rows: int) -> tuple[Figure, list[Axes]]:
-    """Return a figure with panels of one size, and room for title, legend and caption.
+@dataclass(frozen=True)
+class Words:
+    """What stands around a figure: title above, what is drawn and of which runs below."""
 
-    That room is set in inches, so that it stays the same however many panels there are.
+    title: str
+    caption: str
+    source: str
+
+
+def page(
+    words: Words,
+    legend: Mapping[str, Artist],
+    look: Look,
+    count: int = 1,
+    size: tuple[float, float] | None = None,
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with panels of one size, its title, legend and caption.
+
+    The room for these is set in inches, so that it stays the same however many panels there are.
+    ``size`` is that of all panels together; two stand beside each other without it.
     """
     columns = min(count, 2)
     rows = -(-count // columns)
-    head = HEAD_LINE_INCHES + _LEGEND_ROW_INCHES * legend_rows + 0.05
-    height = (3.6 if columns == 1 else 2.7) * rows + head + _FOOT_INCHES
-    width = 6.6 if columns == 1 else 9.6
-    room = (0, _FOOT_INCHES / height, 1, 1 - (head + _FOOT_INCHES) / height)
-    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(rect=room))
-    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    wide, high = size or ((6.6, 3.6) if columns == 1 else (9.6, 2.7 * rows))
+    width = look.width or wide
+    shown = dict(legend) if look.legend else {}
+    title = textwrap.wrap(look.title or words.title, int(width / 0.088))
+    caption = textwrap.wrap(words.caption, int(width / 0.051))
+    names = {textwrap.fill(name, int((width - 0.6) / 0.066)): name for name in shown}
+    legend_columns, legend_rows = _legend_size(list(names), width)
+    head = 0.2 + _TITLE_INCHES * len(title) + _LEGEND_ROW_INCHES * legend_rows
+    foot = 0.08 + _FOOT_ROW_INCHES * (len(caption) + 1)
+    height = look.height or high + head + foot
+    room = (0, foot / height, 1, 1 - (head + foot) / height)
+    figure = HouseFigure(figsize=(width, height), layout=ConstrainedLayoutEngine(rect=room))
+    grid = figure.subplots(rows, columns, squeeze=False, sharex=count > 1, sharey=count > 1)
     flat = list(grid.flat)
     for spare in flat[count:]:
         spare.set_visible(False)
+    figure.text(0.015, 1 - 0.08 / height, "\n".join(title), va="top", weight="bold", fontsize=10)
+    if shown:
+        figure.legend(
+            [shown[name] for name in names.values()],
+            list(names),
+            loc="upper left",
+            bbox_to_anchor=(0.005, 1 - (0.1 + _TITLE_INCHES * len(title)) / height),
+            ncols=legend_columns,
+            borderaxespad=0.2,
+            labelspacing=0.3,
+            columnspacing=1.4,
+        )
+    small: dict[str, Any] = {"va": "bottom", "fontsize": 7, "color": GREY}
+    figure.text(0.015, 0.06 / height, "\n".join([*caption, words.source]), **small)
     return figure, flat[:count]
 
 
-def save(draw: Callable[[], Figure], directory: Path, name: str) -> list[Path]:
-    """Draw a figure in the house style and write it as PNG and SVG. Raises StorageError."""
-    paths = []
-    with mpl.rc_context(RC):
-        figure = draw()
-        for suffix, metadata in _METADATA.items():
-            path = directory / f"{name}.{suffix}"
-            write = partial(figure.savefig, format=suffix, metadata=metadata)
-            write_atomically(path, write)
-            paths.append(path)
+def label_y(figure: Figure, panels: Sequence[Axes], label: str) -> None:
+    """Name the axis of the values, which all panels share."""
+    if len(panels) == 1:
+        panels[0].set_ylabel(label)
+        return
+    engine = figure.get_layout_engine()
+    _left, bottom, _width, height = engine.get()["rect"] if engine else (0, 0, 1, 1)
+    figure.supylabel(label, y=bottom + height / 2, fontsize="medium")
+
+
+def _legend_size(names: Sequence[str], width: float) -> tuple[int, int]:
+    """Return how many columns a legend has room for, and how many lines it then has."""
+    if not names:
+        return 1, 0
+    widest = max(max(map(len, name.split("\n"))) for name in names)
+    lines = max(name.count("\n") + 1 for name in names)
+    columns = int(width / (_HANDLE_INCHES + _LETTER_INCHES * widest))
+    columns = max(1, min(columns, 4, len(names)))
+    return columns, lines * math.ceil(len(names) / columns)
+
+
+def shares(alphas: Mapping[str, float]) -> dict[str, Artist]:
+    """Return samples of bands for the legend."""
+    return {name: Patch(color=GREY, alpha=alpha) for name, alpha in alphas.items()}
+
+
+@styled
+def write(figure: Figure, path: Path) -> None:
+    """Write a figure as the ending of the path says: .svg, .png or .pdf.
+
+    Raises InputError for a figure that is too small for what it holds, and StorageError.
+    """
+    suffix = path.suffix.removeprefix(".").lower()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", ".*sizes collapsed", UserWarning)
+        try:
+            write_atomically(
+                path, partial(figure.savefig, format=suffix, metadata=METADATA[suffix])
+            )
+        except UserWarning as error:
+            raise InputError(
+                "the figure is too small for its words and axes",
+                cure="give it more width and height, or leave out the legend",
+            ) from error
+
+
+def save(figure: Figure, directory: Path, name: str) -> list[Path]:
+    """Write a figure as PNG and SVG, and return the paths. Raises StorageError."""
+    paths = [directory / f"{name}.{suffix}" for suffix in ("png", "svg")]
+    for path in paths:
+        write(figure, path)
     return paths
 
 
-# Neither the time nor the version: the same figure is the same file.
-_METADATA: dict[str, dict[str, str | None]] = {
+METADATA: dict[str, dict[str, str | None]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
+"""By the ending of a file: neither the time nor the version, so that one figure is one file."""

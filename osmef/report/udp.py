@@ -4,81 +4,82 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
 
-from osmef.report.chart import Chart, Line
-from osmef.report.series import Place, Point, Variant, place, point, variant
-from osmef.report.style import MARKERS, PLACE_COLOURS
-from osmef.results.summary import CellInfo, Summary
+import pandas as pd
+from matplotlib.figure import Figure
+
+from osmef.report.cells import Cell, cells_of, nothing, source_of
+from osmef.report.chart import Chart, Line, render
+from osmef.report.look import PLAIN, Look
+from osmef.report.series import Place, Point, Variant
+from osmef.report.style import stroke
 from osmef.units import format_rate
 
+_RATES = ("rate", "workload.rate")
 
-@dataclass(frozen=True)
-class _Shown:
-    cell: CellInfo
-    variant: Variant
-    line: tuple[Place, int]
-    offered_bps: float
+Series = tuple[str, Place, int]
 
 
-def udp_charts(summary: Summary) -> dict[str, Chart]:
-    """Return the charts of the UDP cells by the names of their files; none without a rate.
+def udp_loss(trials: pd.DataFrame, look: Look = PLAIN) -> Figure:
+    """Draw the loss of UDP against the offered rate, of the trials of ``osmef.load``.
 
     The offered rate is the payload rate that was asked for, summed over all flows of all pairs.
-    Each place and number of connections is a line; other swept values get a panel each.
+    Each place and number of connections is a line; other swept values get a panel each. Raises
+    InputError where no trial was of UDP at a rate.
     """
-    shown = [
-        _Shown(cell, _panel(cell), (place(cell, summary), cell.connections or 1), offered)
-        for cell in summary.cells
-        if cell.workload == "udp" and (offered := _offered_bps(cell)) is not None
-    ]
-    charts = {
-        "udp-loss": _chart(shown, summary.run.id, "loss_percent", ("Loss", "loss", "%")),
-        "udp-jitter": _chart(shown, summary.run.id, "jitter_us", ("Jitter", "jitter", "µs")),
-    }
-    return {name: chart for name, chart in charts.items() if any(c.points for c in chart.lines)}
+    return _draw(trials, look, "loss_percent", ("Loss", "loss", "%"))
 
 
-def _offered_bps(cell: CellInfo) -> float | None:
-    metric = cell.metrics.get("offered_bps")
-    return metric.median if metric else None
+def udp_jitter(trials: pd.DataFrame, look: Look = PLAIN) -> Figure:
+    """Draw the jitter of UDP against the offered rate, as ``udp_loss`` does the loss."""
+    return _draw(trials, look, "jitter_us", ("Jitter", "jitter", "µs"))
 
 
-def _panel(cell: CellInfo) -> Variant:
-    """Return what has no axis here: the rate has one."""
-    return tuple((k, v) for k, v in variant(cell) if k not in ("rate", "workload.rate"))
-
-
-def _chart(shown: list[_Shown], run: str, metric: str, words: tuple[str, str, str]) -> Chart:
+def _draw(trials: pd.DataFrame, look: Look, metric: str, words: tuple[str, str, str]) -> Figure:
     title, label, unit = words
-    points: dict[tuple[Place, int], dict[Variant, list[Point]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
-    for one in sorted(shown, key=lambda one: one.offered_bps):
-        found = point(one.offered_bps, one.cell.metrics.get(metric))
-        if math.isfinite(found.median):
-            points[one.line][one.variant].append(found)
-    keys = sorted(points, key=lambda key: (key[0].order, key[1]))
-    several = len({connections for _place, connections in keys}) > 1
-    lines = [
-        Line(
-            ", ".join(where.lines) + (f", {connections} connections" if several else ""),
-            PLACE_COLOURS[number % len(PLACE_COLOURS)],
-            MARKERS[number % len(MARKERS)],
-            points[where, connections],
-        )
-        for number, (where, connections) in enumerate(keys)
+    cells = [
+        (cell, offered.median)
+        for cell in cells_of(trials[trials["workload"] == "udp"], look)
+        if math.isfinite((offered := cell.point(0, "offered_bps")).median)
     ]
-    return Chart(
+    points: dict[Series, dict[Variant, list[Point]]] = defaultdict(lambda: defaultdict(list))
+    for cell, offered_bps in sorted(cells, key=lambda one: one[1]):
+        found = cell.point(offered_bps, metric)
+        if math.isfinite(found.median):
+            points[_series(cell)][_panel(cell)].append(found)
+    if not points:
+        raise nothing("UDP at a rate", "give runs of `workload: udp` with a rate")
+    keys = sorted(points, key=lambda key: (key[1].order, key[0], key[2]))
+    several = len({connections for _source, _place, connections in keys}) > 1
+    lines = [
+        Line(_name(key, look, several=several), stroke(number), points[key])
+        for number, key in enumerate(keys)
+    ]
+    chart = Chart(
         title=f"{title} of UDP against the offered rate",
-        run=run,
-        variants=list(dict.fromkeys(one.variant for one in shown)),
+        source=source_of(trials),
+        variants=list(dict.fromkeys(_panel(cell) for cell, _offered in cells)),
         lines=lines,
-        legend_columns=2,
         x_label="offered rate of payload, all flows together (logarithmic)",
-        ticks={one.offered_bps: format_rate(one.offered_bps) for one in shown},
+        ticks={offered: format_rate(offered) for _cell, offered in cells},
         log_x=True,
         y_label=label,
         log_y=False,
         unit=unit,
     )
+    return render(chart, look)
+
+
+def _series(cell: Cell) -> Series:
+    return cell.source, cell.place, cell.connections or 1
+
+
+def _name(series: Series, look: Look, *, several: bool) -> str:
+    source, place, connections = series
+    count = [f"{connections} connections"] if several else []
+    return look.named(", ".join([*filter(None, [source]), *map(look.named, place.lines), *count]))
+
+
+def _panel(cell: Cell) -> Variant:
+    """Return what has no axis here: the rate has one."""
+    return tuple((key, value) for key, value in cell.variant if key not in _RATES)

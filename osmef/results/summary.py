@@ -109,6 +109,9 @@ class EndpointInfo(Model):
         description="the provider's name of its size; null for a physical host"
     )
     vcpus: int | None = Field(description="CPUs that it really got; null where nobody can tell")
+    image: str | None = Field(
+        default=None, description="the cloud's id of its image; null where nobody can tell"
+    )
     requested: Location = Field(description="site, and host and tenant as slots of the plan")
     achieved: Location = Field(description="where it really stands, read back from the cloud")
     earlier: list[Location] = Field(

@@ -10,13 +10,14 @@ from typing import Annotated
 
 from pydantic import Field
 
+from osmef.scenario.clouds.gce import GceSettings
 from osmef.scenario.clouds.libvirt import LibvirtSettings
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.clouds.openstack import OpenStackSettings
 from osmef.scenario.clouds.static import StaticSettings
 
 ProviderSettings = Annotated[
-    LocalSettings | LibvirtSettings | OpenStackSettings | StaticSettings,
+    LocalSettings | GceSettings | LibvirtSettings | OpenStackSettings | StaticSettings,
     Field(discriminator="kind"),
 ]
 """Any provider's settings, which ``kind`` tells apart."""

@@ -29,7 +29,7 @@ GROUPS = {
     "accuracy": accuracy.bench,
     "memory": memory.bench,
     "controller": controller.bench,
-    "frames": frames.bench,
+    "analysis": frames.bench,
 }
 INTERRUPTED = 130
 

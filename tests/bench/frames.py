@@ -1,4 +1,4 @@
-"""Loading results: many runs, and many requests by size, beside plain pandas and json."""
+"""Loading results: many runs, and many requests by size and drawn, beside plain pandas and json."""
 
 from __future__ import annotations
 
@@ -59,26 +59,60 @@ bins = np.digitize(rows["size"], np.linspace(1, 500_001, 51))
 rows.groupby(bins)["rate"].quantile([0.05, 0.25, 0.5, 0.75, 0.95])
 """,
 )
+_DRAW = (
+    """
+import matplotlib.backends.backend_agg, osmef.results.rows
+from pathlib import Path
+from osmef.report.figures import figure
+from osmef.report.style import write
+""",
+    """
+write(figure("pingpong-transfer", sys.argv[1]), Path(sys.argv[1]) / "osmef.png")
+""",
+)
+_DRAW_PANDAS = (
+    """
+import numpy as np, pandas as pd
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+""",
+    _PANDAS[1].replace("\nrows.groupby", "\nfound = rows.groupby")
+    + """
+size = rows.groupby(bins)["size"].mean()
+band = found.unstack()
+figure = Figure()
+axes = figure.subplots()
+some = rows.sample(20_000, random_state=0)
+axes.plot(some["size"], some["rate"], ".", alpha=0.15)
+axes.fill_between(size, band[0.05], band[0.95], alpha=0.15)
+axes.fill_between(size, band[0.25], band[0.75], alpha=0.3)
+axes.plot(size, band[0.5])
+figure.savefig(sys.argv[1] + "/pandas.png", dpi=200)
+""",
+)
 _PROGRAMS = {
     "runs": {"osmef.load": _LOAD, "json and pandas": _JSON},
     "requests": {"osmef.load_requests": _LOAD_REQUESTS, "pandas": _PANDAS},
+    "figure": {"osmef plot": _DRAW, "pandas and matplotlib": _DRAW_PANDAS},
 }
-WANTED_S = {"runs": 2.0, "requests": 3.0}
+WANTED_S = {"runs": 2.0, "requests": 3.0, "figure": 3.0}
 WANTED_MIB = 1024
 
 
 def bench(bench: Bench) -> Section:
     """Measure both in turns."""
     with tempfile.TemporaryDirectory(prefix="osmef-bench-") as directory:
-        places = {"runs": _runs(Path(directory)), "requests": _requests(Path(directory))}
+        requests = _requests(Path(directory))
+        places = {"runs": _runs(Path(directory)), "requests": requests, "figure": requests}
         rows = [
             row for what, place in places.items() for row in _compare(what, place, bench.repeat)
         ]
     return Section(
-        "Loading results",
+        "Loading and drawing results",
         f"{RUNS} runs of 3 trials each with their summaries, into one row a trial; {REQUESTS:,}"
         " requests, into quantiles of the transfer rate over 50 bins of the size, by OSMeF with the"
-        " interval of the median. Imports do not count, and the files are in the page cache."
+        " interval of the median; and the same drawn as a PNG file, with points, median and bands."
+        " Imports do not count, and the files are in the page cache."
         f" n = {bench.repeat}.",
         [Table("Times", ("", "s, median (min-max)", "MiB", "time / other's", "wanted"), rows)],
         repeated=False,

@@ -1,6 +1,7 @@
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
+import pandas as pd
 import pytest
 
 from osmef.analysis.describe import describe
@@ -130,5 +131,72 @@ def programme(
                     bps = [top * (1 + 0.02 * (trial - trials / 2)) for trial in range(trials)]
                     cells.append(make_cell(placement, tenancy, count, bps, values=values))
         return make_summary(*cells)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_trials() -> Callable[..., pd.DataFrame]:
+    """Make trials of one cell, as `osmef.load` gives them, from its place and its rates."""
+
+    def make(
+        placement: str = "different-host",
+        tenancy: str = "same-tenant",
+        connections: int | None = 1,
+        aggregate_bps: Sequence[float | None] = (9.4e8,) * 6,
+        **changes: object,
+    ) -> pd.DataFrame:
+        swept = {k: v for k, v in changes.items() if k not in (*FIXED, *METRICS)}
+        values = {"placement": placement, "tenancy": tenancy, "connections": connections, **swept}
+        good = [bps is not None for bps in aggregate_bps]
+        rates = [float("nan") if bps is None else bps for bps in aggregate_bps]
+        fixed = {
+            "run": RUN.id, "scenario": RUN.scenario, "provider": "local",
+            "cell": ",".join(f"{key}={value}" for key, value in values.items()),
+            "index": range(1, len(rates) + 1), "session": None,
+            "senders": "vm-1", "receivers": "vm-2", "placement": placement, "tenancy": tenancy,
+            "achieved_placement": placement, "achieved_tenancy": tenancy,
+            "distance": _distance(Placement(placement), Tenancy(tenancy)),
+            "connections": connections, **swept, "status": "ok", "workload": "btc",
+            "aggregate_btc_bps": rates,
+            "connection_btc_bps": [bps / (connections or 1) for bps in rates],
+            "jain_fairness": [0.998 if ok else None for ok in good],
+            "cpu_sender_percent": [21.4 if ok else None for ok in good],
+            "cpu_receiver_percent": [135.2 if ok else None for ok in good],
+        }  # fmt: skip
+        frame = pd.DataFrame({**fixed, **changes}, index=range(len(rates)))
+        return frame.astype({"distance": "Int64", "connections": "Int64"})
+
+    return make
+
+
+FIXED = ("run", "scenario", "provider", "cell", "session", "senders", "receivers", "distance",
+         "achieved_placement", "achieved_tenancy", "workload", "status")  # fmt: skip
+METRICS = ("aggregate_btc_bps", "connection_btc_bps", "jain_fairness", "offered_bps",
+           "loss_percent", "jitter_us")  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def paper(make_trials: Callable[..., pd.DataFrame]) -> Callable[..., pd.DataFrame]:
+    """Make the trials of the paper's programme, as `programme` makes its summary."""
+
+    def make(
+        trials: int = 6, flavors: Sequence[str] = (), counts: Sequence[int] = (1, 5, 10, 20, 30, 50)
+    ) -> pd.DataFrame:
+        places = [
+            ("same-host", "same-tenant", 1.1e10),
+            ("different-host", "same-tenant", 9.4e8),
+            ("same-host", "different-tenant", 8.2e8),
+            ("different-host", "different-tenant", 8.0e8),
+        ]
+        frames = []
+        for size, flavor in enumerate(flavors or [""]):
+            for placement, tenancy, rate in places:
+                for count in counts:
+                    top = rate * (1 + 0.3 * size) * (1 - count / 400)
+                    swept = {"endpoints.sender.flavor": flavor} if flavor else {}
+                    bps = [top * (1 + 0.02 * (trial - trials / 2)) for trial in range(trials)]
+                    frames.append(make_trials(placement, tenancy, count, bps, **swept))
+        return pd.concat(frames, ignore_index=True)
 
     return make

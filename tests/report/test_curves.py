@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.report.distribution import draw_distributions, longer
-from osmef.report.sweep import draw_sweeps
+from osmef.errors import NothingToDrawError
+from osmef.report.data import exchanges_of, sizes_of
+from osmef.report.distribution import latency, longer
+from osmef.report.sweep import sweep_throughput, sweep_time
 from osmef.results.exchange import Exchange, Histogram, Phase, Purpose, RoundTrips, SizePoint
-from osmef.results.summary import CellInfo, Summary
+from osmef.results.summary import CellInfo
 from osmef.results.trial import Status, Trial
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.workload import SweepMode
+from tests.report.conftest import RUN
+from tests.report.drawn import legend, lines, visible
 
 MakeCell = Callable[..., CellInfo]
-MakeSummary = Callable[..., Summary]
+MakeTrials = Callable[..., pd.DataFrame]
 
 
 def histogram(*counts: int) -> Histogram:
@@ -99,35 +103,39 @@ def test_the_share_falls_as_the_time_rises(counts: list[int]) -> None:
     assert shares[-1] > 0
 
 
-def test_latency_is_drawn_idle_and_loaded(
-    make_cell: MakeCell, make_summary: MakeSummary, tmp_path: Path
-) -> None:
+def test_latency_is_drawn_idle_and_loaded(make_cell: MakeCell, make_trials: MakeTrials) -> None:
     cells = [make_cell(connections=1), make_cell(connections=4)]
     phases = [exchange(Phase.IDLE, 90, 9, 1), exchange(Phase.LOADED, 10, 30, 60)]
     trials = [trial(cells[0], phases), trial(cells[1], phases[:1]), trial(cells[1])]
-    paths = draw_distributions(make_summary(*cells), trials, tmp_path)
-    assert [path.name for path in paths] == ["latency.png", "latency.svg"]
-    assert all(path.stat().st_size > 1000 for path in paths)
+    frame = pd.concat([make_trials(connections=n, workload="latency") for n in (1, 4)])
+    figure = latency(exchanges_of((RUN.id, one) for one in trials), frame)
+    first, second = visible(figure)
+    assert [axes.get_title("left") for axes in (first, second)] == [
+        "connections 1",
+        "connections 4",
+    ]
+    assert legend(figure) == ["idle", "loaded"]
+    assert lines(first)[0][0] == [10, 11, 12, 13]
+    assert lines(first)[0][1] == pytest.approx([1, 0.1, 0.01, 0.01])
+    assert len(lines(second)) == 1
 
 
-def test_a_sweep_is_drawn_twice(
-    make_cell: MakeCell, make_summary: MakeSummary, tmp_path: Path
-) -> None:
+def test_a_sweep_is_drawn_twice(make_cell: MakeCell, make_trials: MakeTrials) -> None:
     cells = [make_cell(connections=n) for n in range(1, 10)]
-    sizes = [size_point(2**n, 10 + 2**n / 1000) for n in range(20)]
-    trials = [trial(cell, sizes=sizes) for cell in cells]
-    paths = draw_sweeps(make_summary(*cells), trials, tmp_path)
-    names = ["sweep-throughput.png", "sweep-throughput.svg", "sweep-time.png", "sweep-time.svg"]
-    assert [path.name for path in paths] == names
+    points = [size_point(2**n, 10 + 2**n / 1000) for n in range(20)]
+    sizes = sizes_of((RUN.id, trial(cell, sizes=points)) for cell in cells)
+    frame = pd.concat([make_trials(connections=n, workload="size-sweep") for n in range(1, 10)])
+    times, rates = sweep_time(sizes, frame), sweep_throughput(sizes, frame)
+    assert legend(times) == [f"connections {n}" for n in range(1, 10)]
+    x, y = lines(visible(times)[0])[0]
+    assert [x[0], y[0]] == pytest.approx([1, 10.001])
+    x, y = lines(visible(rates)[0])[0]
+    assert [x[-1], y[-1]] == pytest.approx([2**19, 8e6 * 2**19 / (10 + 2**19 / 1000)])
 
 
-@pytest.mark.parametrize("draw", [draw_distributions, draw_sweeps])
-def test_nothing_is_drawn_of_nothing(
-    draw: Callable[..., list[Path]],
-    make_cell: MakeCell,
-    make_summary: MakeSummary,
-    tmp_path: Path,
-) -> None:
-    cell = make_cell()
-    assert draw(make_summary(cell), [trial(cell)], tmp_path) == []
-    assert list(tmp_path.iterdir()) == []
+def test_nothing_is_drawn_of_nothing(make_trials: MakeTrials) -> None:
+    for draw in (sweep_time, sweep_throughput):
+        with pytest.raises(NothingToDrawError):
+            draw(sizes_of([]), make_trials())
+    with pytest.raises(NothingToDrawError):
+        latency(exchanges_of([]), make_trials())

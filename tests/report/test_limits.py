@@ -1,71 +1,66 @@
-from collections.abc import Callable
-from pathlib import Path
-from xml.etree import ElementTree
+"""The figure of what limited the connections."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pandas as pd
 import pytest
+from matplotlib.patches import Rectangle
 
-from osmef.report import style
-from osmef.report.figures import draw_figures
+from osmef.errors import NothingToDrawError
+from osmef.report.data import limits_of
+from osmef.report.limits import limits
 from osmef.results.limits import Limit
 from osmef.results.summary import CellInfo, Summary
-from osmef.scenario.fields import Placement
+from tests.report.drawn import legend, visible
 
-MakeCell = Callable[..., CellInfo]
-MakeSummary = Callable[..., Summary]
-
-
-def texts(path: Path) -> list[str]:
-    svg = ElementTree.parse(path)  # noqa: S314 - we wrote it
-    return [node.text or "" for node in svg.iter("{http://www.w3.org/2000/svg}text")]
+MakeTrials = Callable[..., pd.DataFrame]
 
 
-@pytest.fixture(autouse=True)
-def readable(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep text as text in the SVG, so that a test can read what the figure says."""
-    monkeypatch.setitem(style.RC, "svg.fonttype", "none")
-
-
-def test_a_bar_a_cell_and_a_legend_of_what_was_found(
-    make_cell: MakeCell, make_summary: MakeSummary, tmp_path: Path
-) -> None:
-    cells = [
-        make_cell(connections=1, limited_by={Limit.NETWORK: 6}),
-        make_cell(connections=10, limited_by={Limit.NETWORK: 20, Limit.SENDER_CPU: 40}),
+def drawn(
+    make_trials: MakeTrials,
+    make_cell: Callable[..., CellInfo],
+    make_summary: Callable[..., Summary],
+    *verdicts: Mapping[Limit, int],
+) -> tuple[list[str], list[str], list[list[float]]]:
+    """Return the legend, the names of the bars, and the widths of each limit's parts."""
+    cells = [make_cell(connections=n, limited_by=found) for n, found in enumerate(verdicts, 1)]
+    trials = pd.concat([make_trials(connections=n) for n in range(1, len(verdicts) + 1)])
+    figure = limits(limits_of({trials["run"].iloc[0]: make_summary(*cells)}), trials)
+    (axes,) = visible(figure)
+    widths = [
+        [bar.get_width() for bar in bars if isinstance(bar, Rectangle)] for bars in axes.containers
     ]
-    paths = draw_figures(make_summary(*cells), tmp_path)
-    assert [path.name for path in paths[-2:]] == ["limits.png", "limits.svg"]
-    said = texts(paths[-1])
-    assert "placement different-host, tenancy same-tenant, connections 10" in said
-    assert {"network", "sender-cpu"} <= {*said}
-    assert "shaper" not in said
+    return legend(figure), [text.get_text() for text in axes.get_yticklabels()], widths
 
 
-def test_no_bar_has_the_label_of_another_place(
-    make_cell: MakeCell, make_summary: MakeSummary, tmp_path: Path
-) -> None:
-    cell = make_cell(
-        "same-host",
-        achieved_placement=Placement.DIFFERENT_HOST,
-        mismatch=["placement"],
-        limited_by={Limit.NETWORK: 6},
-    )
-    for path in draw_figures(make_summary(cell), tmp_path):
-        if path.suffix == ".svg":
-            said = "\n".join(texts(path))
-            assert "different" in said
-            assert "asked for: same" in said
+@pytest.fixture
+def draw(
+    make_trials: MakeTrials,
+    make_cell: Callable[..., CellInfo],
+    make_summary: Callable[..., Summary],
+) -> Callable[..., tuple[list[str], list[str], list[list[float]]]]:
+    return lambda *verdicts: drawn(make_trials, make_cell, make_summary, *verdicts)
 
 
-def test_every_limit_has_a_look(
-    make_cell: MakeCell, make_summary: MakeSummary, tmp_path: Path
-) -> None:
-    cell = make_cell(limited_by=dict.fromkeys(Limit, 1))
-    paths = draw_figures(make_summary(cell), tmp_path)
-    assert {limit.value for limit in Limit} <= {*texts(paths[-1])}
+Draw = Callable[..., tuple[list[str], list[str], list[list[float]]]]
 
 
-def test_without_a_verdict_there_is_no_figure(
-    make_cell: MakeCell, make_summary: MakeSummary, tmp_path: Path
-) -> None:
-    draw_figures(make_summary(make_cell()), tmp_path)
-    assert not (tmp_path / "limits.png").exists()
+def test_a_bar_a_cell_and_a_legend_of_what_was_found(draw: Draw) -> None:
+    names, bars, widths = draw({Limit.NETWORK: 6}, {Limit.NETWORK: 20, Limit.SENDER_CPU: 60})
+    assert names == ["sender-cpu", "network"]
+    assert bars == ["connections 1", "connections 2"]
+    assert widths == [[0, 75], [100, 25]]
+
+
+def test_every_limit_has_a_look(draw: Draw) -> None:
+    names, _, widths = draw(dict.fromkeys(Limit, 1))
+    assert set(names) == {limit.value for limit in Limit}
+    assert sum(width for (width,) in widths) == pytest.approx(100)
+
+
+def test_cells_without_a_verdict_are_left_out(draw: Draw) -> None:
+    assert draw({}, {Limit.NETWORK: 6})[1] == ["connections 2"]
+    with pytest.raises(NothingToDrawError, match="what limited them"):
+        draw({}, {})

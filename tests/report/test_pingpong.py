@@ -2,149 +2,207 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 import numpy as np
+import pandas as pd
 import pytest
+from matplotlib.collections import FillBetweenPolyCollection, LineCollection
 from matplotlib.figure import Figure
 
-from osmef.report.figures import draw_figures
-from osmef.report.pingpong import WINDOW, pingpong_figures
-from osmef.results.exchange import Request
-from osmef.results.summary import CellInfo, Summary
-from tests.report.pingpong_run import request, write_run
+from osmef.analysis.pingpong import by_bin, message_times
+from osmef.errors import InputError, NothingToDrawError
+from osmef.report.look import Look
+from osmef.report.pingpong import LATENCY, REQUESTS, TRANSFER, WINDOW, Kind, Messages, messages
+from tests.report.drawn import legend, texts
 
-MakeCell = Callable[..., CellInfo]
-MakeSummary = Callable[..., Summary]
-
-
-NAMES = ("pingpong-transfer", "pingpong-latency", "pingpong-requests")
+MakeTrials = Callable[..., pd.DataFrame]
+Rows = Sequence[tuple[int, float]]
 
 
-def drawn(directory: Path, summary: Summary, *requests: list[Request]) -> dict[str, Figure]:
-    run = write_run(directory, summary, requests)
-    return {name: draw() for name, draw in pingpong_figures(summary, run).items()}
-
-
-def legend(figure: Figure) -> list[str]:
-    return [text.get_text() for text in figure.legends[0].get_texts()]
+def requests(cell: str, rows: Rows, **changes: object) -> pd.DataFrame:
+    """Return good answers: the size of each, and the ms that it took at ping."""
+    size, ms = [row[0] for row in rows], np.array([row[1] for row in rows])
+    told = {
+        "run": "vm-to-vm-20261121T031500Z-3f9a", "cell": cell, "purpose": "measured", "size": size,
+        "length": size, "relay_s": ms / 1000, "duration_s": ms / 500, "error": None,
+    }  # fmt: skip
+    return pd.DataFrame({**told, **changes})
 
 
 @pytest.fixture
-def two_cells(make_cell: MakeCell, make_summary: MakeSummary) -> Summary:
-    return make_summary(
-        *(
-            make_cell(workload="pingpong", key=f"{n}", metrics={}).model_copy(
-                update={"values": {"connections": n}}
-            )
-            for n in (1, 4)
-        )
+def trials(make_trials: MakeTrials) -> pd.DataFrame:
+    return pd.concat([make_trials(connections=n, workload="pingpong", cell=str(n)) for n in (1, 4)])
+
+
+def draw(
+    trials: pd.DataFrame, first: Rows, second: Rows, kind: Kind = TRANSFER, **wanted: object
+) -> Figure:
+    rows = pd.concat([requests("1", first), requests("4", second)])
+    return messages(rows, trials, kind, Look(), Messages(**wanted))  # type: ignore[arg-type]
+
+
+def medians(figure: Figure) -> list[tuple[list[float], list[float]]]:
+    (axes,) = figure.axes
+    found = [line for line in axes.lines if line.get_label() == "median"]
+    return [
+        (np.asarray(line.get_xdata(), float).tolist(), np.asarray(line.get_ydata(), float).tolist())
+        for line in found
+    ]
+
+
+def bands(figure: Figure) -> int:
+    return sum(isinstance(one, FillBetweenPolyCollection) for one in figure.axes[0].collections)
+
+
+MANY = [(size, size / 1e5) for size in range(1000, 400_000, 1000)]
+
+
+@pytest.mark.parametrize("kind", [TRANSFER, LATENCY, REQUESTS])
+def test_the_median_of_each_size(trials: pd.DataFrame, kind: Kind) -> None:
+    rows = [(size, ms * size) for size in (1000, 2000) for ms in (1.0, 2.0, 9.0)]
+    figure = draw(trials, rows, rows, kind)
+    x, y = medians(figure)[0]
+    assert x == [1000, 2000]
+    wanted = {TRANSFER: [5e-4] * 2, LATENCY: [2000, 4000], REQUESTS: [0.5, 0.25]}
+    assert y == pytest.approx(wanted[kind])
+    assert kind.title in texts(figure)[0]
+
+
+def test_series_and_bands_are_named(trials: pd.DataFrame) -> None:
+    figure = draw(trials, MANY, MANY)
+    assert legend(figure) == [
+        *("connections 1: median", "connections 4: median"),
+        *("90 % of the data", "50 % of the data"),
+    ]
+    assert "Bands: percentiles of the data." in texts(figure)[-1]
+    assert bands(figure) == 4
+
+
+def test_bands_of_other_shares(trials: pd.DataFrame) -> None:
+    rows = [(100, float(ms)) for ms in range(1, 102)]
+    figure = draw(trials, rows, rows, LATENCY, bands=(80,))
+    assert legend(figure)[2:] == ["80 % of the data"]
+    assert bands(figure) == 2
+    band = next(
+        one for one in figure.axes[0].collections if isinstance(one, FillBetweenPolyCollection)
     )
+    y = np.asarray(band.get_paths()[0].vertices)[:, 1]
+    assert (y.min(), y.max()) == pytest.approx((11, 91))
+    bare = draw(trials, rows, rows, LATENCY, bands=(), points=False)
+    assert (bands(bare), len(legend(bare))) == (0, 2)
+    assert [line.get_label() for line in bare.axes[0].lines][:2] == ["median", "median"]
 
 
-def test_each_cell_is_a_line_and_the_bands_are_named(two_cells: Summary, tmp_path: Path) -> None:
-    rows = [request(size, size / 1e5) for size in range(1000, 400_000, 1000)]
-    figures = drawn(tmp_path, two_cells, rows, rows)
-    assert list(figures) == [*NAMES, *(f"{name}-relative" for name in NAMES)]
-    for name in NAMES:
-        assert legend(figures[name]) == [
-            *("connections 1: median", "connections 4: median"),
-            *("50 % of data", "90 % of data"),
-        ]
-    (axes,) = figures["pingpong-latency"].axes
-    assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "linear")
-    at = [np.asarray(line.get_xdata())[0] for line in axes.lines]
-    assert [x for x in at if x % WINDOW == 0] == [WINDOW * n for n in (1, 2, 3, 4)]
+def test_the_interval_of_the_median(trials: pd.DataFrame) -> None:
+    rows = [(100, float(ms)) for ms in (1, 2, 3, 4, 5, 6)]
+    figure = draw(trials, rows, rows[:5], LATENCY, interval=True, bands=())
+    ends = [one for one in figure.axes[0].collections if isinstance(one, LineCollection)]
+    segments = [segment[:, 1].tolist() for one in ends for segment in one.get_segments()]
+    assert segments == [[1, 6]], "five requests have none"
+    assert "exact 95 % interval" in texts(figure)[-1]
 
 
-def test_sizes_over_decades_have_a_logarithmic_axis(two_cells: Summary, tmp_path: Path) -> None:
-    rows = [request(10**n, 1.0) for n in range(7)]
-    (axes,) = drawn(tmp_path, two_cells, rows, rows)["pingpong-latency"].axes
-    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
-
-
-def test_a_short_list_over_decades_has_a_logarithmic_axis(
-    two_cells: Summary, tmp_path: Path
+@pytest.mark.parametrize(("window", "lines"), [(WINDOW, [1, 2, 3, 4]), (200_000, [1]), (0, [])])
+def test_lines_at_multiples_of_the_window(
+    trials: pd.DataFrame, window: int, lines: list[int]
 ) -> None:
-    rows = [request(size, 1.0) for size in (100, 10_000, 100_000)]
-    (axes,) = drawn(tmp_path, two_cells, rows, rows)["pingpong-latency"].axes
-    assert axes.get_xscale() == "log"
-    drawn_ones = [request(size, 1.0) for size in range(300, 500_000, 1000)]
-    (axes,) = drawn(tmp_path, two_cells, drawn_ones, rows)["pingpong-latency"].axes
-    assert axes.get_xscale() == "linear"
+    figure = draw(trials, MANY, MANY, window=window)
+    upright = [np.asarray(line.get_xdata()) for line in figure.axes[0].lines]
+    at = [x[0] for x in upright if len(x) == 2 and x[0] == x[1]]
+    assert at == [window * n for n in lines]
+    assert ("TCP receive window" in texts(figure)[-1]) is bool(lines)
 
 
-def test_the_caption_says_whose_times_these_are(two_cells: Summary, tmp_path: Path) -> None:
-    rows = [request(100, 1.0), request(200, 1.0)]
-    direct = [request(100, 1.0, relay_s=None)]
-    for others, told in ((rows, True), (direct, False)):
-        figure = drawn(tmp_path, two_cells, rows, others)["pingpong-latency"]
-        texts = [text.get_text() for text in figure.texts]
-        assert any("as ping measured them" in text for text in texts) is told
+def test_sizes_over_decades_have_a_logarithmic_axis(trials: pd.DataFrame) -> None:
+    rows = [(10**n, 1.0) for n in range(7)]
+    (axes,) = draw(trials, rows, rows).axes
+    assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+    (axes,) = draw(trials, MANY, MANY).axes
+    assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "linear")
 
 
-def test_cells_far_apart_have_a_logarithmic_axis(two_cells: Summary, tmp_path: Path) -> None:
-    ones, others = [request(n, 1.0) for n in (500, 600)], [request(n, 50.0) for n in (500, 600)]
-    (axes,) = drawn(tmp_path, two_cells, ones, others)["pingpong-latency"].axes
+def test_the_caption_says_whose_times_these_are(trials: pd.DataFrame) -> None:
+    rows = [(100, 1.0), (200, 1.0)]
+    for relayed in (True, False):
+        second = requests("4", rows) if relayed else requests("4", rows, relay_s=np.nan)
+        figure = messages(pd.concat([requests("1", rows), second]), trials, LATENCY)
+        assert ("as ping measured them" in texts(figure)[-1]) is relayed
+
+
+def test_cells_far_apart_have_a_logarithmic_axis(trials: pd.DataFrame) -> None:
+    figure = draw(trials, [(500, 1.0), (600, 1.0)], [(500, 50.0), (600, 50.0)])
+    (axes,) = figure.axes
     assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "log")
 
 
-def test_an_empty_bin_is_a_gap_in_the_line(two_cells: Summary, tmp_path: Path) -> None:
-    rows = [request(n, 1.0) for n in (*range(1000, 1100), *range(2000, 2100))]
-    (axes,) = drawn(tmp_path, two_cells, rows, rows)["pingpong-transfer"].axes
-    (median,) = [
-        np.asarray(line.get_ydata())
-        for line in axes.lines
-        if len(np.asarray(line.get_xdata())) == 50
-    ][:1]
-    assert np.isnan(median[25])
-    assert np.isfinite(median[[0, -1]]).all()
+def test_an_empty_bin_is_a_gap_in_the_line(trials: pd.DataFrame) -> None:
+    rows = [(n, 1.0) for n in (*range(1000, 1100), *range(2000, 2100))]
+    _, y = medians(draw(trials, rows, rows))[0]
+    assert len(y) == 50
+    assert np.isnan(y[25])
+    assert np.isfinite([y[0], y[-1]]).all()
+    assert len(medians(draw(trials, rows, rows, bins=10))[0][1]) == 10
 
 
-def test_cells_whose_requests_failed_have_no_line(two_cells: Summary, tmp_path: Path) -> None:
-    good, bad = [request(10, 1.0)], [request(10, 1.0, error="timeout")]
-    figures = drawn(tmp_path, two_cells, good, bad)
-    assert legend(figures["pingpong-requests"])[0] == "connections 1: median"
-    assert len(legend(figures["pingpong-requests"])) == 3
-    assert drawn(tmp_path, two_cells, bad, bad) == {}
+def test_cells_whose_requests_failed_have_no_line(trials: pd.DataFrame) -> None:
+    good, bad = requests("1", [(10, 1.0)]), requests("4", [(10, 1.0)], error="timeout")
+    assert legend(messages(pd.concat([good, bad]), trials, REQUESTS))[0] == "connections 1: median"
+    with pytest.raises(NothingToDrawError, match="no requests that went well"):
+        messages(bad, trials, REQUESTS)
 
 
-def test_the_ratio_to_the_first_cell(two_cells: Summary, tmp_path: Path) -> None:
-    first = [request(size, 1.0) for size in (1000, 2000, 3000) for _ in range(3)]
-    second = [
-        request(size, ms) for size, ms in ((1000, 2.0), (1000, 4.0), (1000, 9.0), (3000, 0.5))
-    ]
-    figures = drawn(tmp_path, two_cells, first, second)
-    for name, wanted in zip(NAMES, ([0.25, 2.0], [4.0, 0.5], [0.25, 2.0]), strict=True):
-        figure = figures[f"{name}-relative"]
-        assert legend(figure) == ["connections 1: reference, 1.0", "connections 4"]
-        reference, line = figure.axes[0].lines[:2]
-        assert set(np.asarray(reference.get_ydata())) == {1.0}
-        x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
-        found = np.isfinite(y)
-        assert (x[found].tolist(), y[found].tolist()) == ([1000, 3000], pytest.approx(wanted))
-        assert np.isnan(y).any(), "a size that one cell has not is a gap"
+@pytest.mark.parametrize(
+    ("kind", "wanted"), [(TRANSFER, [0.25, 2]), (LATENCY, [4, 0.5]), (REQUESTS, [0.25, 2])]
+)
+def test_the_ratio_to_the_first_cell(trials: pd.DataFrame, kind: Kind, wanted: list[float]) -> None:
+    first = [(size, 1.0) for size in (1000, 2000, 3000) for _ in range(3)]
+    second = [(1000, 2.0), (1000, 4.0), (1000, 9.0), (3000, 0.5)]
+    figure = draw(trials, first, second, kind, relative=True)
+    assert legend(figure) == ["connections 1: reference, 1.0", "connections 4"]
+    assert set(np.asarray(figure.axes[0].lines[0].get_ydata())) == {1.0}
+    ((x, y),) = medians(figure)
+    found = np.isfinite(y)
+    assert np.asarray(x)[found].tolist() == [1000, 3000]
+    assert np.asarray(y)[found].tolist() == pytest.approx(wanted)
+    assert np.isnan(y).any(), "a size that one cell has not is a gap"
 
 
-def test_a_cell_alone_has_no_reference(
-    make_cell: MakeCell, make_summary: MakeSummary, tmp_path: Path
-) -> None:
-    figures = drawn(tmp_path, make_summary(make_cell(workload="pingpong")), [request(1, 1.0)])
-    assert tuple(figures) == NAMES
+def test_another_reference(trials: pd.DataFrame) -> None:
+    ones, twos = [(10, 1.0), (20, 1.0)], [(10, 2.0), (20, 2.0)]
+    for name in ("connections 4", "4"):
+        figure = draw(trials, ones, twos, LATENCY, relative=True, reference=name)
+        assert legend(figure) == ["connections 4: reference, 1.0", "connections 1"]
+        assert medians(figure)[0][1] == [0.5, 0.5]
+    for name, told in (("connections", "several"), ("bare", "none")):
+        with pytest.raises(InputError, match=told):
+            draw(trials, ones, twos, LATENCY, relative=True, reference=name)
 
 
-def test_the_files_are_drawn(two_cells: Summary, tmp_path: Path) -> None:
-    run = write_run(tmp_path, two_cells, [[request(10, 1.0)]] * 2)
-    assert {path.name for path in draw_figures(two_cells, run)} == {
-        f"{name}{relative}.{suffix}"
-        for name in NAMES
-        for relative in ("", "-relative")
-        for suffix in ("png", "svg")
-    }
+def test_the_interval_of_the_ratio(trials: pd.DataFrame) -> None:
+    ones, twos = [(10, 1.0 + n / 10) for n in range(9)], [(10, 2.0 + n / 10) for n in range(9)]
+    figure = draw(trials, ones, twos, LATENCY, relative=True, interval=True)
+    ends = next(one for one in figure.axes[0].collections if isinstance(one, LineCollection))
+    low, high = ends.get_segments()[0][:, 1]
+    assert low < medians(figure)[0][1][0] < high
 
 
-def test_other_workloads_have_none(
-    make_cell: MakeCell, make_summary: MakeSummary, tmp_path: Path
-) -> None:
-    assert pingpong_figures(make_summary(make_cell()), tmp_path) == {}
+def test_a_cell_alone_has_no_reference(trials: pd.DataFrame) -> None:
+    with pytest.raises(NothingToDrawError, match="needs a reference"):
+        messages(requests("1", [(1, 1.0)]), trials, LATENCY, wanted=Messages(relative=True))
+
+
+def test_other_workloads_have_none(make_trials: MakeTrials) -> None:
+    with pytest.raises(NothingToDrawError):
+        messages(requests("1", []), make_trials(cell="1"), LATENCY)
+
+
+def test_the_lines_are_those_of_the_analysis(trials: pd.DataFrame) -> None:
+    random = np.random.default_rng(3)
+    rows = [(int(size), float(ms)) for size, ms in random.uniform(1, 9999, (500, 2))]
+    x, y = medians(draw(trials, rows, rows, LATENCY))[0]
+    times = message_times(requests("1", rows))
+    edges = np.linspace(times["size"].min(), times["size"].max() + 1, 51)
+    bins = by_bin(times, "time_us", edges)
+    np.testing.assert_allclose(y, bins["median"] / 1000)
+    np.testing.assert_allclose(x, bins["size"])

@@ -1,84 +1,49 @@
+"""The figures of UDP."""
+
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
-from pathlib import Path
 
-from rich.console import Console
+import pandas as pd
+import pytest
 
-from osmef.analysis.describe import describe
-from osmef.report.figures import draw_figures
-from osmef.report.table import summary_table
-from osmef.report.udp import udp_charts
-from osmef.results.summary import CellInfo, Summary
+from osmef.errors import NothingToDrawError
+from osmef.report.udp import udp_jitter, udp_loss
+from tests.report.drawn import legend, lines, visible
 
-MakeCell = Callable[..., CellInfo]
-MakeSummary = Callable[..., Summary]
+MakeTrials = Callable[..., pd.DataFrame]
 
 
-def udp_cell(
-    make_cell: MakeCell, rate: float | None, loss: float | None, size: int = 1200, **changes: object
-) -> CellInfo:
-    metrics = {
-        "offered_bps": describe([rate] * 6),
-        "sent_bps": describe([rate] * 6),
-        "goodput_bps": describe([9.9e6] * 6),
-        "loss_percent": describe([loss] * 6),
-        "jitter_us": describe([12.5] * 6),
-        "receiver_drops": describe([3.0] * 6),
-    }
-    values = {"workload.rate": rate or 0, "workload.size": size}
-    cell = make_cell(workload="udp", metrics=metrics, **changes)
-    return cell.model_copy(update={"values": values, "key": f"{rate},{size}"})
+def cell(make: MakeTrials, mbps: float, **changes: object) -> pd.DataFrame:
+    told = {"workload": "udp", "offered_bps": mbps * 1e6, "loss_percent": mbps / 10, "jitter_us": 7}
+    return make(rate=f"{mbps:g}Mbit/s", **{**told, **changes})
 
 
-def test_each_rate_is_a_point_and_other_values_a_panel(
-    make_cell: MakeCell, make_summary: MakeSummary
-) -> None:
-    cells = [
-        udp_cell(make_cell, rate, loss, size)
-        for size in (200, 1200)
-        for rate, loss in ((2e7, 50.0), (1e7, 0.0))
+def test_loss_and_jitter_against_the_offered_rate(make_trials: MakeTrials) -> None:
+    trials = pd.concat([cell(make_trials, mbps) for mbps in (100, 10, 50)])
+    (axes,) = visible(udp_loss(trials))
+    ((x, y),) = lines(axes, 3)
+    assert x == pytest.approx([1e7, 5e7, 1e8])
+    assert y == pytest.approx([1, 5, 10])
+    assert axes.get_ylabel() == "loss in %"
+    jitter = udp_jitter(trials)
+    assert lines(visible(jitter)[0], 3)[0][1] == [7, 7, 7]
+    assert visible(jitter)[0].get_ylabel() == "jitter in µs"
+
+
+def test_connections_are_lines_and_other_values_panels(make_trials: MakeTrials) -> None:
+    trials = pd.concat(
+        [cell(make_trials, 10, connections=n, size=s) for n in (1, 4) for s in (100, 1400)]
+    )
+    figure = udp_loss(trials)
+    assert [axes.get_title("left") for axes in visible(figure)] == ["size 100", "size 1400"]
+    assert [name.rpartition(", ")[2] for name in legend(figure)] == [
+        "1 connections",
+        "4 connections",
     ]
-    charts = udp_charts(make_summary(*cells))
-    assert list(charts) == ["udp-loss", "udp-jitter"]
-    (line,) = charts["udp-loss"].lines
-    assert [dict(panel) for panel in line.points] == [
-        {"workload.size": 200},
-        {"workload.size": 1200},
-    ]
-    for points in line.points.values():
-        assert [(point.x, point.median) for point in points] == [(1e7, 0.0), (2e7, 50.0)]
-    assert charts["udp-loss"].unit == "%"
-    assert charts["udp-jitter"].ticks == {1e7: "10 Mbit/s", 2e7: "20 Mbit/s"}
 
 
-def test_connections_are_lines(make_cell: MakeCell, make_summary: MakeSummary) -> None:
-    cells = [udp_cell(make_cell, count * 1e7, 1.0, connections=count) for count in (1, 4)]
-    labels = [line.label for line in udp_charts(make_summary(*cells))["udp-loss"].lines]
-    assert [label.rpartition(", ")[2] for label in labels] == ["1 connections", "4 connections"]
-
-
-def test_only_what_can_be_shown_is_drawn(
-    make_cell: MakeCell, make_summary: MakeSummary, tmp_path: Path
-) -> None:
-    assert udp_charts(make_summary(make_cell())) == {}
-    assert udp_charts(make_summary(udp_cell(make_cell, None, 3.0))) == {}
-    no_loss = udp_cell(make_cell, 1e7, None)
-    assert list(udp_charts(make_summary(no_loss))) == ["udp-jitter"]
-    paths = draw_figures(make_summary(udp_cell(make_cell, 1e7, 0.0)), tmp_path)
-    assert {path.name for path in paths} == {
-        f"udp-{name}.{suffix}" for name in ("loss", "jitter") for suffix in ("png", "svg")
-    }
-
-
-def test_the_table_has_the_columns_of_what_was_measured(
-    make_cell: MakeCell, make_summary: MakeSummary
-) -> None:
-    file = io.StringIO()
-    table = summary_table(make_summary(udp_cell(make_cell, 1e7, 1.25)))
-    Console(file=file, width=100, soft_wrap=True).print(table)
-    text = file.getvalue()
-    assert "BTC" not in text
-    row = next(line for line in text.splitlines() if "6/6" in line).split()
-    assert {"9.9", "9.9..9.9", "10", "1.25", "3", "12.5"} <= set(row)
+def test_without_a_rate_nothing_is_drawn(make_trials: MakeTrials) -> None:
+    for trials in (make_trials(), cell(make_trials, 10, offered_bps=None)):
+        with pytest.raises(NothingToDrawError, match="workload: udp"):
+            udp_loss(trials)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from osmef.report.figures import run_figures
+from osmef.report.data import Data
+from osmef.report.figures import possible
 from osmef.report.html.reading import Reading
 from osmef.report.html.svg import inline_svg
 
@@ -24,19 +25,12 @@ class Drawn:
     svg: Markup | None
 
 
-_TITLES = {
-    "btc-connections": "Aggregate BTC against connections",
-    "btc-distance": "BTC per connection against distance",
-    "limits": "What limited the connections",
-}
-
-
 def draw_run(reading: Reading) -> Iterator[Drawn]:
     """Draw the figures that the run has numbers for, one after the other; none of many cells."""
     if reading.summary is None or len(reading.summary.cells) > _MOST_CELLS:
         return
-    for name, draw in run_figures(reading.summary, reading.path).items():
-        title = _TITLES.get(name, name.replace("-", " ").capitalize())
+    for one in possible(Data(reading.path), own=True):
+        title = f"{one.about[0].upper()}{one.about[1:]}"
         words = f"{title}. The numbers are in the tables of this run."
-        svg = inline_svg(draw, f"r{reading.number}-{name}-", words)
-        yield Drawn(name, title, svg if len(svg) <= _MOST_BYTES else None)
+        svg = inline_svg(one.figure, f"r{reading.number}-{one.name}-", words)
+        yield Drawn(one.name, title, svg if len(svg) <= _MOST_BYTES else None)

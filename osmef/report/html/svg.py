@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable
 from xml.etree import ElementTree
 
 import matplotlib as mpl
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from osmef.report.style import RC
+from osmef.report.style import METADATA, RC
 
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "http://www.w3.org/1999/xlink"
@@ -24,15 +23,15 @@ ElementTree.register_namespace("", _SVG)
 ElementTree.register_namespace("xlink", _XLINK)
 
 
-def inline_svg(draw: Callable[[], Figure], prefix: str, words: str) -> Markup:
-    """Draw a figure in the house style, and return it as an ``svg`` element of a page.
+def inline_svg(figure: Figure, prefix: str, words: str) -> Markup:
+    """Return a figure as an ``svg`` element of a page.
 
     Its ids begin with ``prefix``, since those of two figures may be the same; ``words`` is its text
     alternative. Its width is that of its place, so that it stays crisp at every size.
     """
     file = io.BytesIO()
     with mpl.rc_context(RC):
-        draw().savefig(file, format="svg", dpi=_DPI, metadata={"Date": None, "Creator": None})
+        figure.savefig(file, format="svg", dpi=_DPI, metadata=METADATA["svg"])
     root = ElementTree.fromstring(file.getvalue())  # noqa: S314 - matplotlib has just written it
     for element in root.findall(_METADATA):
         root.remove(element)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -9,21 +10,37 @@ import pytest
 from osmef.results.limits import Limit
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import CellInfo, Summary
+from osmef.results.trial import Status, Trial
 
 SAMPLE = Path(__file__).parents[2] / "results/data/quickstart-20261121T031500Z-3f9a"
 
 
 @pytest.fixture
 def make_run(tmp_path: Path) -> Callable[[str, Summary], RunDirectory]:
-    """Make a run directory with this summary, and with the trials of the sample."""
+    """Make a run directory with this summary, and with a trial of each cell."""
 
     def make(name: str, summary: Summary) -> RunDirectory:
         shutil.copytree(SAMPLE, tmp_path / name)
         run = RunDirectory(tmp_path / name)
         run.write_summary(summary)
+        trials = [_trial(index, cell) for index, cell in enumerate(summary.cells, start=1)]
+        run.trials.write_text("".join(f"{trial.model_dump_json()}\n" for trial in trials))
         return run
 
     return make
+
+
+def _trial(index: int, cell: CellInfo) -> Trial:
+    """Return a trial that gave the medians of its cell."""
+    medians = {name: metric.median for name, metric in cell.metrics.items()}
+    return Trial(
+        index=index, cell=cell.key, repetition=1, group=1, values=cell.values,
+        senders=cell.senders, receivers=cell.receivers, placement=cell.placement,
+        tenancy=cell.tenancy, achieved_placement=cell.achieved_placement,
+        achieved_tenancy=cell.achieved_tenancy, distance=cell.distance,
+        connections=cell.connections, workload=cell.workload, wall_s=1.0, status=Status.OK,
+        started_at=datetime(2026, 11, 21, 3, 15, tzinfo=UTC), metrics=medians,
+    )  # fmt: skip
 
 
 @pytest.fixture

@@ -1,0 +1,268 @@
+"""``osmef plot``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from typer.models import OptionInfo
+
+from osmef.cli.console import out, reporting, set_up_logging
+from osmef.errors import InputError
+from osmef.report.kinds import Kind
+
+_KINDS = "\n\n".join(f"{kind.value}: {kind.about}" for kind in Kind)
+
+EPILOG = f"""Kinds:
+
+{_KINDS}
+
+Examples:
+
+osmef plot btc-connections results/vm-* -o btc.svg
+
+osmef plot pingpong-transfer RUN --relative --reference bare --interval -o docker.pdf
+
+osmef plot cov results/aws-* results/gce-* --metric aggregate_btc_bps -o cov.png
+
+osmef plot intervals RUN --where connections=1,10 --y-max 10 --title "Shaped?" -o rates.svg
+
+In Python: osmef.report.figures.figure("btc-connections", "results/vm-*")"""
+
+ENDINGS = (".svg", ".png", ".pdf")
+
+
+def _option(text: str, panel: str, *names: str, **more: Any) -> OptionInfo:
+    """Return an option that has no default to show."""
+    option: OptionInfo = typer.Option(
+        *names, help=text, rich_help_panel=panel, show_default=False, **more
+    )
+    return option
+
+
+_DATA, _AXES, _WORDS, _MESSAGES = "What is drawn", "Axes", "Words and size", "Ping-pong"
+_PINGPONG = (Kind.PINGPONG_TRANSFER, Kind.PINGPONG_LATENCY, Kind.PINGPONG_REQUESTS)
+_WITH_AXES = tuple(kind for kind in Kind if kind not in {"limits", "topology", "similarity"})
+_ONLY: dict[str, tuple[Kind, ...]] = {
+    "metric": (Kind.ECDF, Kind.SESSIONS, Kind.COV, Kind.PRICE),
+    "whole": (Kind.CPU,),
+    "prices": (Kind.PRICE,),
+    "flavor": (Kind.PRICE,),
+    "machines": (Kind.SIMILARITY,),
+    **dict.fromkeys(("relative", "reference", "points", "bands", "interval"), _PINGPONG),
+    **dict.fromkeys(("window", "bins", "alpha"), _PINGPONG),
+    **dict.fromkeys((f"{axis}_{what}" for axis in "xy" for what in ("min", "max", "log", "ticks")),
+                    _WITH_AXES),
+}  # fmt: skip
+"""The options that not every kind has, and the kinds that have them."""
+
+
+def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+    context: typer.Context,
+    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="What to draw, see below.")],
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="RUNS...",
+            help="Run directories, directories of runs, or patterns. `similarity` needs none.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="FILE", show_default=False,
+            help="Where to write it: .svg, .png or .pdf; KIND.svg here without it.",
+        ),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        _option("Only trials with one of these values in a column. May be repeated.", _DATA,
+                metavar="COLUMN=VALUE,..."),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        _option("Which metric: ecdf, sessions, price; cov takes several.", _DATA),
+    ] = None,
+    whole: Annotated[
+        bool, _option("The CPU load of whole endpoints: cpu.", _DATA, "--whole-endpoint")
+    ] = False,
+    prices: Annotated[
+        Path | None, _option("A price list, YAML or CSV, instead of recorded prices: price.", _DATA,
+                metavar="FILE"),
+    ] = None,
+    flavor: Annotated[
+        str | None,
+        _option("The column that tells flavors apart, sender_flavors without it: price.", _DATA,
+                metavar="COLUMN"),
+    ] = None,
+    machines: Annotated[
+        Path | None,
+        _option("Measurements of machine types, a CSV file: similarity.", _DATA, metavar="FILE"),
+    ] = None,
+    relative: Annotated[
+        bool, _option("The ratio to a reference, the first series.", _MESSAGES, "--relative")
+    ] = False,
+    reference: Annotated[
+        str | None,
+        _option("The same to this series, by its name or a part of it.", _MESSAGES,
+                metavar="SERIES"),
+    ] = None,
+    points: Annotated[
+        bool, _option("Draw single requests.", _MESSAGES, "--points/--no-points")
+    ] = True,
+    bands: Annotated[
+        str,
+        typer.Option(
+            metavar="PERCENT,...", rich_help_panel=_MESSAGES,
+            help="Bands that hold so many percent of the data each; `none` for none.",
+        ),
+    ] = "50,90",
+    interval: Annotated[
+        bool, _option("Draw the 95 % interval of each median or ratio.", _MESSAGES, "--interval")
+    ] = False,
+    window: Annotated[
+        int,
+        typer.Option(min=0, metavar="BYTES", rich_help_panel=_MESSAGES,
+                     help="Lines at the multiples of this TCP window; 0 for none."),
+    ] = 87380,
+    bins: Annotated[
+        int,
+        typer.Option(min=1, rich_help_panel=_MESSAGES, help="How many bins of the message size."),
+    ] = 50,
+    alpha: Annotated[
+        float | None,
+        _option("How opaque a point is, from 0 to 1.", _MESSAGES, min=0, max=1),
+    ] = None,
+    x_min: Annotated[float | None, _option("Where the axis of x begins.", _AXES)] = None,
+    x_max: Annotated[float | None, _option("Where it ends; message sizes in bytes.", _AXES)] = None,
+    y_min: Annotated[float | None, _option("Where the axis of y begins.", _AXES)] = None,
+    y_max: Annotated[
+        float | None, _option("Where it ends, in the unit that the axis has.", _AXES)
+    ] = None,
+    x_log: Annotated[
+        bool | None, _option("Whether x is logarithmic.", _AXES, "--x-log/--x-linear")
+    ] = None,
+    y_log: Annotated[
+        bool | None, _option("Whether y is logarithmic.", _AXES, "--y-log/--y-linear")
+    ] = None,
+    x_ticks: Annotated[int | None, _option("About how many ticks on x.", _AXES, min=1)] = None,
+    y_ticks: Annotated[int | None, _option("About how many ticks on y.", _AXES, min=1)] = None,
+    title: Annotated[str | None, _option("The title.", _WORDS)] = None,
+    x_label: Annotated[str | None, _option("The name of the axis of x.", _WORDS)] = None,
+    y_label: Annotated[str | None, _option("The name of the axis of y.", _WORDS)] = None,
+    name: Annotated[
+        list[str] | None,
+        _option("What a series, or a value in its name, is called. May be repeated.", _WORDS,
+                metavar="OLD=NEW"),
+    ] = None,
+    names: Annotated[
+        Path | None,
+        _option("The same for many: a JSON or YAML file that maps old names to new ones.", _WORDS,
+                metavar="FILE"),
+    ] = None,
+    legend: Annotated[bool, _option("Draw the legend.", _WORDS, "--legend/--no-legend")] = True,
+    width: Annotated[float | None, _option("Inches.", _WORDS, min=1, max=100)] = None,
+    height: Annotated[float | None, _option("Inches.", _WORDS, min=1, max=100)] = None,
+) -> None:  # fmt: skip
+    """Draw a figure of runs."""
+    path = output or Path(f"{kind.value}.svg")
+    set_up_logging(verbose=False)
+    with reporting():
+        _check_options(context, kind)
+        if path.suffix.lower() not in ENDINGS:
+            raise InputError(
+                f"a figure can't be written as {path.name}",
+                where="--output",
+                cure=f"let the file end with {', '.join(ENDINGS)}",
+            )
+        # matplotlib and pandas take a while to load
+        from osmef.report.data import Data  # noqa: PLC0415
+        from osmef.report.figures import Wanted, draw  # noqa: PLC0415
+        from osmef.report.look import Look  # noqa: PLC0415
+        from osmef.report.pingpong import Messages  # noqa: PLC0415
+        from osmef.report.style import write  # noqa: PLC0415
+
+        look = Look(
+            title=title, names=_names(name or [], names), legend=legend,
+            x_label=x_label, y_label=y_label, x_min=x_min, x_max=x_max, y_min=y_min, y_max=y_max,
+            x_log=x_log, y_log=y_log, x_ticks=x_ticks, y_ticks=y_ticks, width=width, height=height,
+        )  # fmt: skip
+        messages = Messages(
+            relative=relative or reference is not None, reference=reference, points=points,
+            bands=_bands(bands), interval=interval, window=window, bins=bins, alpha=alpha,
+        )  # fmt: skip
+        wanted = Wanted(
+            look=look, messages=messages, whole=whole, metrics=metric or (), prices=prices,
+            flavor=flavor or "sender_flavors", machines=machines,
+        )  # fmt: skip
+        chosen = {
+            column: values.split(",") for column, values in _pairs(where or [], "--where").items()
+        }
+        write(draw(kind, Data(*(runs or []), where=chosen), wanted), path)
+    out.print(f"figure: {escape(str(path))}")
+
+
+def _check_options(context: typer.Context, kind: Kind) -> None:
+    """Raise InputError for an option that would do nothing."""
+    flags = {param.name: param.opts[0] for param in context.command.params}
+    for name, kinds in _ONLY.items():
+        source = context.get_parameter_source(name)
+        given = source is not None and source.name == "COMMANDLINE"
+        if given and kind not in kinds:
+            raise InputError(
+                f"the figure {kind} has nothing for this option",
+                where=flags[name],
+                cure=f"leave it out; it is for {', '.join(kinds)}",
+            )
+
+
+def _pairs(texts: list[str], option: str) -> dict[str, str]:
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise InputError(f"{text!r} is not NAME=VALUE", where=option, cure="write it as that")
+        found[name] = value
+    return found
+
+
+def _names(texts: list[str], file: Path | None) -> dict[str, str]:
+    """Return the new names by the old ones; those of ppbench's file have a level more."""
+    return {**(_read_names(file) if file else {}), **_pairs(texts, "--name")}
+
+
+def _read_names(file: Path) -> dict[str, str]:
+    import yaml  # noqa: PLC0415 - only this option needs it
+
+    try:
+        told = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeError, yaml.YAMLError) as error:
+        raise _no_names(file, str(error).splitlines()[0]) from error
+    if not isinstance(told, dict):
+        raise _no_names(file, "it is no mapping")
+    parts = [value if isinstance(value, dict) else {key: value} for key, value in told.items()]
+    return {str(old): str(new) for part in parts for old, new in part.items()}
+
+
+def _no_names(file: Path, why: str) -> InputError:
+    cure = "give a JSON or YAML file that maps old names to new ones"
+    return InputError(f"can't read the names: {why}", where=str(file), cure=cure)
+
+
+def _bands(text: str) -> tuple[float, ...]:
+    if text == "none":
+        return ()
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        found = (0.0,)
+    if not all(0 < band < 100 for band in found):
+        raise InputError(
+            f"{text!r} are no bands",
+            where="--bands",
+            cure="write percents above 0 and below 100 with commas between, or `none`",
+        )
+    return found

@@ -1,0 +1,156 @@
+"""``osmef recommend``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from osmef.cli.console import AsJson, out, print_json, reporting
+from osmef.errors import InputError
+from osmef.report.table import keep_whole
+from osmef.scenario.money import parse_money
+from osmef.units import format_rate, parse_duration, parse_rate
+
+if TYPE_CHECKING:
+    import pandas as pd  # slow to load
+
+EPILOG = """Examples:
+
+osmef recommend results/aws-* results/gce-* --btc 5Gbit/s --connections 10
+
+osmef recommend RUNS --rtt 200us --budget "0.50 USD" --prices prices.yaml --json
+
+yes: the whole 95 % interval meets every need; likely: the medians do; unknown: something was not \
+measured, or has no price; no: a median does not."""
+
+_COLOURS = {"yes": "green", "likely": "cyan", "unknown": "yellow", "no": "red"}
+
+
+def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUNS...", help="Run directories, directories that hold some, or patterns."
+        ),
+    ],
+    btc: Annotated[
+        str | None,
+        typer.Option(metavar="RATE", help="Aggregate BTC of at least this.", show_default=False),
+    ] = None,
+    rtt: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Median round trip of at most this.", show_default=False),
+    ] = None,
+    connections: Annotated[
+        int | None,
+        typer.Option(min=1, help="With so many parallel connections.", show_default=False),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MONEY", help="Price of an hour of all machines, at most.", show_default=False
+        ),
+    ] = None,
+    prices: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A price list, YAML or CSV, instead of recorded prices.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which flavors and placements meet what is needed, with the evidence."""
+    with reporting(as_json):
+        # pandas takes a while to load
+        from osmef.analysis.recommend import Needs, recommend  # noqa: PLC0415
+        from osmef.report.data import Data  # noqa: PLC0415
+        from osmef.report.prices import price_table  # noqa: PLC0415
+
+        data = Data(*runs)
+        known = price_table(data, prices)
+        rtt_s = _parsed("--rtt", rtt, parse_duration)
+        needs = Needs(
+            btc_bps=_parsed("--btc", btc, parse_rate),
+            rtt_us=None if rtt_s is None else 1e6 * rtt_s,
+            connections=connections,
+            price_per_hour=_budget(budget, known),
+        )
+        table = recommend(data.trials, needs, known)
+        rows = table.astype(object).where(table.notna(), None).to_dict("records")
+        if as_json:
+            print_json({"options": rows})
+            return
+    _show(rows)
+
+
+def _parsed(option: str, text: str | None, parse: Any) -> float | None:
+    if text is None:
+        return None
+    try:
+        return float(parse(text))
+    except ValueError as error:
+        what, _, cure = str(error).partition("; ")
+        raise InputError(what, where=option, cure=cure) from error
+
+
+def _budget(text: str | None, prices: pd.DataFrame) -> float | None:
+    """Return the amount of a budget. Raises InputError where it is in another currency."""
+    if text is None:
+        return None
+    try:
+        money = parse_money(text)
+    except ValueError as error:
+        what, _, cure = str(error).partition("; ")
+        raise InputError(what, where="--budget", cure=cure) from error
+    others = set(prices["currency"].dropna()) - {money.currency}
+    if others:
+        raise InputError(
+            f"the budget is in {money.currency}, and prices are in {', '.join(sorted(others))}",
+            where="--budget",
+            cure="write it in the currency of the prices: none is ever converted",
+        )
+    return money.amount
+
+
+def _show(rows: Sequence[Mapping[Any, Any]]) -> None:
+    table = Table("fits", "provider", "flavors", "place", box=SIMPLE_HEAD)
+    for head in ("aggregate BTC", "RTT µs", "an hour"):
+        table.add_column(head, justify="right")
+    table.add_column("missing")
+    for row in rows:
+        fit = str(row["fit"])
+        flavors = dict.fromkeys((row["sender_flavors"], row["receiver_flavors"]))
+        place = (row["achieved_placement"], row["achieved_tenancy"])
+        table.add_row(
+            f"[{_COLOURS[fit]}]{fit}[/]",
+            _text(row["provider"]),
+            " to ".join(map(_text, flavors)),
+            ", ".join(_text(one) for one in place if one),
+            _evidence(row, "btc", format_rate),
+            _evidence(row, "rtt", "{:.0f}".format),
+            "-" if row["price_per_hour"] is None else f"{row['price_per_hour']:.4g}",
+            escape(str(row["missing"])),
+        )
+    out.print(keep_whole(table))
+
+
+def _text(value: object) -> str:
+    return "-" if value is None else escape(str(value))
+
+
+def _evidence(row: Mapping[Any, Any], name: str, show: Any) -> str:
+    """Return the median with its interval, or how many values there are."""
+    median, low, high = (row[f"{name}_{what}"] for what in ("median", "low", "high"))
+    if median is None:
+        return "-"
+    if low is None or high is None:
+        return f"{show(median)} (n = {row[f'{name}_n']})"
+    return f"{show(median)} ({show(low)} to {show(high)})"

@@ -1,0 +1,59 @@
+"""``osmef similarity``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from osmef.cli.console import AsJson, out, print_json, reporting
+from osmef.report.table import keep_whole
+
+EPILOG = """Examples:
+
+osmef similarity machines.csv
+
+osmef similarity machines.csv --most 1 --json
+
+The columns of the file are provider, flavor, threads, cpu_s, memory_mb, memory_mb_per_s, \
+disk_read_mb_per_s, disk_write_mb_per_s and network_mb_per_s; of several rows of a machine type \
+the median counts. As a heatmap: osmef plot similarity --machines machines.csv"""
+
+
+def command(
+    machines: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="Measurements of machine types, CSV."),
+    ],
+    most: Annotated[
+        int, typer.Option(min=1, help="How many counterparts of a machine type to show.")
+    ] = 3,
+    as_json: AsJson = False,
+) -> None:
+    """Rank, for each machine type, those of other providers by how similar they are."""
+    with reporting(as_json):
+        # pandas takes a while to load
+        from osmef.analysis.similarity import (  # noqa: PLC0415
+            counterparts,
+            machine_vectors,
+            similarity_matrix,
+        )
+        from osmef.report.data import read_machines  # noqa: PLC0415
+
+        found = counterparts(similarity_matrix(machine_vectors(read_machines(machines))))
+        rows = found[found["rank"] <= most].to_dict("records")
+        if as_json:
+            print_json({"counterparts": rows})
+            return
+    table = Table("machine type", "rank", "counterpart", "similarity", box=SIMPLE_HEAD)
+    last = None
+    for row in rows:
+        name = "" if row["machine"] == last else str(row["machine"])
+        last = row["machine"]
+        values = (str(row["rank"]), escape(str(row["counterpart"])), f"{row['similarity']:.3f}")
+        table.add_row(escape(name), *values)
+    out.print(keep_whole(table))

@@ -1,0 +1,53 @@
+"""What Google Compute Engine can't do for a cell, or can't promise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from osmef.scenario.clouds.gce import GceSettings
+from osmef.scenario.fields import EndpointKind, Placement, Tenancy
+from osmef.scenario.study import Cell
+
+Problem = tuple[str, str, str]
+
+
+def problems_of(settings: GceSettings, cell: Cell) -> Iterator[Problem]:
+    """Yield what can't be done, as (scenario key, message, cure)."""
+    scenario = cell.scenario
+    if EndpointKind.HOST in {end.kind for end in scenario.ends}:
+        cure = "leave kind out, or use the provider static"
+        yield ("endpoints", "there are no physical hosts here, only VMs", cure)
+    if scenario.endpoints.loopback is not None:
+        return
+    one_tenant = settings.tenants is not None and len(settings.tenants) < 2
+    if scenario.tenancy is Tenancy.DIFFERENT_TENANT and one_tenant:
+        cure = "name another project in provider.tenants, or leave tenants out"
+        yield ("tenancy", "different-tenant needs two projects", cure)
+    if settings.node_group is not None:
+        if scenario.tenancy is Tenancy.DIFFERENT_TENANT and settings.tenants is not None:
+            cure = "leave provider.tenants out: each tenant is a network of its own then"
+            yield ("tenancy", "a group of sole-tenant nodes belongs to one project", cure)
+        return
+    if scenario.placement is Placement.SAME_HOST:
+        cure = (
+            "name a group of sole-tenant nodes in provider.node_group; the nearest without one is"
+            " placement: different-host with provider.compact"
+        )
+        yield ("placement", "VMs share a host for sure only on a sole-tenant node", cure)
+    several = any(end.count > 1 for end in scenario.ends)
+    if scenario.placement is Placement.DIFFERENT_HOST and several:
+        cure = "name a group of sole-tenant nodes in provider.node_group, or placement: any"
+        yield ("placement", "several VMs of one end can't be kept on one host", cure)
+
+
+def warnings_of(settings: GceSettings, cell: Cell) -> Iterator[str]:
+    """Yield what the cloud can't promise for a cell, and what to do about it."""
+    scenario = cell.scenario
+    if scenario.endpoints.loopback is not None or settings.node_group is not None:
+        return
+    if scenario.placement is not Placement.DIFFERENT_HOST:
+        return
+    if settings.tenants is not None and scenario.tenancy is Tenancy.DIFFERENT_TENANT:
+        yield "placement policies do not reach across projects: different hosts are left to chance"
+    elif settings.compact:
+        yield "a compact policy keeps VMs near each other, not on different hosts; it is verified"

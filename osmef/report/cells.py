@@ -1,0 +1,161 @@
+"""The cells of a frame of trials, as figures show them: their places, names and points."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from osmef.analysis.describe import describe
+from osmef.errors import NothingToDrawError
+from osmef.report.look import Look
+from osmef.report.series import (
+    PLACEMENTS,
+    TENANCIES,
+    Place,
+    Point,
+    Variant,
+    has_axis,
+    point,
+    short_names,
+    written,
+)
+from osmef.scenario.fields import Placement, Tenancy
+
+_ALWAYS = ("placement", "tenancy", "connections", "workload")
+_BEFORE, _AFTER = "connections", "status"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a run: its trials, and what tells it from the other cells of the frame.
+
+    ``source`` names its run among several, and is empty for one.
+    """
+
+    run: str
+    key: str
+    source: str
+    label: str
+    variant: Variant
+    place: Place
+    connections: int | None
+    trials: pd.DataFrame
+
+    def point(self, x: float, metric: str) -> Point:
+        """Return a metric of its trials as a point at ``x``."""
+        return point(x, describe(self.values(metric)))
+
+    def values(self, metric: str) -> list[float]:
+        """Return a metric of its trials, those that have it."""
+        if metric not in self.trials:
+            return []
+        found: list[float] = self.trials[metric].dropna().astype("float64").tolist()
+        return found
+
+
+def cells_of(trials: pd.DataFrame, look: Look) -> list[Cell]:
+    """Return the cells of the trials of ``osmef.load``, in the order in which they occur."""
+    groups = dict(list(trials.groupby(["run", "cell"], sort=False)))
+    firsts = {key: rows.iloc[0] for key, rows in groups.items()}
+    sources = _sources(trials)
+    swept = [*_swept(trials), *(name for name in _ALWAYS if name in trials)]
+    told = {key: _told(row, swept) for key, row in firsts.items()}
+    varying = [name for name in swept if len({one.get(name) for one in told.values()}) > 1]
+    names = short_names(varying)
+    found = []
+    for key, rows in groups.items():
+        values, first = told[key], firsts[key]
+        source = look.named(sources[str(first["run"])])
+        parts = [_part(names[name], values[name], look) for name in varying if name in values]
+        where = _place(first)
+        parts += [f"asked for: {where.asked}"] if where.asked else []
+        label = ", ".join(filter(None, [source, *parts])) or str(first.get("scenario") or key[1])
+        found.append(
+            Cell(
+                run=str(first["run"]),
+                key=str(key[1]),
+                source=source,
+                label=look.named(label),
+                variant=tuple((name, values[name]) for name in varying
+                              if name in values and not has_axis(name)),
+                place=where,
+                connections=_known(first.get("connections")),
+                trials=rows,
+            )
+        )  # fmt: skip
+    return found
+
+
+def source_of(trials: pd.DataFrame) -> str:
+    """Return what a figure says of the runs that it is of."""
+    runs = list(dict.fromkeys(trials["run"]))
+    return str(runs[0]) if len(runs) == 1 else f"{len(runs)} runs"
+
+
+def nothing(what: str, cure: str) -> NothingToDrawError:
+    """Return the error for runs that hold nothing of what a figure shows."""
+    return NothingToDrawError(f"these runs have no {what}", cure=cure)
+
+
+def _sources(trials: pd.DataFrame) -> dict[str, str]:
+    """Return what tells each run from the others: the scenario, or its name where these repeat."""
+    scenarios = dict(zip(trials["run"], trials["scenario"], strict=True))
+    if len(scenarios) == 1:
+        return dict.fromkeys(scenarios, "")
+    many = len(set(scenarios.values())) < len(scenarios)
+    return {run: run if many else str(scenario) for run, scenario in scenarios.items()}
+
+
+def _swept(trials: pd.DataFrame) -> list[str]:
+    """Return the swept keys of a frame of ``osmef.load``, which has them between two columns."""
+    columns = [str(name) for name in trials.columns]
+    if _BEFORE not in columns or _AFTER not in columns:
+        return []
+    return columns[columns.index(_BEFORE) + 1 : columns.index(_AFTER)]
+
+
+def _told(row: Mapping[Hashable, Any] | pd.Series, names: Sequence[str]) -> dict[str, Any]:
+    """Return the values of a cell that are known, placement and tenancy as they really were."""
+    told = {name: value for name in names if (value := _known(row.get(name))) is not None}
+    for name in ("placement", "tenancy"):
+        achieved = _known(row.get(f"achieved_{name}"))
+        if name in told and achieved is not None:
+            told[name] = achieved
+    return told
+
+
+def _part(name: str, value: Any, look: Look) -> str:
+    text = written(value)
+    if look.named(text) != text:
+        return look.named(text)
+    if name in {"placement", "tenancy", "workload"}:
+        return text.replace("-", " ")
+    return f"{name} {text}"
+
+
+def _known(value: Any) -> Any:
+    """Return a value of a frame, None where it is missing."""
+    if value is None or value is pd.NA or value != value:  # noqa: PLR0124 - NaN is not itself
+        return None
+    return value.item() if hasattr(value, "item") else value
+
+
+def _place(row: Any) -> Place:
+    distance = _known(row.get("distance"))
+    if _known(row.get("senders")) == _known(row.get("receivers")) is not None:
+        return Place(distance, "loopback", None)
+    asked, found = _known(row.get("placement")), _known(row.get("achieved_placement"))
+    wanted, achieved = _known(row.get("tenancy")), _known(row.get("achieved_tenancy"))
+    told = [
+        *([PLACEMENTS[Placement(asked)]] if asked not in (None, found) else []),
+        *([TENANCIES[Tenancy(wanted)]] if wanted not in (None, achieved) else []),
+    ]
+    return Place(
+        distance,
+        PLACEMENTS[Placement(found) if found else None],
+        TENANCIES[Tenancy(achieved)] if achieved else None,
+        ", ".join(told) or None,
+    )

@@ -1,0 +1,256 @@
+"""What figures are drawn from: the frames of runs, each read when the first figure wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+
+import pandas as pd
+
+from osmef.analysis.similarity import COMPONENTS
+from osmef.analysis.sweep import shortest_times, total_rates
+from osmef.errors import InputError, NothingToDrawError
+from osmef.results.exchange import Purpose
+from osmef.results.find import find_runs
+from osmef.results.frame import load
+from osmef.results.limits import Limit
+from osmef.results.rows import load_intervals, load_requests
+from osmef.results.rundir import RunDirectory
+from osmef.results.summary import Summary
+from osmef.results.trial import Trial
+
+_REQUESTS = ("run", "cell", "purpose", "size", "length", "relay_s", "duration_s", "error")
+_INTERVALS = (
+    "run", "cell", "trial", "purpose", "endpoint", "peer", "role", "flow", "start_s", "length_s",
+    "warmup", "bytes",
+)  # fmt: skip
+_DETAILED = ("latency", "size-sweep")
+_RATES = ("aggregate_btc_bps", "goodput_bps")
+
+
+class Data:
+    """The frames of the runs that paths name, as ``osmef.load`` takes them.
+
+    ``where`` keeps the trials whose columns have one of the values, compared as text. Raises
+    InputError for a path without a run, a column that is not there, and where no trial is left.
+    """
+
+    def __init__(
+        self,
+        *paths: str | PathLike[str],
+        where: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        self._paths = paths
+        self._where = dict(where or {})
+
+    @cached_property
+    def runs(self) -> list[RunDirectory]:
+        """The directories."""
+        return find_runs(*self._paths)
+
+    @cached_property
+    def trials(self) -> pd.DataFrame:
+        """Those of ``osmef.load``."""
+        trials = load(*self._paths)
+        for name, values in self._where.items():
+            if name not in trials:
+                raise InputError(
+                    f"the trials have no column {name!r}: {', '.join(map(str, trials.columns))}",
+                    where="--where",
+                    cure="give one of these",
+                )
+            trials = trials[trials[name].astype("string").isin(list(values)).fillna(False)]
+        if trials.empty:
+            cure = "give other values" if self._where else "give a run with trials"
+            raise InputError("no trial is left to draw", cure=cure)
+        return self._in_order(trials)
+
+    def _in_order(self, trials: pd.DataFrame) -> pd.DataFrame:
+        """Return the trials in the order of the sweep; they may have run in a random one."""
+        place = {
+            (run, cell.key): (at, number)
+            for at, (run, summary) in enumerate(self.summaries.items())
+            for number, cell in enumerate(summary.cells)
+        }
+        last = (len(place), 0)  # of a run that has not ended
+        keys = [place.get(ends, last) for ends in zip(trials["run"], trials["cell"], strict=True)]
+        return trials.iloc[sorted(range(len(keys)), key=keys.__getitem__)]
+
+    @cached_property
+    def requests(self) -> pd.DataFrame:
+        """Those of ``osmef.load_requests`` that were measured; no rows without any."""
+        from pyarrow.dataset import field  # noqa: PLC0415 - slow to load
+
+        if not self._have("requests"):
+            return pd.DataFrame(columns=list(_REQUESTS))
+        measured = field("purpose") == Purpose.MEASURED.value
+        return self._kept(load_requests(*self._paths, columns=_REQUESTS, where=measured))
+
+    @cached_property
+    def intervals(self) -> pd.DataFrame:
+        """Those of ``osmef.load_intervals``; no rows without any."""
+        if not self._have("intervals"):
+            return pd.DataFrame(columns=list(_INTERVALS))
+        return self._kept(load_intervals(*self._paths, columns=_INTERVALS))
+
+    @cached_property
+    def sizes(self) -> pd.DataFrame:
+        """The sizes of sweeps, see ``sizes_of``."""
+        return self._kept(sizes_of(self._detailed))
+
+    @cached_property
+    def exchanges(self) -> pd.DataFrame:
+        """The exchanges, see ``exchanges_of``."""
+        return self._kept(exchanges_of(self._detailed))
+
+    @cached_property
+    def limits(self) -> pd.DataFrame:
+        """What limited the cells, see ``limits_of``."""
+        return self._kept(limits_of(self.summaries))
+
+    @cached_property
+    def endpoints(self) -> pd.DataFrame:
+        """The endpoints, see ``endpoints_of``."""
+        return endpoints_of(self.summaries)
+
+    @cached_property
+    def pairs(self) -> pd.DataFrame:
+        """The rates of the pairs of a run, see ``pairs_of``. Raises InputError for several runs."""
+        if self.trials["run"].nunique() > 1:
+            raise NothingToDrawError("a topology is of one run", cure="give one run")
+        run = str(self.trials["run"].iloc[0])
+        log = next(one for one in self.runs if one.id == run).read_trials()
+        return self._kept(pairs_of((run, trial) for trial in log.trials))
+
+    @cached_property
+    def summaries(self) -> dict[str, Summary]:
+        """Those of the runs that have one, by the names of their directories."""
+        return {run.id: run.read_summary() for run in self.runs if run.summary.exists()}
+
+    def _have(self, table: str) -> bool:
+        return any((run.path / f"{table}.parquet").is_file() for run in self.runs)
+
+    @cached_property
+    def _detailed(self) -> list[tuple[str, Trial]]:
+        """The whole trials of the runs whose figures need more than ``load`` tells."""
+        named = set(self.trials.loc[self.trials["workload"].isin(_DETAILED), "run"])
+        runs = [run for run in self.runs if run.id in named]
+        return [(run.id, trial) for run in runs for trial in run.read_trials().trials]
+
+    def _kept(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Return the rows of the cells whose trials were kept."""
+        if not self._where or rows.empty:
+            return rows
+        kept = self.trials[["run", "cell"]].drop_duplicates()
+        return rows.astype({"run": "object", "cell": "object"}).merge(kept, on=["run", "cell"])
+
+
+def read_table(path: Path) -> pd.DataFrame:
+    """Return a CSV file as a frame. Raises InputError where it is none."""
+    try:
+        return pd.read_csv(path)
+    except (OSError, ValueError) as error:  # what pandas finds wrong is a ValueError
+        told = str(error).splitlines()[0]
+        cure = "give a CSV file with a line of column names"
+        raise InputError(f"can't read this table: {told}", where=str(path), cure=cure) from error
+
+
+def read_machines(path: Path) -> pd.DataFrame:
+    """Return the measurements of machine types in a CSV file. Raises InputError."""
+    table = read_table(path)
+    missing = [name for name in ("provider", "flavor", *COMPONENTS) if name not in table]
+    if missing:
+        raise InputError(
+            f"the table has no column {', '.join(missing)}",
+            where=str(path),
+            cure=f"give it the columns provider, flavor, {', '.join(COMPONENTS)}",
+        )
+    return table
+
+
+def sizes_of(trials: Iterable[tuple[str, Trial]]) -> pd.DataFrame:
+    """Return one row a run, trial and message size that a sweep measured.
+
+    Columns: run, cell, size in bytes; throughput_bps of all connections together and time_us, the
+    shortest of a message on any connection (``osmef.analysis.sweep``).
+    """
+    rows = []
+    for run, trial in trials:
+        measured = [point for point in trial.sizes if point.purpose is Purpose.MEASURED]
+        rates, times = total_rates(measured), shortest_times(measured)
+        rows += [
+            {"run": run, "cell": trial.cell, "size": size, "time_us": time_us,
+             "throughput_bps": rates.get(size, float("nan"))}
+            for size, time_us in times.items()
+        ]  # fmt: skip
+    columns = ["run", "cell", "size", "time_us", "throughput_bps"]
+    return pd.DataFrame(rows, columns=pd.Index(columns))
+
+
+def exchanges_of(trials: Iterable[tuple[str, Trial]]) -> pd.DataFrame:
+    """Return one row an exchange that was measured: run, cell, phase and its histogram."""
+    rows = [
+        {"run": run, "cell": trial.cell, "phase": one.phase.value, "histogram": one.rtt.histogram}
+        for run, trial in trials
+        for one in trial.exchanges
+        if one.purpose is Purpose.MEASURED
+    ]
+    return pd.DataFrame(rows, columns=pd.Index(["run", "cell", "phase", "histogram"]))
+
+
+def limits_of(summaries: Mapping[str, Summary]) -> pd.DataFrame:
+    """Return one row a cell: run, cell, and how many connections each ``Limit`` held back."""
+    rows = [
+        {"run": run, "cell": cell.key,
+         **{limit.value: cell.limited_by.get(limit, 0) for limit in Limit}}
+        for run, summary in summaries.items()
+        for cell in summary.cells
+    ]  # fmt: skip
+    columns = ["run", "cell", *(limit.value for limit in Limit)]
+    return pd.DataFrame(rows, columns=pd.Index(columns))
+
+
+def endpoints_of(summaries: Mapping[str, Summary]) -> pd.DataFrame:
+    """Return one row an endpoint: run, endpoint, and the host and tenant where it really stood."""
+    rows = [
+        {"run": run, "endpoint": one.name, "host": one.achieved.host,
+         "tenant": one.achieved.tenant}
+        for run, summary in summaries.items()
+        for one in summary.endpoints
+    ]  # fmt: skip
+    return pd.DataFrame(rows, columns=pd.Index(["run", "endpoint", "host", "tenant"]))
+
+
+def pairs_of(trials: Iterable[tuple[str, Trial]]) -> pd.DataFrame:
+    """Return one row a trial and pair: run, cell, sender, receiver, bps in their common interval.
+
+    Where the trial does not tell that, as an imported one, it is the rate of its only pair.
+    """
+    rows = []
+    for run, trial in trials:
+        found = _measured(trial) or _only(trial)
+        rows += [{"run": run, "cell": trial.cell, "sender": sender, "receiver": receiver,
+                  "bps": bps} for (sender, receiver), bps in found.items()]  # fmt: skip
+    columns = ["run", "cell", "sender", "receiver", "bps"]
+    return pd.DataFrame(rows, columns=pd.Index(columns))
+
+
+def _measured(trial: Trial) -> dict[tuple[str, str], float]:
+    """Return the rate of each pair whose transfer was measured."""
+    found = {}
+    for one in trial.transfers:
+        length_s, flows = one.receiver.common_length_s, one.receiver.flows
+        counts = [flow.common_bytes for flow in flows if flow.common_bytes is not None]
+        if one.purpose is Purpose.MEASURED and length_s and len(counts) == len(flows):
+            ends = (one.sender.endpoint, one.receiver.endpoint)
+            found[ends] = 8 * sum(counts) / length_s
+    return found
+
+
+def _only(trial: Trial) -> dict[tuple[str, str], float]:
+    rates = [rate for name in _RATES if (rate := trial.metrics.get(name)) is not None]
+    if not rates or len(trial.senders) != 1 or len(trial.receivers) != 1:
+        return {}
+    return {(trial.senders[0], trial.receivers[0]): rates[0]}

@@ -1,0 +1,39 @@
+"""The kinds of figures by their names, without what draws them, which is slow to load."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """A kind of figure; ``about`` says what it shows."""
+
+    about: str
+
+    def __new__(cls, name: str, about: str) -> Kind:
+        """Make a member that is equal to its name."""
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.about = about
+        return member
+
+    BTC_CONNECTIONS = "btc-connections", "aggregate BTC against connections"
+    BTC_DISTANCE = "btc-distance", "BTC per connection against distance"
+    FAIRNESS = "fairness", "Jain's index of fairness against connections"
+    CPU = "cpu", "CPU load of both ends against connections"
+    LIMITS = "limits", "what limited the connections"
+    INTERVALS = "intervals", "rate over time"
+    TOPOLOGY = "topology", "endpoints in their hosts, with the rates between them"
+    UDP_LOSS = "udp-loss", "loss of UDP against the offered rate"
+    UDP_JITTER = "udp-jitter", "jitter of UDP against the offered rate"
+    LATENCY = "latency", "which share of the round trips took longer than a time"
+    SWEEP_THROUGHPUT = "sweep-throughput", "throughput against message size, as NetPIPE's"
+    SWEEP_TIME = "sweep-time", "time of a message against its size, as NetPIPE's"
+    PINGPONG_TRANSFER = "pingpong-transfer", "transfer rate of requests against message size"
+    PINGPONG_LATENCY = "pingpong-latency", "latency of requests against message size"
+    PINGPONG_REQUESTS = "pingpong-requests", "requests per second against message size"
+    ECDF = "ecdf", "distribution function of a metric over the trials"
+    SESSIONS = "sessions", "box plots of a metric by session"
+    COV = "cov", "coefficient of variation of metrics"
+    PRICE = "price", "what flavors give for an hour's price"
+    SIMILARITY = "similarity", "heatmap of how similar machine types are"

@@ -1,0 +1,94 @@
+"""What the reader of a figure may want otherwise than it is drawn by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from osmef.errors import InputError
+
+
+@dataclass(frozen=True)
+class Look:
+    """Title, names, axes and size; None leaves each as the figure has it.
+
+    ``names`` gives what the legend calls a series: by its whole label, or by one of the values that
+    it is made of. Ends of axes are in the unit that the axis has, sizes in bytes. ``x_ticks`` and
+    ``y_ticks`` say about how many ticks there are. ``width`` and ``height`` are in inches.
+    """
+
+    title: str | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+    legend: bool = True
+    x_label: str | None = None
+    y_label: str | None = None
+    x_min: float | None = None
+    x_max: float | None = None
+    y_min: float | None = None
+    y_max: float | None = None
+    x_log: bool | None = None
+    y_log: bool | None = None
+    x_ticks: int | None = None
+    y_ticks: int | None = None
+    width: float | None = None
+    height: float | None = None
+
+    def named(self, text: str) -> str:
+        """Return what a series, or a value of its label, is called."""
+        return self.names.get(text, text)
+
+    def apply(self, axes: Axes) -> None:
+        """Set the axes of a figure that is drawn as wanted. Raises InputError for ends of none."""
+        x_changes = self.x_log is not None and self.x_log != (axes.get_xscale() == "log")
+        y_changes = self.y_log is not None and self.y_log != (axes.get_yscale() == "log")
+        if x_changes:
+            axes.set_xscale("log" if self.x_log else "linear")
+        if y_changes:
+            axes.set_yscale("log" if self.y_log else "linear")
+        axes.set_xlim(_ends("x", axes.get_xscale(), axes.get_xlim(), (self.x_min, self.x_max)))
+        axes.set_ylim(_ends("y", axes.get_yscale(), axes.get_ylim(), (self.y_min, self.y_max)))
+        _set_ticks(axes.xaxis, self.x_ticks, rescaled=x_changes)
+        _set_ticks(axes.yaxis, self.y_ticks, rescaled=y_changes)
+        if self.x_label is not None:
+            axes.set_xlabel(self.x_label)
+
+
+def _ends(
+    name: str,
+    scale: str,
+    drawn: tuple[float, float],
+    wanted: tuple[float | None, float | None],
+) -> tuple[float, float]:
+    """Return where an axis begins and ends."""
+    low, high = (own if one is None else one for own, one in zip(drawn, wanted, strict=True))
+    if wanted == (None, None):
+        return low, high
+    if not (low < high and math.isfinite(high - low)):
+        cure = "let it begin below its end"
+        raise InputError(f"the axis of {name} would go from {low:g} to {high:g}", cure=cure)
+    if scale == "log" and low <= 0:
+        cure = "let it begin above 0, or be linear"
+        raise InputError(f"the axis of {name} is logarithmic, and has no {low:g}", cure=cure)
+    return low, high
+
+
+def _set_ticks(axis: Axis, count: int | None, *, rescaled: bool) -> None:
+    if count is None and not rescaled:
+        return
+    wanted = count or 10
+    if axis.get_scale() == "log":
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=wanted))
+    else:
+        axis.set_major_locator(MaxNLocator(wanted))
+    axis.set_minor_locator(NullLocator())
+    if rescaled:
+        axis.set_major_formatter(FuncFormatter(lambda value, _position: f"{value:g}"))
+
+
+PLAIN = Look()
+"""Every figure as it is drawn by itself."""

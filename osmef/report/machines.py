@@ -1,0 +1,106 @@
+"""The figures of machine types: how similar they are, and what they give for their price."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from osmef.analysis.price import PricePerformance
+from osmef.report.cells import nothing
+from osmef.report.look import PLAIN, Look
+from osmef.report.metric import unit
+from osmef.report.style import GREY, Words, page, patch, styled
+
+_CELL_INCHES = 0.45
+_BAR_INCHES = 0.24
+_DARK = 0.55  # below it the colour is so dark that text on it is white
+
+
+@styled
+def similarity(matrix: pd.DataFrame, look: Look = PLAIN) -> Figure:
+    """Draw how similar machine types are, as a heatmap with the numbers in it.
+
+    ``matrix`` is that of ``osmef.analysis.similarity.similarity_matrix``. Dark is far, light is
+    alike, also in grey. Lines part the providers. Raises InputError for an empty one.
+    """
+    if matrix.empty:
+        raise nothing("machine types", "give a table of measurements")
+    names = [look.named(_name(machine)) for machine in matrix.index]
+    count = len(names)
+    side = _CELL_INCHES * count
+    longest = 0.07 * max(map(len, names))
+    header = Words(
+        "Similarity of machine types",
+        "1 is alike in all components, 0 in none (Kratzke and Quint, 2015).",
+        f"{count} machine types",
+    )
+    size = (max(4.5, side + longest + 0.9), side + 0.7 * longest + 0.5)
+    figure, (axes,) = page(header, {}, look, size=size)
+    values = matrix.to_numpy(dtype="float64")
+    image = axes.imshow(values, cmap="cividis", vmin=0, vmax=1, aspect="equal")
+    for row in range(count):
+        for column in range(count):
+            value = values[row, column]
+            colour = "white" if value < _DARK else "black"
+            axes.text(
+                column, row, f"{value:.2f}", ha="center", va="center", color=colour, fontsize=7
+            )
+    axes.set_xticks(range(count), names, rotation=45, ha="right", rotation_mode="anchor")
+    axes.set_yticks(range(count), names)
+    axes.tick_params(labelsize=7.5, length=0)
+    axes.grid(visible=False)
+    axes.spines[:].set_visible(False)
+    providers = [_provider(machine) for machine in matrix.index]
+    for place in range(1, count):
+        if providers[place] != providers[place - 1]:
+            axes.axhline(place - 0.5, color="white", linewidth=2)
+            axes.axvline(place - 0.5, color="white", linewidth=2)
+    figure.colorbar(image, ax=axes, label="similarity", shrink=0.8)
+    return figure
+
+
+@styled
+def price(result: PricePerformance, value: str, look: Look = PLAIN) -> Figure:
+    """Draw what each flavor gives for an hour's price as bars, the best first.
+
+    ``result`` is that of ``osmef.analysis.price.price_performance`` for ``value``. What has no
+    known price or no result stands below, without a bar. Raises InputError for nothing.
+    """
+    ranking, unpriced = result.ranking, result.unpriced
+    rows = len(ranking) + len(unpriced)
+    if not rows:
+        raise nothing(f"result of {value}", "give runs that measured it")
+    currency = str(ranking["currency"].iloc[0]) if len(ranking) else "the currency"
+    how = unit(value, float(ranking["per_price"].max()) if len(ranking) else 1.0)
+    dates = sorted({str(one) for one in ranking["date"].dropna()}) if len(ranking) else []
+    when = f" Prices of {' to '.join(dict.fromkeys((dates[0], dates[-1])))}." if dates else ""
+    header = Words(
+        "Performance for its price",
+        f"Median of the results over the price of an hour.{when}",
+        f"{rows} flavors",
+    )
+    figure, (axes,) = page(header, {}, look, size=(6.6, 0.7 + _BAR_INCHES * rows))
+    bars = axes.barh(range(len(ranking)), ranking["per_price"] / how.divisor, 0.72, **patch(0))
+    prices = [f"{amount:g} {currency}/h" for amount in ranking["price_per_hour"]]
+    axes.bar_label(bars, prices, padding=3, fontsize=7)
+    for place, missing in enumerate(unpriced["price_per_hour"].isna(), start=len(ranking)):
+        text = "price unknown" if missing else "result unknown"
+        axes.text(0, place, f" {text}", va="center", fontsize=7, color=GREY, style="italic")
+    names = [look.named(f"{row.provider} {row.flavor}") for table in (ranking, unpriced)
+             for row in table.itertuples()]  # fmt: skip
+    axes.set_yticks(range(rows), names, fontsize=7.5)
+    axes.set_ylim(rows - 0.5, -0.5)
+    axes.margins(x=0.16)
+    axes.set_xlim(left=0)
+    axes.grid(visible=False, axis="y")
+    axes.set_xlabel(f"{how.label} for 1 {currency} an hour")
+    look.apply(axes)
+    return figure
+
+
+def _name(machine: object) -> str:
+    return " ".join(map(str, machine)) if isinstance(machine, tuple) else str(machine)
+
+
+def _provider(machine: object) -> object:
+    return machine[0] if isinstance(machine, tuple) else ""

@@ -1,0 +1,187 @@
+"""The figures of spread: distribution functions, sessions, and how much results vary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from osmef.analysis.ecdf import ecdf as distribution
+from osmef.analysis.variability import session_results, variability
+from osmef.report.cells import Cell, cells_of, nothing, source_of
+from osmef.report.look import PLAIN, Look
+from osmef.report.metric import chosen, metrics_of, unit, words
+from osmef.report.style import Words, page, patch, stroke, styled
+
+_FEWEST = 5  # values of which a box tells more than the points alone
+_FEW_STEPS = 40  # of a distribution function, from which on its steps have no markers
+_BOXES = "Boxes: 25 to 75 % of the trials, whiskers at most 1.5 times as long, points beyond. "
+_FEW = f"Fewer than {_FEWEST} trials: each one, and a line at the median."
+_CURE = "give runs with trials that went well"
+
+
+@styled
+def ecdf(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = None) -> Figure:
+    """Draw the empirical distribution function of a metric over the trials, a line each cell.
+
+    ``trials`` are those of ``osmef.load``, as in every function here. The band holds the whole true
+    function with 95 % (``osmef.analysis.ecdf``). Without ``metric`` it is the first one of
+    ``PREFERRED``. Raises InputError where no trial has it.
+    """
+    name = chosen(trials, metric)
+    cells = [(cell, values) for cell in cells_of(trials, look) if (values := cell.values(name))]
+    how = unit(name, max(max(values) for _, values in cells))
+    caption = "Bands: 95 % confidence for the whole function (Dvoretzky, Kiefer, Wolfowitz)."
+    header = Words(f"Distribution of {words(name)} over the trials", caption, source_of(trials))
+    legend = {f"{cell.label}, n = {len(values)}": stroke(number).line()
+              for number, (cell, values) in enumerate(cells)}  # fmt: skip
+    figure, (axes,) = page(header, legend, look)
+    for number, (_cell, values) in enumerate(cells):
+        found = distribution(values)
+        x, look_of = found.values / how.divisor, stroke(number)
+        axes.plot(
+            np.append(x[:1], x),
+            np.append(0, found.share),
+            drawstyle="steps-post",
+            color=look_of.colour,
+            ls=look_of.dashes,
+            marker=look_of.marker,
+            markersize=4,
+            markevery=1 if len(x) <= _FEW_STEPS else len(x) // 8,
+        )
+        axes.fill_between(
+            x, found.low, found.high, step="post", color=look_of.colour, alpha=0.1, linewidth=0
+        )
+    axes.set_ylim(0, 1.03)
+    axes.set_xlabel(how.label)
+    axes.set_ylabel(look.y_label or "share of the trials up to it")
+    look.apply(axes)
+    return figure
+
+
+@styled
+def sessions(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = None) -> Figure:
+    """Draw a metric by session as box plots, a colour each cell.
+
+    A box goes from the 25th to the 75th percentile with a line at the median; whiskers reach to the
+    last value within 1.5 times its height, and points are beyond. Fewer than 5 values are points,
+    with a line at their median. Raises InputError where no trial is of a session.
+    """
+    known = trials[trials["session"].notna()]
+    if known.empty:
+        raise nothing("sessions", "give runs of a campaign, or imported with `osmef import`")
+    name = chosen(known, metric)
+    order = list(dict.fromkeys(known.loc[known[name].notna(), "session"]))
+    cells = [cell for cell in cells_of(known, look) if cell.values(name)]
+    how = unit(name, float(known[name].max()))
+    counts = [len(rows) for cell in cells for rows in _by_session(cell, name, order) if rows]
+    caption = (_BOXES if max(counts) >= _FEWEST else "") + (_FEW if min(counts) < _FEWEST else "")
+    header = Words(f"{words(name).capitalize()} by session", caption, source_of(known))
+    legend = {cell.label: stroke(number).line() for number, cell in enumerate(cells)}
+    figure, (axes,) = page(header, legend, look, size=(max(6.6, 1.1 + 0.9 * len(order)), 3.6))
+    width = 0.8 / len(cells)
+    for number, cell in enumerate(cells):
+        for place, values in enumerate(_by_session(cell, name, order)):
+            at = place + (number - (len(cells) - 1) / 2) * width
+            _draw_box(axes, at, [value / how.divisor for value in values], width, number)
+    axes.set_xticks(range(len(order)), [look.named(str(one)) for one in order])
+    axes.set_xlim(-0.5, len(order) - 0.5)
+    axes.grid(visible=False, axis="x")
+    axes.set_ylim(bottom=0)
+    axes.set_ylabel(look.y_label or how.label)
+    look.apply(axes)
+    return figure
+
+
+def _by_session(cell: Cell, metric: str, order: Sequence[object]) -> list[list[float]]:
+    rows = cell.trials[[metric, "session"]].dropna()
+    return [rows.loc[rows["session"] == one, metric].tolist() for one in order]
+
+
+def _draw_box(axes: Axes, at: float, values: list[float], width: float, number: int) -> None:
+    look = stroke(number)
+    if len(values) >= _FEWEST:
+        axes.boxplot(
+            [values],
+            positions=[at],
+            widths=0.8 * width,
+            patch_artist=True,
+            manage_ticks=False,
+            boxprops={**patch(number), "alpha": 0.8},
+            medianprops={"color": "black", "linewidth": 1.6},
+            flierprops={"marker": look.marker, "markersize": 3, "markerfacecolor": look.colour,
+                        "markeredgewidth": 0},
+        )  # fmt: skip
+        return
+    axes.plot([at] * len(values), values, ls="none", marker=look.marker, color=look.colour)
+    if len(values) > 1:
+        middle = float(np.median(values))
+        ends = (at - 0.4 * width, at + 0.4 * width)
+        axes.plot(ends, (middle, middle), color=look.colour, linewidth=1.6)
+
+
+@styled
+def cov(
+    trials: pd.DataFrame, look: Look = PLAIN, *, metrics: Sequence[str] | None = None
+) -> Figure:
+    """Draw the coefficient of variation of metrics as bars, one each cell.
+
+    Where trials are of sessions it is that over the session results, else over the trials
+    (``osmef.analysis.variability``). Without ``metrics`` it is the first of ``PREFERRED``, of
+    sessions all. Raises InputError where there are none.
+    """
+    by_session = bool(trials["session"].notna().any())
+    every = metrics_of(trials) if by_session and not metrics else None
+    names = every or [chosen(trials, name) for name in metrics or (None,)]
+    cells = cells_of(trials, look)
+    values = {name: [_cov(cell, name, by_session=by_session) for cell in cells] for name in names}
+    shown = [number for number in range(len(cells))
+             if any(values[name][number] is not None for name in names)]  # fmt: skip
+    if not shown:
+        raise nothing("spread: two trials or sessions at least", _CURE)
+    of = "session results" if by_session else "trials"
+    header = Words(
+        f"Coefficient of variation over the {of}",
+        f"100 * sample standard deviation (n - 1) / mean, over the {of} of a cell.",
+        source_of(trials),
+    )
+    legend = {words(name): _bar(number) for number, name in enumerate(names)}
+    height = 0.3 + len(shown) * (0.14 * len(names) + 0.12)
+    figure, (axes,) = page(header, legend if len(names) > 1 else {}, look, size=(6.6, height + 0.4))
+    thick = 0.8 / len(names)
+    for number, name in enumerate(names):
+        at = [row + (number - (len(names) - 1) / 2) * thick for row in range(len(shown))]
+        widths = [values[name][cell] or 0.0 for cell in shown]
+        bars = axes.barh(at, widths, thick, **patch(number), label=words(name))
+        known = [values[name][cell] is not None for cell in shown]
+        told = [f"{width:.2f}" if ok else "unknown"
+                for width, ok in zip(widths, known, strict=True)]  # fmt: skip
+        axes.bar_label(bars, told, padding=2, fontsize=7)
+    axes.set_yticks(range(len(shown)), [cells[cell].label for cell in shown], fontsize=7.5)
+    axes.set_ylim(len(shown) - 0.5, -0.5)
+    axes.margins(x=0.12)
+    axes.grid(visible=False, axis="y")
+    alone = f" of {words(names[0])}" if len(names) == 1 else ""
+    axes.set_xlabel(f"coefficient of variation{alone} in %")
+    look.apply(axes)
+    return figure
+
+
+def _bar(number: int) -> Patch:
+    return Patch(**patch(number))
+
+
+def _cov(cell: Cell, metric: str, *, by_session: bool) -> float | None:
+    """Return the CoV of a cell in percent, None where there are not two values."""
+    if metric not in cell.trials:
+        return None
+    rows = cell.trials.assign(platform=0)
+    if not by_session:
+        rows = rows.assign(session=range(len(rows)))
+    found = variability(session_results(rows, metric, ["platform"]), metric, ["platform"])
+    value = found["cov_percent"].iloc[0] if len(found) else float("nan")
+    return None if pd.isna(value) else float(value)

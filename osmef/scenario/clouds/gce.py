@@ -1,0 +1,91 @@
+"""The settings of Google Compute Engine."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from osmef.scenario.base import conflict
+from osmef.scenario.clouds.base import Cidr, HostKeys, Text
+from osmef.scenario.clouds.public import PublicCloudSettings
+from osmef.scenario.fields import Name
+
+
+class Nic(StrEnum):
+    """The kind of network interface that a VM sees."""
+
+    GVNIC = "gvnic"
+    VIRTIO = "virtio"
+
+
+class GceSettings(PublicCloudSettings):
+    """Google Compute Engine: VMs in one or several projects."""
+
+    kind: Literal["gce"] = Field(default="gce", description="the kind of cloud")
+    project: Text | None = Field(
+        default=None, description="project; by default that of the credentials"
+    )
+    tenants: dict[Name, Text] | None = Field(
+        default=None,
+        description="the tenants: a project each, all of the same credentials; by default each"
+        " tenant is a network of its own in one project",
+    )
+    controller_cidr: Cidr = Field(
+        description="from where SSH is let in: this machine's address on the Internet, as /32"
+    )
+    default_flavor: Text = Field(
+        default="n2-standard-4", description="machine type of an endpoint that names none"
+    )
+    host_keys: HostKeys = Field(
+        default=HostKeys.CONSOLE,
+        description="console: what the guest agent tells in guest attributes, or cloud-init on the"
+        " serial port; given: with the VM's first data, for images with cloud-init",
+    )
+    nic: Nic = Field(default=Nic.GVNIC, description="kind of the network interface")
+    tier_1: bool = Field(
+        default=False,
+        description="the higher bandwidth that large machine types have for a price, with gvnic",
+    )
+    mtu: int = Field(default=1460, ge=1300, le=8896, description="largest packet, in bytes")
+    disk_type: Text | None = Field(
+        default=None,
+        description="type of the boot disk; by default pd-balanced, or hyperdisk-balanced for the"
+        " series that have no other",
+    )
+    compact: bool = Field(
+        default=False,
+        description="put VMs on different hosts near each other, by a compact placement policy; by"
+        " default a spread policy keeps them apart",
+    )
+    show_hosts: bool = Field(
+        default=False,
+        description="ask for the id of each VM's physical host, which not every machine type tells",
+    )
+    node_group: Text | None = Field(
+        default=None, description="group of sole-tenant nodes that is there, to put all VMs on"
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> GceSettings:
+        if self.tier_1 and self.nic is not Nic.GVNIC:
+            raise conflict("Tier 1 needs gvnic", "write nic: gvnic", *("tier_1", "nic"))
+        if self.node_group is not None and self.zone is None:
+            raise conflict(
+                "a group of sole-tenant nodes is in one zone",
+                "write the zone",
+                "node_group",
+                "zone",
+            )
+        if self.node_group is not None and self.compact:
+            raise conflict(
+                "VMs on sole-tenant nodes take no compact placement policy",
+                "write one of node_group and compact",
+                *("node_group", "compact"),
+            )
+        if self.node_group is not None and self.spot:
+            raise conflict(
+                "sole-tenant nodes have no spot VMs", "leave spot out", *("node_group", "spot")
+            )
+        return self

@@ -1,0 +1,49 @@
+"""The Compute Engine of the tests, brought up once, and a lab for each test."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from osmef.providers.gce.provider import GceProvider
+from tests.cli.conftest import Osmef
+from tests.gce.cloud import UNIVERSE, GceCloud
+from tests.gce.services.contents import PROJECTS
+from tests.providers.gce.lab import Lab
+
+
+@pytest.fixture(scope="session")
+def gce_cloud() -> Iterator[GceCloud]:
+    if os.geteuid() != 0:
+        pytest.skip("the VMs of the tests' cloud need root, for network namespaces")
+    cloud = GceCloud(Path(tempfile.mkdtemp(prefix="osmef-gce-")))
+    failed = True
+    try:
+        cloud.up()
+        failed = False
+        yield cloud
+    finally:
+        cloud.down(purge=not failed)
+
+
+@pytest.fixture
+def lab(gce_cloud: GceCloud, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Lab]:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(gce_cloud.credentials))
+    monkeypatch.setenv("GOOGLE_CLOUD_UNIVERSE_DOMAIN", UNIVERSE)
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    for name in ("GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT"):
+        monkeypatch.delenv(name, raising=False)
+    osmef = Osmef(tmp_path)
+    osmef.end_s = 120.0
+    yield Lab(gce_cloud, osmef)
+    for process in osmef.started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+    for project in PROJECTS:
+        left = GceProvider.owned({"project": project, "endpoint_url": gce_cloud.url})
+        GceProvider.destroy(left, lambda _resource: None)

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from osmef.providers.gce.provider import GceProvider
+from osmef.scenario.clouds.gce import GceSettings
+from osmef.scenario.load import load_text
+from osmef.scenario.study import Cell
+
+USUAL = "kind: gce, region: here-1, controller_cidr: 203.0.113.7/32"
+NODES = f"{USUAL}, node_group: nodes, zone: here-1-a"
+TWO = f"{USUAL}, tenants: {{red: a, blue: b}}"
+SEVERAL = "endpoints: {sender: {count: 2}, receiver: {}}"
+OTHER_TENANT = "tenancy: different-tenant"
+
+
+def cell_of(provider: str, rest: str = "") -> tuple[GceProvider, Cell]:
+    study = load_text(f"name: a\nprovider: {{{provider}}}\n{rest}", Path("a.yaml"))
+    settings = study.scenario.provider
+    assert isinstance(settings, GceSettings)
+    return GceProvider(settings), study.cells[0]
+
+
+@pytest.mark.parametrize(
+    ("provider", "rest", "key", "nearest"),
+    [
+        (USUAL, "placement: same-host", "placement", "provider.compact"),
+        (USUAL, f"placement: different-host\n{SEVERAL}", "placement", "provider.node_group"),
+        (f"{USUAL}, tenants: {{a: x}}", OTHER_TENANT, "tenancy", "another project"),
+        (f"{TWO}, node_group: n, zone: here-1-a", OTHER_TENANT, "tenancy", "leave"),
+        (USUAL, "endpoints: {sender: {kind: host}, receiver: {}}", "endpoints", "static"),
+    ],
+)
+def test_what_can_not_be_done_is_a_problem_that_names_the_nearest(
+    provider: str, rest: str, key: str, nearest: str
+) -> None:
+    asked, cell = cell_of(provider, rest)
+    ((where, _message, cure),) = asked.problems(cell)
+    assert where == key
+    assert nearest in cure
+
+
+@pytest.mark.parametrize(
+    ("provider", "rest"),
+    [
+        (USUAL, "placement: different-host"),
+        (USUAL, f"placement: any\n{SEVERAL}"),
+        (NODES, "placement: same-host"),
+        (NODES, f"placement: different-host\n{SEVERAL}"),
+        (USUAL, OTHER_TENANT),
+        (TWO, OTHER_TENANT),
+        (USUAL, "endpoints: {loopback: {}}"),
+    ],
+)
+def test_what_can_be_done_is_no_problem(provider: str, rest: str) -> None:
+    asked, cell = cell_of(provider, rest)
+    assert asked.problems(cell) == []
+
+
+@pytest.mark.parametrize(
+    ("provider", "rest", "warning"),
+    [
+        (TWO, f"{OTHER_TENANT}\nplacement: different-host", "do not reach across projects"),
+        (f"{USUAL}, compact: true", "placement: different-host", "near each other"),
+    ],
+)
+def test_what_is_not_promised_is_a_warning(provider: str, rest: str, warning: str) -> None:
+    asked, cell = cell_of(provider, rest)
+    (text,) = asked.warnings(cell)
+    assert warning in text
+
+
+@pytest.mark.parametrize(
+    ("provider", "rest"),
+    [
+        (USUAL, "placement: different-host"),
+        (USUAL, "placement: any"),
+        (NODES, "placement: different-host"),
+        (USUAL, "endpoints: {loopback: {}}"),
+    ],
+)
+def test_what_is_promised_needs_no_warning(provider: str, rest: str) -> None:
+    asked, cell = cell_of(provider, rest)
+    assert asked.warnings(cell) == []

@@ -1,0 +1,103 @@
+"""The figure of rates over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+from matplotlib.patches import StepPatch
+
+from osmef.errors import InputError, NothingToDrawError
+from osmef.report.intervals import intervals, together
+from tests.report.drawn import legend, texts, visible
+
+MakeTrials = Callable[..., pd.DataFrame]
+
+
+def rows(
+    trials: pd.DataFrame, trial: int, flow: int, counts: Sequence[int], **changes: object
+) -> pd.DataFrame:
+    """Return a connection that got so many bytes, in intervals of 1 s each."""
+    told = {
+        "run": trials["run"].iloc[0], "cell": trials["cell"].iloc[0], "trial": trial,
+        "purpose": "measured", "endpoint": "vm-2", "peer": "vm-1", "role": "receiver",
+        "flow": flow, "start_s": np.arange(len(counts)), "length_s": 1.0, "warmup": False,
+        "bytes": counts,
+    }  # fmt: skip
+    return pd.DataFrame({**told, **changes})
+
+
+def steps(figure: Figure, panel: int = 0) -> list[tuple[list[float], list[float]]]:
+    found = [patch for patch in visible(figure)[panel].patches if isinstance(patch, StepPatch)]
+    return [(edges.tolist(), y.tolist()) for y, edges, _ in (one.get_data() for one in found)]
+
+
+def test_a_line_each_trial_is_the_sum_of_its_connections(make_trials: MakeTrials) -> None:
+    trials = make_trials(connections=2)
+    table = [rows(trials, n, flow, [125 * n, 250 * n]) for n in (1, 2) for flow in (0, 1)]
+    table += [rows(trials, 1, 0, [9999, 9999], role="sender")]
+    table += [rows(trials, 1, 0, [9999, 9999], purpose="background")]
+    figure = intervals(pd.concat(table), trials)
+    assert legend(figure) == ["trial 1", "trial 2"]
+    assert steps(figure) == [([0, 1, 2], [2, 4]), ([0, 1, 2], [4, 8])]
+    assert visible(figure)[0].get_ylabel() == "goodput in kbit/s"
+
+
+def test_a_trial_alone_shows_its_connections(make_trials: MakeTrials) -> None:
+    trials = make_trials(connections=2)
+    table = pd.concat([rows(trials, 1, flow, [125, 250]) for flow in (0, 1)])
+    figure = intervals(table, trials)
+    assert [y for _, y in steps(figure)] == [[1, 2], [1, 2], [2, 4]]
+    assert figure.legends == []
+    assert "Thin: single connections." in texts(figure)[-1]
+
+
+def test_the_end_of_the_warmup(make_trials: MakeTrials) -> None:
+    trials = make_trials()
+    figure = intervals(rows(trials, 1, 0, [125, 250, 1], warmup=[True, True, False]), trials)
+    ends = [np.asarray(line.get_xdata()).tolist() for line in visible(figure)[0].lines]
+    assert ends == [[2, 2]]
+    assert "warm-up" in texts(figure)[-1]
+
+
+def test_cells_are_panels_and_not_too_many(make_trials: MakeTrials) -> None:
+    cells = [make_trials(connections=n) for n in range(1, 14)]
+    table = [rows(one, 1, 0, [125]) for one in cells]
+    figure = intervals(pd.concat(table[:2]), pd.concat(cells[:2]))
+    assert [axes.get_title("left") for axes in visible(figure)] == [
+        "connections 1",
+        "connections 2",
+    ]
+    with pytest.raises(InputError, match="13 cells are too many"):
+        intervals(pd.concat(table), pd.concat(cells))
+
+
+def test_nothing_is_drawn_of_nothing(make_trials: MakeTrials) -> None:
+    trials = make_trials()
+    with pytest.raises(NothingToDrawError, match="intervals"):
+        intervals(rows(trials, 1, 0, []), trials)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0, 1), st.lists(st.tuples(st.floats(0.1, 2), st.floats(0, 1e9)), min_size=1)
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_no_byte_is_lost_or_made(flows: list[tuple[float, list[tuple[float, float]]]]) -> None:
+    known = [
+        (np.array([start, *(start + np.cumsum([length for length, _ in each]))]),
+         np.array([rate for _, rate in each]))
+        for start, each in flows
+    ]  # fmt: skip
+    edges, rate = together(known)
+    moved = sum(float(np.sum(one * np.diff(at))) for at, one in known)
+    assert float(np.sum(rate * np.diff(edges))) == pytest.approx(moved, rel=1e-9, abs=1e-3)

@@ -1,0 +1,106 @@
+"""The figures of spread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.patches import PathPatch
+
+from osmef.errors import InputError, NothingToDrawError
+from osmef.importers import import_files
+from osmef.report.data import Data
+from osmef.report.metric import chosen, unit, words
+from osmef.report.spread import cov, ecdf, sessions
+from tests.published import published
+from tests.report.drawn import legend, lines, texts, visible
+
+MakeTrials = Callable[..., pd.DataFrame]
+
+
+def test_the_distribution_of_each_cell(make_trials: MakeTrials) -> None:
+    rates = [3e9, 1e9, 2e9, 2e9]
+    trials = pd.concat([make_trials(aggregate_bps=rates), make_trials("same-host")])
+    figure = ecdf(trials)
+    assert legend(figure) == ["different host, n = 4", "same host, n = 6"]
+    (axes,) = visible(figure)
+    assert axes.get_xlabel() == "aggregate BTC in Gbit/s"
+    x, y = lines(axes)[0]
+    assert x == pytest.approx([1, 1, 2, 3])
+    assert y == pytest.approx([0, 0.25, 0.75, 1])
+
+
+def by_session(make: MakeTrials, counts: dict[str, int], **changes: object) -> pd.DataFrame:
+    frames = [
+        make(aggregate_bps=[1e9 * n for n in range(1, count + 1)], session=session, **changes)
+        for session, count in counts.items()
+    ]
+    return pd.concat(frames)
+
+
+def test_sessions_are_boxes_and_few_trials_points(make_trials: MakeTrials) -> None:
+    figure = sessions(by_session(make_trials, {"peak": 9, "night": 3}))
+    (axes,) = visible(figure)
+    assert [text.get_text() for text in axes.get_xticklabels()] == ["peak", "night"]
+    (box,) = [patch for patch in axes.patches if isinstance(patch, PathPatch)]
+    ends = np.asarray(box.get_path().vertices)[:, 1]
+    assert (ends.min(), ends.max()) == (3, 7)
+    few = [line for line in axes.lines if line.get_linestyle() == "None" and line.get_marker()]
+    assert [3] in [np.asarray(line.get_ydata()).size == 3 and [3] for line in few]
+    assert "Boxes:" in texts(figure)[-1]
+    assert "Fewer than 5 trials" in texts(figure)[-1]
+
+
+def test_without_sessions_there_are_none(make_trials: MakeTrials) -> None:
+    with pytest.raises(NothingToDrawError, match="sessions"):
+        sessions(make_trials())
+
+
+def widths(figure: object) -> list[list[float]]:
+    (axes,) = visible(figure)  # type: ignore[arg-type]
+    return [[bar.get_width() for bar in bars] for bars in axes.containers]
+
+
+def test_the_cov_over_trials(make_trials: MakeTrials) -> None:
+    trials = pd.concat(
+        [make_trials(aggregate_bps=[1e9, 2e9, 3e9]), make_trials("same-host", aggregate_bps=[1e9])]
+    )
+    assert widths(cov(trials)) == [[pytest.approx(50)]]
+    with pytest.raises(NothingToDrawError, match="two trials"):
+        cov(make_trials(aggregate_bps=[1e9]))
+
+
+def test_the_cov_over_sessions_is_of_their_medians(make_trials: MakeTrials) -> None:
+    trials = by_session(make_trials, {"a": 1, "b": 3, "c": 5})  # medians of 1, 2 and 3 Gbit/s
+    figure = cov(trials, metrics=["aggregate_btc_bps", "connection_btc_bps"])
+    assert widths(figure) == [[pytest.approx(50)], [pytest.approx(50)]]
+    assert legend(figure) == ["aggregate BTC", "connection BTC"]
+
+
+def test_the_published_cov_of_every_platform(tmp_path: Path) -> None:
+    file = published("deval-2017/sessions.csv")
+    import_files("sessions", [file], tmp_path)
+    trials = Data(tmp_path).trials
+    table = pd.read_csv(file)
+    for metric in table["metric"].unique():
+        rows = table[table["metric"] == metric]
+        name = f"{metric}_{rows['unit'].iloc[0]}".lower().replace("/", "_")
+        (drawn,) = widths(cov(trials, metrics=[name]))
+        wanted = rows.drop_duplicates(["instance_class", "platform"])["published_cov_percent"]
+        assert sorted(drawn) == pytest.approx(sorted(wanted), abs=0.01)
+
+
+def test_metrics_are_chosen_and_written() -> None:
+    trials = pd.DataFrame({"status": ["ok"], "wall_s": [1.0], "loss_percent": [1.0]})
+    assert chosen(trials, None) == "loss_percent"
+    with pytest.raises(InputError, match=r"no metric|no trial has a metric 'x'.*loss_percent"):
+        chosen(trials, "x")
+    with pytest.raises(NothingToDrawError):
+        chosen(trials[["status", "wall_s"]], None)
+    assert unit("rtt_p50_us", 9).label == "RTT p50 in µs"
+    assert unit("aggregate_btc_bps", 9e9).divisor == 1e9
+    assert unit("unixbench_single_score", 9).label == "unixbench single score"
+    assert words("transfer_rate_bytes_per_s") == "transfer rate"

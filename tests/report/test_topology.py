@@ -1,0 +1,69 @@
+"""The figure of where endpoints stood."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+
+from osmef.errors import NothingToDrawError
+from osmef.report.data import pairs_of
+from osmef.report.topology import topology
+from tests.report.drawn import legend, texts, visible
+
+
+def endpoints(*rows: tuple[str, str | None, str | None]) -> pd.DataFrame:
+    told = [{"run": "r", "endpoint": e, "host": host, "tenant": t} for e, host, t in rows]
+    return pd.DataFrame(told)
+
+
+def pairs(*rows: tuple[str, str, str, float]) -> pd.DataFrame:
+    told = [{"run": "r", "cell": c, "sender": s, "receiver": e, "bps": b} for c, s, e, b in rows]
+    return pd.DataFrame(told)
+
+
+def test_hosts_endpoints_and_the_best_median_of_each_pair() -> None:
+    figure = topology(
+        endpoints(("a", "h1", "t1"), ("b", "h1", "t2"), ("c", "h2", "t1"), ("idle", "h3", "t1")),
+        pairs(*(("x", "a", "b", bps) for bps in (1e9, 2e9, 9e9)), ("y", "a", "b", 1e9),
+              ("x", "a", "c", 5e8)),
+    )  # fmt: skip
+    (axes,) = visible(figure)
+    shown = [text.get_text() for text in axes.texts]
+    assert [name for name in shown if "bit/s" in name] == ["2 Gbit/s", "500 Mbit/s"]
+    assert {"h1", "h2", "a", "b", "c"} <= set(shown)
+    assert not {"h3", "idle"} & set(shown)
+    assert legend(figure) == ["tenant t1", "tenant t2"]
+    arrows = [patch for patch in axes.patches if isinstance(patch, FancyArrowPatch)]
+    assert arrows[0].get_linewidth() > arrows[1].get_linewidth()
+    assert sum(isinstance(patch, FancyBboxPatch) for patch in axes.patches) == 2
+
+
+def test_an_unknown_host_is_none_that_others_share() -> None:
+    figure = topology(endpoints(("a", None, None), ("b", None, None)), pairs(("x", "a", "b", 1.0)))
+    shown = [text.get_text() for text in visible(figure)[0].texts]
+    assert {"host of a unclear", "host of b unclear"} <= set(shown)
+    assert figure.legends == []
+
+
+def test_loopback_has_no_arrow() -> None:
+    figure = topology(endpoints(("a", "h", "t")), pairs(("x", "a", "a", 1e9)))
+    (axes,) = visible(figure)
+    assert "to itself: 1 Gbit/s" in [text.get_text() for text in axes.texts]
+    assert not any(isinstance(patch, FancyArrowPatch) for patch in axes.patches)
+
+
+def test_many_edges_have_widths_only() -> None:
+    ends = [(f"s{n}", f"r{m}") for n in range(5) for m in range(5)]
+    names = sorted({name for pair in ends for name in pair})
+    figure = topology(
+        endpoints(*((name, name[0], "t") for name in names)),
+        pairs(*(("x", sender, receiver, 1e9) for sender, receiver in ends)),
+    )
+    assert not any("bit/s" in text.get_text() for text in visible(figure)[0].texts)
+    assert "the highest: 1 Gbit/s" in texts(figure)[-1]
+
+
+def test_nothing_is_drawn_of_nothing() -> None:
+    with pytest.raises(NothingToDrawError, match="rates between pairs"):
+        topology(endpoints(("a", "h", "t")), pairs_of([]))

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from osmef.scenario.clouds.gce import GceSettings
+
+USUAL = {"region": "here-1", "controller_cidr": "203.0.113.7/32"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"controller_cidr": None}, "controller_cidr"),
+        ({"controller_cidr": "203.0.113.7/24"}, "no block"),
+        ({"region": ""}, "region"),
+        ({"tier_1": True, "nic": "virtio"}, "needs gvnic"),
+        ({"node_group": "n"}, "in one zone"),
+        ({"node_group": "n", "zone": "here-1-a", "compact": True}, "no compact"),
+        ({"node_group": "n", "zone": "here-1-a", "spot": True}, "no spot"),
+        ({"mtu": 9000}, "8896"),
+        ({"maxDistance": 1}, "maxDistance"),
+    ],
+)
+def test_settings_that_contradict_each_other(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        GceSettings(**{**USUAL, **settings})
+
+
+def test_usual_settings() -> None:
+    found = GceSettings(**USUAL)
+    assert (found.usual_flavor, found.priced_region) == ("n2-standard-4", "here-1")
+    assert found.on_demand
+    assert not GceSettings(**USUAL, spot=True).on_demand
+    assert found.lanes(parallel=1, kinds=3) == 3
