@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
+import subprocess
 
 import pytest
 
@@ -73,6 +76,29 @@ def test_ctrl_c_cleans_both_sites_and_the_run_can_go_on(osmef: Osmef, lab: Lab) 
     ended = osmef("resume", str(osmef.run), prefix=lab.prefix)
     assert ended.code == 0, ended.err
     assert lab.left() == []
+
+
+NAT = """
+ip -n b address add 100.64.7.7/32 dev lo
+ip -n a route add 100.64.7.7/32 via 10.9.3.2
+ip netns exec b nft add table ip nat
+ip netns exec b nft 'add chain ip nat to { type nat hook prerouting priority -100; }'
+ip netns exec b nft add rule ip nat to ip daddr 100.64.7.7 counter dnat to 10.9.3.2
+"""
+
+
+def test_a_machine_behind_nat_is_met_at_its_public_address(osmef: Osmef, lab: Lab) -> None:
+    if shutil.which("nft", path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
+        pytest.skip("no nft (Debian: nftables)")
+    subprocess.run([*lab.prefix, "sh", "-ec", NAT], check=True)
+    written = SCENARIO.format(duration="300ms").replace("sweep: {family: [ipv4, ipv6]}\n", "")
+    osmef.write(HERE, "here.yaml")
+    behind = written.replace("ssh: node-b,", "ssh: node-b, public_address: 100.64.7.7,")
+    ended = osmef("run", osmef.write(behind), prefix=lab.prefix)
+    assert ended.code == 0, ended.err
+    rules = [*lab.prefix, "ip", "netns", "exec", "b", "nft", "list", "ruleset"]
+    told = subprocess.run(rules, check=True, capture_output=True, text=True).stdout
+    assert int(told.partition("counter packets ")[2].split()[0]) > 0
 
 
 @pytest.mark.parametrize("site", ["here", "there"])

@@ -125,3 +125,12 @@ def test_markup_in_a_value_is_only_text(make_cell: MakeCell, make_summary: MakeS
 
 def test_a_run_without_cells_is_an_empty_table(make_summary: MakeSummary) -> None:
     assert lines(make_summary())[0] == "vm-to-vm  The four placements"
+
+
+def test_the_sites_of_a_run_are_named(make_cell: MakeCell, make_summary: MakeSummary) -> None:
+    summary = make_summary(make_cell())
+    run = summary.run.model_copy(update={"sites": {"ec2": "aws", "office": "static"}})
+    assert (
+        lines(summary.model_copy(update={"run": run}))[-1] == "Sites: ec2 (aws), office (static)."
+    )
+    assert not any("Sites" in line for line in lines(summary))

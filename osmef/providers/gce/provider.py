@@ -32,6 +32,8 @@ class GceProvider(Provider):
     """VMs in one or several projects of Google Cloud."""
 
     kind = PROVIDER
+    outside = frozenset({Family.IPV4})
+    has_zones = True
 
     def __init__(self, settings: GceSettings) -> None:
         self._settings = settings
