@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from osmef.scenario.provider import ProviderSettings
 
 _CLASSES = {
+    "aws": ("osmef.providers.aws.provider", "AwsProvider"),
     "gce": ("osmef.providers.gce.provider", "GceProvider"),
     "libvirt": ("osmef.providers.libvirt.provider", "LibvirtProvider"),
     "local": ("osmef.providers.local.provider", "LocalProvider"),

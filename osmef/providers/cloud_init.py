@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from email.mime.multipart import MIMEMultipart
 from email.mime.text import MIMEText
@@ -26,12 +27,17 @@ _HOST_KEYS = re.compile(
 _KEY = re.compile(r"\b(ssh-[a-z0-9-]+|ecdsa-[a-z0-9-]+) (AAAA[A-Za-z0-9+/=]+)")
 
 
-def cloud_config(user: str, login: KeyPair, host: KeyPair | None) -> str:
+def cloud_config(
+    user: str, login: KeyPair, host: KeyPair | None, ends_in_s: float | None = None
+) -> str:
     """Return the cloud-config that lets the run's key in and gives the guest its host key.
 
-    Written as JSON, which is YAML. Modules "ssh" and "users-groups" of cloud-init read it.
+    With ``ends_in_s`` the guest powers itself off after about that time. Written as JSON, which is
+    YAML. Modules "ssh", "users-groups" and "runcmd" of cloud-init read it.
     """
     config: dict[str, object] = {"ssh_authorized_keys": [login.public]}
+    if ends_in_s is not None:
+        config["runcmd"] = [["shutdown", "-P", f"+{max(1, math.ceil(ends_in_s / 60))}"]]
     if user == "root":
         config["disable_root"] = False
     if host is not None:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from osmef.scenario.clouds.aws import AwsSettings
 from osmef.scenario.clouds.gce import GceSettings
 from osmef.scenario.clouds.libvirt import LibvirtSettings
 from osmef.scenario.clouds.local import LocalSettings
@@ -17,7 +18,12 @@ from osmef.scenario.clouds.openstack import OpenStackSettings
 from osmef.scenario.clouds.static import StaticSettings
 
 ProviderSettings = Annotated[
-    LocalSettings | GceSettings | LibvirtSettings | OpenStackSettings | StaticSettings,
+    LocalSettings
+    | AwsSettings
+    | GceSettings
+    | LibvirtSettings
+    | OpenStackSettings
+    | StaticSettings,
     Field(discriminator="kind"),
 ]
 """Any provider's settings, which ``kind`` tells apart."""

@@ -34,7 +34,7 @@ def test_examples_load_and_are_named_like_their_file(path: Path) -> None:
     study = load(path)
     assert study.scenario.name == path.stem
     assert study.scenario.description
-    clouds = {"gce", "libvirt", "openstack", "static"}
+    clouds = {"aws", "gce", "libvirt", "openstack", "static"}
     assert study.scenario.provider.kind == (path.stem if path.stem in clouds else "local")
 
 

@@ -154,6 +154,9 @@ def start_user_data(user_data: str, config: dict[str, Any]) -> None:
         commands = [[str(script)]]
     for command in commands:
         argv = command if isinstance(command, list) else ["/bin/sh", "-c", command]
+        if str(argv[0]) == "shutdown":
+            say(f"it will power off: {argv}")  # and the machine that it runs on will not
+            continue
         done = subprocess.run([str(word) for word in argv], env=ENVIRONMENT, check=False)
         if done.returncode != 0:
             say(f"cloud-init: {argv} failed with {done.returncode}")

@@ -1,0 +1,191 @@
+"""Instances: what each is asked to be, making them, and waiting until they run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from osmef.errors import BootError, CapacityError, ProviderError
+from osmef.providers.aws import failures
+from osmef.providers.aws.access import Account
+from osmef.providers.aws.flavors import FlavorInfo
+from osmef.providers.aws.images import Image
+from osmef.providers.aws.kinds import Facts, tags_for
+from osmef.providers.aws.making import Maker
+from osmef.providers.aws.tenants import Site
+from osmef.providers.base import EndpointRequest, Order
+from osmef.providers.cloud_init import cloud_config
+from osmef.providers.guests import Guest
+from osmef.remote.keys import KeyPair
+from osmef.remote.login import Login
+from osmef.scenario.clouds.aws import AwsSettings
+
+_POLL_S = 1.0
+_GIB = 2**30
+_NO_ROOM = ("Server.InsufficientInstanceCapacity", "Server.SpotInstanceTermination")
+_ENDED = {"shutting-down", "terminated", "stopping", "stopped"}
+
+
+@dataclass(frozen=True)
+class InstanceOrder:
+    """An instance to be made, in a zone given by its id; ``host_key`` is the guest's own."""
+
+    request: EndpointRequest
+    name: str
+    site: Site
+    zone: str
+    flavor: FlavorInfo
+    image: Image
+    place: Mapping[str, Any]
+    login_key: KeyPair
+    host_key: KeyPair | None
+
+    @property
+    def account(self) -> Account:
+        """The account it is in."""
+        return self.site.tenant.account
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An instance that runs, with its address in the VPC and the one that the Internet sees."""
+
+    order: InstanceOrder
+    id: str
+    private: str
+    public: str
+    facts: Facts = field(repr=False)
+
+    def reach(self, order: Order, deadline: float) -> Login:
+        """Wait until SSH gets in, and return how. Raises BootError, ReachError."""
+        guest = Guest(
+            name=self.order.request.name,
+            user=self.order.image.user,
+            address=self.public,
+            host_key=self.order.host_key,
+            console=self._console,
+            wait=self.order.account.patience.wait,
+        )
+        return guest.reach(order, deadline)
+
+    def _console(self) -> str:
+        try:
+            answer = self.order.account.read(
+                "get_console_output", "reading a console", InstanceId=self.id, Latest=True
+            )
+        except ProviderError:  # types before Nitro show none yet, and it explains other errors
+            return ""
+        return str(answer.get("Output") or "")
+
+
+def make_instance(maker: Maker, order: InstanceOrder, settings: AwsSettings, ends: float) -> str:
+    """Ask for an instance, and return its id; it does not run yet. Raises ProviderError.
+
+    It ends itself at about ``ends``, a UNIX time.
+    """
+    request: dict[str, Any] = {
+        "ImageId": order.image.id,
+        "InstanceType": order.flavor.name,
+        "MinCount": 1,
+        "MaxCount": 1,
+        "KeyName": order.site.keypair,
+        "ClientToken": maker.token(f"{order.name} {order.zone}"),
+        "UserData": cloud_config(
+            order.image.user, order.login_key, order.host_key, ends - time.time()
+        ),
+        "InstanceInitiatedShutdownBehavior": "terminate",
+        "MetadataOptions": {"HttpTokens": "required"},
+        "NetworkInterfaces": [
+            {
+                "DeviceIndex": 0,
+                "SubnetId": order.site.subnets[order.zone],
+                "Groups": [order.site.group],
+                "AssociatePublicIpAddress": True,
+                "DeleteOnTermination": True,
+            }
+        ],
+        "BlockDeviceMappings": [{"DeviceName": order.image.root, "Ebs": _disk(order, settings)}],
+        "TagSpecifications": tags_for("volume", maker.mark, order.name),
+    }
+    if order.place:
+        request["Placement"] = dict(order.place)
+    if settings.spot:
+        request["InstanceMarketOptions"] = {"MarketType": "spot"}
+    return maker.make(
+        order.account,
+        "instance",
+        order.name,
+        "run_instances",
+        lambda answer: answer["Instances"][0],
+        **request,
+    )
+
+
+def _disk(order: InstanceOrder, settings: AwsSettings) -> dict[str, Any]:
+    size_gib = max(order.image.disk_gib, -(-settings.disk // _GIB))
+    return {"VolumeSize": size_gib, "VolumeType": "gp3", "DeleteOnTermination": True}
+
+
+def await_instances(orders: Mapping[str, InstanceOrder], timeout_s: float) -> list[Instance]:
+    """Wait until all instances, given by id, run and have a public address; in their order.
+
+    Raises BootError, CapacityError.
+    """
+    found: dict[str, Instance] = {}
+    end = time.monotonic() + timeout_s
+    while True:
+        left = {key: order for key, order in orders.items() if key not in found}
+        states = _look(left, found)
+        if not states:
+            return [found[key] for key in orders]
+        if time.monotonic() > end:
+            key, state = next(iter(states.items()))
+            raise BootError(
+                f"the instance is still {state} after {timeout_s:.0f} s",
+                where=orders[key].request.name,
+                cure="look at it in the EC2 console, or raise provider.boot_timeout",
+            )
+        next(iter(orders.values())).account.patience.wait(_POLL_S)
+
+
+def _look(orders: Mapping[str, InstanceOrder], found: dict[str, Instance]) -> dict[str, str]:
+    """Add the instances that run now, and return the states of the others."""
+    states = {}
+    for account in {id(o.account): o.account for o in orders.values()}.values():
+        ours = [key for key, order in orders.items() if order.account is account]
+        there = {str(facts["InstanceId"]): facts for facts in list_instances(account, ours)}
+        for key in ours:
+            facts, state = there.get(key, {}), "not known yet"
+            if facts:
+                state = str(facts["State"]["Name"])
+            if state in _ENDED:
+                raise _failed(orders[key], facts)
+            if state == "running" and facts.get("PublicIpAddress"):
+                addresses = str(facts["PrivateIpAddress"]), str(facts["PublicIpAddress"])
+                found[key] = Instance(orders[key], key, *addresses, facts)
+            else:
+                states[key] = state
+    return states
+
+
+def list_instances(account: Account, ids: Sequence[str]) -> list[Facts]:
+    """List instances in one call, those that EC2 has just made, too. Raises ProviderError."""
+    answer = account.read(
+        "describe_instances",
+        "listing instances",
+        again=failures.is_not_yet,
+        InstanceIds=list(ids),
+    )
+    return [one for some in answer["Reservations"] for one in some["Instances"]]
+
+
+def _failed(order: InstanceOrder, facts: Facts) -> ProviderError:
+    reason = facts.get("StateReason", {})
+    kind = CapacityError if reason.get("Code") in _NO_ROOM else BootError
+    return kind(
+        f"the instance ended at once: {reason.get('Message') or facts['State']['Name']}",
+        where=order.request.name,
+        cure="use another zone or instance type, or look at the reason in the EC2 console",
+    )

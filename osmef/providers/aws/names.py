@@ -1,0 +1,75 @@
+"""Look up all that the settings and requests name in an account, before anything is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from osmef.errors import ProviderError
+from osmef.providers.aws import zones
+from osmef.providers.aws.access import Account
+from osmef.providers.aws.flavors import FlavorInfo, Wanted, find_flavors
+from osmef.providers.aws.images import Image, find_image
+from osmef.providers.base import EndpointRequest
+from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
+
+_GROUPS = {AwsPlacedBy.PARTITION, AwsPlacedBy.SPREAD, AwsPlacedBy.CLUSTER}
+
+
+@dataclass(frozen=True)
+class Names:
+    """What an account has of what a run needs.
+
+    Instance types by what was asked for, images by CPU architecture, the ids of zones by their
+    names, and the ids of the zones that have each instance type.
+    """
+
+    flavors: Mapping[Wanted, FlavorInfo]
+    images: Mapping[str, Image]
+    zones: Mapping[str, str]
+    offered: Mapping[str, set[str]]
+
+    def zone_name(self, zone: str) -> str:
+        """Return the account's own name of a zone, given by its id."""
+        return next(name for name, key in self.zones.items() if key == zone)
+
+
+def look_up(account: Account, settings: AwsSettings, requests: Sequence[EndpointRequest]) -> Names:
+    """Look up instance types, images and zones. Raises ProviderError."""
+    flavors = find_flavors(account, [r.flavor or settings.default_flavor for r in requests])
+    for request in requests:
+        _check_placing(flavors[request.flavor or settings.default_flavor], request, settings)
+    images = {
+        architecture: find_image(account, settings, architecture)
+        for architecture in {flavor.architecture for flavor in flavors.values()}
+    }
+    for flavor in flavors.values():
+        image = images[flavor.architecture]
+        if flavor.ena and not image.ena:
+            raise ProviderError(
+                f"the image {image.id} has no driver for the enhanced networking of {flavor.name}",
+                where="provider.image",
+                cure="use an image with ENA support, as all of the last years have",
+            )
+    there = zones.zones_of(account)
+    offered = zones.offering(account, [flavor.name for flavor in flavors.values()])
+    for wanted in {request.zone or settings.zone for request in requests} - {None}:
+        zones.id_of(there, str(wanted))
+    return Names(flavors, images, there, offered)
+
+
+def _check_placing(flavor: FlavorInfo, request: EndpointRequest, settings: AwsSettings) -> None:
+    by = settings.placement_by
+    placed = request.host is not None or by is AwsPlacedBy.CLUSTER
+    if placed and by in _GROUPS and by.value not in flavor.groups:
+        raise ProviderError(
+            f"{flavor.name} can't be in a placement group of strategy {by}",
+            where=request.name,
+            cure="use another instance type, or another provider.placement_by",
+        )
+    if placed and by is AwsPlacedBy.DEDICATED_HOST and not flavor.hosts:
+        raise ProviderError(
+            f"there are no dedicated hosts for {flavor.name}",
+            where=request.name,
+            cure="use another instance type",
+        )

@@ -1,0 +1,163 @@
+"""Take away what is ours, in the order that it needs, side by side, and nothing else."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from osmef.errors import OsmefError, ProviderError
+from osmef.providers.aws.access import Account
+from osmef.providers.aws.kinds import KINDS, PROVIDER, Thing
+from osmef.providers.base import Resource
+from osmef.providers.parallel import side_by_side
+
+_STAGES = (
+    ("instance", "key-pair"),  # and until the instances are gone
+    ("security-group", "subnet", "placement-group", "dedicated-host", "internet-gateway"),
+    ("vpc",),
+)
+_GONE_S = 300.0
+_POLL_S = 2.0
+
+Gone = Callable[[Resource], None]
+
+
+def owned(accounts: Iterable[Account], run: str | None) -> list[Thing]:
+    """List what carries our mark in these accounts, of one run or all. Raises ProviderError."""
+    lists = [(account, kind) for account in accounts for kind in KINDS.values()]
+    found = side_by_side(lambda one: one[1].owned(one[0], run), lists)
+    return [thing for some in found for thing in some]
+
+
+def remove(resources: Sequence[tuple[Resource, Account]], gone: Gone) -> None:
+    """Destroy resources, each in its account.
+
+    ``gone`` is called for each as soon as it is gone. What does not carry our mark is not touched,
+    and counts as gone. Goes on after a failure, and raises the first at the end.
+    """
+    removal = _Removal(gone)
+    removal.find(resources, again=False)
+    for number, stage in enumerate(_STAGES):
+        if number == 1:
+            removal.await_instances()
+            if removal.unseen:
+                # What a controller asked for just before it was killed may be known by now.
+                removal.find(list(removal.unseen), again=True)
+                removal.delete_all(_STAGES[0])
+                removal.await_instances()
+        removal.delete_all(stage)
+    removal.finish()
+
+
+@dataclass
+class _Removal:
+    """What is to be removed: each thing that exists, and the resource that it was known as."""
+
+    gone: Gone
+    unseen: list[tuple[Resource, Account]] = field(default_factory=list)
+    """What was only intended, as far as is known, and not found at the first look."""
+    _left: dict[tuple[str, str], tuple[Thing, Resource]] = field(default_factory=dict)
+    _failures: list[ProviderError] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def find(self, resources: Sequence[tuple[Resource, Account]], *, again: bool) -> None:
+        """Look which of the resources exist and carry our mark; the others are gone.
+
+        Those of which no id is known are looked for ``again``.
+        """
+        lists: dict[tuple[int, str], list[tuple[Resource, Account]]] = defaultdict(list)
+        for one in resources:
+            lists[id(one[1]), one[0].kind].append(one)
+        side_by_side(lambda ones: self._find(ones, again=again), lists.values())
+
+    def _find(self, ones: Sequence[tuple[Resource, Account]], *, again: bool) -> None:
+        account, kind = ones[0][1], ones[0][0].kind
+        runs = {resource.run for resource, _account in ones}
+        try:
+            things = KINDS[kind].owned(account, runs.pop() if len(runs) == 1 else None)
+        except ProviderError as error:
+            self._failures.append(error)
+            return
+        for resource, _account in ones:
+            # A lost answer may have left two of one name.
+            same = [
+                thing
+                for thing in things
+                if thing.mark.run == resource.run
+                and (thing.id == resource.id or thing.name == resource.name)
+            ]
+            with self._lock:
+                for thing in same:
+                    self._left[thing.kind, thing.id] = (thing, resource)
+                if not same and resource.id is None and not again:
+                    self.unseen.append((resource, account))
+                elif not same:
+                    self.gone(resource)
+
+    def _there(self, kinds: Sequence[str]) -> list[Thing]:
+        return [thing for thing, _resource in self._left.values() if thing.kind in kinds]
+
+    def delete_all(self, kinds: Sequence[str]) -> None:
+        """Delete what is there of these kinds."""
+        side_by_side(self._delete, self._there(kinds))
+
+    def _delete(self, thing: Thing) -> None:
+        try:
+            KINDS[thing.kind].remove(thing)
+        except OsmefError as error:
+            self._fail(error, thing)
+            return
+        if thing.kind != "instance":
+            self._done(thing)
+
+    def await_instances(self) -> None:
+        """Wait until all instances are gone, looking at all of an account in one call."""
+        end = time.monotonic() + _GONE_S
+        pause = _POLL_S / 4
+        while instances := self._there(["instance"]):
+            by_account: dict[int, list[Thing]] = defaultdict(list)
+            for instance in instances:
+                by_account[id(instance.account)].append(instance)
+            for group in by_account.values():
+                self._look_at(group)
+            if time.monotonic() > end:
+                for thing in self._there(["instance"]):
+                    self._fail(ProviderError("the instance does not go away", cure=_CURE), thing)
+                return
+            if self._there(["instance"]):
+                instances[0].account.patience.wait(pause)
+                pause = _POLL_S
+
+    def _look_at(self, instances: Sequence[Thing]) -> None:
+        try:
+            there = {thing.id for thing in KINDS["instance"].owned(instances[0].account, None)}
+        except ProviderError as error:
+            for instance in instances:
+                self._fail(error, instance)
+            return
+        for instance in instances:
+            if instance.id not in there:
+                self._done(instance)
+
+    def _fail(self, error: OsmefError, thing: Thing) -> None:
+        shown = ProviderError(error.message, where=error.where, cure=error.cure or _CURE)
+        with self._lock:
+            self._failures.append(error if isinstance(error, ProviderError) else shown)
+            self._left.pop((thing.kind, thing.id), None)
+
+    def _done(self, thing: Thing) -> None:
+        with self._lock:
+            _, resource = self._left.pop((thing.kind, thing.id))
+            if not any(other is resource for _, other in self._left.values()):
+                self.gone(resource)
+
+    def finish(self) -> None:
+        """Raise the first failure."""
+        if self._failures:
+            raise self._failures[0]
+
+
+_CURE = f"look at it in the EC2 console, then: osmef reap --provider {PROVIDER}"

@@ -1,0 +1,234 @@
+"""The tenants of a run: their accounts, and the VPC, security group and key pair of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network
+from typing import Any
+
+from osmef.errors import ProviderError
+from osmef.providers.aws import failures
+from osmef.providers.aws.access import Account, access_of
+from osmef.providers.aws.making import Maker
+from osmef.providers.base import EndpointRequest
+from osmef.providers.parallel import side_by_side
+from osmef.remote.login import SSH_PORT
+from osmef.scenario.clouds.aws import AwsSettings
+from osmef.scenario.ports import DATA_PORTS
+
+_SUBNET_BITS = 4
+"""A VPC is a /16, and each zone's subnet a sixteenth of it."""
+_EVERYWHERE = "0.0.0.0/0"
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """A tenant of the plan: its slot and number, and its account."""
+
+    slot: str
+    number: int
+    account: Account
+
+    def cidr(self, subnet: int | None = None) -> str:
+        """Return the addresses of its VPC, or of one of its subnets, counted from 0."""
+        whole = IPv4Network(f"10.{self.number}.0.0/16")
+        if subnet is None:
+            return str(whole)
+        return str(list(whole.subnets(_SUBNET_BITS))[subnet])
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a tenant's instances are made in; subnets by the id of their zone."""
+
+    tenant: Tenant
+    vpc: str
+    group: str
+    keypair: str
+    subnets: dict[str, str]
+
+    @property
+    def label(self) -> str:
+        """What tells it from all other tenants."""
+        return f"{self.tenant.account.id}/{self.vpc}"
+
+
+def slots_of(requests: Sequence[EndpointRequest]) -> list[str]:
+    """Return the tenants' slots that the requests use, in the order of their numbers."""
+    slots = {request.tenant for request in requests if request.tenant is not None}
+    return sorted(slots, key=lambda slot: (len(slot), slot))
+
+
+def tenants_of(settings: AwsSettings, slots: Sequence[str]) -> list[Tenant]:
+    """Log into the accounts of the tenants, one for each slot. Raises ProviderError."""
+    if settings.tenants is None:
+        account = Account(access_of(settings))
+        return [Tenant(slot, number, account) for number, slot in enumerate(slots, 1)]
+    profiles = list(settings.tenants.values())
+    if len(slots) > len(profiles):
+        raise ProviderError(
+            f"the plan needs {len(slots)} tenants, and there are {len(profiles)}",
+            where="provider.tenants",
+            cure="name more of them",
+        )
+    accounts = side_by_side(lambda p: Account(access_of(settings, p)), profiles[: len(slots)])
+    if len({account.id for account in accounts}) < len(accounts):
+        raise ProviderError(
+            "two profiles of provider.tenants have credentials of one and the same account",
+            where="provider.tenants",
+            cure="name profiles of different accounts, or remove tenants: each is a VPC then",
+        )
+    return [Tenant(s, n, a) for n, (s, a) in enumerate(zip(slots, accounts, strict=True), 1)]
+
+
+@dataclass(frozen=True)
+class SiteMaker:
+    """Makes what the instances of tenants need. Every method raises ProviderError."""
+
+    maker: Maker
+
+    def keypair(self, account: Account, public: str) -> str:
+        """Hand the public half of the run's key over, and return the pair's name."""
+        name = self.maker.mark.name("key")
+        self.maker.make(
+            account,
+            "key-pair",
+            name,
+            "import_key_pair",
+            lambda answer: answer,
+            KeyName=name,
+            PublicKeyMaterial=public.encode(),
+        )
+        return name
+
+    def site(self, tenant: Tenant, keypair: str, controller: str) -> Site:
+        """Make a VPC with its way out, and a security group; subnets come with their zones."""
+        name, account = self.maker.mark.name(f"net-{tenant.number}"), tenant.account
+        vpc = self.maker.make(
+            account,
+            "vpc",
+            name,
+            "create_vpc",
+            lambda answer: answer["Vpc"],
+            CidrBlock=tenant.cidr(),
+        )
+        gateway = self.maker.make(
+            account,
+            "internet-gateway",
+            name,
+            "create_internet_gateway",
+            lambda answer: answer["InternetGateway"],
+        )
+        self._route(account, vpc, gateway)
+        group = self.maker.make(
+            account,
+            "security-group",
+            name,
+            "create_security_group",
+            lambda answer: answer,
+            GroupName=name,
+            Description="endpoints of an OSMeF run",
+            VpcId=vpc,
+        )
+        site = Site(tenant, vpc, group, keypair, {})
+        open_group(site, [ssh_from(controller), *data_from_itself(group)])
+        return site
+
+    def _route(self, account: Account, vpc: str, gateway: str) -> None:
+        """Join the VPC to the Internet, in the route table that all its subnets have."""
+        _set(
+            account,
+            "attach_internet_gateway",
+            {"VpcId": vpc, "InternetGatewayId": gateway},
+            "Resource.AlreadyAssociated",
+        )
+        tables = account.do(
+            lambda: _main_table(account, vpc), "looking for the route table", failures.is_not_yet
+        )
+        _set(
+            account,
+            "create_route",
+            {
+                "RouteTableId": tables,
+                "DestinationCidrBlock": _EVERYWHERE,
+                "GatewayId": gateway,
+            },
+            "RouteAlreadyExists",
+        )
+
+    def subnet(self, site: Site, zone: str) -> None:
+        """Make the subnet of a zone, given by its id, unless it is there."""
+        if zone in site.subnets:
+            return
+        tenant, number = site.tenant, len(site.subnets)
+        name = self.maker.mark.name(f"net-{tenant.number}-{zone}")
+        site.subnets[zone] = self.maker.make(
+            tenant.account,
+            "subnet",
+            name,
+            "create_subnet",
+            lambda answer: answer["Subnet"],
+            VpcId=site.vpc,
+            CidrBlock=tenant.cidr(number),
+            AvailabilityZoneId=zone,
+        )
+
+
+def _main_table(account: Account, vpc: str) -> str:
+    answer = account.ask(
+        "describe_route_tables",
+        Filters=[
+            {"Name": "vpc-id", "Values": [vpc]},
+            {"Name": "association.main", "Values": ["true"]},
+        ],
+    )
+    return str(answer["RouteTables"][0]["RouteTableId"])
+
+
+def _set(account: Account, action: str, request: dict[str, Any], already: str) -> None:
+    """Make a call that joins things, which may not be known yet, or may be joined already."""
+
+    def attempt() -> None:
+        try:
+            account.ask(action, **request)
+        except failures.LIBRARY_ERRORS as error:
+            if failures.code_of(error) != already:
+                raise
+
+    account.do(attempt, action.replace("_", " "), failures.is_not_yet)
+
+
+def ssh_from(block: str) -> dict[str, Any]:
+    """Return the rule that lets SSH in."""
+    ports = {"FromPort": SSH_PORT, "ToPort": SSH_PORT}
+    return {"IpProtocol": "tcp", **ports, "IpRanges": [{"CidrIp": block}]}
+
+
+def data_from(addresses: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the rules that let data in from some addresses."""
+    blocks = [{"CidrIp": f"{address}/32"} for address in sorted(set(addresses))]
+    return [{**rule, "IpRanges": blocks} for rule in _DATA] if blocks else []
+
+
+def data_from_itself(group: str) -> list[dict[str, Any]]:
+    """Return the rules that let data in from the group's own instances."""
+    return [{**rule, "UserIdGroupPairs": [{"GroupId": group}]} for rule in _DATA]
+
+
+_DATA = [
+    {"IpProtocol": protocol, "FromPort": DATA_PORTS.start, "ToPort": DATA_PORTS.stop - 1}
+    for protocol in ("tcp", "udp")
+]
+
+
+def open_group(site: Site, rules: Sequence[dict[str, Any]]) -> None:
+    """Add rules to the group that was made for the run. Raises ProviderError."""
+    if rules:
+        # EC2 adds all of them or none.
+        _set(
+            site.tenant.account,
+            "authorize_security_group_ingress",
+            {"GroupId": site.group, "IpPermissions": list(rules)},
+            "InvalidPermission.Duplicate",
+        )

@@ -1,0 +1,64 @@
+"""The settings of Amazon's EC2."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from osmef.scenario.base import conflict
+from osmef.scenario.clouds.base import Text
+from osmef.scenario.clouds.public import PublicCloudSettings
+
+
+class AwsPlacedBy(StrEnum):
+    """What decides on which hardware an instance stands."""
+
+    PARTITION = "partition"
+    SPREAD = "spread"
+    CLUSTER = "cluster"
+    DEDICATED_HOST = "dedicated-host"
+
+
+class AwsSettings(PublicCloudSettings):
+    """Amazon EC2: instances in VPCs of one region, of one account or several."""
+
+    kind: Literal["aws"] = Field(default="aws", description="the kind of cloud")
+    profile: Text | None = Field(
+        default=None,
+        description="profile of your AWS configuration; by default what the SDK's chain of"
+        " credentials finds. Under `tenants` each tenant is a profile, too",
+    )
+    placement_by: AwsPlacedBy = Field(
+        default=AwsPlacedBy.PARTITION,
+        description="what places instances: a placement group of partitions, one a host; of racks"
+        " (spread), or of neighbours (cluster); or dedicated hosts, which are charged as a whole",
+    )
+    dedicated: bool = Field(
+        default=False, description="hardware that runs no other account's instances, for more"
+    )
+
+    @model_validator(mode="after")
+    def _one_price(self) -> AwsSettings:
+        hosts = self.placement_by is AwsPlacedBy.DEDICATED_HOST
+        if hosts and self.spot:
+            raise conflict(
+                "a dedicated host is no spare capacity",
+                "remove spot, or write placement_by: partition",
+                *("spot", "placement_by"),
+            )
+        if hosts and self.dedicated:
+            raise conflict(
+                "a dedicated host is yours alone anyway", "remove dedicated", "dedicated"
+            )
+        return self
+
+    def lanes(self, parallel: int, kinds: int) -> int:
+        """Return one lane for each kind with racks or neighbours, whose groups hold one kind.
+
+        Partitions and hosts are shared by all kinds, two of them for each trial at once.
+        """
+        if self.placement_by in {AwsPlacedBy.SPREAD, AwsPlacedBy.CLUSTER}:
+            return kinds
+        return max(1, min(parallel, kinds))

@@ -1,0 +1,185 @@
+"""What is compared with EC2 before anything is made. Needs no root."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from osmef.errors import CredentialsError, NotFoundError, PolicyError, ProviderError, QuotaError
+from osmef.providers.aws.access import Account, access_of
+from osmef.providers.aws.names import look_up
+from osmef.providers.aws.provider import AwsProvider
+from osmef.providers.aws.quotas import check_quotas
+from osmef.providers.aws.tenants import tenants_of
+from osmef.providers.base import EndpointRequest
+from osmef.scenario.clouds.aws import AwsSettings
+from osmef.scenario.fields import EndpointKind, FlavorNeed
+from tests.aws import gaps
+from tests.aws.api import AMAZON, PLAIN, Api, Fault
+from tests.providers.aws.conftest import settings_for
+
+STANDARD, SPOT, VPCS = "L-1216C47A", "L-34B43A08", "L-F678F1CE"
+
+
+def requests(*tenants: str, **more: Any) -> list[EndpointRequest]:
+    """Return a request for an instance of each tenant, each on a host of its own."""
+    return [
+        EndpointRequest(
+            **{
+                "name": f"end-{number}",
+                "role": "sender",
+                "kind": EndpointKind.VM,
+                "flavor": None,
+                "host": f"host-{number}",
+                "tenant": tenant,
+                **more,
+            }
+        )
+        for number, tenant in enumerate(tenants, 1)
+    ]
+
+
+def settings(api: Api, **more: Any) -> AwsSettings:
+    return AwsSettings.model_validate(settings_for(api, **more))
+
+
+def check(api: Api, *tenants: str, **more: Any) -> None:
+    """Check a plan of two instances of one tenant, or of these."""
+    AwsProvider(settings(api, **more)).check(requests(*(tenants or ("tenant-1",) * 2)))
+
+
+def test_a_plan_that_fits_makes_nothing(api: Api) -> None:
+    check(api)
+    assert {call.action.startswith(("Describe", "Get")) for call in api.calls} == {True}
+
+
+@pytest.mark.parametrize(
+    ("code", "limit", "more", "said"),
+    [
+        (STANDARD, 3, {}, "4 vCPUs of standard on-demand instances (quota 3, in use 0)"),
+        (SPOT, 0, {"spot": True}, "4 vCPUs of standard spot instances (quota 0, in use 0)"),
+        (VPCS, 1, {}, "1 VPCs (quota 1, in use 1)"),  # every account has a default one
+    ],
+)
+def test_a_quota_that_is_too_small_is_told(
+    api: Api, code: str, limit: float, more: dict[str, Any], said: str
+) -> None:
+    gaps.quotas[code] = limit
+    with pytest.raises(QuotaError) as raised:
+        check(api, **more)
+    assert said in raised.value.message
+    assert "Service Quotas" in str(raised.value.cure)
+
+
+def test_what_runs_counts_and_what_is_on_dedicated_hosts_does_not(api: Api) -> None:
+    image = api.backends()[0].describe_images(owners=["136693071363"])[0].id
+    api.backends()[0].run_instances(image, 1, None, [], instance_type="c5.xlarge", **PLAIN)
+    gaps.quotas[STANDARD] = 7
+    with pytest.raises(QuotaError, match=r"4 vCPUs .* \(quota 7, in use 4\)"):
+        check(api)
+    check(api, placement_by="dedicated-host")
+    check(api, spot=True)
+
+
+def test_two_tenants_of_one_account_need_two_vpcs_there(api: Api) -> None:
+    gaps.quotas[VPCS] = 2
+    check(api, tenants={"red": "red", "blue": "blue"}, placement_by="dedicated-host")
+    with pytest.raises(QuotaError, match=r"2 VPCs \(quota 2, in use 1\)"):
+        check(api, "tenant-1", "tenant-2")
+
+
+def test_quotas_that_nobody_may_read_are_told_of_and_stop_nothing(api: Api) -> None:
+    api.faults.append(Fault("GetServiceQuota", "AccessDeniedException", times=-1))
+    ours, wanted = settings(api), requests("tenant-1")
+    tenants = tenants_of(ours, ["tenant-1"])
+    names = {"tenant-1": look_up(tenants[0].account, ours, wanted)}
+    told = check_quotas(ours, tenants, names, wanted)
+    assert ["GetServiceQuota" in line for line in told] == [True, True]
+
+
+def find(api: Api, wanted: str | FlavorNeed, **more: Any) -> tuple[str, str]:
+    """Return the names of the instance type and the image that are found."""
+    ours = settings(api, **more)
+    request = requests("tenant-1", flavor=wanted)
+    names = look_up(Account(access_of(ours)), ours, request)
+    flavor = names.flavors[wanted]
+    return flavor.name, names.images[flavor.architecture].name
+
+
+def test_the_newest_image_of_a_family_is_taken(api: Api) -> None:
+    assert find(api, "c5.large")[1] == "debian-12-amd64-20260301-2"
+
+
+@pytest.mark.parametrize(
+    ("flavor", "architecture"), [("c5.large", "x86_64"), ("c6g.large", "arm64")]
+)
+def test_an_image_is_found_by_a_parameter(api: Api, flavor: str, architecture: str) -> None:
+    _, image = find(api, flavor, image=AMAZON + architecture)
+    assert image.startswith("al2023-ami-2023.")
+    assert image.endswith(architecture)
+
+
+def test_an_image_is_found_by_id_and_by_owner(api: Api) -> None:
+    old = next(one for one in api.backends()[0].amis.values() if one.name.endswith("20260101-1"))
+    assert find(api, "c5.large", image=old.id)[1] == old.name
+    assert find(api, "c5.large", image="136693071363/debian-12-amd64-2026*")[1].endswith("-2")
+
+
+def test_a_need_becomes_the_smallest_type_that_fits(api: Api) -> None:
+    flavor, _ = find(api, FlavorNeed(vcpus=3, ram="15GiB"))
+    assert re.fullmatch(r"m[6-9][a-z]*\.xlarge", flavor)  # 4 vCPUs and 16 GiB
+
+
+@pytest.mark.parametrize(
+    ("more", "kind", "said"),
+    [
+        ({"default_flavor": "c5.lage"}, NotFoundError, "c5.large"),
+        ({"zone": "eu-central-1x"}, NotFoundError, "eu-central-1a (euc1-az1)"),
+        ({"image": "ami-00000000000000000"}, NotFoundError, "differ between regions"),
+        ({"image": "/aws/service/none"}, NotFoundError, "no parameter"),
+        ({"image": "debain-12"}, NotFoundError, "debian-12"),
+        ({"image": "self/none-*"}, NotFoundError, "self has no image"),
+        ({"image": AMAZON + "arm64"}, NotFoundError, "is for arm64"),
+        ({"profile": "green"}, CredentialsError, "green"),
+        ({"tenants": {"red": "red"}}, ProviderError, "needs 2 tenants"),
+        ({"tenants": {"red": "red", "too": "default"}}, ProviderError, "one and the same account"),
+        ({"controller_cidr": None}, ProviderError, "198.51.100.7/32"),
+        ({"default_flavor": "t2.micro", "placement_by": "cluster"}, ProviderError, "cluster"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_is_not_there_is_named_with_a_cure(
+    api: Api, more: dict[str, Any], kind: type[ProviderError], said: str
+) -> None:
+    with pytest.raises(kind) as raised:
+        check(api, "tenant-1", "tenant-2", **more)
+    assert said in str(raised.value)
+    assert raised.value.cure
+
+
+def test_credentials_that_are_missing_or_expired_are_told(api: Api, credentials: Path) -> None:
+    api.faults.append(Fault("GetCallerIdentity", "ExpiredToken", 403))
+    with pytest.raises(CredentialsError, match="as the test wants it"):
+        check(api)
+    credentials.write_text("")
+    with pytest.raises(CredentialsError) as raised:
+        check(api)
+    assert "aws sts get-caller-identity" in str(raised.value)
+
+
+def test_a_missing_permission_to_read_is_named(api: Api) -> None:
+    denied = "User: me is not authorized to perform: ec2:DescribeImages because of a policy"
+    api.faults.append(Fault("DescribeImages", "UnauthorizedOperation", 403, denied, times=-1))
+    with pytest.raises(PolicyError, match="does not allow ec2:DescribeImages"):
+        check(api)
+
+
+def test_an_api_that_is_not_there_is_an_error_of_the_api(api: Api) -> None:
+    account = Account(access_of(settings(api)))
+    account.patience.limit_s = 0.0
+    api.faults.append(Fault("DescribeVpcs", "InternalError", 500, times=-1))
+    with pytest.raises(ProviderError, match="as the test wants it"):
+        account.read("describe_vpcs", "listing VPCs")

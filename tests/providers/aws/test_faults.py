@@ -1,0 +1,203 @@
+"""What EC2 does wrong, and what OSMeF makes of it."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from tests.aws.api import NOTHING, PLAIN, REGION, Fault
+from tests.providers.aws.conftest import Lab
+
+RUN = "RunInstances"
+PASSING = [
+    Fault("DescribeImages", "RequestLimitExceeded", 503),
+    Fault("CreateVpc", "InternalError", 500, after=True),
+    Fault("ImportKeyPair", "InternalError", 500, after=True),
+    Fault("AttachInternetGateway", "InvalidInternetGatewayID.NotFound"),
+    Fault("CreateSubnet", "InvalidVpcID.NotFound"),
+    Fault(RUN, "RequestLimitExceeded", 503),
+    Fault(RUN, "InternalError", 500, after=True),
+    Fault("DescribeInstances", "InvalidInstanceID.NotFound", holding="InstanceId.1="),
+    Fault("DescribeInstances", "Unavailable", 503, holding="InstanceId.1="),
+    Fault("TerminateInstances", "Unavailable", 503),
+    Fault("DeleteSecurityGroup", "DependencyViolation"),
+    Fault("DeleteSubnet", "InvalidSubnetID.NotFound", after=True),
+    Fault("DeleteVpc", "DependencyViolation", times=2),
+]
+
+
+def test_what_passes_is_repeated_and_nothing_is_made_twice(lab: Lab) -> None:
+    faults = [Fault(**vars(fault)) for fault in PASSING]
+    lab.cloud.faults += faults
+    ended = lab("run", lab.write())
+    assert ended.code == 0, ended.err
+    assert [fault.action for fault in faults if fault.times] == []
+    made = [kind for event, kind in lab.journal() if event == "created"]
+    assert (made.count("instance"), made.count("vpc"), made.count("key-pair")) == (2, 1, 1)
+    assert len(list(lab.cloud.backends()[0].all_instances())) == 2  # and no third, terminated
+    assert lab.owned() == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (Fault(RUN, "UnauthorizedOperation", 403), "ec2:RunInstances"),
+        (Fault(RUN, "VcpuLimitExceeded"), "Service Quotas"),
+        (Fault("CreateVpc", "VpcLimitExceeded"), "Service Quotas"),
+        (Fault("GetCallerIdentity", "ExpiredToken", 403), "get-caller-identity"),
+        (Fault(RUN, "InsufficientInstanceCapacity", 500), "another zone"),
+    ],
+    ids=lambda value: value.code if isinstance(value, Fault) else None,
+)
+def test_what_stays_is_named_with_a_cure_and_leaves_nothing(
+    lab: Lab, fault: Fault, said: str
+) -> None:
+    lab.cloud.faults.append(Fault(**{**vars(fault), "times": -1}))
+    ended = lab("run", lab.write())
+    assert ended.code == 3
+    assert said in ended.err
+    assert "Traceback" not in ended.err
+    lab.cloud.faults.clear()
+    assert lab.owned() == []
+
+
+def test_a_failure_in_the_middle_of_making_leaves_nothing(lab: Lab) -> None:
+    lab.cloud.faults.append(Fault(RUN, "VcpuLimitExceeded", holding="receiver", times=-1))
+    ended = lab("run", lab.write())
+    assert ended.code == 3
+    made = [kind for event, kind in lab.journal() if event == "created"]
+    gone = [kind for event, kind in lab.journal() if event == "destroyed"]
+    assert made.count("instance") == 1
+    assert set(made) == set(gone)
+    assert lab.owned() == []
+
+
+def test_the_next_zone_is_taken_where_one_has_no_room(lab: Lab) -> None:
+    one = Fault(RUN, "InsufficientInstanceCapacity", 500)
+    lab.cloud.faults.append(one)
+    ended = lab("run", lab.write(placement="different-host"))
+    assert ended.code == 0, ended.err
+    assert "no room in" in ended.err
+    zones = {end["achieved"]["zone"] for end in lab.summary["endpoints"]}
+    assert len(zones) == 1
+    assert lab.owned() == []
+
+
+def test_a_zone_that_was_asked_for_is_the_only_one_that_is_tried(lab: Lab) -> None:
+    lab.cloud.faults.append(Fault(RUN, "InsufficientInstanceCapacity", 500, times=-1))
+    ended = lab("run", lab.write(zone="eu-central-1b"))
+    assert ended.code == 3
+    subnets = lab.cloud.requests("CreateSubnet")
+    assert len(subnets) == 1
+    assert lab.owned() == []
+
+
+def test_a_number_of_one_partition_is_not_published_as_one_of_two_hosts(lab: Lab) -> None:
+    there = ("Placement.PartitionNumber=2", "Placement.PartitionNumber=1")
+    lab.cloud.faults.append(Fault(RUN, change=there))
+    ended = lab("run", lab.write(placement="different-host"))
+    assert ended.code == 1
+    assert "the achieved placement is unknown, not different-host" in ended.err
+    (cell,) = lab.summary["cells"]
+    assert (cell["n_ok"], cell["n_failed"]) == (0, 1)
+    assert lab.owned() == []
+
+
+@pytest.mark.parametrize(
+    ("action", "kind", "settings"),
+    [
+        (RUN, "instance", {}),
+        ("CreateVpc", "vpc", {}),
+        ("AllocateHosts", "dedicated-host", {"placement_by": "dedicated-host"}),
+    ],
+)
+def test_killed_before_the_answer_leaves_what_reap_finds(
+    lab: Lab, action: str, kind: str, settings: dict[str, str]
+) -> None:
+    lab.cloud.faults.append(
+        Fault(
+            action,
+            "InternalError",
+            500,
+            after=True,
+            then=lambda: lab.osmef.started[0].send_signal(signal.SIGKILL),
+        )
+    )
+    scenario = lab.write(placement="different-host", **settings)
+    assert lab("run", scenario).code == -signal.SIGKILL
+    assert any(one.startswith(f"{kind} ") for one in lab.owned())
+    ended = lab("reap", "--yes")
+    assert ended.code == 0, ended.err
+    assert lab.owned() == []
+    assert {event for event, _kind in lab.journal()} >= {"intend", "destroyed"}
+
+
+def test_what_was_made_and_is_not_listed_yet_is_reaped(lab: Lab) -> None:
+    def kill() -> None:
+        lab.osmef.started[0].send_signal(signal.SIGKILL)
+
+    lab.cloud.faults.append(Fault(RUN, "InternalError", 500, after=True, then=kill))
+    assert lab("run", lab.write()).code == -signal.SIGKILL
+    lab.cloud.faults.append(Fault("DescribeInstances", answer=NOTHING, holding="tag-key"))
+    ended = lab("reap", "--yes")
+    assert ended.code == 0, ended.err
+    assert lab.owned() == []
+
+
+def test_reap_without_journals_takes_what_is_due_and_nothing_foreign(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.cloud.faults.append(
+        Fault(
+            RUN,
+            "InternalError",
+            500,
+            after=True,
+            then=lambda: lab.osmef.started[0].send_signal(signal.SIGKILL),
+        )
+    )
+    assert lab("run", lab.write()).code == -signal.SIGKILL
+    foreign = make_foreign(lab)
+    (lab.osmef.directory / "results").rename(lab.osmef.directory / "elsewhere")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    reap = ("reap", "--provider", "aws", "--cloud", "red", "--uri", lab.cloud.url)
+    ended = lab(*reap, "--older-than", "1h", "--yes", "--out", "nowhere")
+    assert ended.code == 0, ended.err
+    assert lab.owned() != []  # it was made just now, and its controller may live elsewhere
+    ended = lab(*reap, "--older-than", "1s", "--yes", "--out", "nowhere")
+    assert ended.code == 0, ended.err
+    assert lab.owned() == []
+    assert foreign <= everything(lab)
+
+
+def make_foreign(lab: Lab) -> set[str]:
+    """Make what carries no mark of ours, beside one that seems to; return their ids."""
+    backend = lab.cloud.backends()[0]
+    vpc = backend.create_vpc("10.99.0.0/16")
+    subnet = backend.create_subnet(vpc.id, "10.99.0.0/24", availability_zone="eu-central-1a")
+    key = backend.create_key_pair("osmef-somebodys-own", "ed25519", {})
+    image = backend.describe_images(owners=["136693071363"])[0].id
+    reservation = backend.run_instances(
+        image,
+        1,
+        None,
+        [],
+        instance_type="c5.large",
+        **PLAIN,
+        subnet_id=subnet.id,
+    )
+    instance = reservation.instances[0]
+    instance.add_tags({"Name": "osmef-lab-1", "osmef_run": "not-ours"})  # no whole mark
+    return {vpc.id, subnet.id, key.id, instance.id}
+
+
+def everything(lab: Lab) -> set[str]:
+    """Return the ids of what an account has and that runs."""
+    backend = lab.cloud.backends()[0]
+    return {
+        *backend.vpcs,
+        *(subnet.id for subnet in backend.describe_subnets()),
+        *(key.id for key in backend.key_pairs.values()),
+        *(one.id for one in backend.all_instances() if one.state == "running"),
+    }

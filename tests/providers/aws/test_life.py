@@ -1,0 +1,102 @@
+"""Whole runs against EC2 of moto's server, and what they leave: nothing."""
+
+from __future__ import annotations
+
+import base64
+import re
+
+from tests.aws.api import ACCOUNTS, AMAZON
+from tests.providers.aws.conftest import Lab
+
+
+def test_a_run_measures_between_partitions_and_leaves_nothing(lab: Lab) -> None:
+    ended = lab("run", lab.write(placement="different-host"))
+    assert ended.code == 0, ended.err
+    (cell,) = lab.summary["cells"]
+    assert (cell["n_ok"], cell["achieved_placement"], cell["distance"]) == (1, "different-host", 2)
+    assert all(end["image"].startswith("ami-") for end in lab.summary["endpoints"])
+    assert lab.owned() == []
+    made = [kind for event, kind in lab.journal() if event == "created"]
+    gone = [kind for event, kind in lab.journal() if event == "destroyed"]
+    assert sorted(made) == sorted(gone)
+    assert made.count("instance") == 2
+
+
+def test_two_vpcs_talk_over_public_addresses_with_keys_from_the_console(lab: Lab) -> None:
+    scenario = lab.write(
+        placement="different-host", tenancy="different-tenant", host_keys="console"
+    )
+    ended = lab("run", scenario)
+    assert ended.code == 0, ended.err
+    assert [cell["distance"] for cell in lab.summary["cells"]] == [4]
+    assert lab.owned() == []
+
+
+def test_accounts_are_tenants(lab: Lab) -> None:
+    scenario = lab.write(
+        tenants={"red": "red", "blue": "blue"}, placement="any", tenancy="different-tenant"
+    )
+    ended = lab("run", scenario)
+    assert ended.code == 0, ended.err
+    tenants = {end["achieved"]["tenant"].split("/")[0] for end in lab.summary["endpoints"]}
+    assert tenants == set(ACCOUNTS.values())
+    assert lab.owned() == lab.owned("blue") == []
+
+
+def test_dedicated_hosts_promise_both_placements(lab: Lab) -> None:
+    scenario = lab.write(
+        placement_by="dedicated-host", sweep={"placement": ["same-host", "different-host"]}
+    )
+    ended = lab("run", scenario)
+    assert ended.code == 0, ended.err
+    cells = {cell["placement"]: cell["distance"] for cell in lab.summary["cells"]}
+    assert cells == {"same-host": 0, "different-host": 2}
+    assert lab.owned() == []
+
+
+def test_what_ec2_cannot_promise_is_refused_with_the_nearest_thing(lab: Lab) -> None:
+    ended = lab("validate", lab.write(placement="same-host"))
+    assert ended.code != 0
+    assert "dedicated" in ended.err + ended.out
+    assert lab.cloud.calls == []
+
+
+def test_racks_keep_instances_apart(lab: Lab) -> None:
+    ended = lab("run", lab.write(placement_by="spread", placement="different-host"))
+    assert ended.code == 0, ended.err
+    (cell,) = lab.summary["cells"]
+    assert (cell["achieved_placement"], cell["distance"]) == ("different-host", 2)
+    (group,) = lab.cloud.requests("CreatePlacementGroup")
+    assert group["Strategy"] == "spread"
+    assert lab.owned() == []
+
+
+def test_a_cluster_promises_nothing_and_its_node_is_told(lab: Lab) -> None:
+    ended = lab("run", lab.write(placement_by="cluster", placement="any"))
+    assert ended.code == 0, ended.err
+    (cell,) = lab.summary["cells"]
+    assert (cell["n_ok"], cell["achieved_placement"]) == (1, None)
+    racks = {end["achieved"]["rack"] for end in lab.summary["endpoints"]}
+    assert len(racks) == 1
+    assert lab.owned() == []
+
+
+def test_all_that_can_be_asked_of_an_instance_is_asked(lab: Lab) -> None:
+    ends = {"sender": {"flavor": {"vcpus": 2, "ram": "3GiB"}}, "receiver": {"flavor": "m5.large"}}
+    image = f"{AMAZON}x86_64"
+    scenario = lab.write(
+        spot=True, dedicated=True, disk="20GiB", image=image, endpoints=ends, zone="eu-central-1c"
+    )
+    ended = lab("run", scenario)
+    assert ended.code == 0, ended.err
+    requests = lab.cloud.requests("RunInstances")
+    assert {one["InstanceMarketOptions.MarketType"] for one in requests} == {"spot"}
+    assert {one["Placement.Tenancy"] for one in requests} == {"dedicated"}
+    assert {one["BlockDeviceMapping.1.Ebs.VolumeSize"] for one in requests} == {"20"}
+    data = [base64.b64decode(one["UserData"]).decode() for one in requests]
+    assert all(re.search(r'"shutdown",\s+"-P",\s+"\+\d+"', one) for one in data)
+    assert len({end["image"] for end in lab.summary["endpoints"]}) == 1
+    flavors = {end["flavor"] for end in lab.summary["endpoints"]}
+    assert "m5.large" in flavors
+    assert len(flavors) == 2
+    assert lab.owned() == []

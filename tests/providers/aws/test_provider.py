@@ -1,0 +1,130 @@
+"""What the provider does beside the usual run: zones, admitting others, replacing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from osmef.providers.aws.provider import AwsProvider
+from osmef.providers.base import Endpoint, EndpointRequest, Order, Resource
+from osmef.remote.keys import KeyPair
+from osmef.scenario.fields import EndpointKind
+from osmef.scenario.location import distance, same_host
+from osmef.scenario.ports import DATA_PORTS
+from tests.aws.wiring import OUTSIDE
+from tests.providers.aws.conftest import Lab
+
+
+@dataclass
+class Notes:
+    """A ledger in memory."""
+
+    there: set[tuple[str, str]] = field(default_factory=set)
+
+    def intend(self, resource: Resource) -> None:
+        self.there.add((resource.kind, resource.name))
+
+    def created(self, resource: Resource) -> None:
+        assert resource.id is not None
+
+    def destroyed(self, resource: Resource) -> None:
+        self.there.discard((resource.kind, resource.name))
+
+
+@dataclass
+class Made:
+    """A provider at work where its instances can be reached."""
+
+    lab: Lab
+    provider: AwsProvider
+    order: Order
+    endpoints: list[Endpoint]
+
+
+def request(name: str, **more: Any) -> EndpointRequest:
+    kind = EndpointKind.VM
+    given = {"role": name, "kind": kind, "flavor": None, "host": None, "tenant": "tenant-1", **more}
+    return EndpointRequest(name=name, **given)
+
+
+@pytest.fixture
+def pair(lab: Lab) -> Iterator[Made]:
+    """Two instances of one tenant in two zones."""
+    requests = [
+        request("sender", zone="eu-central-1a", host="host-1"),
+        request("receiver", zone="euc1-az3", host="host-2"),
+    ]
+    notes = Notes()
+    key = KeyPair.generate("test")
+    order = Order(
+        run="direct", requests=requests, key=key, ledger=notes, deadline=time.time() + 600
+    )
+    provider = AwsProvider(lab.settings())
+    provider.check(requests)
+    yield Made(lab, provider, order, lab.cloud.within(lambda: provider.create(order)))
+    provider.close()
+    assert lab.owned() == []
+    assert notes.there == set()
+
+
+def test_endpoints_have_zones_of_their_own_and_are_apart(pair: Made) -> None:
+    here, there = pair.provider.describe(pair.endpoints)
+    assert (here.zone, there.zone) == ("euc1-az1", "euc1-az3")
+    assert here.region == there.region == "eu-central-1"
+    assert here.tenant == there.tenant
+    assert same_host(here, there) is False
+    assert distance(here, there) == 2
+
+
+def test_peers_of_another_cloud_are_let_in_at_the_data_ports_alone(pair: Made) -> None:
+    pair.provider.admit(pair.endpoints, ["203.0.113.9", "203.0.113.10"])
+    pair.provider.admit(pair.endpoints[:1], ["203.0.113.9"])  # again is no error
+    groups = pair.lab.cloud.backends()[0].describe_security_groups()
+    (ours,) = [group for group in groups if group.name.startswith("osmef-")]
+    rules = {
+        (rule.ip_protocol, rule.from_port, rule.to_port, rule.ip_range["CidrIp"])
+        for rule in ours.ingress_rules
+        if rule.ip_range
+    }
+    low, high = DATA_PORTS.start, DATA_PORTS.stop - 1
+    assert rules == {
+        ("tcp", 22, 22, f"{OUTSIDE}/32"),
+        *(
+            (protocol, low, high, f"203.0.113.{n}/32")
+            for protocol in ("tcp", "udp")
+            for n in (9, 10)
+        ),
+    }
+
+
+def test_a_replacement_stands_before_the_old_one_goes(pair: Made) -> None:
+    old, other = pair.endpoints
+    new = pair.lab.cloud.within(lambda: pair.provider.replace(old, pair.order))
+    assert new.name == old.name
+    assert new.resource_id != old.resource_id
+    states = {one.id: one.state for one in pair.lab.cloud.backends()[0].all_instances()}
+    assert states == {
+        old.resource_id: "terminated",
+        other.resource_id: "running",
+        new.resource_id: "running",
+    }
+    last = [call.action for call in pair.lab.cloud.calls]
+    assert last.index("TerminateInstances") > max(
+        number for number, action in enumerate(last) if action == "RunInstances"
+    )
+    assert [place.zone for place in pair.provider.describe([new, other])] == [
+        "euc1-az1",
+        "euc1-az3",
+    ]
+
+
+def test_instances_end_themselves_and_ask_for_tokens(pair: Made) -> None:
+    for made in pair.lab.cloud.requests("RunInstances"):
+        assert made["InstanceInitiatedShutdownBehavior"] == "terminate"
+        assert made["MetadataOptions.HttpTokens"] == "required"
+        assert made["BlockDeviceMapping.1.Ebs.DeleteOnTermination"] == "true"
+        assert made["ClientToken"]
