@@ -32,6 +32,8 @@ class AwsProvider(Provider):
     """Instances of one or several accounts in one region of EC2."""
 
     kind = PROVIDER
+    outside = frozenset({Family.IPV4})
+    has_zones = True
 
     def __init__(self, settings: AwsSettings) -> None:
         self._settings = settings
