@@ -82,10 +82,13 @@ def find_orphans(search: Search) -> Found:
     for orphan in (one for directory in dead for one in leftovers(directory)):
         if search.provider in {None, orphan.resource.provider}:
             found[orphan.key] = orphan
+    # The environment may lead to the same place as a journal does, by another access.
+    known = {(*_mark(one.resource), one.resource.id) for one in found.values()}
     result = Found()
     for resource in _owned(search, runs, result.errors):
         marked = _by_mark(search, resource, runs)
-        if resource.run not in live and marked is not None:
+        is_known = (*_mark(resource), resource.id) in known
+        if resource.run not in live and marked is not None and not is_known:
             found.setdefault(marked.key, marked)
     result.orphans = list(found.values())
     return result
@@ -177,6 +180,6 @@ def _destroy_at(kind: str, orphans: Sequence[Orphan]) -> list[Left]:
     return [Left(orphan, error) for orphan in missing.values()]
 
 
-def _mark(resource: Resource) -> tuple[str, str, str]:
-    """Return what tells a resource from all others of its kind of cloud at one place."""
-    return (resource.kind, resource.name, resource.run)
+def _mark(resource: Resource) -> tuple[str, str, str, str]:
+    """Return what tells a resource from all others at one place."""
+    return (resource.provider, resource.kind, resource.name, resource.run)

@@ -244,6 +244,29 @@ def test_all_of_a_place_is_destroyed_at_once_and_what_stays_is_told(
     assert reap(find_orphans(Search(tmp_path)).orphans) == []
 
 
+def test_things_of_one_name_at_two_places_are_two(tmp_path: Path, memory: dict[str, Site]) -> None:
+    both = [thing("net", "run", place) for place in (LAB, FAR)]
+    add(memory, *both)
+    dead_run(tmp_path, *both)
+    assert names(Search(tmp_path)) == ["net", "net"]
+    assert reap(find_orphans(Search(tmp_path)).orphans) == []
+    assert memory[LAB].things == memory[FAR].things == {}
+    assert Journal(tmp_path / "run" / "journal.jsonl").standing() == []
+
+
+def test_what_two_accesses_lead_to_is_found_once(tmp_path: Path, memory: dict[str, Site]) -> None:
+    resource = thing("one", "run")
+    add(memory, resource)
+    dead_run(tmp_path, resource)
+    as_written = replace(resource, access={**resource.access, "region": "x"})
+    Journal(tmp_path / "run" / "journal.jsonl").destroyed(resource)
+    Journal(tmp_path / "run" / "journal.jsonl").created(as_written)
+    found = find_orphans(Search(tmp_path, "memory", {"cloud": LAB})).orphans
+    assert [one.resource for one in found] == [as_written]
+    assert reap(found) == []
+    assert memory[LAB].things == {}
+
+
 def test_a_run_that_is_taken_up_meanwhile_is_left_alone(
     tmp_path: Path, memory: dict[str, Site]
 ) -> None:
