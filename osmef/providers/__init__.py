@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _CLASSES = {
     "aws": ("osmef.providers.aws.provider", "AwsProvider"),
+    "azure": ("osmef.providers.azure.provider", "AzureProvider"),
     "gce": ("osmef.providers.gce.provider", "GceProvider"),
     "libvirt": ("osmef.providers.libvirt.provider", "LibvirtProvider"),
     "local": ("osmef.providers.local.provider", "LocalProvider"),

@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from osmef.scenario.clouds.aws import AwsSettings
+from osmef.scenario.clouds.azure import AzureSettings
 from osmef.scenario.clouds.gce import GceSettings
 from osmef.scenario.clouds.libvirt import LibvirtSettings
 from osmef.scenario.clouds.local import LocalSettings
@@ -20,6 +21,7 @@ from osmef.scenario.clouds.static import StaticSettings
 ProviderSettings = Annotated[
     LocalSettings
     | AwsSettings
+    | AzureSettings
     | GceSettings
     | LibvirtSettings
     | OpenStackSettings

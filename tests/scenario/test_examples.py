@@ -34,7 +34,7 @@ def test_examples_load_and_are_named_like_their_file(path: Path) -> None:
     study = load(path)
     assert study.scenario.name == path.stem
     assert study.scenario.description
-    clouds = {"aws", "gce", "libvirt", "openstack", "static"}
+    clouds = {"aws", "azure", "gce", "libvirt", "openstack", "static"}
     kinds = "aws+gce" if path.stem == "two-clouds" else "local"
     assert study.scenario.kinds_of_clouds == (path.stem if path.stem in clouds else kinds)
 

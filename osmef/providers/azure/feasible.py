@@ -1,0 +1,56 @@
+"""What Azure can't do for a cell, or can't promise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from osmef.scenario.clouds.azure import AzureSettings
+from osmef.scenario.fields import EndpointKind, Placement, Tenancy
+from osmef.scenario.study import Cell
+
+Problem = tuple[str, str, str]
+
+
+def problems_of(settings: AzureSettings, cell: Cell) -> Iterator[Problem]:
+    """Yield what can't be done, as (scenario key, message, cure)."""
+    scenario = cell.scenario
+    if EndpointKind.HOST in {end.kind for end in scenario.ends}:
+        cure = "leave kind out, or use the provider static"
+        yield ("endpoints", "there are no physical hosts here, only VMs", cure)
+    if scenario.endpoints.loopback is not None:
+        return
+    apart = scenario.tenancy is Tenancy.DIFFERENT_TENANT
+    if apart and settings.tenants is not None and len(settings.tenants) < 2:
+        cure = "name another subscription in provider.tenants, or leave tenants out"
+        yield ("tenancy", "different-tenant needs two subscriptions", cure)
+    if settings.zone is not None and settings.zone.isdigit() and len(settings.tenants or ()) > 1:
+        cure = f"write its physical name, such as {settings.region}-az1"
+        yield ("zone", "the number of a zone means another place in each subscription", cure)
+    if settings.dedicated_host is not None:
+        if apart and settings.tenants is not None and scenario.placement is Placement.SAME_HOST:
+            cure = "leave provider.tenants out: each tenant is a network of its own then"
+            yield ("placement", "a dedicated host belongs to one subscription", cure)
+        return
+    if scenario.placement is Placement.SAME_HOST:
+        cure = (
+            "name a type of dedicated hosts in provider.dedicated_host; the nearest without one is"
+            " placement: any with provider.proximity"
+        )
+        yield ("placement", "VMs share a host for sure only on a dedicated host", cure)
+    several = any(end.count > 1 for end in scenario.ends)
+    if scenario.placement is Placement.DIFFERENT_HOST and several:
+        cure = "name a type of dedicated hosts in provider.dedicated_host, or placement: any"
+        yield ("placement", "several VMs of one end can't be kept on one host", cure)
+
+
+def warnings_of(settings: AzureSettings, cell: Cell) -> Iterator[str]:
+    """Yield what the cloud can't promise for a cell, and what to do about it."""
+    scenario = cell.scenario
+    if scenario.endpoints.loopback is not None or settings.dedicated_host is not None:
+        return
+    if scenario.placement is not Placement.DIFFERENT_HOST:
+        return
+    if scenario.tenancy is Tenancy.DIFFERENT_TENANT:
+        yield "availability sets do not reach across tenants: different hosts are left to chance"
+    elif settings.zone is not None:
+        yield "there are no availability sets in a zone: different hosts are left to chance"

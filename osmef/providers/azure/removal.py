@@ -1,0 +1,186 @@
+"""Take away what is ours, and nothing else: whole resource groups, or parts of them."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from osmef.errors import NotFoundError, OsmefError, ProviderError
+from osmef.providers.azure import failures
+from osmef.providers.azure.access import Subscription
+from osmef.providers.azure.kinds import GROUP, KINDS, PROVIDER, kind_and_name, mark_of
+from osmef.providers.base import Resource
+from osmef.providers.marks import Mark
+from osmef.providers.parallel import side_by_side
+
+_IN_USE_S = 300.0
+"""An interface is kept for its VM up to 180 s after that is gone."""
+_LATE_S = 5.0
+"""What was asked for just before a controller was killed has come about by then."""
+_CURE = f"look at it: az resource list --tag osmef_run; then: osmef reap --provider {PROVIDER}"
+
+Gone = Callable[[Resource], None]
+Found = tuple[Resource, Subscription]
+
+
+def owned(subscription: Subscription, run: str | None) -> list[Resource]:
+    """List the groups that carry our mark, of one run or all, and what is in them.
+
+    Raises ProviderError.
+    """
+    groups = subscription.do(
+        "listing resource groups", lambda: list(subscription.resources.resource_groups.list())
+    )
+    found = []
+    for group in groups:
+        mark = mark_of(group)
+        if mark is not None and run in {None, mark.run}:
+            found += _inside(subscription, str(group.name), mark)
+            found.append(
+                mark.resource(PROVIDER, GROUP, str(group.name), subscription.access, str(group.id))
+            )
+    return found
+
+
+def _inside(subscription: Subscription, group: str, mark: Mark) -> list[Resource]:
+    """List what is in a group of ours: all of it goes with it, so it is all ours."""
+    try:
+        there = subscription.do(
+            f"listing the resource group {group}",
+            lambda: list(subscription.resources.resources.list_by_resource_group(group)),
+        )
+    except NotFoundError:  # it went meanwhile
+        return []
+    known = [(one, *kind_and_name(one, group)) for one in there]
+    return [
+        mark.resource(PROVIDER, kind.name, name, subscription.access, str(one.id))
+        for one, kind, name in known
+        if kind is not None
+    ]
+
+
+def remove(resources: Sequence[Found], gone: Gone) -> None:
+    """Destroy resources, each in its subscription.
+
+    ``gone`` is called for each as soon as it is gone. What is in a resource group that does not
+    carry our mark is not touched, and counts as gone. Goes on after a failure, and raises the first
+    at the end.
+    """
+    removal = _Removal(gone)
+    groups: dict[tuple[int, str], list[Found]] = defaultdict(list)
+    for resource, subscription in resources:
+        groups[id(subscription), resource.name.split("/")[0]].append((resource, subscription))
+    side_by_side(lambda one: removal.remove(one[0][1], one[1]), groups.items())
+    removal.finish()
+
+
+@dataclass
+class _Removal:
+    """What is told of things that are gone, and the failures so far."""
+
+    gone: Gone
+    _failures: list[OsmefError] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def remove(self, group: str, found: Sequence[Found]) -> None:
+        """Remove things of one group, and the group where it is among them."""
+        subscription = found[0][1]
+        resources = [resource for resource, _ in found]
+        try:
+            if not _is_ours(subscription, group, resources):
+                self._gone(resources)
+            elif any(resource.kind == GROUP for resource in resources):
+                self._remove_group(subscription, group)
+                self._gone(resources)
+            else:
+                self._remove_parts(subscription, resources)
+        except OsmefError as error:
+            with self._lock:
+                self._failures.append(error)
+
+    def _remove_group(self, subscription: Subscription, group: str) -> None:
+        """Delete a group at once; where something is in the way, its parts in order before."""
+        try:
+            _delete(subscription, GROUP, group, once=True)
+        except ProviderError:
+            mark = _mark(subscription, group)
+            if mark is None:
+                return
+            self._remove_inside(
+                subscription, sorted(_inside(subscription, group, mark), key=_stage)
+            )
+            _delete(subscription, GROUP, group)
+
+    def _remove_inside(self, subscription: Subscription, parts: Sequence[Resource]) -> None:
+        """Delete the parts of a group in this order, all that can be. Raises the first error."""
+        first: ProviderError | None = None
+        for part in parts:
+            try:
+                # What one that stays is in the way of won't go later either.
+                _delete(subscription, part.kind, part.name, once=first is not None)
+            except ProviderError as error:
+                first = first or error
+        if first is not None:
+            raise first
+
+    def _remove_parts(self, subscription: Subscription, resources: Sequence[Resource]) -> None:
+        for kind in KINDS:
+            same = [resource for resource in resources if resource.kind == kind]
+
+            def delete(resource: Resource) -> None:
+                _delete(subscription, resource.kind, resource.name)
+                self._gone([resource])
+
+            side_by_side(delete, same)
+
+    def _gone(self, resources: Sequence[Resource]) -> None:
+        with self._lock:
+            for resource in sorted(resources, key=_stage):
+                self.gone(resource)
+
+    def finish(self) -> None:
+        """Raise the first failure."""
+        if self._failures:
+            first = self._failures[0]
+            first.cure = first.cure or _CURE
+            raise first
+
+
+def _stage(resource: Resource) -> int:
+    return list(KINDS).index(resource.kind)
+
+
+def _mark(subscription: Subscription, group: str) -> Mark | None:
+    """Return the mark of a group, None where it has none, or is not there."""
+    try:
+        found = subscription.do(
+            f"looking at the resource group {group}", lambda: KINDS[GROUP].get(subscription, group)
+        )
+    except NotFoundError:
+        return None
+    return mark_of(found)
+
+
+def _is_ours(subscription: Subscription, group: str, resources: Sequence[Resource]) -> bool:
+    """Tell whether a group is there and carries the mark of the resources' run."""
+    runs = {resource.run for resource in resources}
+    mark = _mark(subscription, group)
+    if mark is None and any(one.kind == GROUP and one.id is None for one in resources):
+        subscription.wait(_LATE_S)
+        mark = _mark(subscription, group)
+    return mark is not None and mark.run in runs
+
+
+def _delete(subscription: Subscription, kind: str, name: str, *, once: bool = False) -> None:
+    """Delete a thing, and wait until it is gone; gone already is success."""
+    try:
+        subscription.do(
+            f"deleting the {kind} {name}",
+            lambda: KINDS[kind].delete(subscription, name),
+            (lambda _error: False) if once else failures.is_in_use,
+            _IN_USE_S,
+        )
+    except NotFoundError:
+        return

@@ -1,0 +1,226 @@
+"""What Azure may answer while things are made: refusals, late failures, no room, no permission."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from osmef.errors import (
+    ApiError,
+    CapacityError,
+    CredentialsError,
+    NotFoundError,
+    PolicyError,
+    ProviderError,
+    QuotaError,
+)
+from osmef.providers.azure.access import Subscription, open_subscription
+from osmef.providers.azure.making import Maker
+from osmef.providers.azure.networks import public_ip
+from osmef.providers.marks import Mark
+from tests.azure.arm import OTHER, REGION, Arm, Fault
+from tests.providers.azure.conftest import Api, vm
+from tests.providers.conftest import MemoryLedger
+
+MARK = Mark("lab-1", 1_700_000_000, 4_000_000_000)
+PUT_ADDRESS, GET_ADDRESS = "PUT .*publicIPAddresses/a$", "GET .*publicIPAddresses/a$"
+Make = Callable[[], Any]
+
+
+@pytest.fixture
+def arm(api: Api) -> Arm:
+    return api.arm
+
+
+@pytest.fixture
+def lab(arm: Arm) -> Subscription:
+    return open_subscription({"uri": arm.url})
+
+
+@pytest.fixture
+def make(lab: Subscription) -> Make:
+    """Makes an address in a group that is there."""
+    maker = Maker(MARK, MemoryLedger())
+    maker.make(lab, "resource-group", MARK.name("1"), {"location": REGION})
+    return lambda: maker.make(lab, "public-ip", f"{MARK.name('1')}/a", public_ip(REGION))
+
+
+@pytest.mark.parametrize(("status", "code"), [(429, "TooManyRequests"), (503, "ServerBusy")])
+@pytest.mark.parametrize("request_", [PUT_ADDRESS, GET_ADDRESS, "GET .*/operations/"])
+def test_throttling_is_waited_for(
+    arm: Arm, make: Make, request_: str, status: int, code: str
+) -> None:
+    arm.faults.append(Fault(request_, status, code, times=2, after_s=0))
+    assert make().properties.ip_address
+    assert arm.faults[0].times == 0
+
+
+def test_who_asks_to_wait_for_long_is_not_waited_for(arm: Arm, make: Make) -> None:
+    arm.faults.append(Fault(PUT_ADDRESS, 429, "TooManyRequests", times=9, after_s=3600))
+    with pytest.raises(ApiError, match="3600 s") as caught:
+        make()
+    assert "too many requests" in str(caught.value.cure)
+    assert arm.count(PUT_ADDRESS) == 1
+
+
+def test_a_long_operation_is_looked_after_until_its_end(arm: Arm, make: Make) -> None:
+    arm.looks = 6
+    assert make().properties.ip_address
+    assert arm.count("GET .*/operations/") == 6
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        ("QuotaExceeded", QuotaError),
+        ("PublicIPCountLimitReached", QuotaError),
+        ("OperationNotAllowed", QuotaError),  # with these words only
+        ("SkuNotAvailable", CapacityError),
+        ("ZonalAllocationFailed", CapacityError),
+        ("OverconstrainedAllocationRequest", CapacityError),
+        ("RequestDisallowedByPolicy", PolicyError),
+        ("InternalExecutionError", ProviderError),
+    ],
+)
+def test_the_kind_of_a_failure_is_told(
+    arm: Arm, make: Make, code: str, kind: type[ProviderError], late: bool
+) -> None:
+    text = "exceeding approved standardDSv5Family Cores quota" if "Operation" in code else "no"
+    arm.faults.append(Fault(PUT_ADDRESS, 409, code, text, late=late))
+    with pytest.raises(ProviderError, match=code) as caught:
+        make()
+    assert type(caught.value) is kind
+    assert caught.value.cure or kind is ProviderError
+
+
+def test_what_is_not_seen_at_once_is_asked_for_again(arm: Arm, make: Make) -> None:
+    arm.faults.append(Fault(GET_ADDRESS, 404, "ResourceNotFound", times=2))
+    made = make()
+    assert made.id
+    assert len([one for one in arm.things.values() if one["id"] == made.id]) == 1
+
+
+def test_a_group_that_is_not_seen_at_once_is_waited_for(arm: Arm, make: Make) -> None:
+    arm.faults.append(Fault(PUT_ADDRESS, 404, "ResourceGroupNotFound", times=2))
+    assert make().id
+
+
+def test_an_interface_that_is_reserved_for_a_while_is_waited_for(api: Api) -> None:
+    fault = Fault("PUT .*virtualMachines/", 400, "NicReservedForAnotherVm", times=2)
+    api.arm.faults.append(fault)
+    _, made = api.make(vm("a"))
+    assert made[0].id
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        "Microsoft.Resources/subscriptions/resourceGroups/write",
+        "Microsoft.Network/virtualNetworks/write",
+        "Microsoft.Network/virtualNetworks/subnets/join/action",
+        "Microsoft.Compute/virtualMachines/write",
+        "Microsoft.Compute/disks/write",
+    ],
+)
+def test_a_missing_permission_is_named(api: Api, action: str) -> None:
+    api.arm.role.remove(action.lower())
+    with pytest.raises(PolicyError) as caught:
+        api.make(vm("a"))
+    assert action.lower() in str(caught.value.cure).lower()
+    assert "azure-role.json" in str(caught.value.cure)
+
+
+def test_a_missing_permission_to_read_is_named_before_anything_is_made(api: Api) -> None:
+    api.arm.role.remove("microsoft.compute/skus/read")
+    with pytest.raises(PolicyError) as caught:
+        api.provider().check([vm("a")])
+    assert "compute/skus/read" in str(caught.value.cure)
+    assert api.arm.count("PUT ") == 0
+
+
+def test_wrong_secrets_are_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_CLIENT_SECRET", "another")
+    with pytest.raises(CredentialsError, match="Invalid client secret") as caught:
+        open_subscription({"uri": api.arm.url})
+    assert "az login" in str(caught.value.cure)
+    assert api.arm.calls == []
+
+
+def test_missing_credentials_are_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AZURE_CLIENT_SECRET")
+    with pytest.raises(CredentialsError) as caught:
+        open_subscription({"uri": api.arm.url})
+    assert "AZURE_CLIENT_SECRET" in str(caught.value.cure)
+
+
+def test_no_subscription_at_all_is_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AZURE_SUBSCRIPTION_ID")
+    with pytest.raises(CredentialsError) as caught:
+        api.provider().check([vm("a")])
+    assert "AZURE_SUBSCRIPTION_ID" in str(caught.value.cure)
+
+
+def test_an_unknown_subscription_is_told(api: Api) -> None:
+    with pytest.raises(NotFoundError, match="SubscriptionNotFound") as caught:
+        open_subscription({"uri": api.arm.url, "cloud": OTHER.replace("4", "5")})
+    assert "az account list" in str(caught.value.cure)
+
+
+def test_an_api_that_does_not_answer_is_told(api: Api) -> None:
+    closed = "https://127.0.0.1:1"
+    lab = open_subscription({"uri": api.arm.url})
+    with pytest.raises(ApiError):
+        lab.do("reading", lambda: lab.fetch(closed))
+
+
+@pytest.mark.parametrize("full", ["", f"{REGION}-az1"])
+def test_where_a_region_has_no_room_the_zones_are_tried(api: Api, full: str) -> None:
+    api.arm.full = {"", full}
+    _, made = api.make(vm("a"), vm("b"))
+    zones = {one["zones"][0] for one in api.bodies("virtualMachines")}
+    physical = {made[0].order.site.names.zones[zone] for zone in zones}
+    assert physical == {f"{REGION}-az2" if full else f"{REGION}-az1"}
+    assert any("no room in westeurope" in line for line in api.told)
+    assert len(api.bodies("virtualMachines")) == len(api.bodies("networkInterfaces")) == 2
+
+
+def test_no_room_anywhere_is_told_with_what_was_tried(api: Api) -> None:
+    api.arm.full = {"", *(f"{REGION}-az{n}" for n in (1, 2, 3))}
+    provider = api.provider()
+    with pytest.raises(CapacityError, match=r"tried: westeurope, westeurope-az1, .*az3"):
+        provider.create(api.order(vm("a"), vm("b")))
+    provider.close()
+    assert api.arm.things == {}
+
+
+@pytest.mark.parametrize(
+    ("requests", "keys"),
+    [
+        ([vm("a", zone="1")], {}),
+        ([vm("a")], {"zone": f"{REGION}-az3"}),
+        ([vm("a", host="host-1"), vm("b", host="host-2")], {}),
+    ],
+)
+def test_what_was_asked_for_in_one_place_is_not_moved(
+    api: Api, requests: list[Any], keys: dict[str, Any]
+) -> None:
+    api.arm.full = {"", f"{REGION}-az3"}
+    with pytest.raises(CapacityError):
+        api.make(*requests, **keys)
+    zones = {tuple(one.get("zones", ())) for one in api.bodies("virtualMachines")}
+    assert len(zones) == 1
+
+
+def test_a_failure_in_the_middle_leaves_nothing(api: Api) -> None:
+    api.arm.faults.append(Fault("PUT .*virtualMachines/2-b", 409, "QuotaExceeded", late=True))
+    provider = api.provider(proximity=True)
+    with pytest.raises(QuotaError):
+        provider.create(api.order(vm("a"), vm("b"), vm("c", tenant="tenant-2")))
+    assert len(api.bodies("virtualMachines")) >= 1
+    provider.close()
+    assert api.arm.things == {}
+    assert api.owned() == []
+    assert set(api.events("intend")) == set(api.events("destroyed"))
