@@ -114,6 +114,11 @@ class Build:
         open_groups(settings, everybody, self._floating, hosts, self._rules)
         return made
 
+    def admit(self, names: Sequence[str], peers: Sequence[str]) -> None:
+        """Let data in from addresses elsewhere, to servers given by the names of their requests."""
+        servers = [self.servers[name] for name in names if name in self.servers]
+        open_groups(self.settings, servers, self._floating, peers, self._rules)
+
     def _order(self, request: EndpointRequest) -> ServerOrder:
         site = self._sites[str(request.tenant)]
         wanted = request.flavor or self.settings.default_flavor
