@@ -124,7 +124,7 @@ class AzureProvider(Provider):
         if self._build is None:
             raise ProviderError("nothing was made yet", where=PROVIDER)
         slots = {str(endpoint.request.tenant) for endpoint in endpoints}
-        self._build.admit(slots, [f"{peer}/32" for peer in peers])
+        self._build.admit(slots, peers)
 
     def _made(self) -> list[tuple[Resource, Subscription]]:
         return [] if self._maker is None else list(self._maker.made)
