@@ -115,6 +115,8 @@ class Order:
     user as each step begins. ``check`` raises Interrupted after a request to stop: every wait calls
     it at least once a second. ``keep`` writes a text, such as the console of an endpoint that
     failed to boot, into the run directory under a file name, and returns its path for the message.
+    ``site`` is the number of the site that it is for, None where there is one only: a part of
+    names, as two sites can be in one account.
     """
 
     run: str
@@ -126,6 +128,7 @@ class Order:
     made: float = field(default_factory=time.time)
     check: Callable[[], None] = field(default=lambda: None)
     keep: Callable[[str, str], str] = field(default=lambda name, _text: name)
+    site: int | None = None
 
 
 class Provider(ABC):

@@ -15,6 +15,7 @@ Problem = tuple[str, str, str]
 """Scenario key, message, cure."""
 
 _SETTINGS = re.compile(r"\bprovider\.(?=[a-z_])")
+_ALONE = re.compile(r"^provider(?=$|: )")
 _LONE = "endpoints.loopback"
 
 
@@ -71,4 +72,5 @@ def _missing(
 
 def renamed(text: str, site: str) -> str:
     """Return a key or a text in which the settings of the provider are those of a site."""
-    return f"sites.{site}" if text == "provider" else _SETTINGS.sub(f"sites.{site}.", text)
+    here = f"sites.{site}"
+    return _ALONE.sub(here, _SETTINGS.sub(f"{here}.", text))

@@ -70,7 +70,7 @@ class Sites:
         def create(site: str | None) -> list[Endpoint]:
             try:
                 with _naming(site):
-                    return self._clouds[site].create(_order_at(site, order, check))
+                    return self._clouds[site].create(self._order_at(site, order, check))
             except BaseException as error:
                 failures.append(error)
                 return []
@@ -82,6 +82,18 @@ class Sites:
         everybody = list(self._made.values())
         side_by_side(lambda site: self._admit(site, everybody, everybody), _used(order.requests))
         return [self._made[request.name] for request in order.requests]
+
+    def _order_at(self, site: str | None, order: Order, check: Callable[[], None]) -> Order:
+        """Return the order for one site, which tells its steps by its name."""
+        if site is None:
+            return order
+        return replace(
+            order,
+            requests=_at(site, order.requests),
+            progress=lambda line: order.progress(f"{site}: {line}"),
+            check=check,
+            site=list(self._clouds).index(site) + 1,
+        )
 
     def _admit(
         self, site: str | None, ours: Sequence[Endpoint], others: Sequence[Endpoint]
@@ -114,7 +126,7 @@ class Sites:
         """Make an endpoint anew at its site. Raises ProviderError."""
         site = endpoint.request.site
         with _naming(site):
-            made = self._clouds[site].replace(endpoint, _order_at(site, order, order.check))
+            made = self._clouds[site].replace(endpoint, self._order_at(site, order, order.check))
         self._made[made.name] = made
         everybody = list(self._made.values())
         for place in _used([end.request for end in everybody]):
@@ -170,15 +182,6 @@ def _used(requests: Sequence[EndpointRequest]) -> list[str | None]:
 
 def _at(site: str | None, requests: Sequence[EndpointRequest]) -> list[EndpointRequest]:
     return [request for request in requests if request.site == site]
-
-
-def _order_at(site: str | None, order: Order, check: Callable[[], None]) -> Order:
-    """Return the order for one site, which tells its steps by its name."""
-
-    def progress(line: str) -> None:
-        order.progress(line if site is None else f"{site}: {line}")
-
-    return replace(order, requests=_at(site, order.requests), progress=progress, check=check)
 
 
 @contextmanager

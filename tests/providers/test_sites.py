@@ -15,6 +15,7 @@ from osmef.engine.plan import Plan, make_plan
 from osmef.errors import CapacityError, InputError, Interrupted, NotFoundError, ProviderError
 from osmef.providers.base import Endpoint, EndpointRequest, Order
 from osmef.providers.local.provider import LocalProvider
+from osmef.providers.marks import Mark
 from osmef.providers.sites import Sites
 from osmef.remote.keys import KeyPair
 from osmef.remote.login import HostKeys, Login
@@ -251,6 +252,15 @@ def test_a_stop_is_no_failure_of_a_site() -> None:
     here, there = (Walled("1.1.1", waits=threading.Event()) for _ in range(2))
     with pytest.raises(Interrupted, match="stopped by the test"):
         Sites({"here": here, "there": there}).create(replace(order(TRIANGLE), check=stop))
+
+
+def test_things_of_two_sites_in_one_account_have_two_names() -> None:
+    marks = [Mark.of(replace(order(TRIANGLE), site=number)) for number in (None, 1, 2)]
+    assert [mark.name("net-1") for mark in marks] == [
+        "osmef-run-net-1",
+        "osmef-run-s1-net-1",
+        "osmef-run-s2-net-1",
+    ]
 
 
 def test_errors_name_the_settings_of_the_site() -> None:

@@ -60,11 +60,8 @@ def test_when_one_cloud_has_no_room_the_other_gives_all_back(lab: Lab) -> None:
     assert lab.left() == []
 
 
-def test_two_projects_in_two_regions_are_two_sites_of_one_cloud(lab: Lab) -> None:
-    sites = {
-        "near": lab.google(),
-        "far": lab.google(region="there-1", project="beta-2"),
-    }
+def test_two_regions_of_one_project_are_two_sites(lab: Lab) -> None:
+    sites = {"near": lab.google(), "far": lab.google(region="there-1")}
     scenario = lab.write(
         sites=sites,
         endpoints={"sender": {"site": "near"}, "receiver": {}},
