@@ -1,4 +1,4 @@
-"""Whole runs between two sites: a machine at each, whose clouds know nothing of each other."""
+"""Whole runs at two sites: a machine at each, or two clouds that know nothing of each other."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+from collections.abc import Callable
 
 import pytest
 
@@ -76,6 +77,29 @@ def test_ctrl_c_cleans_both_sites_and_the_run_can_go_on(osmef: Osmef, lab: Lab) 
     ended = osmef("resume", str(osmef.run), prefix=lab.prefix)
     assert ended.code == 0, ended.err
     assert lab.left() == []
+
+
+TWO_CLOUDS = """
+name: two-clouds
+sites:
+  slow: {link_rate: 10Mbit/s}
+  fast: {link_rate: 10Gbit/s}
+endpoints: {sender: {}, receiver: {}}
+workload: {kind: btc, duration: 500ms, interval: 100ms}
+sweep: {site: [slow, fast]}
+repeat: 1
+"""
+
+
+def test_one_run_compares_two_clouds(osmef: Osmef, left_behind: Callable[[], list[str]]) -> None:
+    ended = osmef("run", osmef.write(TWO_CLOUDS))
+    assert ended.code == 0, ended.err
+    assert "Sites: slow (local), fast (local)." in ended.out
+    summary = json.loads((osmef.run / "summary.json").read_text())
+    slow, fast = (cell["metrics"]["aggregate_btc_bps"]["median"] for cell in summary["cells"])
+    assert slow < fast
+    assert [cell["distance"] for cell in summary["cells"]] == [2, 2]
+    assert left_behind() == []
 
 
 NAT = """
