@@ -11,6 +11,7 @@ import typer
 
 import osmef
 from osmef.cli import (
+    campaign,
     compare,
     export,
     image,
@@ -44,6 +45,7 @@ for module in (
 ):  # fmt: skip
     name = module.__name__.rpartition(".")[2].strip("_")  # import is a word of Python's
     app.command(name=name, epilog=module.EPILOG)(module.command)
+app.add_typer(campaign.app, name="campaign")
 app.add_typer(image.app, name="image")
 app.add_typer(prices.app, name="prices")
 

@@ -36,7 +36,7 @@ class PriceTags:
         """Return the list price of a VM, of the flavor that it got or else is to get."""
         name = flavor or self.flavor(request)
         settings = self._clouds[request.site]
-        if name is None or request.kind is EndpointKind.HOST:
+        if name is None or request.kind is EndpointKind.HOST or not settings.priced_by_flavor:
             return None
         return self._book.find(settings.kind, settings.priced_region, name)
 

@@ -40,6 +40,7 @@ class Bench:
     directory: RunDirectory
     observer: Observer
     stop: Stop
+    session: str | None = None
 
     @property
     def places(self) -> dict[str, Location]:
@@ -127,6 +128,7 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
         background=scenario.background.kind if scenario.background else None,
         started_at=started_at,
         wall_s=time.monotonic() - started,
+        session=bench.session,
         status=Status.OK if failure is None else Status.FAILED,
         failure=failure,
         metrics=dict(outcome.metrics),

@@ -95,7 +95,7 @@ def find_orphans(search: Search) -> Found:
 
 
 def _journals(out: Path) -> list[Path]:
-    return sorted(out.glob("*/journal.jsonl"))
+    return sorted([*out.glob("*/journal.jsonl"), *out.glob("*/*/journal.jsonl")])  # campaigns' own
 
 
 def _by_mark(search: Search, resource: Resource, runs: Mapping[str, RunDirectory]) -> Orphan | None:

@@ -42,12 +42,13 @@ _TEARDOWN_S = 300.0
 
 @dataclass(frozen=True)
 class Run:
-    """A plan at work in its run directory."""
+    """A plan at work in its run directory. ``session`` is the time slot of a campaign, if any."""
 
     plan: Plan
     directory: RunDirectory
     observer: Observer
     stop: Stop
+    session: str | None = None
 
     def execute(self) -> Summary:
         """Run all trials of the plan that the directory does not hold yet, and summarise them all.
@@ -127,7 +128,8 @@ class Run:
                 price = tags.tag(station.endpoint.request, station.endpoint.flavor)
                 info = endpoint_info(station, settled.earlier.get(name, []), price)
                 journal.note("endpoint", endpoint=info.model_dump(mode="json"))
-            self._measure(missing, Bench(sites, stations, self.directory, self.observer, self.stop))
+            bench = Bench(sites, stations, self.directory, self.observer, self.stop, self.session)
+            self._measure(missing, bench)
         finally:
             self.observer.step("tearing down")
             close_stations(stations)

@@ -35,6 +35,12 @@ if TYPE_CHECKING:
 _TABLES = ("intervals", "requests")
 
 
+def new_path(out: Path, scenario_name: str) -> Path:
+    """Return where a new run directory goes: its name is the run's id, of now and of chance."""
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    return out / f"{scenario_name}-{stamp}-{secrets.token_hex(2)}"
+
+
 @dataclass(frozen=True)
 class TrialLog:
     """The trials of a run in the order in which they ended, and what the reader has to know."""
@@ -59,8 +65,12 @@ class RunDirectory:
 
         ``suffix`` is the scenario file's (".yaml" or ".json"). An imported run has none.
         """
-        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-        run = cls(out / f"{scenario_name}-{stamp}-{secrets.token_hex(2)}")
+        return cls.create_at(new_path(out, scenario_name), study_text, suffix)
+
+    @classmethod
+    def create_at(cls, path: Path, study_text: str | None, suffix: str) -> Self:
+        """Make a run directory at a path of ``new_path``, as ``create`` does."""
+        run = cls(path)
         with storage("make a run directory", run.path):
             run.path.mkdir(parents=True)
         try:

@@ -27,8 +27,9 @@ ACCOUNTS = {"AKIARED": DEFAULT_ACCOUNT_ID, "AKIABLUE": "210987654321"}
 """By the access key that means it."""
 AMAZON = "/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-6.1-"
 """The parameter of the newest image, without its architecture."""
-NOTHING = "<DescribeInstancesResponse><reservationSet/></DescribeInstancesResponse>"
-"""The answer of an EC2 that knows no instances."""
+NO_INSTANCES = "<DescribeInstancesResponse><reservationSet/></DescribeInstancesResponse>"
+NO_TABLES = "<DescribeRouteTablesResponse><routeTableSet/></DescribeRouteTablesResponse>"
+"""Answers of an EC2 that does not list yet what was just made."""
 _XML = (
     '<?xml version="1.0"?><Response><Errors><Error><Code>{code}</Code><Message>{message}</Message>'
     "</Error></Errors><RequestID>1</RequestID></Response>"
@@ -67,6 +68,7 @@ class Fault:
     holding: str = ""
     answer: str = ""
     change: tuple[str, str] | None = None
+    retry_after: str = ""
     then: Callable[[], None] = lambda: None
 
     def hits(self, action: str, body: str) -> bool:
@@ -161,7 +163,7 @@ class Api:
         fault.then()
         status = 200 if fault.answer else fault.status
         kind = "application/x-amz-json-1.1" if target else "text/xml"
-        start(f"{status} Fault", [("Content-Type", kind)])
+        start(f"{status} Fault", [("Content-Type", kind), ("Retry-After", fault.retry_after)])
         return [fault.body(is_json=bool(target)).encode()]
 
     def _carry_out(

@@ -13,6 +13,7 @@ import pytest
 import typer.main
 import yaml
 
+from osmef.campaigns.read import read_campaign
 from osmef.cli.main import app
 from osmef.errors import OsmefError
 from osmef.facts.table import FACTS, INTERFACE_FACTS
@@ -56,16 +57,28 @@ def _built(name: str) -> str:
     return str(hooks.on_page_markdown((DOCS / name).read_text(encoding="utf-8")))
 
 
-def _scenarios() -> list[Any]:
+def _with_key(key: str) -> list[Any]:
     found = []
     for page in PAGES:
         blocks = [text for kind, text in _BLOCK.findall(page.read_text()) if kind == "yaml"]
         found += [
             pytest.param(text, id=f"{_name(page)}-{number}")
             for number, text in enumerate(blocks, 1)
-            if re.search("^name:", text, re.MULTILINE)
+            if re.search(f"^{key}:", text, re.MULTILINE)
         ]
     return found
+
+
+def _scenarios() -> list[Any]:
+    return [one for one in _with_key("name") if one not in _with_key("scenarios")]
+
+
+@pytest.mark.parametrize("text", _with_key("scenarios"))
+def test_every_campaign_is_valid(text: str, tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "quickstart.yaml").write_text("name: quickstart\n")
+    (tmp_path / "docs" / "page.yaml").write_text(text)
+    assert read_campaign(tmp_path / "docs" / "page.yaml").studies
 
 
 @pytest.mark.parametrize("text", _scenarios())

@@ -78,3 +78,23 @@ def test_what_was_spent_before_counts(tmp_path: Path) -> None:
     assert (before.vm_hours, before.money("USD"), before.money("EUR")) == (2.0, 1.0, None)
     with pytest.raises(InputError, match="so far"):
         check_budget(plan, cost_of(plan), before)
+
+
+@pytest.mark.parametrize(
+    ("kind", "alone"),
+    [
+        ("aws", "dedicated: true"),
+        ("aws", "placement_by: dedicated-host"),
+        ("gce", "node_group: nodes, zone: r-a"),
+        ("azure", "dedicated_host: DSv5-Type1"),
+    ],
+)
+def test_hardware_for_one_alone_is_not_priced_by_the_flavor(kind: str, alone: str) -> None:
+    usual = f"kind: {kind}, region: r, default_flavor: f, controller_cidr: 192.0.2.1/32"
+    price = (
+        f"{{provider: {kind}, region: r, flavor: f, per_hour: 1 USD, date: 2026-01-01, source: us}}"
+    )
+    shared = cost_of(plan_of(f"prices: [{price}]\nprovider: {{{usual}}}\n"))
+    assert shared.money is not None
+    dear = cost_of(plan_of(f"prices: [{price}]\nprovider: {{{usual}, {alone}}}\n"))
+    assert dear.money is None

@@ -15,7 +15,7 @@ from osmef.workloads import Programme
 from tests.btc import btc_of
 
 ROOT = Path(__file__).parents[2] / "scenarios"
-EXAMPLES = sorted(ROOT.rglob("*.*"))
+EXAMPLES = sorted(p for p in ROOT.rglob("*.*") if p.parent.name != "campaigns")
 PARALLEL = [p for p in EXAMPLES if connections_of(load(p).scenario.workload) is not None]
 PAPER = sorted((ROOT / "osmef-paper").iterdir())
 

@@ -17,6 +17,7 @@ USUAL = {"region": "here-1", "controller_cidr": "203.0.113.7/32"}
         ({"controller_cidr": "203.0.113.7/24"}, "no block"),
         ({"region": ""}, "region"),
         ({"tier_1": True, "nic": "virtio"}, "needs gvnic"),
+        ({"zone": "there-1-a"}, "there-1-a is not in the region here-1"),
         ({"node_group": "n"}, "in one zone"),
         ({"node_group": "n", "zone": "here-1-a", "compact": True}, "no compact"),
         ({"node_group": "n", "zone": "here-1-a", "spot": True}, "no spot"),

@@ -101,7 +101,6 @@ class Build:
             except CapacityError as error:
                 self.order.progress(f"no room in {zone}: {error.message}")
                 self.give_back(_OF_A_ZONE, before)
-                self._placer.forget_hosts(zone)
         return self._make_in(zones[-1], requests)
 
     def _zones(self, requests: Sequence[EndpointRequest]) -> list[str]:

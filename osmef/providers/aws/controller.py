@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import urllib.request
 from ipaddress import IPv4Address
+from urllib.error import HTTPError
 
 from osmef.errors import ProviderError
 from osmef.scenario.clouds.aws import AwsSettings
@@ -31,6 +32,8 @@ def controller_of(settings: AwsSettings) -> str:
         with urllib.request.urlopen(_ASK, timeout=_ANSWER_S) as answer:
             return f"{IPv4Address(answer.read(_MOST_BYTES).decode().strip())}/32"
     except (OSError, ValueError) as error:
+        if isinstance(error, HTTPError):
+            error.close()  # it is the answer, too
         raise ProviderError(
             f"{_ASK} does not tell at which address Amazon sees this machine: {error}",
             where="provider.controller_cidr",

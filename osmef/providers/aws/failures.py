@@ -56,7 +56,7 @@ _CAPACITY = re.compile(r"^Insufficient.*Capacity|^UnfulfillableCapacity$|^Unsupp
 _QUOTA = re.compile(r"LimitExceeded$|CountExceeded$|^QuotaExceeded|LimitExceededException$")
 _MISSING = re.compile(r"\.NotFound$|\.Malformed$|\.Unknown$|NotFound$|^ParameterNotFound$")
 _THERE = re.compile(r"\.Duplicate$|AlreadyExists$")
-_IN_USE = re.compile(r"^DependencyViolation$|InUse$|^IncorrectState$|^IncorrectInstanceState$")
+_IN_USE = re.compile(r"^DependencyViolation$|InUse$|Occupied$|^Incorrect(Instance)?State$")
 _BUSY = {500, 502, 503, 504}
 _LONG = 300
 _CURES: dict[type[ProviderError], str] = {
@@ -85,6 +85,18 @@ def details_of(error: Exception) -> str:
         text = text.partition("Encoded authorization failure message")[0]
     words = " ".join(text.split())
     return words[:_LONG] or code_of(error) or type(error).__name__
+
+
+def raise_unsuccessful(answer: Mapping[str, Any], action: str) -> None:
+    """Raise the first error of an answer that says of each thing whether it went well."""
+    for one in answer.get("Unsuccessful", ()):
+        raise ClientError({"Error": one["Error"]}, action)
+
+
+def not_listed_yet(what: str, action: str) -> ClientError:
+    """Return the error of something that must be there, and that EC2 does not list."""
+    error = {"Code": f"Invalid{what}ID.NotFound", "Message": f"EC2 lists no {what}"}
+    return ClientError({"Error": error}, action)
 
 
 def is_throttled(error: Exception) -> bool:

@@ -62,6 +62,8 @@ def warnings_of(settings: AwsSettings, cell: Cell) -> Iterator[str]:
     scenario = cell.scenario
     if scenario.endpoints.loopback is not None:
         return
+    if not settings.priced_by_flavor:
+        yield "hardware for you alone has prices of its own, which no price list here holds"
     if scenario.placement is Placement.DIFFERENT_HOST:
         several = any(end.count > 1 for end in scenario.ends)
         if settings.placement_by is AwsPlacedBy.PARTITION and several:

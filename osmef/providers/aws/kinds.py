@@ -95,6 +95,7 @@ class Kind:
 def _unless_gone(call: partial[Facts]) -> Facts:
     try:
         answer = call()
+        failures.raise_unsuccessful(answer, "ReleaseHosts")
     except failures.LIBRARY_ERRORS as error:
         if not failures.is_missing(error):
             raise

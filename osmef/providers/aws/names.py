@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from osmef.errors import ProviderError
+from osmef.errors import CapacityError, ProviderError
 from osmef.providers.aws import zones
 from osmef.providers.aws.access import Account
 from osmef.providers.aws.flavors import FlavorInfo, Wanted, find_flavors
@@ -53,9 +53,25 @@ def look_up(account: Account, settings: AwsSettings, requests: Sequence[Endpoint
             )
     there = zones.zones_of(account)
     offered = zones.offering(account, [flavor.name for flavor in flavors.values()])
-    for wanted in {request.zone or settings.zone for request in requests} - {None}:
-        zones.id_of(there, str(wanted))
+    for request in requests:
+        flavor = flavors[request.flavor or settings.default_flavor]
+        _check_zone(flavor.name, request.zone or settings.zone, there, offered)
     return Names(flavors, images, there, offered)
+
+
+def _check_zone(
+    flavor: str, wanted: str | None, there: Mapping[str, str], offered: Mapping[str, set[str]]
+) -> None:
+    if wanted is None:
+        return
+    zone = zones.id_of(there, wanted)
+    if zone not in offered[flavor]:
+        has = [f"{name} ({key})" for name, key in sorted(there.items()) if key in offered[flavor]]
+        raise CapacityError(
+            f"the zone {wanted} has no {flavor}",
+            where="provider.zone",
+            cure=f"use one of: {', '.join(has)}" if has else "use another instance type",
+        )
 
 
 def _check_placing(flavor: FlavorInfo, request: EndpointRequest, settings: AwsSettings) -> None:

@@ -20,9 +20,10 @@ def locations_of(instances: Sequence[Instance], by: AwsPlacedBy) -> dict[str, Lo
         nodes = _nodes(account, list(ours))
         for facts in list_instances(account, list(ours)):
             instance = ours[str(facts["InstanceId"])]
+            host = facts.get("Placement", {}).get("HostId")
             found[instance.id] = Location(
-                host=facts.get("Placement", {}).get("HostId"),
-                host_scope=account.id,
+                host=host,
+                host_scope=account.id if host is None else None,  # ids of hosts are Amazon's own
                 rack=_rack(facts, by, nodes),
                 zone=instance.order.zone,
                 region=account.region,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
-from osmef.errors import CapacityError
+from osmef.errors import CapacityError, ProviderError
 from osmef.providers.aws.access import Account
 from osmef.providers.aws.flavors import FlavorInfo
 from osmef.providers.aws.making import Maker
@@ -42,6 +43,19 @@ def partitions_of(requests: Sequence[EndpointRequest]) -> dict[str, int]:
     }
 
 
+def _kind_of_host(slot: str, flavors: Sequence[FlavorInfo]) -> dict[str, str]:
+    """Return of which instance type or types a dedicated host has to be. Raises ProviderError."""
+    types = sorted({flavor.name for flavor in flavors})
+    families = sorted({flavor.family for flavor in flavors})
+    if len(families) > 1:
+        raise ProviderError(
+            f"a dedicated host is of one family, and {slot} is to have {' and '.join(types)}",
+            where="flavor",
+            cure=f"use instance types of one family, such as {families[0]}",
+        )
+    return {"InstanceType": types[0]} if len(types) == 1 else {"InstanceFamily": families[0]}
+
+
 @dataclass
 class Placer:
     """Makes placement groups and dedicated hosts as instances need them. Safe for threads."""
@@ -53,6 +67,7 @@ class Placer:
     """Names by account and name."""
     _hosts: dict[tuple[str, str], str] = field(default_factory=dict)
     """Ids by slot and zone."""
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def place(
@@ -98,12 +113,11 @@ class Placer:
 
     def _host(self, account: Account, slot: str, zone: str, flavors: Sequence[FlavorInfo]) -> str:
         with self._lock:
-            if (slot, zone) not in self._hosts:
+            # Those of a zone without room for all were given back.
+            standing = {resource.id for resource, _account in self.maker.made}
+            if self._hosts.get((slot, zone)) not in standing:
                 name = self.maker.mark.name(f"{slot}-{zone}")
-                types = sorted({flavor.name for flavor in flavors})
-                kind = {"InstanceType": types[0]}
-                if len(types) > 1:
-                    kind = {"InstanceFamily": flavors[0].family}
+                kind = _kind_of_host(slot, flavors)
                 self._hosts[slot, zone] = self.maker.make(
                     account,
                     "dedicated-host",
@@ -113,12 +127,7 @@ class Placer:
                     AvailabilityZone=zone,
                     AutoPlacement="off",
                     Quantity=1,
-                    ClientToken=self.maker.token(name),
+                    ClientToken=self.maker.token(f"{name} {next(self._numbers)}"),
                     **kind,
                 )
             return self._hosts[slot, zone]
-
-    def forget_hosts(self, zone: str) -> None:
-        """Make new ones in a zone, if they are needed again: those there were released."""
-        with self._lock:
-            self._hosts = {key: host for key, host in self._hosts.items() if key[1] != zone}

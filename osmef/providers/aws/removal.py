@@ -143,9 +143,10 @@ class _Removal:
                 self._done(instance)
 
     def _fail(self, error: OsmefError, thing: Thing) -> None:
-        shown = ProviderError(error.message, where=error.where, cure=error.cure or _CURE)
+        if error.cure is None or not isinstance(error, ProviderError):
+            error = ProviderError(error.message, where=error.where, cure=error.cure or _CURE)
         with self._lock:
-            self._failures.append(error if isinstance(error, ProviderError) else shown)
+            self._failures.append(error)
             self._left.pop((thing.kind, thing.id), None)
 
     def _done(self, thing: Thing) -> None:

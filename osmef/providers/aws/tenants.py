@@ -183,6 +183,8 @@ def _main_table(account: Account, vpc: str) -> str:
             {"Name": "association.main", "Values": ["true"]},
         ],
     )
+    if not answer["RouteTables"]:
+        raise failures.not_listed_yet("RouteTable", "DescribeRouteTables")
     return str(answer["RouteTables"][0]["RouteTableId"])
 
 

@@ -35,7 +35,7 @@ class Project:
 
     def __init__(self, project: str, credentials: Credentials, url: str | None = None) -> None:
         self.id = project
-        self.access: Access = {"project": project} | ({"endpoint_url": url} if url else {})
+        self.access: Access = {"cloud": project} | ({"uri": url} if url else {})
         self.check: Callable[[], None] = lambda: None
         """Called at least once a second in every wait; may raise."""
         self._credentials = credentials
@@ -148,7 +148,7 @@ def last(url: str) -> str:
 
 
 def open_project(access: Access) -> Project:
-    """Open the project that ``access`` names, or else that of the credentials.
+    """Open the project that ``access`` calls its cloud, or else that of the credentials.
 
     Raises CredentialsError.
     """
@@ -156,11 +156,11 @@ def open_project(access: Access) -> Project:
         credentials, own = google.auth.default(scopes=_SCOPES)
     except GoogleAuthError as error:
         raise failures.translate(error, "looking for credentials") from error
-    project = access.get("project") or own
+    project = access.get("cloud") or own
     if project is None:
         raise CredentialsError(
             "the credentials name no project",
             where="provider: gce",
             cure="write provider.project, or set GOOGLE_CLOUD_PROJECT",
         )
-    return Project(project, credentials, access.get("endpoint_url"))
+    return Project(project, credentials, access.get("uri"))

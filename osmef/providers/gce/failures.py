@@ -50,6 +50,8 @@ _BY_STATUS: dict[int | None, type[ProviderError]] = {
     403: PolicyError,
     404: NotFoundError,
 }
+_CALL = re.compile(r"^[A-Z]+ https?://\S+: ")
+"""What the library puts before the words of the cloud."""
 _NOT_READY = "resourcenotready"
 _IN_USE = {"resourceinusebyanotherresource", "resourceinuse", _NOT_READY}
 _THERE = {"alreadyexists", "resourcealreadyexists"}
@@ -88,7 +90,7 @@ def _reason_of(error: Exception) -> str:
 def details_of(error: Exception) -> str:
     """Return what the cloud itself says about an error."""
     said = error.message if isinstance(error, GoogleAPICallError) else str(error)
-    return " ".join(str(said).split()) or type(error).__name__
+    return _CALL.sub("", " ".join(str(said).split())) or type(error).__name__
 
 
 def is_passing(error: Exception) -> bool:
@@ -111,6 +113,13 @@ def is_early(error: Exception) -> bool:
         return False
     unseen = is_gone(error) and _OURS.search(details_of(error)) is not None
     return unseen or _reason_of(error) == _NOT_READY or is_passing(error)
+
+
+def is_refusal(error: Exception) -> bool:
+    """Tell whether the cloud said no, so that what was asked for has not come about."""
+    if isinstance(error, OperationError):
+        return True
+    return 400 <= (_status_of(error) or 0) < 500 and not is_passing(error)
 
 
 def is_in_use(error: Exception) -> bool:

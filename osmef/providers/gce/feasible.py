@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from osmef.scenario.clouds.gce import GceSettings
-from osmef.scenario.fields import EndpointKind, Placement, Tenancy
+from osmef.scenario.fields import RECORD, EndpointKind, Placement, Tenancy
+from osmef.scenario.model import Scenario
 from osmef.scenario.study import Cell
 
 Problem = tuple[str, str, str]
@@ -38,6 +39,9 @@ def problems_of(settings: GceSettings, cell: Cell) -> Iterator[Problem]:
     if scenario.placement is Placement.DIFFERENT_HOST and several:
         cure = "name a group of sole-tenant nodes in provider.node_group, or placement: any"
         yield ("placement", "several VMs of one end can't be kept on one host", cure)
+    if _is_untold(settings, scenario) and scenario.on_mismatch != RECORD:
+        cure = "write placement: any, or on_mismatch: record; or leave provider.tenants out"
+        yield ("placement", "the cloud does not tell hosts of two projects apart", cure)
 
 
 def warnings_of(settings: GceSettings, cell: Cell) -> Iterator[str]:
@@ -45,9 +49,13 @@ def warnings_of(settings: GceSettings, cell: Cell) -> Iterator[str]:
     scenario = cell.scenario
     if scenario.endpoints.loopback is not None or settings.node_group is not None:
         return
-    if scenario.placement is not Placement.DIFFERENT_HOST:
-        return
-    if settings.tenants is not None and scenario.tenancy is Tenancy.DIFFERENT_TENANT:
+    if _is_untold(settings, scenario):
         yield "placement policies do not reach across projects: different hosts are left to chance"
-    elif settings.compact:
+    elif settings.compact and scenario.placement is Placement.DIFFERENT_HOST:
         yield "a compact policy keeps VMs near each other, not on different hosts; it is verified"
+
+
+def _is_untold(settings: GceSettings, scenario: Scenario) -> bool:
+    """Tell whether nobody can say if the hosts that a cell wants to differ do."""
+    across = len(settings.tenants or ()) > 1 and scenario.tenancy is Tenancy.DIFFERENT_TENANT
+    return across and scenario.placement is Placement.DIFFERENT_HOST

@@ -10,7 +10,7 @@ from typing import Any
 from osmef.providers.base import Ledger, Resource
 from osmef.providers.gce import failures
 from osmef.providers.gce.access import Project
-from osmef.providers.gce.kinds import KINDS, PROVIDER, id_of
+from osmef.providers.gce.kinds import KINDS, PROVIDER, Kind, id_of
 from osmef.providers.gce.marks import Mark
 
 
@@ -34,26 +34,34 @@ class Maker:
         with self._lock:
             self.ledger.intend(resource)
             self.made.append((resource, project))
-        self._insert(project, kind, where, name, body)
+        doing, api = f"making the {kind} {name}", KINDS[kind]
+        refused: list[bool] = []
+
+        def again(error: Exception) -> bool:
+            refused.append(failures.is_refusal(error))
+            return failures.is_early(error)
+
+        try:
+            request = self._request(api, where, name, body)
+            project.change(doing, api.service, "insert_unary", again, **request)
+        except failures.LIBRARY_ERRORS as error:
+            there = api.find(project, where, name) if failures.is_there(error) else None
+            if there is None or there.mark != self.mark:
+                if all(refused):  # also before it was repeated
+                    self._forget(resource, project)
+                raise project.shown(error, doing) from error
         known = replace(resource, id=id_of(where, name))
         with self._lock:
             self.ledger.created(known)
             self.made[self.made.index((resource, project))] = (known, project)
 
-    def _insert(self, project: Project, kind: str, where: str, name: str, body: Any) -> None:
-        api, doing = KINDS[kind], f"making the {kind} {name}"
+    def _request(self, api: Kind, where: str, name: str, body: Any) -> dict[str, Any]:
         body.name, body.description = name, self.mark.text
-        request = {
-            f"{api.field}_resource": body,
-            "request_id": str(uuid.uuid4()),
-            **api.place(where),
-        }
-        try:
-            project.change(doing, api.service, "insert_unary", failures.is_early, **request)
-        except failures.LIBRARY_ERRORS as error:
-            if not (failures.is_there(error) and self._is_ours(project, kind, where, name)):
-                raise project.shown(error, doing) from error
+        named = {f"{api.field}_resource": body, "request_id": str(uuid.uuid4())}
+        return {**named, **api.place(where)}
 
-    def _is_ours(self, project: Project, kind: str, where: str, name: str) -> bool:
-        found = KINDS[kind].find(project, where, name)
-        return found is not None and found.mark == self.mark
+    def _forget(self, resource: Resource, project: Project) -> None:
+        """Note that a thing was never made, so that nobody waits for it to show up."""
+        with self._lock:
+            self.ledger.destroyed(resource)
+            self.made.remove((resource, project))

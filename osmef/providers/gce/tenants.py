@@ -13,7 +13,7 @@ from osmef.scenario.clouds.gce import GceSettings
 
 def access_of(settings: GceSettings) -> Access:
     """Return how to reach the settings' own project."""
-    found = {"project": settings.project, "endpoint_url": settings.endpoint_url}
+    found = {"cloud": settings.project, "uri": settings.endpoint_url}
     return {key: value for key, value in found.items() if value}
 
 
@@ -36,6 +36,6 @@ def tenants_of(settings: GceSettings, slots: Sequence[str]) -> list[Tenant]:
             cure="name more projects, or leave tenants out",
         )
     return [
-        Tenant(slot, n, label, open_project({**base, "project": project}))
+        Tenant(slot, n, label, open_project({**base, "cloud": project}))
         for n, (slot, (label, project)) in enumerate(zip(slots, named, strict=False), 1)
     ]

@@ -54,6 +54,11 @@ class AwsSettings(PublicCloudSettings):
             )
         return self
 
+    @property
+    def priced_by_flavor(self) -> bool:
+        """Whether the hardware is shared: for oneself alone it costs more, or as a whole."""
+        return not (self.dedicated or self.placement_by is AwsPlacedBy.DEDICATED_HOST)
+
     def lanes(self, parallel: int, kinds: int) -> int:
         """Return one lane for each kind with racks or neighbours, whose groups hold one kind.
 

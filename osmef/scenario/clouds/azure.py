@@ -57,6 +57,11 @@ class AzureSettings(PublicCloudSettings):
         " VMs on: the only way to one host",
     )
 
+    @property
+    def priced_by_flavor(self) -> bool:
+        """Whether the hosts are shared: dedicated ones are charged as a whole."""
+        return self.dedicated_host is None
+
     @model_validator(mode="after")
     def _complete(self) -> AzureSettings:
         if self.controller_cidr is None:

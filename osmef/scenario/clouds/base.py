@@ -53,6 +53,11 @@ class CloudSettings(Model):
         return None
 
     @property
+    def priced_by_flavor(self) -> bool:
+        """Whether the price of its flavor is all that a VM costs while it is there."""
+        return True
+
+    @property
     def on_demand(self) -> bool:
         """Whether VMs cost what a list of prices on demand says, and not less."""
         return True

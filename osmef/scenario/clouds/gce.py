@@ -67,16 +67,26 @@ class GceSettings(PublicCloudSettings):
         default=None, description="group of sole-tenant nodes that is there, to put all VMs on"
     )
 
+    @property
+    def priced_by_flavor(self) -> bool:
+        """Whether the hosts are shared: sole-tenant nodes are charged as a whole."""
+        return self.node_group is None
+
     @model_validator(mode="after")
     def _fits(self) -> GceSettings:
         if self.tier_1 and self.nic is not Nic.GVNIC:
             raise conflict("Tier 1 needs gvnic", "write nic: gvnic", *("tier_1", "nic"))
+        if self.zone is not None and not self.zone.startswith(f"{self.region}-"):
+            raise conflict(
+                f"the zone {self.zone} is not in the region {self.region}",
+                "write one of them differently",
+                *("zone", "region"),
+            )
         if self.node_group is not None and self.zone is None:
             raise conflict(
                 "a group of sole-tenant nodes is in one zone",
                 "write the zone",
-                "node_group",
-                "zone",
+                *("node_group", "zone"),
             )
         if self.node_group is not None and self.compact:
             raise conflict(

@@ -8,17 +8,31 @@ from typing import Any
 
 import pytest
 
-from osmef.errors import CredentialsError, NotFoundError, PolicyError, ProviderError, QuotaError
+from osmef.errors import (
+    ApiError,
+    CapacityError,
+    CredentialsError,
+    NotFoundError,
+    PolicyError,
+    ProviderError,
+    QuotaError,
+)
+from osmef.providers.aws import removal
 from osmef.providers.aws.access import Account, access_of
+from osmef.providers.aws.flavors import find_flavors
+from osmef.providers.aws.making import Maker
 from osmef.providers.aws.names import look_up
+from osmef.providers.aws.placing import Placer
 from osmef.providers.aws.provider import AwsProvider
 from osmef.providers.aws.quotas import check_quotas
 from osmef.providers.aws.tenants import tenants_of
 from osmef.providers.base import EndpointRequest
+from osmef.providers.marks import Mark
 from osmef.scenario.clouds.aws import AwsSettings
 from osmef.scenario.fields import EndpointKind, FlavorNeed
 from tests.aws import gaps
 from tests.aws.api import AMAZON, PLAIN, Api, Fault
+from tests.aws.notes import Notes
 from tests.providers.aws.conftest import settings_for
 
 STANDARD, SPOT, VPCS = "L-1216C47A", "L-34B43A08", "L-F678F1CE"
@@ -138,6 +152,11 @@ def test_a_need_becomes_the_smallest_type_that_fits(api: Api) -> None:
     [
         ({"default_flavor": "c5.lage"}, NotFoundError, "c5.large"),
         ({"zone": "eu-central-1x"}, NotFoundError, "eu-central-1a (euc1-az1)"),
+        (
+            {"default_flavor": "g7.2xlarge", "zone": "eu-central-1c"},
+            CapacityError,
+            "use one of: eu-central-1a (euc1-az1), eu-central-1b (euc1-az2)",
+        ),
         ({"image": "ami-00000000000000000"}, NotFoundError, "differ between regions"),
         ({"image": "/aws/service/none"}, NotFoundError, "no parameter"),
         ({"image": "debain-12"}, NotFoundError, "debian-12"),
@@ -175,6 +194,55 @@ def test_a_missing_permission_to_read_is_named(api: Api) -> None:
     api.faults.append(Fault("DescribeImages", "UnauthorizedOperation", 403, denied, times=-1))
     with pytest.raises(PolicyError, match="does not allow ec2:DescribeImages"):
         check(api)
+
+
+@pytest.mark.parametrize(("asked", "calls"), [("0", 2), ("", 2), ("3600", 1)])
+def test_ec2_is_not_asked_before_it_wants_to_be(api: Api, asked: str, calls: int) -> None:
+    account = Account(access_of(settings(api)))
+    account.patience.limit_s = 60.0
+    api.faults.append(Fault("DescribeVpcs", "RequestLimitExceeded", 503, retry_after=asked))
+    try:
+        account.read("describe_vpcs", "listing VPCs")
+    except ApiError:
+        assert asked == "3600"  # it is not worth the wait
+    assert len(api.requests("DescribeVpcs")) == calls
+
+
+def test_an_image_without_the_driver_of_the_network_is_refused(api: Api) -> None:
+    for image in api.backends()[0].amis.values():
+        image.ena_support = False
+    with pytest.raises(ProviderError, match="no driver for the enhanced networking"):
+        check(api)
+    check(api, default_flavor="c4.large")
+
+
+def test_types_of_two_families_share_no_dedicated_host(api: Api) -> None:
+    ours, wanted = settings(api, placement_by="dedicated-host"), requests("tenant-1")
+    account = Account(access_of(ours))
+    placer = Placer(Maker(Mark("a-run", 1, 2), Notes()), ours, wanted)
+    flavors = find_flavors(account, ["c5.large", "c5.xlarge", "m5.large"])
+    apart = [flavors["c5.large"], flavors["m5.large"]]
+    with pytest.raises(ProviderError, match=r"is of one family, .* c5.large and m5.large"):
+        placer.place(account, wanted[0], "eu-central-1a", apart)
+    alike = [flavors["c5.large"], flavors["c5.xlarge"]]
+    placer.place(account, wanted[0], "eu-central-1a", alike)
+    (made,) = api.requests("AllocateHosts")
+    assert made["InstanceFamily"] == "c5"
+
+
+def test_a_host_that_was_given_back_is_not_used_again(api: Api) -> None:
+    ours, wanted = settings(api, placement_by="dedicated-host"), requests("tenant-1")
+    account = Account(access_of(ours))
+    maker = Maker(Mark("a-run", 1, 2), Notes())
+    placer = Placer(maker, ours, wanted)
+    flavors = list(find_flavors(account, ["c5.large"]).values())
+    where = (account, wanted[0], "eu-central-1a", flavors)
+    first = placer.place(*where)["HostId"]
+    assert placer.place(*where)["HostId"] == first
+    removal.remove(list(maker.made), maker.forget)
+    assert placer.place(*where)["HostId"] != first
+    tokens = [made["ClientToken"] for made in api.requests("AllocateHosts")]
+    assert len(set(tokens)) == len(tokens) == 2  # EC2 would return the old one to the same token
 
 
 def test_an_api_that_is_not_there_is_an_error_of_the_api(api: Api) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 
 import pytest
+from moto.ec2.models.instances import StateReason
 
-from tests.aws.api import NOTHING, PLAIN, REGION, Fault
+from tests.aws.api import NO_INSTANCES, NO_TABLES, PLAIN, REGION, Fault
 from tests.providers.aws.conftest import Lab
 
 RUN = "RunInstances"
@@ -15,6 +17,7 @@ PASSING = [
     Fault("CreateVpc", "InternalError", 500, after=True),
     Fault("ImportKeyPair", "InternalError", 500, after=True),
     Fault("AttachInternetGateway", "InvalidInternetGatewayID.NotFound"),
+    Fault("DescribeRouteTables", answer=NO_TABLES),
     Fault("CreateSubnet", "InvalidVpcID.NotFound"),
     Fault(RUN, "RequestLimitExceeded", 503),
     Fault(RUN, "InternalError", 500, after=True),
@@ -43,9 +46,7 @@ def test_what_passes_is_repeated_and_nothing_is_made_twice(lab: Lab) -> None:
     ("fault", "said"),
     [
         (Fault(RUN, "UnauthorizedOperation", 403), "ec2:RunInstances"),
-        (Fault(RUN, "VcpuLimitExceeded"), "Service Quotas"),
         (Fault("CreateVpc", "VpcLimitExceeded"), "Service Quotas"),
-        (Fault("GetCallerIdentity", "ExpiredToken", 403), "get-caller-identity"),
         (Fault(RUN, "InsufficientInstanceCapacity", 500), "another zone"),
     ],
     ids=lambda value: value.code if isinstance(value, Fault) else None,
@@ -84,6 +85,55 @@ def test_the_next_zone_is_taken_where_one_has_no_room(lab: Lab) -> None:
     assert lab.owned() == []
 
 
+def test_hosts_are_given_back_where_a_zone_has_no_room_for_all(lab: Lab) -> None:
+    lab.cloud.faults.append(
+        Fault("AllocateHosts", "InsufficientHostCapacity", 500, holding="host-2")
+    )
+    scenario = lab.write(placement="different-host", placement_by="dedicated-host")
+    ended = lab("run", scenario)
+    assert ended.code == 0, ended.err
+    assert "no room in euc1-az1" in ended.err
+    assert {end["achieved"]["zone"] for end in lab.summary["endpoints"]} == {"euc1-az2"}
+    states = [host.state for host in lab.cloud.backends()[0].hosts.values()]
+    assert states == ["released"] * 3
+    assert lab.owned() == []
+
+
+def test_the_next_zone_is_taken_where_an_instance_is_taken_back_at_once(lab: Lab) -> None:
+    def take_back() -> None:
+        instance = next(iter(lab.cloud.backends()[0].all_instances()))
+        instance.terminate()
+        code = "Server.InsufficientInstanceCapacity"
+        instance.state_reason = StateReason("there is no room after all", code)
+
+    looking = Fault("DescribeInstances", "Unavailable", 503, holding="InstanceId.1=")
+    looking.then = take_back
+    lab.cloud.faults.append(looking)
+    ended = lab("run", lab.write())
+    assert ended.code == 0, ended.err
+    assert "no room in euc1-az1: the instance ended at once: there is no room" in ended.err
+    assert lab.owned() == []
+
+
+def test_an_instance_that_does_not_boot_is_told_with_its_console(lab: Lab) -> None:
+    lab.cloud.stuck = True
+    ended = lab("run", lab.write(boot_timeout="10s"))
+    assert ended.code == 3
+    assert "Kernel panic" in ended.err
+    assert list(lab.osmef.run.glob("**/console-*.txt"))
+    assert lab.owned() == []
+
+
+def test_ctrl_c_while_things_are_made_leaves_nothing(lab: Lab) -> None:
+    def ctrl_c() -> None:
+        lab.osmef.interrupt(lab.osmef.started[0], signal.SIGINT)
+
+    lab.cloud.faults.append(Fault(RUN, "RequestLimitExceeded", 503, then=ctrl_c))
+    ended = lab("run", lab.write())
+    assert ended.code == 4
+    assert lab.owned() == []
+
+
 def test_a_zone_that_was_asked_for_is_the_only_one_that_is_tried(lab: Lab) -> None:
     lab.cloud.faults.append(Fault(RUN, "InsufficientInstanceCapacity", 500, times=-1))
     ended = lab("run", lab.write(zone="eu-central-1b"))
@@ -104,6 +154,11 @@ def test_a_number_of_one_partition_is_not_published_as_one_of_two_hosts(lab: Lab
     assert lab.owned() == []
 
 
+def killer(lab: Lab) -> Callable[[], None]:
+    """Return what kills the first command that was started."""
+    return lambda: lab.osmef.started[0].send_signal(signal.SIGKILL)
+
+
 @pytest.mark.parametrize(
     ("action", "kind", "settings"),
     [
@@ -115,15 +170,7 @@ def test_a_number_of_one_partition_is_not_published_as_one_of_two_hosts(lab: Lab
 def test_killed_before_the_answer_leaves_what_reap_finds(
     lab: Lab, action: str, kind: str, settings: dict[str, str]
 ) -> None:
-    lab.cloud.faults.append(
-        Fault(
-            action,
-            "InternalError",
-            500,
-            after=True,
-            then=lambda: lab.osmef.started[0].send_signal(signal.SIGKILL),
-        )
-    )
+    lab.cloud.faults.append(Fault(action, "InternalError", 500, after=True, then=killer(lab)))
     scenario = lab.write(placement="different-host", **settings)
     assert lab("run", scenario).code == -signal.SIGKILL
     assert any(one.startswith(f"{kind} ") for one in lab.owned())
@@ -133,13 +180,20 @@ def test_killed_before_the_answer_leaves_what_reap_finds(
     assert {event for event, _kind in lab.journal()} >= {"intend", "destroyed"}
 
 
-def test_what_was_made_and_is_not_listed_yet_is_reaped(lab: Lab) -> None:
-    def kill() -> None:
-        lab.osmef.started[0].send_signal(signal.SIGKILL)
-
-    lab.cloud.faults.append(Fault(RUN, "InternalError", 500, after=True, then=kill))
+def test_a_run_that_was_killed_goes_on(lab: Lab) -> None:
+    lab.cloud.faults.append(Fault(RUN, "InternalError", 500, after=True, then=killer(lab)))
     assert lab("run", lab.write()).code == -signal.SIGKILL
-    lab.cloud.faults.append(Fault("DescribeInstances", answer=NOTHING, holding="tag-key"))
+    ended = lab("resume", str(lab.osmef.run))
+    assert ended.code == 0, ended.err
+    (cell,) = lab.summary["cells"]
+    assert cell["n_ok"] == 1
+    assert lab.owned() == []
+
+
+def test_what_was_made_and_is_not_listed_yet_is_reaped(lab: Lab) -> None:
+    lab.cloud.faults.append(Fault(RUN, "InternalError", 500, after=True, then=killer(lab)))
+    assert lab("run", lab.write()).code == -signal.SIGKILL
+    lab.cloud.faults.append(Fault("DescribeInstances", answer=NO_INSTANCES, holding="tag-key"))
     ended = lab("reap", "--yes")
     assert ended.code == 0, ended.err
     assert lab.owned() == []
@@ -148,15 +202,7 @@ def test_what_was_made_and_is_not_listed_yet_is_reaped(lab: Lab) -> None:
 def test_reap_without_journals_takes_what_is_due_and_nothing_foreign(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lab.cloud.faults.append(
-        Fault(
-            RUN,
-            "InternalError",
-            500,
-            after=True,
-            then=lambda: lab.osmef.started[0].send_signal(signal.SIGKILL),
-        )
-    )
+    lab.cloud.faults.append(Fault(RUN, "InternalError", 500, after=True, then=killer(lab)))
     assert lab("run", lab.write()).code == -signal.SIGKILL
     foreign = make_foreign(lab)
     (lab.osmef.directory / "results").rename(lab.osmef.directory / "elsewhere")

@@ -20,6 +20,8 @@ def test_a_run_measures_between_partitions_and_leaves_nothing(lab: Lab) -> None:
     gone = [kind for event, kind in lab.journal() if event == "destroyed"]
     assert sorted(made) == sorted(gone)
     assert made.count("instance") == 2
+    pages = [one for one in lab.cloud.requests("DescribeInstances") if "NextToken" in one]
+    assert pages  # of one instance each
 
 
 def test_two_vpcs_talk_over_public_addresses_with_keys_from_the_console(lab: Lab) -> None:
@@ -34,10 +36,15 @@ def test_two_vpcs_talk_over_public_addresses_with_keys_from_the_console(lab: Lab
 
 def test_accounts_are_tenants(lab: Lab) -> None:
     scenario = lab.write(
-        tenants={"red": "red", "blue": "blue"}, placement="any", tenancy="different-tenant"
+        tenants={"red": "red", "blue": "blue"},
+        placement="different-host",
+        placement_by="dedicated-host",
+        tenancy="different-tenant",
     )
     ended = lab("run", scenario)
     assert ended.code == 0, ended.err
+    (cell,) = lab.summary["cells"]
+    assert (cell["n_ok"], cell["distance"]) == (1, 4)
     tenants = {end["achieved"]["tenant"].split("/")[0] for end in lab.summary["endpoints"]}
     assert tenants == set(ACCOUNTS.values())
     assert lab.owned() == lab.owned("blue") == []
@@ -93,6 +100,10 @@ def test_all_that_can_be_asked_of_an_instance_is_asked(lab: Lab) -> None:
     assert {one["InstanceMarketOptions.MarketType"] for one in requests} == {"spot"}
     assert {one["Placement.Tenancy"] for one in requests} == {"dedicated"}
     assert {one["BlockDeviceMapping.1.Ebs.VolumeSize"] for one in requests} == {"20"}
+    assert {one["BlockDeviceMapping.1.Ebs.DeleteOnTermination"] for one in requests} == {"true"}
+    assert {one["MetadataOptions.HttpTokens"] for one in requests} == {"required"}
+    assert {one["InstanceInitiatedShutdownBehavior"] for one in requests} == {"terminate"}
+    assert len({one["ClientToken"] for one in requests}) == 2
     data = [base64.b64decode(one["UserData"]).decode() for one in requests]
     assert all(re.search(r'"shutdown",\s+"-P",\s+"\+\d+"', one) for one in data)
     assert len({end["image"] for end in lab.summary["endpoints"]}) == 1

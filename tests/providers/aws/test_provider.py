@@ -4,35 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from osmef.providers.aws.provider import AwsProvider
-from osmef.providers.base import Endpoint, EndpointRequest, Order, Resource
+from osmef.providers.base import Endpoint, EndpointRequest, Order
 from osmef.remote.keys import KeyPair
 from osmef.scenario.fields import EndpointKind
 from osmef.scenario.location import distance, same_host
 from osmef.scenario.ports import DATA_PORTS
+from tests.aws.notes import Notes
 from tests.aws.wiring import OUTSIDE
 from tests.providers.aws.conftest import Lab
-
-
-@dataclass
-class Notes:
-    """A ledger in memory."""
-
-    there: set[tuple[str, str]] = field(default_factory=set)
-
-    def intend(self, resource: Resource) -> None:
-        self.there.add((resource.kind, resource.name))
-
-    def created(self, resource: Resource) -> None:
-        assert resource.id is not None
-
-    def destroyed(self, resource: Resource) -> None:
-        self.there.discard((resource.kind, resource.name))
 
 
 @dataclass
@@ -56,7 +41,7 @@ def pair(lab: Lab) -> Iterator[Made]:
     """Two instances of one tenant in two zones."""
     requests = [
         request("sender", zone="eu-central-1a", host="host-1"),
-        request("receiver", zone="euc1-az3", host="host-2"),
+        request("receiver", zone="euc1-az3", host="host-2", flavor="c4.large"),
     ]
     notes = Notes()
     key = KeyPair.generate("test")
@@ -78,6 +63,8 @@ def test_endpoints_have_zones_of_their_own_and_are_apart(pair: Made) -> None:
     assert here.tenant == there.tenant
     assert same_host(here, there) is False
     assert distance(here, there) == 2
+    told = [endpoint.warnings for endpoint in pair.endpoints]
+    assert told == [(), ("c4.large has no enhanced networking (ENA)",)]
 
 
 def test_peers_of_another_cloud_are_let_in_at_the_data_ports_alone(pair: Made) -> None:
@@ -120,11 +107,3 @@ def test_a_replacement_stands_before_the_old_one_goes(pair: Made) -> None:
         "euc1-az1",
         "euc1-az3",
     ]
-
-
-def test_instances_end_themselves_and_ask_for_tokens(pair: Made) -> None:
-    for made in pair.lab.cloud.requests("RunInstances"):
-        assert made["InstanceInitiatedShutdownBehavior"] == "terminate"
-        assert made["MetadataOptions.HttpTokens"] == "required"
-        assert made["BlockDeviceMapping.1.Ebs.DeleteOnTermination"] == "true"
-        assert made["ClientToken"]

@@ -32,18 +32,20 @@ def gce_cloud() -> Iterator[GceCloud]:
 
 @pytest.fixture
 def lab(gce_cloud: GceCloud, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Lab]:
-    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(gce_cloud.credentials))
+    credentials = ("GOOGLE_APPLICATION_CREDENTIALS", str(gce_cloud.credentials))
+    monkeypatch.setenv(*credentials)
     monkeypatch.setenv("GOOGLE_CLOUD_UNIVERSE_DOMAIN", UNIVERSE)
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     for name in ("GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT"):
         monkeypatch.delenv(name, raising=False)
     osmef = Osmef(tmp_path)
-    osmef.end_s = 120.0
+    osmef.end_s = 240.0
     yield Lab(gce_cloud, osmef)
     for process in osmef.started:
         if process.poll() is None:
             process.kill()
         process.communicate()
+    monkeypatch.setenv(*credentials)  # a test may have taken them away
     for project in PROJECTS:
-        left = GceProvider.owned({"project": project, "endpoint_url": gce_cloud.url})
+        left = GceProvider.owned({"cloud": project, "uri": gce_cloud.url})
         GceProvider.destroy(left, lambda _resource: None)

@@ -77,7 +77,7 @@ class Lab:
     @property
     def access(self) -> Access:
         """How to reach the usual project."""
-        return {"project": "alpha-1", "endpoint_url": self.cloud.url}
+        return {"cloud": "alpha-1", "uri": self.cloud.url}
 
     def project(self) -> Project:
         """Open the usual project."""
@@ -100,7 +100,7 @@ class Lab:
 
     def owned(self, project: str = "alpha-1") -> list[str]:
         """Return what is ours in a project, as kind and name."""
-        access = {**self.access, "project": project}
+        access = {**self.access, "cloud": project}
         return [f"{one.kind} {one.name}" for one in GceProvider.owned(access)]
 
     def journal(self) -> list[tuple[str, str]]:

@@ -31,6 +31,7 @@ def cell_of(provider: str, rest: str = "") -> tuple[GceProvider, Cell]:
         (f"{USUAL}, tenants: {{a: x}}", OTHER_TENANT, "tenancy", "another project"),
         (f"{TWO}, node_group: n, zone: here-1-a", OTHER_TENANT, "tenancy", "leave"),
         (USUAL, "endpoints: {sender: {kind: host}, receiver: {}}", "endpoints", "static"),
+        (TWO, f"{OTHER_TENANT}\nplacement: different-host", "placement", "placement: any"),
     ],
 )
 def test_what_can_not_be_done_is_a_problem_that_names_the_nearest(
@@ -50,7 +51,8 @@ def test_what_can_not_be_done_is_a_problem_that_names_the_nearest(
         (NODES, "placement: same-host"),
         (NODES, f"placement: different-host\n{SEVERAL}"),
         (USUAL, OTHER_TENANT),
-        (TWO, OTHER_TENANT),
+        (TWO, f"{OTHER_TENANT}\nplacement: any"),
+        (TWO, f"{OTHER_TENANT}\non_mismatch: record"),
         (USUAL, "endpoints: {loopback: {}}"),
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from typing import Any
 
 from tests.providers.gce.lab import Lab
 
@@ -17,30 +16,90 @@ def test_run_measures_on_different_hosts_and_leaves_nothing(lab: Lab) -> None:
     assert lab.owned() == []
 
 
-def test_killed_run_is_reaped(lab: Lab) -> None:
+def test_killed_run_is_resumed_with_vms_of_the_same_names(lab: Lab) -> None:
     process = lab.start("run", lab.write())
     lab.osmef.until(process, "waiting for SSH")
     process.send_signal(signal.SIGKILL)
     process.communicate()
     left = lab.owned()
 
-    ended = lab("reap", "--yes")
+    ended = lab("resume", str(lab.osmef.run))
 
     assert {"instance", "network", "subnet", "firewall"} <= {one.split()[0] for one in left}
     assert ended.code == 0, ended.err
+    assert [cell["n_ok"] for cell in lab.summary["cells"]] == [1]
     assert lab.owned() == []
 
 
-def test_other_zone_is_tried_where_one_has_no_room(lab: Lab) -> None:
-    full: dict[str, Any] = {
-        "code": "ZONE_RESOURCE_POOL_EXHAUSTED",
-        "message": "The zone does not have enough resources available.",
-        "status": 503,
-    }
-    with lab.cloud.fault("operation", "insert .*here-1-a/instances", **full):
-        ended = lab("run", lab.write())
+def test_interrupted_run_takes_all_away(lab: Lab) -> None:
+    process = lab.start("run", lab.write())
+    lab.osmef.until(process, "making 2 VM(s)")
+    lab.osmef.interrupt(process, signal.SIGINT)
+    ended = lab.osmef.finish(process)
+
+    assert ended.code == 4, ended.err
+    assert lab.owned() == []
+
+
+def test_networks_of_one_project_are_tenants_that_meet_on_the_internet(lab: Lab) -> None:
+    sweep = {"tenancy": ["same-tenant", "different-tenant"]}
+    ended = lab("run", lab.write(placement="different-host", sweep=sweep))
 
     assert ended.code == 0, ended.err
-    places = [end["achieved"] for end in lab.summary["endpoints"]]
-    assert {place["zone"] for place in places} == {"here-1-b"}
+    distances = {cell["tenancy"]: cell["distance"] for cell in lab.summary["cells"]}
+    assert distances == {"same-tenant": 2, "different-tenant": 4}
+    assert all(cell["n_ok"] == 1 for cell in lab.summary["cells"])
     assert lab.owned() == []
+
+
+def test_projects_are_tenants(lab: Lab) -> None:
+    projects = {"red": "alpha-1", "blue": "beta-2"}
+    scenario = lab.write(tenants=projects, tenancy="different-tenant", placement="any")
+    ended = lab("run", scenario)
+
+    assert ended.code == 0, ended.err
+    (cell,) = lab.summary["cells"]
+    assert (cell["n_ok"], cell["distance"]) == (1, 4)
+    places = [end["achieved"] for end in lab.summary["endpoints"]]
+    assert {(place["tenant"], place["host_scope"]) for place in places} == set(projects.items())
+    assert lab.owned() == lab.owned("beta-2") == []
+
+
+def test_sole_tenant_nodes_keep_vms_on_one_host_and_on_two(lab: Lab) -> None:
+    scenario = lab.write(
+        node_group="nodes",
+        zone="here-1-a",
+        sweep={"placement": ["same-host", "different-host"]},
+    )
+    ended = lab("run", scenario)
+
+    assert ended.code == 0, ended.err
+    achieved = {
+        cell["placement"]: (cell["achieved_placement"], cell["distance"], cell["n_ok"])
+        for cell in lab.summary["cells"]
+    }
+    assert achieved == {
+        "same-host": ("same-host", 0, 1),
+        "different-host": ("different-host", 2, 1),
+    }
+    assert lab.owned() == []
+
+
+def test_vm_that_stands_wrongly_is_made_anew_elsewhere(lab: Lab) -> None:
+    """A compact policy promises no different hosts, and the first two VMs are put on one."""
+    scenario = lab.write(
+        placement="different-host", compact=True, show_hosts=True, on_mismatch="retry 2"
+    )
+    with lab.cloud.fault("host", times=2, host="host-7"):
+        ended = lab("run", scenario)
+
+    assert ended.code == 0, ended.err
+    (cell,) = lab.summary["cells"]
+    assert (cell["achieved_placement"], cell["distance"]) == ("different-host", 2)
+    assert lab.owned() == []
+
+
+def test_plan_needs_no_cloud(lab: Lab) -> None:
+    planned = lab("plan", lab.write(endpoint_url="http://127.0.0.1:9"))
+
+    assert planned.code == 0, planned.err

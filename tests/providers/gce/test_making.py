@@ -18,10 +18,12 @@ from osmef.scenario.location import distance, same_host
 from osmef.scenario.ports import DATA_PORTS
 from tests.gce.cloud import CONTROLLER
 from tests.gce.services.contents import IMAGES
-from tests.providers.gce.lab import LONG_S, Lab, asked, order, vm
+from tests.providers.gce.lab import LONG_S, Lab, asked, order, refusal, vm
 
 DATA = f"{DATA_PORTS.start}-{DATA_PORTS.stop - 1}"
 NEWEST = IMAGES["debian-12"]
+UNREAD = {"kind": "call", "pattern": "/getGuestAttributes", **refusal(404, "notFound")}
+NOT_READY = {"kind": "call", "pattern": "/serialPort", **refusal(400, "resourceNotReady")}
 
 
 def test_a_vm_is_asked_for_as_the_settings_say(lab: Lab) -> None:
@@ -301,3 +303,26 @@ def test_what_is_owned_carries_run_and_times(lab: Lab) -> None:
     assert {one.run for one in found} == {order().run}
     assert all(one.made and one.deadline and one.made < one.deadline for one in found)
     assert others == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "faults", "source"),
+    [
+        ({"host_keys": "given"}, [], "first data"),
+        ({}, [], "guest attributes"),
+        ({}, [{**UNREAD, "times": 99}, {**NOT_READY, "times": 2}], "serial port"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_host_key_is_known_before_the_first_connection(
+    lab: Lab, settings: dict[str, Any], faults: list[dict[str, Any]], source: str
+) -> None:
+    with (
+        lab.cloud.recorded() as calls,
+        lab.cloud.faults(*faults),
+        lab.made(vm(), **settings) as (_provider, (endpoint,)),
+    ):
+        ports = [call["status"] for call in calls() if "/serialPort" in call["call"]]
+    assert source in endpoint.login.host_keys.source
+    assert len(endpoint.login.host_keys.accepted) == 1
+    assert ports[:2] == ([400, 400] if source == "serial port" else ports[:2])

@@ -1,0 +1,1 @@
+"""Campaigns: the same measurements in sessions over weeks."""

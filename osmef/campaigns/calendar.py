@@ -1,0 +1,145 @@
+"""The sessions of a campaign: when each window opens, and what is measured in it, in which order.
+
+Pure functions: the same campaign gives the same sessions. Days and times of day are those of the
+campaign's time zone, so a window keeps its local hours through daylight saving time; an hour that
+the clock leaves out begins when it goes on, and of one that comes twice the first is meant.
+"""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, timedelta
+from itertools import product
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim
+
+from osmef.campaigns.model import Campaign, Days, Order, Window, parse_clock
+
+_WEEKEND = {5, 6}
+
+
+@dataclass(frozen=True, order=True)
+class Slot:
+    """One opening of a window, both ends in UTC.
+
+    ``name`` is what its trials carry as their session: the local day on which it opens, for a cron
+    expression also the time, and the window. ``day`` is that day.
+    """
+
+    opens: datetime.datetime
+    closes: datetime.datetime
+    window: str
+    day: datetime.date
+    name: str
+
+
+@dataclass(frozen=True)
+class Platform:
+    """What is measured: a scenario, on a provider, in a class. None: the scenario's own."""
+
+    scenario: str
+    provider: str | None = None
+    instance_class: str | None = None
+
+    @property
+    def name(self) -> str:
+        """A text that tells it from all others of the campaign."""
+        return " ".join(filter(None, (self.scenario, self.provider, self.instance_class)))
+
+
+@dataclass(frozen=True)
+class PlannedSession:
+    """One platform in one slot. ``place`` counts from 0 within the slot; it is due in UTC."""
+
+    slot: Slot
+    platform: Platform
+    place: int
+    due: datetime.datetime
+
+
+def slots(campaign: Campaign) -> list[Slot]:
+    """Return all openings of all windows, in order of time."""
+    zone = ZoneInfo(campaign.time_zone)
+    found: list[Slot] = []
+    for name, window in campaign.windows.items():
+        openings = _by_cron if window.cron else _by_day
+        found += [
+            Slot(
+                opens.astimezone(UTC),
+                closes.astimezone(UTC),
+                name,
+                opens.date(),
+                _named(opens, name, window),
+            )
+            for opens, closes in openings(campaign, window, zone)
+        ]
+    return sorted(found)
+
+
+def platforms(campaign: Campaign) -> list[Platform]:
+    """Return all that is measured in each slot."""
+    providers: Sequence[str | None] = list(campaign.providers) or [None]
+    classes: Sequence[str | None] = list(campaign.classes) or [None]
+    return [Platform(*parts) for parts in product(campaign.scenarios, providers, classes)]
+
+
+def sessions(campaign: Campaign) -> list[PlannedSession]:
+    """Return all sessions in the order in which they are due.
+
+    Each slot draws its delay and its order from the seed and its own time, so that a campaign
+    that is made longer keeps the sessions that it had.
+    """
+    found = []
+    for slot in slots(campaign):
+        draw = random.Random(f"{campaign.seed} {slot.opens.isoformat()} {slot.window}")  # noqa: S311
+        room = (slot.closes - slot.opens).total_seconds()
+        due = slot.opens + timedelta(seconds=round(draw.uniform(0, min(campaign.jitter, room))))
+        order = platforms(campaign)
+        if campaign.order is Order.RANDOM:
+            draw.shuffle(order)
+        found += [PlannedSession(slot, one, place, due) for place, one in enumerate(order)]
+    return sorted(found, key=lambda one: (one.due, one.slot, one.place))
+
+
+def _named(opens: datetime.datetime, name: str, window: Window) -> str:
+    if window.cron is None:
+        return f"{opens:%Y-%m-%d} {name}"
+    return f"{opens:%Y-%m-%d %H:%M} {'again ' * opens.fold}{name}"
+
+
+def _by_day(campaign: Campaign, window: Window, zone: ZoneInfo) -> Iterator[_Opening]:
+    opens, closes = parse_clock(window.opens or ""), parse_clock(window.closes or "")
+    for number in range(7 * campaign.weeks):
+        day = campaign.start + timedelta(days=number)
+        if not _is_open(campaign, window.days, day):
+            continue
+        last = day if closes > opens else day + timedelta(days=1)
+        begin = datetime.datetime.combine(day, opens, zone).astimezone(UTC)
+        end = datetime.datetime.combine(last, closes, zone).astimezone(UTC)
+        # Where the clock leaves out the whole window it keeps its length instead of its end.
+        nominal = datetime.datetime.combine(last, closes) - datetime.datetime.combine(day, opens)
+        yield begin.astimezone(zone), (end if end > begin else begin + nominal).astimezone(zone)
+
+
+def _is_open(campaign: Campaign, days: Days, day: datetime.date) -> bool:
+    weekend = day.weekday() in _WEEKEND or day in campaign.holidays
+    return days is Days.ALL or weekend == (days is Days.WEEKEND)
+
+
+def _by_cron(campaign: Campaign, window: Window, zone: ZoneInfo) -> Iterator[_Opening]:
+    last = datetime.timedelta(weeks=campaign.weeks)
+    begin = datetime.datetime.combine(campaign.start, datetime.time(), zone)
+    end = datetime.datetime.combine(campaign.start + last, datetime.time(), zone)
+    length = timedelta(seconds=window.length or 0)
+    # It counts from the next minute on, and the first of them belongs to the campaign.
+    for opens in CronSim(window.cron or "", begin - timedelta(minutes=1)):
+        if opens >= end:
+            return
+        yield opens, (opens.astimezone(UTC) + length).astimezone(zone)
+
+
+_Opening = tuple[datetime.datetime, datetime.datetime]

@@ -1,0 +1,235 @@
+"""The campaign file: what is measured when, for how many weeks, and when it is enough."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+from pydantic import AfterValidator, Field, WithJsonSchema, field_validator, model_validator
+
+from osmef.scenario.base import Model, conflict
+from osmef.scenario.fields import Duration, Name
+from osmef.scenario.money import Sum
+
+_CLOCK = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
+
+
+class Days(StrEnum):
+    """On which days a window is open. A holiday counts as a day of the weekend."""
+
+    WEEKDAYS = "weekdays"
+    WEEKEND = "weekend"
+    ALL = "all"
+
+
+def _clock(text: str) -> str:
+    if not _CLOCK.fullmatch(text):
+        raise ValueError(f"{text[:60]!r} is no time of day; write it like '09:00'")
+    return text
+
+
+def parse_clock(text: str) -> datetime.time:
+    """Return the time of day that ``09:00`` tells. Raises ValueError."""
+    match = _CLOCK.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no time of day")
+    return datetime.time(int(match[1]), int(match[2]))
+
+
+def _cron(text: str) -> str:
+    try:
+        CronSim(text, datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC))
+    except CronSimError as error:
+        cure = "write five fields: minute, hour, day, month, weekday, such as '0 2 * * mon'"
+        raise ValueError(f"{text[:60]!r} is no cron expression ({error}); {cure}") from None
+    return text
+
+
+def _zone(text: str) -> str:
+    try:
+        ZoneInfo(text)
+    except (KeyError, ValueError, OSError):
+        known = "write a name of the tz database, such as Europe/Berlin or UTC"
+        raise ValueError(f"there is no time zone {text[:60]!r}; {known}") from None
+    return text
+
+
+Clock = Annotated[
+    str,
+    AfterValidator(_clock),
+    WithJsonSchema({"type": "string", "pattern": f"^({_CLOCK.pattern})$", "examples": ["09:00"]}),
+]
+"""A time of day in the campaign's time zone."""
+
+
+class Window(Model):
+    """When sessions of one name may run: hours on some days, or from each time of a cron line."""
+
+    days: Days = Field(default=Days.ALL, description="weekdays, weekend or all")
+    opens: Clock | None = Field(default=None, description="when it opens, such as `09:00`")
+    closes: Clock | None = Field(
+        default=None, description="when it closes; on the next day if that is not later"
+    )
+    cron: Annotated[str, AfterValidator(_cron)] | None = Field(
+        default=None,
+        description="instead of days and opens: minute, hour, day, month, weekday (crontab(5))",
+    )
+    length: Duration | None = Field(
+        default=None, ge=1, le=7 * 86400, description="with cron: how long it stays open"
+    )
+
+    @model_validator(mode="after")
+    def _one_way_to_say_it(self) -> Window:
+        if self.cron is not None and (self.opens or self.closes or self.days is not Days.ALL):
+            raise conflict(
+                "a cron expression says days and times itself",
+                "remove cron, or days, opens and closes",
+                *("cron", "days", "opens", "closes"),
+            )
+        if self.cron is not None and self.length is None:
+            raise conflict(
+                "nobody knows how long the window stays open",
+                "write length, such as length: 1h",
+                "cron",
+            )
+        if self.cron is None and (self.opens is None or self.closes is None):
+            raise conflict(
+                "a window needs opens and closes, or cron and length",
+                "write, for example, opens: '09:00' and closes: '17:00'",
+                *("opens", "closes"),
+            )
+        if self.cron is None and self.length is not None:
+            raise conflict(
+                "length goes with cron", "remove length: closes says when it ends", "length"
+            )
+        return self
+
+
+_USUAL: dict[str, dict[str, Any]] = {
+    "weekday-peak": {"days": "weekdays", "opens": "09:00", "closes": "17:00"},
+    "weekday-offpeak": {"days": "weekdays", "opens": "21:00", "closes": "05:00"},
+    "weekend-peak": {"days": "weekend", "opens": "09:00", "closes": "17:00"},
+    "weekend-offpeak": {"days": "weekend", "opens": "21:00", "closes": "05:00"},
+}
+
+
+class Order(StrEnum):
+    """The order of what is measured in one window."""
+
+    SEQUENTIAL = "sequential"
+    RANDOM = "random"
+
+
+class Missed(StrEnum):
+    """What becomes of a session whose start was missed."""
+
+    RUN = "run"
+    SKIP = "skip"
+
+
+class StopRule(Model):
+    """When what is known of a cell is enough."""
+
+    metric: Annotated[str, Field(min_length=1, max_length=100)] = Field(
+        default="aggregate_btc_bps", description="the metric whose median is to be known"
+    )
+    width_percent: float = Field(
+        gt=0, le=1000, description="95 % interval of the median, as a share of it, in percent"
+    )
+    minimum: int = Field(
+        default=6, ge=6, le=100_000, description="sessions that are measured in any case"
+    )
+
+
+class Notify(Model):
+    """Who is told of failures, of a spent budget and of the end."""
+
+    command: list[str] = Field(
+        default_factory=list,
+        description="program and arguments; it reads one JSON object from standard input",
+    )
+    webhook: Annotated[str, Field(pattern="^https?://")] | None = Field(
+        default=None, description="URL that one JSON object is posted to"
+    )
+
+
+class Campaign(Model):
+    """Scenarios x providers x classes, in every window, for some weeks."""
+
+    name: Name = Field(description="lower-case letters, digits and dashes")
+    description: str = Field(default="", description="one line for the reader of the results")
+    scenarios: list[str] = Field(
+        min_length=1, max_length=1000, description="scenario files, seen from the campaign file"
+    )
+    providers: dict[Name, Any] = Field(
+        default_factory=dict,
+        description="clouds by a name of your choice: what a scenario says under provider;"
+        " by default each scenario's own",
+    )
+    classes: list[Name] = Field(
+        default_factory=list,
+        description="classes of VMs, one after the other for all VMs; by default what each"
+        " scenario says",
+    )
+    start: datetime.date = Field(description="first day, such as 2026-12-01")
+    weeks: int = Field(default=4, ge=1, le=520, description="for how many weeks")
+    time_zone: Annotated[str, AfterValidator(_zone)] = Field(
+        default="UTC", description="of all times of day, such as Europe/Berlin"
+    )
+    windows: dict[Name, Window] = Field(
+        default_factory=lambda: {
+            name: Window.model_validate(usual) for name, usual in _USUAL.items()
+        },
+        min_length=1,
+        description="when sessions run, by name; also a list of the usual names: "
+        + ", ".join(_USUAL),
+    )
+    holidays: list[datetime.date] = Field(
+        default_factory=list, description="days that count as weekend"
+    )
+    jitter: Duration = Field(
+        default=0.0, ge=0, le=86400, description="each window begins up to so much later, by chance"
+    )
+    order: Order = Field(
+        default=Order.RANDOM, description="random: drawn anew for each window; sequential"
+    )
+    seed: int = Field(default=1, ge=0, lt=2**63, description="of the order and the jitter")
+    pause: Duration | None = Field(
+        default=None,
+        ge=0,
+        le=86400,
+        description="rest before each trial; by default the scenario's",
+    )
+    missed: Missed = Field(
+        default=Missed.RUN,
+        description="a session whose start was missed: `run` it as long as its window is open, or"
+        " `skip` it",
+    )
+    exclusive: bool = Field(
+        default=True, description="whether a cloud is measured by one session at a time"
+    )
+    budget: Sum | None = Field(
+        default=None, description="what all VMs may cost by the price list, such as `100 USD`"
+    )
+    stop: StopRule | None = Field(
+        default=None, description="when a cell has been measured often enough; by default never"
+    )
+    notify: Notify = Field(default_factory=Notify, description="who is told what happens")
+
+    @field_validator("windows", mode="before")
+    @classmethod
+    def _usual_windows(cls, value: Any) -> Any:  # whatever the file holds
+        if not isinstance(value, list):
+            return value
+        for name in value:
+            if name not in _USUAL:
+                usual = ", ".join(_USUAL)
+                raise ValueError(f"there is no usual window {str(name)[:60]!r}; known are: {usual}")
+        return {name: _USUAL[name] for name in value}
+
+
+Executor = Literal["threads", "dask"]

@@ -1,0 +1,125 @@
+"""What a campaign will be: its calendar by weeks, its length and its cost."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Any
+
+from osmef.campaigns.calendar import PlannedSession, sessions
+from osmef.campaigns.score import Score
+from osmef.errors import InputError
+from osmef.scenario.money import Money
+
+
+@dataclass(frozen=True)
+class Week:
+    """Seven days from the first on: slots by window, sessions, and seconds of measuring."""
+
+    first: date
+    slots: dict[str, int]
+    sessions: int
+    s: float
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """All of it. ``amounts`` is the known cost by currency, ``unknown`` what has no price."""
+
+    windows: tuple[str, ...]
+    weeks: tuple[Week, ...]
+    platforms: int
+    sessions: int
+    first: datetime
+    last: datetime
+    seconds: float
+    amounts: dict[str, float]
+    unknown: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def cost(self) -> str:
+        """What it costs, in words."""
+        known = " and ".join(f"{Money(amount, unit)}" for unit, amount in self.amounts.items())
+        if self.unknown:
+            missing = f"there is no price of {', '.join(self.unknown)}"
+            return f"unknown, for {missing}" + (f"; the rest about {known}" if known else "")
+        return f"about {known}" if known else "nothing by price list"
+
+    def record(self) -> dict[str, Any]:
+        """Return it for machines."""
+        return {
+            "platforms": self.platforms,
+            "sessions": self.sessions,
+            "first": self.first.isoformat(),
+            "last": self.last.isoformat(),
+            "duration_s": self.seconds,
+            "cost": self.amounts,
+            "unpriced": list(self.unknown),
+            "notes": list(self.notes),
+            "weeks": [
+                {"first": w.first.isoformat(), "slots": w.slots, "sessions": w.sessions}
+                | {"duration_s": w.s}
+                for w in self.weeks
+            ],
+        }
+
+
+def outlook(score: Score) -> Outlook:
+    """Look ahead. Raises InputError for a campaign without any session."""
+    planned = sessions(score.campaign)
+    if not planned:
+        raise InputError(
+            "no window of the campaign ever opens",
+            where=score.campaign.name,
+            cure="look at weeks, windows and holidays",
+        )
+    amounts: dict[str, float] = defaultdict(float)
+    unknown: dict[str, None] = {}
+    for one in planned:
+        cost = score.parts[one.platform].cost
+        unknown |= dict.fromkeys(cost.unknown)
+        if cost.money:
+            amounts[cost.money.currency] += cost.money.amount
+    return Outlook(
+        windows=tuple(score.campaign.windows),
+        weeks=tuple(_weeks(score, planned)),
+        platforms=len(score.parts),
+        sessions=len(planned),
+        first=planned[0].due,
+        last=max(one.slot.closes for one in planned),
+        seconds=sum(score.parts[one.platform].seconds for one in planned),
+        amounts=dict(amounts),
+        unknown=tuple(unknown),
+        notes=tuple(_too_full(score, planned)),
+    )
+
+
+def _weeks(score: Score, planned: list[PlannedSession]) -> list[Week]:
+    by_week: dict[int, list[PlannedSession]] = defaultdict(list)
+    for one in planned:
+        by_week[(one.slot.day - score.campaign.start).days // 7].append(one)
+    weeks = []
+    for number, mine in sorted(by_week.items()):
+        slots = Counter(slot.window for slot in {one.slot for one in mine})
+        seconds = sum(score.parts[one.platform].seconds for one in mine)
+        first = score.campaign.start + timedelta(weeks=number)
+        weeks.append(Week(first, dict(slots), len(mine), seconds))
+    return weeks
+
+
+def _too_full(score: Score, planned: list[PlannedSession]) -> list[str]:
+    """Say which windows are too short for all their sessions, one cloud measured by one at once."""
+    needed: dict[tuple[str, datetime, str], float] = defaultdict(float)
+    room: dict[str, float] = {}
+    for one in planned:
+        part = score.parts[one.platform]
+        needed[one.slot.window, one.slot.opens, part.cloud] += part.seconds
+        length = (one.slot.closes - one.due).total_seconds()
+        room[one.slot.window] = min(length, room.get(one.slot.window, length))
+    if not score.campaign.exclusive:
+        return []
+    full = {window for (window, _, _), seconds in needed.items() if seconds > room[window]}
+    why = "its sessions take longer than it is open, and the last of them will be missed"
+    return [f"window {window}: {why}" for window in sorted(full)]

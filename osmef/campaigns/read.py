@@ -1,0 +1,110 @@
+"""Read a campaign file, and the scenario files that it names, as one typed value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from osmef.campaigns.calendar import Platform, platforms
+from osmef.campaigns.model import Campaign
+from osmef.errors import InputError, Problem
+from osmef.scenario.load import load
+from osmef.scenario.names import did_you_mean
+from osmef.scenario.node import Node, kind_of, quoted
+from osmef.scenario.study import Study
+from osmef.scenario.text_file import read_nodes, read_text
+
+
+@dataclass(frozen=True)
+class Programme:
+    """A campaign and the study of each of its platforms."""
+
+    path: Path
+    text: str
+    campaign: Campaign
+    studies: Mapping[Platform, Study]
+
+
+def read_campaign(path: Path) -> Programme:
+    """Read a campaign file and its scenarios. Raises InputError, with every Problem found."""
+    text = read_text(path)
+    tree, builder = read_nodes(text, path)
+    if tree is None or not isinstance(tree.content, Mapping):
+        what = "the file is empty" if tree is None else f"it is {kind_of(tree.plain())}"
+        cure = "a campaign is a mapping; begin with a line such as name: four-clouds"
+        raise builder.source.error(0, what, cure)
+    problems = list(builder.problems)
+    campaign = None
+    try:
+        campaign = Campaign.model_validate_json(json.dumps(tree.plain()), strict=True)
+    except ValidationError as error:
+        problems += [_explain(one, tree) for one in error.errors(include_url=False)]
+    if campaign is None or problems:
+        raise InputError.from_problems(problems)
+    return Programme(path, text, campaign, _studies(path, campaign, tree))
+
+
+def _studies(path: Path, campaign: Campaign, tree: Node) -> dict[Platform, Study]:
+    """Read the scenario of each platform, with the campaign's values in place of its own."""
+    found: dict[Platform, Study] = {}
+    problems: list[Problem] = []
+    for platform in platforms(campaign):
+        try:
+            found[platform] = load(path.parent / platform.scenario, overrides(campaign, platform))
+        except InputError as error:
+            problems += _placed(error, platform, campaign, tree)
+    if problems:
+        raise InputError.from_problems(list(dict.fromkeys(problems)))
+    return found
+
+
+def overrides(campaign: Campaign, platform: Platform) -> dict[str, str]:
+    """Return what a platform sets in its scenario, as ``--set`` would."""
+    values: dict[str, str] = {}
+    if platform.provider is not None:
+        values["provider"] = json.dumps(campaign.providers[platform.provider])
+    if platform.instance_class is not None:
+        values["flavor"] = f"class:{platform.instance_class}"
+    if campaign.pause is not None:
+        values["pause"] = f"{campaign.pause}s"
+    return values
+
+
+def _placed(error: InputError, platform: Platform, campaign: Campaign, tree: Node) -> list[Problem]:
+    """Return problems with their places: in the scenario, or where the campaign sets it."""
+    if not error.problems:
+        place = tree.nearest(("scenarios", str(campaign.scenarios.index(platform.scenario))))
+        return [place.problem(f"{error.where}: {error.message}", error.cure or "check the path")]
+    ours = {
+        "--set provider": ("providers", platform.provider or ""),
+        "--set flavor": ("classes",),
+        "--set pause": ("pause",),
+    }
+    return [
+        tree.nearest(ours[one.file]).problem(one.message, one.cure) if one.file in ours else one
+        for one in error.problems
+    ]
+
+
+def _explain(error: ErrorDetails, tree: Node) -> Problem:
+    """Say what is wrong with one value, at its place."""
+    path = tuple(str(part) for part in error["loc"] if part != "[key]")
+    node, label = tree.nearest(path), ".".join(path) or "the campaign"
+    context = error.get("ctx", {})
+    if error["type"] == "conflict":
+        key = (*path, str(context["keys"][0]))
+        return tree.nearest(key).problem(f"{label}: {context['message']}", str(context["cure"]))
+    if error["type"] == "extra_forbidden":
+        known = list(Campaign.model_fields)
+        entry = tree.nearest(path[:-1]).entries.get(path[-1])
+        cure = did_you_mean(path[-1], known, known) if len(path) == 1 else "remove it"
+        return (entry.key if entry else node).problem(f"unknown key {quoted(path[-1])}", cure)
+    if error["type"] == "missing":
+        return node.problem(f"the key {path[-1]!r} is missing", f"add a line {path[-1]}: …")
+    message, _, cure = str(context.get("error", error["msg"])).partition("; ")
+    return node.problem(f"{label}: {message}", cure or "see the manual's page on campaigns")

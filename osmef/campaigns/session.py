@@ -1,0 +1,106 @@
+"""One session: a run of one platform's scenario, in a run directory of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from osmef.campaigns.tables import State
+from osmef.engine.check import check_provider, check_study
+from osmef.engine.cost import check_budget, cost_of
+from osmef.engine.journal import Journal
+from osmef.engine.observer import Observer
+from osmef.engine.plan import Plan, make_plan
+from osmef.engine.reap import destroy, leftovers
+from osmef.engine.resume import note_plan, reopen
+from osmef.engine.run import Run
+from osmef.engine.stop import Stop
+from osmef.results.rundir import RunDirectory
+from osmef.results.summary import Summary
+from osmef.scenario.load import load_text
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a session needs to run anywhere: plain values, that travel to another machine.
+
+    ``text`` is the scenario with the platform's values in it, ``file`` its name, ``directory`` the
+    run directory, also one that an interrupted attempt has left.
+    """
+
+    session: int
+    slot: str
+    platform: str
+    text: str
+    file: str
+    directory: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class End:
+    """How a session ended. ``cost`` is None where prices are unknown."""
+
+    state: State
+    trials_ok: int = 0
+    trials_failed: int = 0
+    cost: float | None = None
+    currency: str | None = None
+    why: str | None = None
+
+
+def measure(work: Work, stop: Stop, observer: Observer) -> End:
+    """Run a session, or what an interrupted attempt has left of it; what that left is destroyed.
+
+    Raises what Run.execute does: OsmefError, and Interrupted when a stop is requested.
+    """
+    with _directory(work) as directory:
+        for left in destroy(leftovers(directory)):
+            raise left.error
+        plan = _plan(work, directory)
+        check_provider(plan)
+        summary = Run(plan, directory, observer, stop, work.slot).execute()
+    return _end(summary)
+
+
+@contextmanager
+def _directory(work: Work) -> Iterator[RunDirectory]:
+    path = Path(work.directory)
+    if not (path / "journal.jsonl").exists():
+        if path.exists():  # killed before its journal began: it is ours, and holds nothing
+            for left in path.iterdir():
+                left.unlink()
+            path.rmdir()
+        with RunDirectory.create_at(path, work.text, Path(work.file).suffix) as directory:
+            yield directory
+        return
+    with RunDirectory.open(path) as directory:
+        directory.acquire()
+        yield directory
+
+
+def _plan(work: Work, directory: RunDirectory) -> Plan:
+    if Journal(directory.journal).read("plan"):
+        return reopen(directory)
+    study = load_text(work.text, directory.scenario)
+    check_study(study)
+    plan = make_plan(study, study.scenario.seed if study.scenario.seed is not None else work.seed)
+    check_budget(plan, cost_of(plan))
+    note_plan(directory, plan)
+    return plan
+
+
+def _end(summary: Summary) -> End:
+    ok = sum(cell.n_ok for cell in summary.cells)
+    failed = sum(cell.n_failed for cell in summary.cells)
+    cost = summary.run.cost
+    return End(
+        state=State.DONE if ok else State.FAILED,
+        trials_ok=ok,
+        trials_failed=failed,
+        cost=cost.amount if cost else None,
+        currency=cost.currency if cost else None,
+        why=None if ok else "no trial succeeded",
+    )

@@ -1,0 +1,156 @@
+"""A campaign over four emulated clouds in simulated time, as a program that can be killed anywhere.
+
+    python -m tests.campaigns.emulated CAMPAIGN_FILE DATABASE OUT
+
+Each session leaves what a real one does: a run directory with journal, trials and summary. What it
+"makes" is a file, noted in the journal like a resource.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+from concurrent.futures import Future
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from osmef.campaigns.conduct import Conductor, Means
+from osmef.campaigns.executor import Measure
+from osmef.campaigns.holder import this_process
+from osmef.campaigns.read import read_campaign
+from osmef.campaigns.score import make_score
+from osmef.campaigns.session import End, Work, _directory, _end, _plan
+from osmef.campaigns.store import Store
+from osmef.campaigns.tables import Phase
+from osmef.engine.journal import Journal
+from osmef.engine.plan import PlannedTrial
+from osmef.engine.stop import Stop
+from osmef.engine.summarise import summarise
+from osmef.providers.base import Resource
+from osmef.results.rundir import RunDirectory
+from osmef.results.trial import Status, Trial
+from osmef.scenario.fields import Placement, Tenancy
+
+LENGTH = timedelta(minutes=20)
+
+
+class SimulatedClock:
+    """Time that passes only when somebody waits."""
+
+    def __init__(self, start: datetime) -> None:
+        self.time = start
+
+    def now(self) -> datetime:
+        return self.time
+
+    def wait(self, until: datetime | None, wake: threading.Event) -> None:
+        if until is not None and not wake.is_set():
+            self.time = max(self.time, until)
+
+
+class AtOnce:
+    """Runs a session where it is submitted."""
+
+    room = 1
+
+    def submit(self, measure: Measure, work: Work) -> Future[End]:
+        future: Future[End] = Future()
+        try:
+            future.set_result(measure(work))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def close(self) -> None:
+        pass
+
+
+class EmulatedClouds:
+    """Measures without a network: the numbers come from the session's seed and nothing else."""
+
+    def __init__(self, clock: SimulatedClock, things: Path) -> None:
+        self._clock, self._things = clock, things
+        things.mkdir(parents=True, exist_ok=True)
+
+    def measure(self, work: Work) -> End:
+        begun = self._clock.time
+        with _directory(work) as directory:
+            journal = Journal(directory.journal)
+            for left in journal.standing():
+                (self._things / left.name).unlink(missing_ok=True)
+                journal.destroyed(left)
+            plan = _plan(work, directory)
+            done = {trial.index for trial in directory.read_trials().trials}
+            journal.note("start", seed=plan.seed, missing=len(plan.trials) - len(done))
+            thing = Resource("local", "thing", f"thing-{work.session}", directory.id, access={})
+            journal.intend(thing)
+            (self._things / thing.name).touch()
+            for planned in plan.trials:
+                if planned.index not in done:
+                    self._trial(work, planned, directory, begun)
+            (self._things / thing.name).unlink()
+            journal.destroyed(thing)
+            journal.note("end")
+            directory.finish()
+            summary = summarise(plan, directory)
+            directory.write_summary(summary)
+        self._clock.time = begun + LENGTH
+        return _end(summary)
+
+    def _trial(
+        self, work: Work, planned: PlannedTrial, directory: RunDirectory, at: datetime
+    ) -> None:
+        draw = random.Random(f"{work.seed} {planned.index}")  # noqa: S311 - numbers
+        directory.append_trial(
+            Trial(
+                index=planned.index,
+                cell=planned.cell.cell.key,
+                repetition=planned.repetition,
+                group=planned.group,
+                values=dict(planned.cell.cell.values),
+                senders=[end.name for end in planned.cell.senders],
+                receivers=[end.name for end in planned.cell.receivers],
+                placement=Placement.ANY,
+                tenancy=Tenancy.SAME_TENANT,
+                achieved_placement=None,
+                achieved_tenancy=None,
+                distance=None,
+                workload="btc",
+                started_at=at,
+                wall_s=1.0,
+                session=work.slot,
+                status=Status.OK,
+                failure=None,
+                metrics={"aggregate_btc_bps": draw.gauss(1e9, 1e7)},
+            )
+        )
+
+
+def _tell(kind: str, text: str) -> None:
+    sys.stdout.write(f"{kind} {text}\n")
+    sys.stdout.flush()
+
+
+def conduct(file: Path, database: Path, out: Path) -> Phase:
+    """Conduct, or go on: simulated time begins where the last log line stands."""
+    programme = read_campaign(file)
+    score = make_score(programme)
+    name = programme.campaign.name
+    store = Store(f"sqlite:///{database}")
+    start = datetime.combine(programme.campaign.start, datetime.min.time(), UTC)
+    clock = SimulatedClock(start - timedelta(days=1))
+    about = {"file": str(file), "text": programme.text, "out": str(out)}
+    store.enlist(name, about, score.rows(), clock.now())
+    standing = store.campaign(name)
+    log = store.log(standing.id, 1)
+    clock.time = max([clock.time, *(at for at, _, _ in log)])
+    clouds = EmulatedClouds(clock, out / "things")
+    means = Means(this_process(), clock, AtOnce(), clouds.measure, _tell)
+    phase = Conductor(store, standing, score, means, Stop()).run()
+    store.close()
+    return phase
+
+
+if __name__ == "__main__":
+    conduct(*map(Path, sys.argv[1:4]))

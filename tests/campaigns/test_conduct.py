@@ -1,0 +1,273 @@
+"""What a conductor does when things go wrong, in simulated time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from osmef.campaigns.conduct import Conductor, Means
+from osmef.campaigns.holder import this_process
+from osmef.campaigns.read import read_campaign
+from osmef.campaigns.score import Score, make_score
+from osmef.campaigns.session import End, Work
+from osmef.campaigns.store import LEASE, Session, Store
+from osmef.campaigns.tables import Phase, State
+from osmef.engine.stop import Stop
+from osmef.errors import ApiError, Interrupted
+from tests.campaigns.emulated import AtOnce, EmulatedClouds, SimulatedClock
+
+START = datetime(2026, 3, 23, tzinfo=UTC)
+SCENARIO = """\
+name: pair
+workload: {duration: 1s}
+repeat: 1
+prices:
+  - {provider: local, flavor: small, per_hour: 0.10 USD, date: 2026-03-01, source: contract}
+"""
+FILE = """\
+name: test
+scenarios: [pair.yaml]
+start: 2026-03-23
+weeks: 1
+windows: {day: {opens: '09:00', closes: '17:00'}}
+"""
+Measure = Callable[[Work], End]
+
+
+@dataclass
+class Stage:
+    """A campaign of seven days with one session a day, and everything that conducts it."""
+
+    directory: Path
+    more: str = ""
+    clock: SimulatedClock = field(default_factory=lambda: SimulatedClock(START))
+    told: list[tuple[str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        (self.directory / "pair.yaml").write_text(SCENARIO)
+        file = self.directory / "campaign.yaml"
+        file.write_text(FILE + self.more)
+        programme = read_campaign(file)
+        self.score: Score = make_score(programme)
+        self.store = Store(f"sqlite:///{self.directory / 'state.sqlite'}")
+        about = {"file": str(file), "text": programme.text, "out": str(self.directory / "out")}
+        self.store.enlist("test", about, self.score.rows(), START)
+        self.stop = Stop()
+
+    def conduct(self, measure: Measure) -> Phase:
+        means = Means(
+            this_process(),
+            self.clock,
+            AtOnce(),
+            measure,
+            lambda kind, text: self.told.append((kind, text)),
+        )
+        standing = self.store.campaign("test")
+        return Conductor(self.store, standing, self.score, means, self.stop).run()
+
+    @property
+    def sessions(self) -> list[Session]:
+        return self.store.sessions(self.store.campaign("test").id)
+
+    @property
+    def states(self) -> list[State]:
+        return [one.state for one in self.sessions]
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+def done(_work: Work) -> End:
+    return End(State.DONE, trials_ok=1)
+
+
+def test_each_session_runs_once_and_at_its_time(stage: Stage) -> None:
+    begun: list[datetime] = []
+
+    def measure(work: Work) -> End:
+        begun.append(stage.clock.time)
+        return done(work)
+
+    assert stage.conduct(measure) is Phase.ENDED
+    assert begun == [START + timedelta(days=day, hours=9) for day in range(7)]
+    assert stage.states == [State.DONE] * 7
+    assert stage.conduct(measure) is Phase.ENDED
+    assert len(begun) == 7
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [("run", {State.DONE: 5, State.MISSED: 2}), ("skip", {State.DONE: 4, State.MISSED: 3})],
+)
+def test_what_was_due_while_nobody_was_there(
+    tmp_path: Path, policy: str, expected: dict[State, int]
+) -> None:
+    """Back on the third day at noon: its window is still open."""
+    stage = Stage(tmp_path, f"missed: {policy}\n")
+    stage.clock.time = START + timedelta(days=2, hours=12)
+    stage.conduct(done)
+    assert Counter(stage.states) == expected
+    assert [kind for kind, _ in stage.told].count("missed") == len(expected) - 1 + (
+        policy == "skip"
+    )
+
+
+def test_an_outage_is_waited_out_inside_the_window(stage: Stage) -> None:
+    asked: list[datetime] = []
+
+    def measure(work: Work) -> End:
+        asked.append(stage.clock.time)
+        if len(asked) < 3:
+            raise ApiError("503 Service Unavailable")
+        return done(work)
+
+    stage.conduct(measure)
+    nine = START + timedelta(hours=9)
+    assert asked[:3] == [nine, nine + timedelta(minutes=10), nine + timedelta(minutes=30)]
+    assert stage.states == [State.DONE] * 7
+
+
+def test_an_outage_that_lasts_is_a_failure_with_its_reason(stage: Stage) -> None:
+    def measure(_work: Work) -> End:
+        raise ApiError("503 Service Unavailable")
+
+    assert stage.conduct(measure) is Phase.ENDED
+    assert stage.states == [State.FAILED] * 7
+    assert stage.sessions[0].attempts == 3
+    assert "503" in (stage.sessions[0].why or "")
+
+
+def test_a_bug_ends_its_session_only(stage: Stage) -> None:
+    def measure(work: Work) -> End:
+        return done(work) if work.slot > "2026-03-24" else End(State.DONE, trials_ok=1 // 0)
+
+    stage.conduct(measure)
+    assert stage.states == [State.FAILED] + [State.DONE] * 6
+    assert "ZeroDivisionError" in (stage.sessions[0].why or "")
+
+
+def test_a_stop_keeps_what_was_interrupted_for_later(stage: Stage) -> None:
+    directories: list[str] = []
+
+    def interrupted(work: Work) -> End:
+        directories.append(work.directory)
+        stage.stop.request("stopped by SIGINT")
+        raise Interrupted("stopped by SIGINT")
+
+    assert stage.conduct(interrupted) is Phase.STOPPED
+    assert stage.states == [State.PLANNED] * 7
+    stage.stop = Stop()
+
+    def again(work: Work) -> End:
+        directories.append(work.directory)
+        return done(work)
+
+    assert stage.conduct(again) is Phase.ENDED
+    assert directories[0] == directories[1]
+    assert len(set(directories)) == 7
+
+
+def test_a_stop_by_another_process_ends_it_after_the_session(stage: Stage) -> None:
+    def measure(work: Work) -> End:
+        stage.store.set_phase(stage.store.campaign("test").id, Phase.STOPPED)
+        return done(work)
+
+    assert stage.conduct(measure) is Phase.STOPPED
+    assert Counter(stage.states) == {State.DONE: 1, State.PLANNED: 6}
+
+
+def test_a_budget_ends_it_before_it_is_spent(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, "budget: 1 USD\n")
+
+    def measure(_work: Work) -> End:
+        return End(State.DONE, trials_ok=1, cost=0.4, currency="USD")
+
+    stage.conduct(measure)
+    assert Counter(stage.states) == {State.DONE: 2, State.CANCELLED: 5}
+    assert any(kind == "budget" for kind, _ in stage.told)
+
+
+def test_a_platform_that_is_known_is_left_alone(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, "stop: {width_percent: 8, minimum: 6}\n")
+    clouds = EmulatedClouds(stage.clock, tmp_path / "things")
+    stage.conduct(clouds.measure)
+    assert stage.states == [State.DONE] * 6 + [State.ENOUGH]
+
+
+def test_a_platform_that_is_not_known_goes_on(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, "stop: {width_percent: 0.001, minimum: 6}\n")
+    clouds = EmulatedClouds(stage.clock, tmp_path / "things")
+    stage.conduct(clouds.measure)
+    assert stage.states == [State.DONE] * 7
+
+
+def test_a_cloud_is_measured_by_one_at_a_time(stage: Stage) -> None:
+    first, second = stage.sessions[:2]
+    me, now = this_process(), START + timedelta(days=1)
+    assert stage.store.claim(first, me, now, exclusive=True)
+    assert not stage.store.claim(second, me, now, exclusive=True)
+    assert stage.store.claim(second, me, now, exclusive=False)
+    stage.store.finish(first.id, State.DONE, now)
+    assert not stage.store.claim(first, me, now, exclusive=True)  # it is done
+
+
+def test_the_lock_of_a_dead_process_is_broken(stage: Stage) -> None:
+    first, second = stage.sessions[:2]
+    host, boot, pid, started = this_process().split(" ")
+    dead, elsewhere = f"{host} {boot} {pid} {int(started) - 1}", f"other {boot} {pid} {started}"
+    now = START + timedelta(days=1)
+    assert stage.store.claim(first, dead, now, exclusive=True)
+    assert stage.store.claim(second, elsewhere, now, exclusive=True)
+    assert [one.id for one in stage.store.recover(1, now)] == [first.id]
+    assert [one.id for one in stage.store.recover(1, now + LEASE)] == [second.id]
+
+
+def test_a_lease_that_is_renewed_holds(stage: Stage) -> None:
+    first, second = stage.sessions[:2]
+    elsewhere, now = "other boot 1 1", START + timedelta(days=1)
+    assert stage.store.claim(first, elsewhere, now, exclusive=True)
+    stage.store.renew(elsewhere, now + LEASE)
+    assert not stage.store.claim(second, this_process(), now + LEASE, exclusive=True)
+    assert stage.store.claim(second, this_process(), now + 2 * LEASE, exclusive=True)
+
+
+def test_a_changed_file_keeps_what_was_measured(stage: Stage, tmp_path: Path) -> None:
+    stage.clock.time = START + timedelta(hours=9)
+    ended = 0
+
+    def measure(work: Work) -> End:
+        nonlocal ended
+        ended += 1
+        if ended == 3:
+            stage.stop.request("enough for now")
+        return done(work)
+
+    stage.conduct(measure)
+    longer = Stage(tmp_path, "weeks: 2\n".replace("weeks: 2", "jitter: 0s"), stage.clock)
+    longer.conduct(done)
+    assert longer.states == [State.DONE] * 7
+    assert longer.sessions[0].ended_at == START + timedelta(hours=9)
+
+
+def test_a_notification_is_sent_on_failure_and_at_the_end(tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    command = f"[sh, -c, 'cat >> {heard}; echo >> {heard}']"
+    stage = Stage(tmp_path, f"notify: {{command: {command}}}\n")
+    stage.conduct(lambda work: End(State.FAILED, why="no") if "-24" in work.slot else done(work))
+    lines = heard.read_text().splitlines()
+    assert len(lines) == 2
+    assert '"kind": "failure"' in lines[0]
+    assert "6 done, 1 failed" in lines[1]
+
+
+def test_a_notification_that_fails_is_noted(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, "notify: {command: [/no/such/program]}\n")
+    assert stage.conduct(done) is Phase.ENDED
+    assert any("/no/such/program" in text for kind, text in stage.told if kind == "note")

@@ -1,0 +1,84 @@
+"""Four weeks over four clouds in simulated time, undisturbed and killed again and again."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import osmef
+from osmef.campaigns.store import Store
+from osmef.campaigns.tables import Phase, State
+from tests.campaigns.emulated import conduct
+
+FILE = """
+name: four-clouds
+scenarios: [pair.yaml]
+providers: {one: local, two: local, three: local, four: local}
+start: 2026-03-16
+weeks: 4
+time_zone: Europe/Berlin
+jitter: 15m
+seed: 7
+"""
+SCENARIO = "name: pair\nworkload: {duration: 1s}\nrepeat: 3\nsweep: {connections: [1, 8]}\n"
+KILLS = 20
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "pair.yaml").write_text(SCENARIO)
+    file = tmp_path / "campaign.yaml"
+    file.write_text(FILE)
+    return file
+
+
+def results(database: Path) -> tuple[list[tuple[str, str, State, int]], dict[object, object]]:
+    """Return how each session ended, and what each trial of it says."""
+    store = Store(f"sqlite:///{database}")
+    standing = store.campaign("four-clouds")
+    assert standing.phase is Phase.ENDED
+    found = store.sessions(standing.id)
+    store.close()
+    ends = [(one.slot, one.platform, one.state, one.trials_ok) for one in found]
+    numbers: dict[object, object] = {}
+    for one in found:
+        assert one.directory is not None
+        frame = osmef.load(one.directory)
+        assert not frame.duplicated("index").any()
+        for index, value in zip(frame["index"], frame["aggregate_btc_bps"], strict=True):
+            numbers[one.slot, one.platform, index] = value
+    return ends, numbers
+
+
+@pytest.mark.timeout(1200)  # twenty starts of Python, on a loaded machine
+def test_kills_change_nothing(file: Path, tmp_path: Path) -> None:
+    calm = tmp_path / "calm"
+    assert conduct(file, tmp_path / "calm.sqlite", calm) is Phase.ENDED
+    rough, database = tmp_path / "rough", tmp_path / "rough.sqlite"
+    command = [sys.executable, "-m", "tests.campaigns.emulated"]
+    command += [str(file), str(database), str(rough)]
+    draw = random.Random(20)  # noqa: S311 - when to kill
+    for _ in range(KILLS):
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            assert process.stdout is not None
+            for _ in range(draw.randint(1, 16)):
+                assert process.stdout.readline()  # each is a start or an end; between them is work
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=draw.uniform(0, 0.05))
+            process.kill()
+    assert subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode == 0
+    undisturbed, disturbed = results(tmp_path / "calm.sqlite"), results(database)
+    assert disturbed == undisturbed
+    ends, numbers = undisturbed
+    assert len(ends) == 4 * 4 * 14
+    assert {state for _, _, state, _ in ends} == {State.DONE}
+    assert len(numbers) == len(ends) * 6
+    assert Counter(slot.split()[1] for slot, *_ in ends)["weekday-peak"] == 4 * 4 * 5
+    assert not list((rough / "things").iterdir())
+    assert not list((calm / "things").iterdir())

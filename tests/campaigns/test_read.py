@@ -1,0 +1,95 @@
+"""Campaign files as people write them: what is wrong is told with its place and a cure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from osmef.campaigns.read import read_campaign
+from osmef.campaigns.score import make_score
+from osmef.errors import InputError
+
+GOOD = """\
+name: four
+scenarios: [pair.yaml]
+providers: {here: local}
+start: 2026-03-23
+"""
+SCENARIO = "name: pair\nworkload: {duration: 1s}\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "pair.yaml").write_text(SCENARIO)
+    return tmp_path / "campaign.yaml"
+
+
+def problems(file: Path, text: str) -> list[tuple[int, str, str]]:
+    file.write_text(text)
+    with pytest.raises(InputError) as caught:
+        make_score(read_campaign(file))
+    return [(one.line, one.message, one.cure) for one in caught.value.problems]
+
+
+def test_what_a_platform_sets_stands_in_its_scenario(file: Path) -> None:
+    file.write_text(GOOD + "pause: 3s\nclasses: [general]\n")
+    (study,) = read_campaign(file).studies.values()
+    assert (study.scenario.provider.kind, study.scenario.pause) == ("local", 3.0)
+
+
+@pytest.mark.parametrize(
+    ("more", "line", "message"),
+    [
+        ("weaks: 3", 5, "unknown key 'weaks'"),
+        ("weeks: 0", 5, "weeks: Input should be greater than or equal to 1"),
+        ("time_zone: Mars/Olympus", 5, "there is no time zone 'Mars/Olympus'"),
+        ("windows: [teatime]", 5, "there is no usual window 'teatime'"),
+        ("windows: {w: {opens: '09:00'}}", 5, "a window needs opens and closes"),
+        ("windows: {w: {opens: '25:00', closes: '1:00'}}", 5, "'25:00' is no time of day"),
+        ("windows: {w: {cron: 'x', length: 1h}}", 5, "'x' is no cron expression"),
+        ("windows: {w: {cron: '* * * * *'}}", 5, "nobody knows how long"),
+        ("windows: {w: {opens: '1:00', closes: '2:00', length: 1h}}", 5, "length goes with cron"),
+        ("stop: {width_percent: 5, minimum: 2}", 5, "stop.minimum"),
+        ("notify: {webhook: 'file:///etc/passwd'}", 5, "notify.webhook"),
+        ("budget: much", 5, "'much' is no sum of money"),
+    ],
+)
+def test_a_wrong_value_is_told_at_its_place(file: Path, more: str, line: int, message: str) -> None:
+    (found,) = problems(file, f"{GOOD}{more}\n")
+    assert found[0] == line
+    assert message in found[1]
+    assert found[2]
+
+
+def test_a_wrong_provider_is_told_in_the_campaign_file(file: Path) -> None:
+    (found,) = problems(file, GOOD.replace("local", "cloudy"))
+    assert found[0] == 3
+    assert "there is no provider 'cloudy'" in found[1]
+
+
+def test_a_wrong_scenario_is_told_in_the_scenario(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "pair.yaml").write_text(SCENARIO + "repeet: 3\n")
+    file.write_text(GOOD)
+    with pytest.raises(InputError) as caught:
+        read_campaign(file)
+    (problem,) = caught.value.problems
+    assert problem.file.endswith("pair.yaml")
+    assert problem.line == 3
+
+
+def test_a_scenario_that_is_not_there_is_told_where_it_is_named(file: Path) -> None:
+    (found,) = problems(file, GOOD.replace("pair.yaml", "other.yaml"))
+    assert found[0] == 2
+    assert "there is no such file" in found[1]
+
+
+def test_a_budget_needs_prices(file: Path) -> None:
+    file.write_text(GOOD + "budget: 5 USD\n")
+    with pytest.raises(InputError, match="no price of local"):
+        make_score(read_campaign(file))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "3", "a: [", "\x00"])
+def test_what_is_no_campaign_at_all(file: Path, text: str) -> None:
+    assert problems(file, text)

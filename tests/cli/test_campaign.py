@@ -1,0 +1,105 @@
+"""Campaigns as a user conducts them, on the local cloud."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import osmef
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs namespaces")
+SCENARIO = "name: pair\nworkload: {duration: 300ms, interval: 100ms}\nrepeat: 1\n"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A campaign of five minutes that have begun: two platforms, one slot that is open now."""
+    (tmp_path / "one.yaml").write_text(SCENARIO.replace("pair", "one"))
+    (tmp_path / "two.yaml").write_text(SCENARIO.replace("pair", "two"))
+    now = datetime.now(UTC)
+    campaign: dict[str, Any] = {
+        "name": "now",
+        "scenarios": ["one.yaml", "two.yaml"],
+        "providers": {"here": "local"},
+        "start": f"{now - timedelta(days=1):%Y-%m-%d}",
+        "weeks": 1,
+        "windows": {"once": {"cron": f"{now:%M %H %d %m} *", "length": "1h"}},
+    }
+    (tmp_path / "now.json").write_text(json.dumps(campaign))
+    return tmp_path
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "osmef", "campaign", *arguments]
+
+
+def run(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments),
+        cwd=place,
+        env={**os.environ, "OSMEF_STATE": "sqlite:///state.sqlite"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def status(place: Path) -> dict[str, Any]:
+    (found,) = json.loads(run(place, "status", "now", "--json").stdout)
+    return dict(found)
+
+
+def test_a_campaign_from_plan_to_numbers(place: Path) -> None:
+    planned = run(place, "plan", "now.json", "--json")
+    assert json.loads(planned.stdout)["sessions"] == 2
+    assert not (place / "state.sqlite").exists()
+    ended = run(place, "run", "now.json")
+    assert ended.returncode == 0, ended.stderr
+    assert "2 done" in ended.stdout
+    assert status(place)["counts"] == {"done": 2}
+    frame = osmef.load(place / "results" / "now")
+    assert set(frame["scenario"]) == {"one", "two"}
+    assert frame["session"].nunique() == 1
+    assert frame["aggregate_btc_bps"].gt(0).all()
+    assert "ended: 2 done" in run(place, "log", "now").stdout
+    again = run(place, "run", "now.json")
+    assert (again.returncode, len(osmef.load(place / "results" / "now"))) == (0, 2)
+
+
+def test_ctrl_c_and_on_again(place: Path) -> None:
+    environment = {**os.environ, "OSMEF_STATE": "sqlite:///state.sqlite"}
+    with subprocess.Popen(
+        command("run", "now.json"), cwd=place, env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        assert "start" in process.stderr.readline()
+        refused = run(place, "run", "now.json")
+        assert (refused.returncode, "another process" in refused.stderr) == (2, True)
+        process.send_signal(signal.SIGINT)
+        process.stderr.read()
+    assert process.returncode == 4
+    found = status(place)
+    assert (found["phase"], found["counts"].get("planned", 0) > 0) == ("stopped", True)
+    assert run(place, "run", "now.json").returncode == 0
+    assert status(place)["counts"] == {"done": 2}
+
+
+def test_a_name_that_nobody_knows(place: Path) -> None:
+    for verb in ("status", "log", "pause", "go-on", "stop"):
+        refused = run(place, verb, "other")
+        assert (refused.returncode, "there is no campaign 'other'" in refused.stderr) == (2, True)
+
+
+def test_a_state_that_is_none(place: Path) -> None:
+    refused = run(place, "status", "--state", "nonsense")
+    assert (refused.returncode, "no database" in refused.stderr) == (2, True)
+    refused = run(place, "status", "--state", "sqlite:////proc/nowhere/x.sqlite")
+    assert (refused.returncode, "--state" in refused.stderr) == (4, True)
