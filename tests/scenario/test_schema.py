@@ -17,7 +17,8 @@ from osmef.scenario.node import Source
 from osmef.scenario.schema import json_schema
 from osmef.scenario.yaml_text import read_yaml
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "scenarios").rglob("*.*"))
+ROOT = Path(__file__).parents[2] / "scenarios"
+EXAMPLES = sorted(path for path in ROOT.rglob("*.*") if path.parent.name != "campaigns")
 VALIDATOR = jsonschema.Draft202012Validator(json_schema())
 
 
