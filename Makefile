@@ -9,7 +9,7 @@ AGENT_SOURCES := $(wildcard agents/osmef-agent/*.c agents/osmef-agent/*.h)
 MACHINE := $(shell uname -m)
 AGENT := osmef/agent/bin/osmef-agent-$(MACHINE)
 
-.PHONY: run agents test fuzz lint types docs bench coverage openstack-cloud openstack-down openstack-real openstack-real-down openstack-real-test clean
+.PHONY: run agents test fuzz lint types docs bench bench-openstack coverage openstack-cloud openstack-down openstack-real openstack-real-down openstack-real-test cloud-init-test clean
 
 run: $(READY) $(AGENT)  ## set everything up and make a first measurement
 	$(BIN)/osmef run scenarios/quickstart.yaml
@@ -45,6 +45,9 @@ bench: $(READY) $(AGENT)  ## compare the agent with its peers, in one run; write
 	-tools/bootstrap iperf3 iperf nuttcp netpipe-tcp sockperf wrk apache2-utils nginx-light  # what is missing is left out
 	$(BIN)/python -m tests.bench $(BENCH_ARGS)
 
+bench-openstack: $(READY)  ## make and delete pairs on an OpenStack, as root; ten minutes; writes its section
+	$(BIN)/python -m tests.bench.openstack $(BENCH_ARGS)
+
 openstack-cloud:  ## start a real OpenStack cloud here, with fake hypervisors
 	$(PYTHON) -m tests.openstack up $(ARGS)
 
@@ -59,6 +62,11 @@ openstack-real-down: $(READY)  ## stop it, and remove all it wrote
 
 openstack-real-test: $(READY) $(AGENT)  ## measure between its guests, as root; some ten minutes
 	$(BIN)/python -m pytest -m real_guests tests/openstack $(ARGS)
+
+cloud-init-test: $(READY) $(AGENT)  ## measure between guests of a Debian with cloud-init, as root; some ten minutes
+	tools/bootstrap mmdebstrap grub-common grub-pc-bin genisoimage qemu-system-x86 qemu-utils libvirt-daemon-system libvirt-dev pkg-config gcc
+	$(BIN)/pip install --quiet -e '.[libvirt]'
+	$(BIN)/python -m pytest -m real_guests tests/providers/libvirt $(ARGS)
 
 clean:  ## remove what was built; results stay
 	rm -rf $(VENV) build dist site osmef/agent/bin .mypy_cache .pytest_cache .ruff_cache

@@ -18,6 +18,8 @@ from osmef.remote.session import RemoteProcess, Session
 T = TypeVar("T", Hello, Clock)
 
 HELLO_TIMEOUT_S = 15.0
+_NOT_RUN = "exit status 126"
+"""What a shell says of a program that is there and can't be run (POSIX)."""
 _CLOCK_EXCHANGES = 5
 
 
@@ -111,11 +113,10 @@ class AgentClient:
 
     def lost(self, reason: str) -> AgentError:
         """Return the error that says that this agent is gone."""
-        return AgentError(
-            f"the agent is gone: {reason}",
-            where=self.name,
-            cure="look at the endpoint: memory, kernel log, and whether it is still up",
-        )
+        cure = "look at the endpoint: memory, kernel log, and whether it is still up"
+        if reason.startswith(_NOT_RUN):
+            cure = "let programs run from the login's home there: it may be mounted noexec"
+        return AgentError(f"the agent is gone: {reason}", where=self.name, cure=cure)
 
     def close(self) -> None:
         """End the agent: it exits when its standard input does."""

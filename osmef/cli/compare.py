@@ -14,6 +14,8 @@ from rich.table import Table
 from osmef.analysis.differences import MOVING, Difference, differences
 from osmef.cli.console import AsJson, err, out, print_json, reporting
 from osmef.errors import InputError
+from osmef.results.brief import brief_summary
+from osmef.results.find import find_runs
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.load import load as load_scenario
 
@@ -24,7 +26,9 @@ EPILOG = """Examples:
 
 osmef compare results/baseline-20261101T031500Z-3f9a results/new-20261121T031500Z-81c2
 
-osmef compare BASELINE RUN --metric aggregate_btc_bps --margin 3 --fail-on regression"""
+osmef compare BASELINE RUN --metric aggregate_btc_bps --margin 3 --fail-on regression
+
+osmef compare 'results/october-*' 'results/november-*'"""
 
 _COLOURS = {"better": "green", "worse": "red", "same": "dim", "inconclusive": "yellow"}
 
@@ -37,8 +41,14 @@ class FailOn(StrEnum):
 
 
 def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
-    a: Annotated[Path, typer.Argument(metavar="A", help="The run to compare with, a baseline.")],
-    b: Annotated[Path, typer.Argument(metavar="B", help="The run that is compared.")],
+    a: Annotated[
+        Path,
+        typer.Argument(
+            metavar="A",
+            help="What to compare with, a baseline: a run, a directory of runs, or a pattern.",
+        ),
+    ],
+    b: Annotated[Path, typer.Argument(metavar="B", help="What is compared, likewise.")],
     metric: Annotated[
         list[str] | None,
         typer.Option(
@@ -58,12 +68,15 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two runs, cell by cell: better, worse, the same, or inconclusive."""
+    """Compare runs, cell by cell: better, worse, the same, or inconclusive.
+
+    Several runs of a side are taken together, each scenario for itself.
+    """
     with reporting(as_json):
-        runs = RunDirectory.open(a), RunDirectory.open(b)
-        _same_definition(*runs)
+        sides = find_runs(a), find_runs(b)
+        _same_definition(*sides)
         table = _compared(a, b, metric, margin)
-        hosts = _hosts(*runs)
+        hosts = _hosts(*sides)
         rows = table.to_dict("records")
         if as_json:
             print_json(_document(table, hosts))
@@ -82,6 +95,9 @@ def _compared(a: Path, b: Path, metrics: list[str] | None, margin: float) -> pd.
     from osmef.results.frame import load  # noqa: PLC0415
 
     first, second = load(a), load(b)
+    if max(first["scenario"].nunique(), second["scenario"].nunique()) > 1:
+        for side in (first, second):  # cells of two scenarios may be called alike
+            side["cell"] = side["scenario"] + ": " + side["cell"]
     for name in metrics or ():
         if name not in first and name not in second:
             raise InputError(
@@ -92,20 +108,26 @@ def _compared(a: Path, b: Path, metrics: list[str] | None, margin: float) -> pd.
     return compare(first, second, metrics or None, margin / 100)
 
 
-def _same_definition(a: RunDirectory, b: RunDirectory) -> None:
-    """Raise InputError where a cell of both was to be measured in two ways."""
-    first, second = _settings(a), _settings(b)
-    problems = [
-        f"cell {key}: {one.key} is {one.a} and {one.b}"
-        for key in first
-        if key in second
-        for one in differences(first[key], second[key])
-    ]
+def _same_definition(a: Sequence[RunDirectory], b: Sequence[RunDirectory]) -> None:
+    """Raise InputError where a cell of several runs was to be measured in two ways."""
+    known: dict[tuple[str, str], dict[str, object]] = {}
+    names = len({_name(run) for run in a}) > 1 or len({_name(run) for run in b}) > 1
+    problems: dict[str, None] = {}
+    for run in (*a, *b):
+        scenario = _name(run) if names else ""
+        for cell, settings in _settings(run).items():
+            first = known.setdefault((scenario, cell), settings)
+            for one in differences(first, settings):
+                problems[f"cell {cell}: {one.key} is {one.a} and {one.b}"] = None
     if problems:
         raise InputError(
             "these were measured in different ways:\n" + "\n".join(f"  {one}" for one in problems),
             cure="compare runs of one workload with the same settings",
         )
+
+
+def _name(run: RunDirectory) -> str:
+    return brief_summary(run).scenario
 
 
 def _settings(run: RunDirectory) -> dict[str, dict[str, object]]:
@@ -118,17 +140,18 @@ def _settings(run: RunDirectory) -> dict[str, dict[str, object]]:
     }
 
 
-def _hosts(a: RunDirectory, b: RunDirectory) -> dict[str, list[Difference]]:
-    """Return what differs in the facts of the endpoints of both runs, where anything does."""
-    first, second = ({one.name: one for one in run.read_summary().endpoints} for run in (a, b))
-    found = {
-        name: differences(
-            _before(first[name].facts), _before(second[name].facts), ignore=(*MOVING, "hostname")
-        )
-        for name in first
-        if name in second
-    }
-    return {name: changed for name, changed in found.items() if changed}
+def _hosts(a: Sequence[RunDirectory], b: Sequence[RunDirectory]) -> dict[str, list[Difference]]:
+    """Return what the facts of any run of B have otherwise than the first of A, by endpoint."""
+    sides = [[run.read_summary() for run in side if run.summary.exists()] for side in (a, b)]
+    found: dict[str, list[Difference]] = {}
+    for first in sides[0][:1]:
+        facts = {end.name: _before(end.facts) for end in first.endpoints}
+        for end in (end for summary in sides[1] for end in summary.endpoints if end.name in facts):
+            ignored = (*MOVING, "hostname")
+            for one in differences(facts[end.name], _before(end.facts), ignore=ignored):
+                if one not in found.setdefault(end.name, []):
+                    found[end.name].append(one)
+    return found
 
 
 def _before(facts: Mapping[str, Any]) -> Mapping[str, object]:

@@ -13,6 +13,7 @@ from osmef.engine.plan import Plan
 from osmef.engine.run import Run
 from osmef.engine.stop import stop_on_signals
 from osmef.errors import OsmefError
+from osmef.report.cost import cost_text
 from osmef.report.table import summary_table
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
@@ -54,6 +55,8 @@ def show(summary: Summary, directory: Path, figures: list[Path]) -> None:
     out.print(summary_table(summary))
     for text in summary.run.warnings:
         out.print(f"[yellow]note[/]: {escape(text)}")
+    if cost := cost_text(summary):
+        out.print(f"cost: {escape(cost)}")
     if not summary.run.complete:
         out.print(f"[yellow]incomplete[/]; to go on: osmef resume {escape(str(directory))}")
     for figure in figures:

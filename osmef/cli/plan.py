@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -20,6 +21,7 @@ from osmef.cli.console import (
 from osmef.engine.check import check_study, warnings_of
 from osmef.engine.cost import PlannedCost, check_budget, cost_of
 from osmef.engine.plan import Plan, PlannedCell, make_plan
+from osmef.providers import provider_for
 from osmef.providers.base import EndpointRequest
 from osmef.report.table import keep_whole
 from osmef.scenario.load import load
@@ -42,16 +44,17 @@ def command(file: ScenarioFile, overrides: Overrides = [], as_json: AsJson = Fal
         check_study(study)
         plan = make_plan(study)
         notes, cost = warnings_of(study), cost_of(plan)
+        machines = provider_for(study.scenario.provider).machines(plan.endpoints)
         if as_json:
-            print_json(_record(plan, notes, cost))
+            print_json(_record(plan, notes, cost, machines))
         else:
-            _print(plan, notes, cost)
+            _print(plan, notes, cost, machines)
         check_budget(plan, cost)
 
 
-def _print(plan: Plan, notes: list[str], cost: PlannedCost) -> None:
+def _print(plan: Plan, notes: list[str], cost: PlannedCost, machines: Mapping[str, str]) -> None:
     out.print(keep_whole(_cells(plan)))
-    out.print(keep_whole(_endpoints(plan)))
+    out.print(keep_whole(_endpoints(plan, machines)))
     for note in notes:
         out.print(f"[yellow]note[/]: {escape(note)}")
     scenario = plan.study.scenario
@@ -122,13 +125,15 @@ def _group(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{len(names)} x {names[0]}"
 
 
-def _endpoints(plan: Plan) -> Table:
-    sites = ["site"] if plan.study.scenario.sites else []
-    table = Table("endpoint", *sites, "kind", "flavor", "host", "tenant", box=SIMPLE_HEAD)
+def _endpoints(plan: Plan, machines: Mapping[str, str]) -> Table:
+    sites = ("site",) if plan.study.scenario.sites else ()
+    known = ("machine",) if machines else ()
+    table = Table("endpoint", *sites, "kind", "flavor", "host", "tenant", *known, box=SIMPLE_HEAD)
     for end in plan.endpoints:
         flavor = "-" if end.kind == "host" else _flavor(end) or "the provider's default"
         site = [end.site] if end.site else []
-        table.add_row(end.name, *site, end.kind, flavor, end.host or "any", end.tenant or "-")
+        row = (end.name, *site, end.kind, flavor, end.host or "any", end.tenant or "-")
+        table.add_row(*map(escape, row), *(machines.get(end.name, "-") for _ in known))
     return table
 
 
@@ -136,7 +141,9 @@ def _flavor(end: EndpointRequest) -> str | None:
     return None if end.flavor is None else str(end.flavor)
 
 
-def _record(plan: Plan, notes: list[str], cost: PlannedCost) -> dict[str, Any]:
+def _record(
+    plan: Plan, notes: list[str], cost: PlannedCost, machines: Mapping[str, str]
+) -> dict[str, Any]:
     return {
         "scenario": plan.study.scenario.name,
         "provider": plan.study.scenario.kinds_of_clouds,
@@ -144,7 +151,10 @@ def _record(plan: Plan, notes: list[str], cost: PlannedCost) -> dict[str, Any]:
         "estimate_s": plan.estimate_s,
         "warnings": notes,
         "cost": _cost_record(cost),
-        "endpoints": [{**vars(end), "flavor": _flavor(end)} for end in plan.endpoints],
+        "endpoints": [
+            {**vars(end), "flavor": _flavor(end), "machine": machines.get(end.name)}
+            for end in plan.endpoints
+        ],
         "cells": [
             {
                 "key": cell.cell.key,

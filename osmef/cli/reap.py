@@ -57,6 +57,9 @@ OlderThan = Annotated[
 Cloud = Annotated[
     str | None, typer.Option(metavar="NAME", help="With --provider: look in this cloud.")
 ]
+Region = Annotated[
+    str | None, typer.Option(metavar="NAME", help="With --provider: look in this region.")
+]
 Uri = Annotated[
     str | None, typer.Option(metavar="URI", help="With --provider: look at this address.")
 ]
@@ -68,6 +71,7 @@ def command(  # noqa: PLR0913, PLR0917 - an argument an option
     provider: Provider = None,
     older_than: OlderThan = None,
     cloud: Cloud = None,
+    region: Region = None,
     uri: Uri = None,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -76,7 +80,8 @@ def command(  # noqa: PLR0913, PLR0917 - an argument an option
     """Destroy what killed runs have left behind."""
     set_up_logging(verbose)
     with reporting(as_json):
-        access = {key: value for key, value in (("cloud", cloud), ("uri", uri)) if value}
+        ways = {"cloud": cloud, "region": region, "uri": uri}
+        access = {key: value for key, value in ways.items() if value}
         found = find_orphans(_search(out, provider, older_than, access))
         orphans = found.orphans
         if not as_json:
@@ -120,15 +125,16 @@ def _print(found: Found, stay: list[Orphan], left: list[Left]) -> None:
     for error in found.errors:
         print_error(error)
     done = f"destroyed {len(found.orphans) - len(stay)}, " if found.orphans else ""
-    console.print(f"{done}{len(stay) or 'nothing'} left")
+    where = " of what could be looked at" if found.errors else ""
+    console.print(f"{done}{len(stay) or 'nothing'} left{where}")
 
 
 def _print_json(found: Found, stay: list[Orphan], left: list[Left]) -> None:
-    errors = {one.orphan.key: error_record(one.error) for one in left}
+    errors = {one.orphan.resource.key: error_record(one.error) for one in left}
     print_json(
         {
             "reaped": [_record(orphan) for orphan in found.orphans if orphan not in stay],
-            "left": [{**_record(one), "error": errors.get(one.key)} for one in stay],
+            "left": [{**_record(one), "error": errors.get(one.resource.key)} for one in stay],
             "errors": [error_record(error) for error in found.errors],
         }
     )

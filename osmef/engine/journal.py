@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from osmef.errors import StorageError
 from osmef.providers.base import Resource
 from osmef.results.files import append_line, storage
 
@@ -16,11 +17,14 @@ from osmef.results.files import append_line, storage
 class Journal:
     """Appends to ``journal.jsonl``; each line is on the disk before the call returns.
 
-    Every method raises StorageError when the disk does not do its part.
+    Every method but ``destroyed`` raises StorageError when the disk does not do its part.
+    ``unnoted`` is the first failure of that one: a removal goes on without it, as a missing line
+    only costs another look, and whoever removes reports it at the end.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.unnoted: StorageError | None = None
         self._lock = threading.Lock()
 
     def note(self, event: str, **values: object) -> None:
@@ -38,8 +42,11 @@ class Journal:
         self.note("created", resource=asdict(resource))
 
     def destroyed(self, resource: Resource) -> None:
-        """Note that the resource is gone."""
-        self.note("destroyed", resource=asdict(resource))
+        """Note that the resource is gone; a failure is kept in ``unnoted``."""
+        try:
+            self.note("destroyed", resource=asdict(resource))
+        except StorageError as error:
+            self.unnoted = self.unnoted or error
 
     def read(self, event: str | None = None) -> list[dict[str, Any]]:
         """Return all notes, or those of one event; a line torn by a crash is passed over."""
@@ -64,10 +71,8 @@ class Journal:
             if note.get("event") not in ("intend", "created", "destroyed"):
                 continue
             resource = Resource(**note["resource"])
-            where = sorted(resource.access.items())  # two sites have things of one name
-            key = (resource.provider, resource.kind, resource.name, *where)
             if note["event"] == "destroyed":
-                found.pop(key, None)
+                found.pop(resource.key, None)
             else:
-                found[key] = resource
+                found[resource.key] = resource
         return list(reversed(found.values()))

@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from osmef.engine.journal import Journal
@@ -23,12 +23,6 @@ class Orphan:
     resource: Resource
     reason: str
     directory: RunDirectory | None
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """What tells it from all others, whether its id is known or not."""
-        r = self.resource
-        return (r.provider, r.kind, r.name, r.run, *sorted(r.access.items()))
 
 
 @dataclass(frozen=True)
@@ -81,17 +75,25 @@ def find_orphans(search: Search) -> Found:
     dead = [directory for name, directory in runs.items() if name not in live]
     for orphan in (one for directory in dead for one in leftovers(directory)):
         if search.provider in {None, orphan.resource.provider}:
-            found[orphan.key] = orphan
-    # The environment may lead to the same place as a journal does, by another access.
-    known = {(*_mark(one.resource), one.resource.id) for one in found.values()}
+            found[orphan.resource.key] = orphan
     result = Found()
     for resource in _owned(search, runs, result.errors):
         marked = _by_mark(search, resource, runs)
-        is_known = (*_mark(resource), resource.id) in known
-        if resource.run not in live and marked is not None and not is_known:
-            found.setdefault(marked.key, marked)
+        if resource.run not in live and marked is not None and not _is_among(resource, found):
+            found[resource.key] = marked
     result.orphans = list(found.values())
     return result
+
+
+def _is_among(resource: Resource, found: Mapping[tuple[object, ...], Orphan]) -> bool:
+    """Tell whether a thing was found before, also where its place was named in another way."""
+    same = replace(resource, access={}).key
+    return resource.key in found or any(
+        resource.id is not None
+        and one.resource.id == resource.id
+        and replace(one.resource, access={}).key == same
+        for one in found.values()
+    )
 
 
 def _journals(out: Path) -> list[Path]:
@@ -155,7 +157,8 @@ def reap(orphans: Sequence[Orphan]) -> list[Left]:
 def destroy(orphans: Sequence[Orphan]) -> list[Left]:
     """Destroy orphans whose runs nobody else can take up, all of a cloud at once.
 
-    What is gone, also if it was so before, is noted in its journal. Returns what would not go.
+    What is gone, also if it was so before, is noted in its journal. Returns what would not go, or
+    could not be noted.
     """
     places: dict[tuple[str, tuple[tuple[str, str], ...]], list[Orphan]] = defaultdict(list)
     for orphan in orphans:
@@ -165,21 +168,20 @@ def destroy(orphans: Sequence[Orphan]) -> list[Left]:
 
 
 def _destroy_at(kind: str, orphans: Sequence[Orphan]) -> list[Left]:
-    missing = {_mark(orphan.resource): orphan for orphan in orphans}
+    missing = {orphan.resource.key: orphan for orphan in orphans}
+    unnoted: list[Left] = []
 
     def gone(resource: Resource) -> None:
-        orphan = missing.pop(_mark(resource), None)
+        orphan = missing.pop(resource.key, None)
         if orphan is not None and orphan.directory is not None:
-            Journal(orphan.directory.journal).destroyed(orphan.resource)
+            journal = Journal(orphan.directory.journal)
+            journal.destroyed(resource)
+            if journal.unnoted is not None:
+                unnoted.append(Left(orphan, journal.unnoted))
 
     error: OsmefError = ProviderError("the provider did not say that it is gone")
     try:
         provider_class(kind).destroy([orphan.resource for orphan in orphans], gone)
     except OsmefError as caught:
         error = caught
-    return [Left(orphan, error) for orphan in missing.values()]
-
-
-def _mark(resource: Resource) -> tuple[str, str, str, str]:
-    """Return what tells a resource from all others at one place."""
-    return (resource.provider, resource.kind, resource.name, resource.run)
+    return [*unnoted, *(Left(orphan, error) for orphan in missing.values())]

@@ -115,6 +115,7 @@ class Run:
             progress=self.observer.step,
             check=self.stop.check,
             keep=self.directory.keep,
+            planned=self.plan.endpoints,
         )
         note_prices(journal, tags, requests)
         try:
@@ -134,6 +135,8 @@ class Run:
             self.observer.step("tearing down")
             close_stations(stations)
             sites.close()
+            if journal.unnoted is not None:
+                raise journal.unnoted
             journal.note("gone")
 
     def _measure(self, missing: list[PlannedTrial], bench: Bench) -> None:

@@ -61,6 +61,7 @@ def endpoint_info(
         price=price,
         data_address=station.endpoint.data_address,
         data_address6=station.endpoint.data_address6,
+        listen_address=station.endpoint.listen_address,
         warnings=list(station.endpoint.warnings),
         agent_sha256=station.deployment.binary.sha256,
         facts={},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -48,8 +48,9 @@ class Endpoint:
     """An endpoint that exists. ``vcpus`` is what it really got, None where nobody can tell.
 
     ``data_address`` is IPv4, ``data_address6`` IPv6 or None where it has none. ``public_address``
-    is the IPv4 address at which the Internet sees it, None where it has none. ``image`` is the
-    cloud's id of the image that it booted from, None where nobody can tell.
+    is the IPv4 address at which the Internet sees it, None where it has none. ``listen_address`` is
+    its own IPv4 address where ``data_address`` is translated to it on the way, else None. ``image``
+    is the cloud's id of the image that it booted from, None where nobody can tell.
     """
 
     request: EndpointRequest
@@ -61,6 +62,7 @@ class Endpoint:
     warnings: tuple[str, ...] = ()
     data_address6: str | None = None
     public_address: str | None = None
+    listen_address: str | None = None
     image: str | None = None
 
     @property
@@ -92,6 +94,15 @@ class Resource:
     made: float | None = None
     access: Access = field(default_factory=dict, hash=False)
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells it from all others, whether its id is known or not.
+
+        Two places may hold things of one name: a run has a pool on each host.
+        """
+        where = tuple(sorted(self.access.items()))
+        return (self.provider, self.kind, self.name, self.run, where)
+
 
 class Ledger(Protocol):
     """Writes down, to disk, what is about to be made, what was made, and what is gone."""
@@ -113,7 +124,9 @@ class Order:
     ``made`` and ``deadline`` are UNIX times for the mark of each resource: when the run began to
     make things, and when nobody can need them any more. ``progress`` is called with a line for the
     user as each step begins. ``check`` raises Interrupted after a request to stop: every wait calls
-    it at least once a second. ``keep`` writes a text, such as the console of an endpoint that
+    it at least once a second. ``planned`` are all endpoints that the run has, had or will have: who
+    chooses among machines chooses for all, so that a run that goes on later gets the same ones.
+    ``keep`` writes a text, such as the console of an endpoint that
     failed to boot, into the run directory under a file name, and returns its path for the message.
     ``site`` is the number of the site that it is for, None where there is one only: a part of
     names, as two sites can be in one account.
@@ -129,6 +142,12 @@ class Order:
     check: Callable[[], None] = field(default=lambda: None)
     keep: Callable[[str, str], str] = field(default=lambda name, _text: name)
     site: int | None = None
+    planned: Sequence[EndpointRequest] = ()
+
+    @property
+    def everybody(self) -> Sequence[EndpointRequest]:
+        """All endpoints of the run; those that are to be made, where nobody told of others."""
+        return self.planned or self.requests
 
 
 class Provider(ABC):
@@ -160,6 +179,14 @@ class Provider(ABC):
     @abstractmethod
     def warnings(self, cell: Cell) -> list[str]:
         """List what a reader of the cell's numbers has to know about this cloud."""
+
+    def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:  # noqa: ARG002
+        """Tell the machine that each endpoint will be or stand on, by the endpoint's name.
+
+        Only what the settings alone say; what a cloud decides is left out. Connects to nothing.
+        Raises ProviderError where there are not enough machines.
+        """
+        return {}
 
     @abstractmethod
     def create(self, order: Order) -> list[Endpoint]:
@@ -223,6 +250,8 @@ class Provider(ABC):
 
         It is another one than ``data_address`` where addresses are translated on the way.
         """
+        if family is Family.IPV4 and receiver.listen_address is not None:
+            return receiver.listen_address
         return self.data_address(receiver, sender, layer, family)
 
     @classmethod

@@ -183,6 +183,15 @@ class Session:
         with self._sftp(f"removing {path}") as sftp, contextlib.suppress(FileNotFoundError):
             sftp.remove(path)
 
+    def rename(self, path: str, new: str) -> bool:
+        """Rename a file or link in one step; False where there is none. Raises ReachError."""
+        with self._sftp(f"renaming {path}") as sftp:
+            try:
+                sftp.rename(path, new)
+            except FileNotFoundError:
+                return False
+        return True
+
     def remove_directory(self, path: str) -> None:
         """Remove a directory and the files in it, if it is there. Raises ReachError."""
         with self._sftp(f"removing {path}") as sftp, contextlib.suppress(FileNotFoundError):

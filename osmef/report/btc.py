@@ -94,11 +94,11 @@ def cpu(trials: pd.DataFrame, look: Look = PLAIN, *, whole: bool = False) -> Fig
     """
     prefix = "endpoint_cpu" if whole else "cpu"
     cells = _with_connections(trials, look)
-    variants = [(*variant, ("end", end)) for end in _ENDS for variant in _variants(cells)]
+    variants = [(*variant, ("", end)) for end in _ENDS for variant in _variants(cells)]
     found: dict[Series, Points] = defaultdict(dict)
     for end in _ENDS:
         for one, points in _collected(cells, _series, _count, f"{prefix}_{end}_percent").items():
-            found[one] |= {(*variant, ("end", end)): line for variant, line in points.items()}
+            found[one] |= {(*variant, ("", end)): line for variant, line in points.items()}
     what = "whole endpoints" if whole else "the threads that move the data"
     chart = Chart(
         title=f"CPU load of {what} against connections",

@@ -61,7 +61,9 @@ def cells_of(trials: pd.DataFrame, look: Look) -> list[Cell]:
     groups = dict(list(trials.groupby(["run", "cell"], sort=False)))
     firsts = {key: rows.iloc[0] for key, rows in groups.items()}
     sources = _sources(trials)
-    swept = [*_swept(trials), *(name for name in _ALWAYS if name in trials)]
+    swept = _swept(trials)
+    own = {name.rpartition(".")[2] for name in swept if has_axis(name)}
+    swept += [name for name in _ALWAYS if name in trials and name not in own]
     told = {key: _told(row, swept) for key, row in firsts.items()}
     varying = [name for name in swept if len({one.get(name) for one in told.values()}) > 1]
     names = short_names(varying)

@@ -63,7 +63,8 @@ def render(chart: Chart, look: Look) -> Figure:
     divisor, unit = (1.0, chart.unit) if chart.unit is not None else rate_unit(max(_ends(lines)))
     names = short_names(key for variant in variants for key, _value in variant)
     for axes, variant in zip(all_axes, variants, strict=True):
-        title = ", ".join(f"{names[key]} {look.named(str(value))}" for key, value in variant)
+        values = [f"{names[key]} {look.named(str(value))}".strip() for key, value in variant]
+        title = ", ".join(values)
         axes.set_title(title, loc="left")
         for number, line in enumerate(lines):
             shift = _dodge(chart, number - (len(lines) - 1) / 2, len(lines))

@@ -8,6 +8,7 @@ such as ``osmef.report.btc.btc_connections``.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
@@ -176,5 +177,6 @@ def draw_figures(run: Path) -> list[Path]:
     """
     paths: list[Path] = []
     for one in possible(Data(run), own=True):
-        paths += save(one.figure, run, one.name)
+        with contextlib.suppress(NothingToDrawError):  # its words leave no room for it
+            paths += save(one.figure, run, one.name)
     return paths

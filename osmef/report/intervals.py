@@ -20,6 +20,7 @@ from osmef.units import rate_unit
 
 _MOST_CELLS = 12
 _MOST_FLOWS = 50
+_ALIKE = 4.0  # how many times as high one panel's rates may be for all to have one axis
 
 Rates = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 """The edges of the intervals in seconds, and the rate in each, bits per second."""
@@ -46,22 +47,27 @@ def intervals(rows: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> F
             cure="choose some, such as with --where connections=1,10",
         )
     found = {(cell.run, cell.key): list(_trials(groups[cell.run, cell.key])) for cell in cells}
-    top = max(float(rates.max()) for each in found.values() for _, (_, rates), _ in each)
+    tops = {key: max(float(rates.max()) for _, (_, rates), _ in each)
+            for key, each in found.items()}  # fmt: skip
+    top = max(tops.values())
     divisor, name = rate_unit(top)
+    alike = top <= _ALIKE * min(tops.values())
     most = max(len(each) for each in found.values())
     legend = {f"trial {number + 1}": _plain(number).line() for number in range(most)}
     warm = any(group["warmup"].eq(True).any() for group in groups.values())
     caption = "All connections of a trial together, as the receivers got them."
     caption += " Thin: single connections." if _has_single(found) else ""
     caption += " Dotted upright line: end of the warm-up." if warm else ""
+    caption += "" if alike else " Every panel has its own axis of y."
     header = Words("Rate over time", caption, source_of(trials))
     shown = legend if 1 < most <= 28 else {}
-    figure, panels = page(header, shown, look, len(cells))
+    figure, panels = page(header, shown, look, len(cells), same_y=alike)
     for axes, cell in zip(panels, cells, strict=True):
         axes.set_title(cell.label if len(cells) > 1 else "", loc="left")
         _draw(axes, found[cell.run, cell.key], divisor)
         _draw_warmup(axes, groups[cell.run, cell.key])
-        axes.set_ylim(0, 1.06 * top / divisor)
+        highest = top if alike else tops[cell.run, cell.key]
+        axes.set_ylim(0, 1.06 * highest / divisor if highest > 0 else 1.0)
         axes.set_xlabel("time since the start in s")
         axes.tick_params(axis="x", labelbottom=True)
         look.apply(axes)

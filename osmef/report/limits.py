@@ -9,7 +9,7 @@ from matplotlib.patches import Patch
 
 from osmef.report.cells import cells_of, nothing, source_of
 from osmef.report.look import PLAIN, Look
-from osmef.report.style import EDGE, Words, page, styled
+from osmef.report.style import EDGE, LINE_INCHES, Words, broken, page, styled
 from osmef.results.limits import Limit
 
 # Okabe and Ito's colours, light and dark by turns, and a hatch each for prints in grey. Both ends'
@@ -54,7 +54,9 @@ def limits(counts: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> Fi
         )
         for one in found
     }
-    size = (6.6, _BAR_INCHES * (len(cells) + 1) + 0.5)
+    names, lines = broken([cell.label for cell in cells])
+    bar = max(_BAR_INCHES, LINE_INCHES * lines + 0.04)
+    size = (6.6, bar * len(cells) + _BAR_INCHES + 0.5)
     figure, (axes,) = page(words, legend, look, size=size)
     starts = [0.0] * len(cells)
     for limit in found:
@@ -72,7 +74,7 @@ def limits(counts: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> Fi
             label=limit.value,
         )
         starts = [start + width for start, width in zip(starts, widths, strict=True)]
-    axes.set_yticks(range(len(cells)), [cell.label for cell in cells], fontsize=7.5)
+    axes.set_yticks(range(len(cells)), names, fontsize=7.5)
     axes.set_ylim(len(cells) - 0.5, -0.5)
     axes.set_xlim(0, 100)
     axes.set_xlabel(look.x_label or "connections in %")

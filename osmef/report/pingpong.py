@@ -336,8 +336,8 @@ def _windows(sizes: _Sizes, window: int) -> list[float]:
 def _windows_note(windows: Sequence[float], wanted: Messages) -> str:
     if not windows:
         return ""
-    which = "multiples of " if len(windows) > 1 else ""
-    return f"Dashed upright lines: {which}{wanted.window} B, a TCP receive window."
+    which = "lines: multiples of" if len(windows) > 1 else "line:"
+    return f"Dashed upright {which} {wanted.window} B, a TCP receive window."
 
 
 def _caption(drawn: _Drawn, wanted: Messages, windows: Sequence[float]) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
@@ -15,7 +17,7 @@ from osmef.analysis.variability import session_results, variability
 from osmef.report.cells import Cell, cells_of, nothing, source_of
 from osmef.report.look import PLAIN, Look
 from osmef.report.metric import chosen, metrics_of, unit, words
-from osmef.report.style import Words, page, patch, stroke, styled
+from osmef.report.style import LINE_INCHES, Words, broken, page, patch, stroke, styled
 
 _FEWEST = 5  # values of which a box tells more than the points alone
 _FEW_STEPS = 40  # of a distribution function, from which on its steps have no markers
@@ -80,8 +82,10 @@ def sessions(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = N
     how = unit(name, float(known[name].max()))
     counts = [len(rows) for cell in cells for rows in _by_session(cell, name, order) if rows]
     caption = (_BOXES if max(counts) >= _FEWEST else "") + (_FEW if min(counts) < _FEWEST else "")
-    header = Words(f"{words(name).capitalize()} by session", caption, source_of(known))
-    legend = {cell.label: stroke(number).line() for number, cell in enumerate(cells)}
+    what = words(name)
+    header = Words(f"{what[0].upper()}{what[1:]} by session", caption, source_of(known))
+    sample = _bar if max(counts) >= _FEWEST else _mark
+    legend = {cell.label: sample(number) for number, cell in enumerate(cells)}
     figure, (axes,) = page(header, legend, look, size=(max(6.6, 1.1 + 0.9 * len(order)), 3.6))
     width = 0.8 / len(cells)
     for number, cell in enumerate(cells):
@@ -150,7 +154,8 @@ def cov(
         source_of(trials),
     )
     legend = {words(name): _bar(number) for number, name in enumerate(names)}
-    height = 0.3 + len(shown) * (0.14 * len(names) + 0.12)
+    rows, lines = broken([cells[cell].label for cell in shown])
+    height = 0.3 + len(shown) * max(0.14 * len(names) + 0.12, LINE_INCHES * lines + 0.04)
     figure, (axes,) = page(header, legend if len(names) > 1 else {}, look, size=(6.6, height + 0.4))
     thick = 0.8 / len(names)
     for number, name in enumerate(names):
@@ -161,7 +166,7 @@ def cov(
         told = [f"{width:.2f}" if ok else "unknown"
                 for width, ok in zip(widths, known, strict=True)]  # fmt: skip
         axes.bar_label(bars, told, padding=2, fontsize=7)
-    axes.set_yticks(range(len(shown)), [cells[cell].label for cell in shown], fontsize=7.5)
+    axes.set_yticks(range(len(shown)), rows, fontsize=7.5)
     axes.set_ylim(len(shown) - 0.5, -0.5)
     axes.margins(x=0.12)
     axes.grid(visible=False, axis="y")
@@ -171,8 +176,12 @@ def cov(
     return figure
 
 
-def _bar(number: int) -> Patch:
+def _bar(number: int) -> Artist:
     return Patch(**patch(number))
+
+
+def _mark(number: int) -> Artist:
+    return replace(stroke(number), dashes="").line()
 
 
 def _cov(cell: Cell, metric: str, *, by_session: bool) -> float | None:

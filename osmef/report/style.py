@@ -21,7 +21,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from osmef.errors import InputError
+from osmef.errors import NothingToDrawError
 from osmef.report.look import Look
 from osmef.results.files import write_atomically
 
@@ -61,6 +61,9 @@ _LEGEND_ROW_INCHES = 0.155
 _FOOT_ROW_INCHES = 0.13
 _LETTER_INCHES = 0.06  # of the legend, about
 _HANDLE_INCHES = 0.5
+_BAR_LETTERS = 46
+LINE_INCHES = 0.13
+"""Of the names of bars, how high one is."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -138,17 +141,20 @@ class Words:
     source: str
 
 
-def page(
+def page(  # noqa: PLR0913 - what figures differ in
     words: Words,
     legend: Mapping[str, Artist],
     look: Look,
     count: int = 1,
     size: tuple[float, float] | None = None,
+    *,
+    same_y: bool = True,
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with panels of one size, its title, legend and caption.
 
     The room for these is set in inches, so that it stays the same however many panels there are.
-    ``size`` is that of all panels together; two stand beside each other without it.
+    ``size`` is that of all panels together; two stand beside each other without it. All have the
+    same y with ``same_y``.
     """
     columns = min(count, 2)
     rows = -(-count // columns)
@@ -164,7 +170,9 @@ def page(
     height = look.height or high + head + foot
     room = (0, foot / height, 1, 1 - (head + foot) / height)
     figure = HouseFigure(figsize=(width, height), layout=ConstrainedLayoutEngine(rect=room))
-    grid = figure.subplots(rows, columns, squeeze=False, sharex=count > 1, sharey=count > 1)
+    grid = figure.subplots(
+        rows, columns, squeeze=False, sharex=count > 1, sharey=count > 1 and same_y
+    )
     flat = list(grid.flat)
     for spare in flat[count:]:
         spare.set_visible(False)
@@ -206,6 +214,12 @@ def _legend_size(names: Sequence[str], width: float) -> tuple[int, int]:
     return columns, lines * math.ceil(len(names) / columns)
 
 
+def broken(names: Sequence[str]) -> tuple[list[str], int]:
+    """Return names of bars in lines that leave room for the bars, and the most lines of one."""
+    lines = [textwrap.wrap(name, _BAR_LETTERS) or [""] for name in names]
+    return ["\n".join(one) for one in lines], max(map(len, lines))
+
+
 def shares(alphas: Mapping[str, float]) -> dict[str, Artist]:
     """Return samples of bands for the legend."""
     return {name: Patch(color=GREY, alpha=alpha) for name, alpha in alphas.items()}
@@ -225,7 +239,7 @@ def write(figure: Figure, path: Path) -> None:
                 path, partial(figure.savefig, format=suffix, metadata=METADATA[suffix])
             )
         except UserWarning as error:
-            raise InputError(
+            raise NothingToDrawError(
                 "the figure is too small for its words and axes",
                 cure="give it more width and height, or leave out the legend",
             ) from error

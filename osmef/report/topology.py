@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pandas as pd
@@ -19,9 +20,10 @@ from osmef.report.style import EDGE, GREY, Words, page, stroke, styled
 from osmef.units import format_rate
 
 _MOST_LABELS = 16
-_COLUMN, _ROW = 3.4, 1.0  # between hosts, and between endpoints of one
+_COLUMN, _GAP, _ROW = 2.3, 1.1, 1.0  # of endpoints, between hosts, between rows of endpoints
+_INCHES = 0.62  # of a unit
 _BEND = 0.22
-_AT = 0.3  # of an edge, where its rate stands: near the sender, where few edges cross
+_AT = 0.35  # of an edge, where its rate stands: near the sender, where few edges cross
 _AT_UPRIGHT = 0.55
 _HOST = "#f2f2f2"
 
@@ -33,6 +35,31 @@ class _Node:
     name: str
     host: str
     tenant: str
+
+
+@dataclass(frozen=True)
+class _Host:
+    """A host: where its left side is, and its endpoints in one column or two."""
+
+    name: str
+    left: float
+    columns: list[list[_Node]]
+
+    @property
+    def width(self) -> float:
+        return _COLUMN * len(self.columns)
+
+    @property
+    def rows(self) -> int:
+        return sum(map(len, self.columns))
+
+    def places(self) -> dict[str, Place]:
+        """Return where the endpoints are: those of the second column below the first one's."""
+        placed = [(node, column) for column, nodes in enumerate(self.columns) for node in nodes]
+        return {
+            node.name: (self.left + _COLUMN * (column + 0.5), -_ROW * row)
+            for row, (node, column) in enumerate(placed)
+        }
 
 
 @styled
@@ -57,31 +84,30 @@ def topology(endpoints: pd.DataFrame, pairs: pd.DataFrame, look: Look = PLAIN) -
         for row in endpoints.itertuples()
         if row.endpoint in used
     ]
-    columns = _columns(nodes)
-    places = {
-        node.name: (_COLUMN * column, -_ROW * row)
-        for column, host in enumerate(columns)
-        for row, node in enumerate(columns[host])
-    }
+    hosts = _hosts(nodes, rates)
+    places = {name: place for host in hosts for name, place in host.places().items()}
     tenants = list(dict.fromkeys(node.tenant for node in nodes))
     caption = "Rate: the highest median of the cells in which the pair was measured."
     if len(rates) > _MOST_LABELS:
         caption += " The wider an arrow, the higher its rate; the highest: "
         caption += f"{format_rate(max(rates.values()))}."
     header = Words("Where the endpoints stood, and their rates", caption, str(pairs["run"].iloc[0]))
-    high = _ROW * max(map(len, columns.values()))
-    size = (max(5.0, 2.1 * len(columns) + 1.2), 0.75 * high + 1.2)
+    high = _ROW * max(host.rows for host in hosts)
+    right = hosts[-1].left + hosts[-1].width
+    width = max(5.0, _INCHES * right + 0.5)
+    size = (width, width / (right + 0.6) * (high + 1.1))
     figure, (axes,) = page(header, _legend(tenants, look), look, size=size)
-    for column, host in enumerate(columns):
-        _draw_host(axes, _COLUMN * column, len(columns[host]), look.named(host))
+    for host in hosts:
+        _draw_host(axes, host, look.named(host.name))
     top = max(rates.values())
     for ends, bps in rates.items():
         label = look.named(format_rate(bps)) if len(rates) <= _MOST_LABELS else ""
+        at = _AT if len(rates) > 2 else 0.5
         width = 0.8 + 2.2 * bps / (top or 1)
-        _draw_edge(axes, (places[ends[0]], places[ends[1]]), label, width)
+        _draw_edge(axes, (places[ends[0]], places[ends[1]]), (label, at), width)
     for node in nodes:
         _draw_node(axes, places[node.name], look.named(node.name), tenants.index(node.tenant))
-    axes.set_xlim(-1.6, _COLUMN * (len(columns) - 1) + 1.6)
+    axes.set_xlim(-0.3, right + 0.3)
     axes.set_ylim(-high - 0.1, 1.0)
     axes.set_aspect("equal")
     axes.axis("off")
@@ -93,18 +119,26 @@ def _told(value: object, otherwise: object) -> str:
     return str(value) if known else f"host of {otherwise} unclear" if otherwise else "unclear"
 
 
-def _columns(nodes: list[_Node]) -> dict[str, list[_Node]]:
+def _hosts(nodes: list[_Node], ends: Iterable[tuple[str, str]]) -> list[_Host]:
+    """Return the hosts from left to right. What goes within one goes from a column to another."""
     found: dict[str, list[_Node]] = defaultdict(list)
     for node in nodes:
         found[node.host].append(node)
-    return dict(found)
+    of = {node.name: node.host for node in nodes}
+    sending = {sender for sender, to in ends if of[sender] == of[to] and sender != to}
+    hosts, left = [], 0.0
+    for name, own in found.items():
+        sides = [[one for one in own if (one.name in sending) is first] for first in (True, False)]
+        hosts.append(_Host(name, left, [side for side in sides if side]))
+        left += hosts[-1].width + _GAP
+    return hosts
 
 
 def _legend(tenants: list[str], look: Look) -> dict[str, Artist]:
     if tenants == ["unclear"]:
         return {}
     return {
-        look.named(f"tenant {tenant}"): Line2D(
+        look.named(tenant if tenant.startswith("tenant") else f"tenant {tenant}"): Line2D(
             [], [], ls="none", marker=stroke(number).marker, color=stroke(number).colour,
             markersize=8,
         )
@@ -112,15 +146,16 @@ def _legend(tenants: list[str], look: Look) -> dict[str, Artist]:
     }  # fmt: skip
 
 
-def _draw_host(axes: Axes, x: float, count: int, name: str) -> None:
+def _draw_host(axes: Axes, host: _Host, name: str) -> None:
+    low = -_ROW * (host.rows - 1) - 0.6
     axes.add_patch(
         FancyBboxPatch(
-            (x - 1.15, -_ROW * (count - 1) - 0.6), 2.3, _ROW * (count - 1) + 1.2,
-            boxstyle="round,pad=0.05", facecolor=_HOST, edgecolor=EDGE, linewidth=0.8,
-            zorder=0.5,
+            (host.left, low), host.width, 0.6 - low, boxstyle="round,pad=0.05", facecolor=_HOST,
+            edgecolor=EDGE, linewidth=0.8, zorder=0.5,
         )
     )  # fmt: skip
-    axes.text(x, 0.72, name, ha="center", va="bottom", fontsize=8, weight="bold")
+    middle = host.left + host.width / 2
+    axes.text(middle, 0.72, name, ha="center", va="bottom", fontsize=8, weight="bold")
 
 
 def _draw_node(axes: Axes, place: Place, name: str, tenant: int) -> None:
@@ -131,14 +166,20 @@ def _draw_node(axes: Axes, place: Place, name: str, tenant: int) -> None:
     axes.text(x, y - 0.26, name, ha="center", va="top", fontsize=7, zorder=4, bbox=box)
 
 
-def _draw_edge(axes: Axes, ends: tuple[Place, Place], label: str, width: float) -> None:
-    sender, receiver = ends
+def _draw_edge(
+    axes: Axes, ends: tuple[Place, Place], named: tuple[str, float], width: float
+) -> None:
+    """Draw an arrow with its label, which stands at a share of the way."""
+    (sender, receiver), (label, at_share) = ends, named
     (x, y), (to_x, to_y) = ends
     if sender == receiver:  # loopback
         axes.text(x, y + 0.26, f"to itself: {label}", ha="center", fontsize=7, zorder=5)
         return
-    upright = x == to_x
-    bend, along = (_BEND * 2, _AT_UPRIGHT) if upright else (_BEND, _AT)
+    bend, along = _BEND, at_share
+    if x == to_x:
+        bend, along = 2 * _BEND, _AT_UPRIGHT
+    elif to_x - x <= _COLUMN:  # within a host: around the names below its senders
+        bend = -_BEND
     axes.add_patch(
         FancyArrowPatch(
             sender, receiver, connectionstyle=f"arc3,rad={bend}", arrowstyle="-|>",

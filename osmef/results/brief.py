@@ -62,6 +62,16 @@ class _Endpoint(TypedDict):
     flavor: str | None
 
 
+class _Cost(TypedDict):
+    amount: float
+    currency: str
+
+
+class _Cell(TypedDict):
+    key: str
+    price_per_hour: NotRequired[_Cost | None]
+
+
 class _Run(TypedDict):
     scenario: str
     provider: str | None
@@ -71,6 +81,7 @@ class _Summary(TypedDict):
     schema_version: Literal[2]
     run: _Run
     endpoints: list[_Endpoint]
+    cells: list[_Cell]
 
 
 _TRIAL: TypeAdapter[_Versioned] = TypeAdapter(_Versioned)
@@ -80,11 +91,15 @@ _KEYS = set(BriefTrial.__annotations__)
 
 @dataclass(frozen=True)
 class BriefSummary:
-    """Of ``Summary``: the scenario, the kind of cloud, and the flavors by endpoint."""
+    """Of ``Summary``: the scenario, the kind of cloud, the flavors by endpoint.
+
+    ``prices`` has what an hour of all VMs of a cell costs, and in which currency, where known.
+    """
 
     scenario: str
     provider: str | None = None
     flavors: dict[str, str | None] = field(default_factory=dict)
+    prices: dict[str, tuple[float, str]] = field(default_factory=dict)
 
 
 def brief_trials(run: RunDirectory) -> Iterator[BriefTrial]:
@@ -125,7 +140,12 @@ def brief_summary(run: RunDirectory) -> BriefSummary:
         flavors = {end.name: end.flavor for end in whole.endpoints}
         return BriefSummary(whole.run.scenario, whole.run.provider, flavors)
     flavors = {end["name"]: end["flavor"] for end in told["endpoints"]}
-    return BriefSummary(told["run"]["scenario"], told["run"]["provider"], flavors)
+    prices = {
+        cell["key"]: (price["amount"], price["currency"])
+        for cell in told["cells"]
+        if (price := cell.get("price_per_hour"))
+    }
+    return BriefSummary(told["run"]["scenario"], told["run"]["provider"], flavors, prices)
 
 
 if SCHEMA_VERSION != 2:

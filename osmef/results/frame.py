@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from math import nan
 from os import PathLike
@@ -27,6 +27,8 @@ _PLACE = (
     "receivers",
     "sender_flavors",
     "receiver_flavors",
+    "price_per_hour",
+    "currency",
     "placement",
     "tenancy",
     "achieved_placement",
@@ -38,7 +40,10 @@ _COURSE = ("status", "failure_kind", "failure_message", "started_at", "wall_s")
 _WORK = ("workload", "background", "limited_by", "start_spread_s")
 _FIXED = (*_RUN, *_PLACE, *_COURSE, *_WORK)
 _WHOLE = ("index", "repetition", "group", "distance", "connections")
-_NUMBERS = ("wall_s", "start_spread_s")
+_NUMBERS = ("price_per_hour", "wall_s", "start_spread_s")
+_MADE = ("senders", "receivers", "sender_flavors", "receiver_flavors", "price_per_hour", "currency")
+_GIVEN = tuple(name for name in _FIXED if name not in {*_RUN, *_MADE} and "failure" not in name)
+_TEXTS = tuple(name for name in _FIXED if name not in {*_WHOLE, *_NUMBERS, "started_at"})
 
 
 def load(*paths: str | PathLike[str]) -> pd.DataFrame:
@@ -46,13 +51,14 @@ def load(*paths: str | PathLike[str]) -> pd.DataFrame:
 
     Each path is a run directory, or the summary.json or trials.jsonl in it, a directory that holds
     runs, or a pattern such as ``results/vm-*``. Columns: run, scenario, provider, cell, index,
-    repetition, group, session, senders, receivers, sender_flavors, receiver_flavors, placement,
-    tenancy (both as requested), achieved_placement, achieved_tenancy, distance (as achieved),
-    connections, each swept value of any of the runs under its key, status, failure_kind,
-    failure_message, started_at, wall_s, workload, background, limited_by, start_spread_s, and each
-    metric with its unit in the name. The endpoints of a group, and their flavors, stand in one
-    text, with commas. What is not known is missing (NaN, <NA> or None), and never 0. Raises
-    InputError when a path leads to no run, or a newer OSMeF wrote it.
+    repetition, group, session, senders, receivers, sender_flavors, receiver_flavors,
+    price_per_hour of all VMs of the cell and its currency, placement, tenancy (both as requested),
+    achieved_placement, achieved_tenancy, distance (as achieved), connections, each swept value of
+    any of the runs under its key, status, failure_kind, failure_message, started_at, wall_s,
+    workload, background, limited_by, start_spread_s, and each metric with its unit in the name. The
+    endpoints of a group, and their flavors, stand in one text, with commas. What is not known is
+    missing (NaN, <NA> or None), and never 0. Raises InputError when a path leads to no run, or a
+    newer OSMeF wrote it.
     """
     columns = _Columns()
     for run in find_runs(*paths):
@@ -63,70 +69,115 @@ def load(*paths: str | PathLike[str]) -> pd.DataFrame:
     return columns.frame()
 
 
+class _Words:
+    """Grows a column of texts of which many are the same: a number each."""
+
+    def __init__(self) -> None:
+        self._numbers = array("i")
+        self._known: dict[str | None, int] = {}
+
+    def extend(self, texts: Iterable[str | None]) -> None:
+        """Add rows."""
+        known = self._known
+        self._numbers.extend([known.setdefault(text, len(known)) for text in texts])
+
+    def column(self) -> pd.Series:
+        """Return all rows."""
+        words = np.array(list(self._known), dtype="object")
+        return pd.Series(words[np.frombuffer(self._numbers, dtype="i")], dtype="object")
+
+
 class _Columns:
     """Grows column by column: rows of a million trials would not fit."""
 
     def __init__(self) -> None:
         self._count = 0
-        self._fixed: dict[str, list[Any]] = {name: [] for name in _FIXED}
+        self._words = {name: _Words() for name in _TEXTS}
+        self._numbers = {name: array("d") for name in (*_WHOLE, *_NUMBERS)}
+        self._started: list[str | None] = []
+        self._times: list[pd.Series] = []
         self._swept: dict[str, list[Any]] = {}
+        self._texts: dict[str, str] = {}
         self._metrics: dict[str, array[float]] = {}
 
     def add(self, trials: Sequence[BriefTrial], run: str, summary: BriefSummary) -> None:
         """Add trials of a run."""
-        names = {"run": run, "scenario": summary.scenario, "provider": summary.provider}
-        rows = [_row(trial, summary) for trial in trials]
-        for name, column in self._fixed.items():
-            same = names.get(name)
-            column.extend([same] * len(rows) if name in names else [row.get(name) for row in rows])
-        self._add_swept([trial["values"] for trial in trials])
-        self._add_metrics([trial.get("metrics") or {} for trial in trials])
-        self._count += len(rows)
-
-    def _add_swept(self, values: list[dict[str, Any]]) -> None:
-        for name in dict.fromkeys(key for one in values for key in one if key not in self._fixed):
-            self._swept.setdefault(name, [None] * self._count)
+        columns = _columns(trials, run, summary)
+        values = [trial["values"] for trial in trials]
+        for name in dict.fromkeys(key for one in values for key in one):
+            if name in columns:  # a sweep over whole workloads tells more than their kind
+                own = zip(values, columns[name], strict=True)
+                columns[name] = [one.get(name, told) for one, told in own]
+            elif name not in self._swept:
+                self._swept[name] = [None] * self._count
+        for name, words in self._words.items():
+            words.extend(columns[name])
+        for name, numbers in self._numbers.items():
+            numbers.extend([nan if one is None else one for one in columns[name]])
+        self._started.extend(columns["started_at"])
+        if len(self._started) >= _AT_ONCE:
+            self._read_times()
         for name, column in self._swept.items():
-            column.extend([one.get(name) for one in values])
+            column.extend(self._shared(one.get(name)) for one in values)
+        self._add_metrics([trial.get("metrics") or {} for trial in trials])
+        self._count += len(trials)
+
+    def _read_times(self) -> None:
+        """Turn the times so far from texts into numbers, for many runs together."""
+        texts = pd.Series(self._started, dtype="object")
+        self._times.append(pd.to_datetime(texts, utc=True, format="ISO8601"))
+        self._started = []
+
+    def _shared(self, value: Any) -> Any:
+        """Return a value, of equal texts always the first one."""
+        return self._texts.setdefault(value, value) if isinstance(value, str) else value
 
     def _add_metrics(self, metrics: list[dict[str, float | None]]) -> None:
         for name in dict.fromkeys(key for one in metrics for key in one):
             if name not in self._metrics:
                 self._metrics[name] = array("d", [nan]) * self._count
         for name, column in self._metrics.items():
-            found = (one.get(name) for one in metrics)
-            column.extend(nan if value is None else value for value in found)
+            found = [one.get(name) for one in metrics]
+            column.extend([nan if value is None else value for value in found])
 
     def frame(self) -> pd.DataFrame:
         """Return all of it."""
-        fixed = {name: _typed(name, column) for name, column in self._fixed.items()}
-        metrics = {name: np.frombuffer(column) for name, column in self._metrics.items()}
-        order = (*_RUN, *_PLACE, *self._swept, *_COURSE, *_WORK, *metrics)
-        return pd.DataFrame({**fixed, **self._swept, **metrics})[list(dict.fromkeys(order))]
+        columns: dict[str, Any] = {name: words.column() for name, words in self._words.items()}
+        columns |= {name: _whole(np.frombuffer(self._numbers[name])) for name in _WHOLE}
+        columns |= {name: np.frombuffer(self._numbers[name]) for name in _NUMBERS}
+        if self._started or not self._times:
+            self._read_times()
+        columns["started_at"] = pd.concat(self._times, ignore_index=True)
+        columns |= self._swept
+        columns |= {name: np.frombuffer(column) for name, column in self._metrics.items()}
+        order = (*_RUN, *_PLACE, *self._swept, *_COURSE, *_WORK, *self._metrics)
+        return pd.DataFrame({name: columns[name] for name in order})
 
 
-def _typed(name: str, column: list[Any]) -> Any:  # whatever a frame takes for a column
-    if name in _WHOLE:
-        return pd.array(column, dtype="Int64")
-    if name in _NUMBERS:
-        return np.array(column, dtype="float64")
-    if name == "started_at":
-        return pd.to_datetime(pd.Series(column, dtype="object"), utc=True, format="ISO8601")
-    return pd.Series(column, dtype="object")
+def _whole(numbers: np.ndarray) -> pd.api.extensions.ExtensionArray:
+    unknown = np.isnan(numbers)
+    return pd.arrays.IntegerArray(np.where(unknown, 0, numbers).astype("int64"), unknown)
 
 
-def _row(trial: BriefTrial, summary: BriefSummary) -> dict[str, Any]:
-    failure = trial.get("failure")
-    return {
-        **trial,
-        "senders": ",".join(trial["senders"]),
-        "receivers": ",".join(trial["receivers"]),
-        "sender_flavors": _flavors(trial["senders"], summary),
-        "receiver_flavors": _flavors(trial["receivers"], summary),
-        "failure_kind": failure["kind"] if failure else None,
-        "failure_message": failure["message"] if failure else None,
-        **trial["values"],  # a sweep over whole workloads tells more than their kind
-    }
+def _columns(trials: Sequence[BriefTrial], run: str, summary: BriefSummary) -> dict[str, list[Any]]:
+    """Return the fixed columns of trials of a run."""
+    rows: Sequence[Mapping[str, Any]] = trials
+    columns: dict[str, list[Any]] = {name: [row.get(name) for row in rows] for name in _GIVEN}
+    same = {"run": run, "scenario": summary.scenario, "provider": summary.provider}
+    columns |= {name: [value] * len(rows) for name, value in same.items()}
+    for end in ("sender", "receiver"):
+        ends = [tuple(row[f"{end}s"]) for row in rows]
+        names = {one: ",".join(one) for one in set(ends)}
+        flavors = {one: _flavors(one, summary) for one in names}
+        columns[f"{end}s"] = [names[one] for one in ends]
+        columns[f"{end}_flavors"] = [flavors[one] for one in ends]
+    prices = [summary.prices.get(row["cell"], (None, None)) for row in rows]
+    columns["price_per_hour"] = [amount for amount, _currency in prices]
+    columns["currency"] = [currency for _amount, currency in prices]
+    failures = [row.get("failure") or {} for row in rows]
+    for name in ("kind", "message"):
+        columns[f"failure_{name}"] = [one.get(name) for one in failures]
+    return columns
 
 
 def _flavors(names: Iterable[str], summary: BriefSummary) -> str | None:

@@ -129,6 +129,10 @@ class EndpointInfo(Model):
     data_address6: str | None = Field(
         default=None, description="address at which it is measured, IPv6; null without one"
     )
+    listen_address: str | None = Field(
+        default=None,
+        description="its own IPv4 address, where NAT translates data_address to it; else null",
+    )
     warnings: list[str] = Field(description="what differs from what was asked for")
     agent_sha256: str | None = Field(
         description="SHA-256 of the agent that ran on it; null if the run was imported"

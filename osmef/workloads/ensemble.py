@@ -54,6 +54,7 @@ _CURES = {
     "reset": "the other end closed early; look at its error, memory and kernel log",
     "connect": CLOSED_CURE,
     "arm-timeout": CLOSED_CURE,
+    "bind": "is this an address of its own? behind NAT the inventory names it as listen_address",
     "resource": "the endpoint is short of memory, threads or file descriptors",
 }
 

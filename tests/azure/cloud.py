@@ -70,7 +70,7 @@ class Handler(BaseHTTPRequestHandler):
         if url.path.startswith("/console/"):
             leaked = "Authorization" in self.headers
             console = self.arm.console(url.path.rpartition("/")[2])
-            self.give(403 if leaked else 200, console.encode(), {})
+            self.give(403 if leaked else 200, console.encode(), {"Content-Type": "text/plain"})
             return
         if url.path.startswith(f"/{TENANT}/"):
             answer = self.authority(url.path, text.decode())

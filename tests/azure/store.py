@@ -30,6 +30,8 @@ class Store(Catalog, Plumbing):
         """Physical zones without room for VMs; "" is for VMs that ask for none."""
         self.domains: list[int] = []
         """Fault domains of the next VMs in availability sets."""
+        self.misplaced: list[str] = []
+        """Parts of names of VMs: of each, the next VM is not on the dedicated host asked for."""
         self.locks: set[str] = set()
         """Ids of what carries a lock against deletion, in lower case."""
 
@@ -66,6 +68,8 @@ class Store(Catalog, Plumbing):
             spread = thing["properties"].get("availabilitySet")
             domain = {"platformFaultDomain": self.inner(thing)["domain"]} if spread else {}
             thing["properties"]["instanceView"] = {"statuses": [], **domain}
+        if "host" in self.inner(thing):
+            thing["properties"]["host"] = {"id": self.inner(thing)["host"]}
         return Answer(200, thing)
 
     def delete(self, kind: Type, found: Body, _body: Any) -> None:
@@ -107,10 +111,9 @@ class Store(Catalog, Plumbing):
             self.things.pop(one)
         if thing["type"] == "Microsoft.Compute/virtualMachines":
             self.tell({"do": "end", "id": self.inner(thing)["key"]})
-            disk = thing["properties"]["storageProfile"]["osDisk"]["name"]
-            self.things.pop(
-                f"{group_of(key)}/providers/microsoft.compute/disks/{disk}".lower(), None
-            )
+            if thing["properties"]["provisioningState"] != "Failed":  # else its disk stays
+                name = thing["properties"]["storageProfile"]["osDisk"]["name"].lower()
+                self.things.pop(f"{group_of(key)}/providers/microsoft.compute/disks/{name}", None)
         self._inner.pop(key, None)
 
     def _make_public_ip_addresses(self, _key: str, made: Body) -> None:
@@ -122,7 +125,12 @@ class Store(Catalog, Plumbing):
             subnet["id"] = f"{made['id']}/subnets/{subnet['name']}"
             self.must(subnet["properties"]["networkSecurityGroup"]["id"], *_BAD_REFERENCE)
 
+    def _make_network_security_groups(self, _key: str, made: Body) -> None:
+        for rule in made["properties"]["securityRules"]:
+            _refuse_prefixes(rule["properties"])
+
     def _make_security_rules(self, key: str, made: Body) -> None:
+        _refuse_prefixes(made["properties"])
         guard = self.must(key.rpartition("/securityrules/")[0])
         rules = guard["properties"]["securityRules"]
         rules[:] = [one for one in rules if one["name"] != made["name"]]
@@ -160,22 +168,26 @@ class Store(Catalog, Plumbing):
     def _stand_up(self, key: str, made: Body) -> str | None:
         properties, inner = made["properties"], self.inner(made)
         inner["key"] = uuid4().hex
-        zone = next(iter(made.get("zones", ())), "")
-        if (self.zones[key.split("/")[2]][zone] if zone else "") in self.full:
-            properties["provisioningState"] = "Failed"
-            return "ZonalAllocationFailed" if zone else "AllocationFailed"
         name = properties["storageProfile"]["osDisk"]["name"]
         disk = f"{group_of(made['id'])}/providers/Microsoft.Compute/disks/{name}"
+        if disk.lower() in self.things:
+            raise RefusedError(409, "ConflictingUserInput", f"Disk {name} already exists.")
         self.things[disk.lower()] = {
             "id": disk,
             "name": name,
             "type": "Microsoft.Compute/disks",
             "location": made["location"],
-            "tags": made.get("tags"),
         }
+        zone = next(iter(made.get("zones", ())), "")
+        if (self.zones[key.split("/")[2]][zone] if zone else "") in self.full:
+            properties["provisioningState"] = "Failed"
+            return "ZonalAllocationFailed" if zone else "AllocationFailed"
         spread = properties.get("availabilitySet", {}).get("id", "").lower()
         fellows = [one for one in self.things.values() if _refers(one.get("properties"), spread)]
         inner["domain"] = self.domains.pop(0) if self.domains else len(fellows) % 2
+        for part in [one for one in self.misplaced if one in made["name"]]:
+            self.misplaced.remove(part)
+            inner["host"] = f"{properties['host']['id']}-beside"
         self.boot(made)
         return None
 
@@ -183,6 +195,15 @@ class Store(Catalog, Plumbing):
 def group_of(key: str) -> str:
     """Return the key of the resource group that a thing is in."""
     return "/".join(key.split("/")[:5])
+
+
+def _refuse_prefixes(rule: Body) -> None:
+    for one in rule.get("sourceAddressPrefixes", [rule.get("sourceAddressPrefix")]):
+        try:
+            IPv4Network("0.0.0.0/0" if one == "*" else one)
+        except ValueError as error:
+            code = "SecurityRuleInvalidAddressPrefix"
+            raise RefusedError(400, code, f"Value provided: {one}") from error
 
 
 def _refers(value: Any, key: str) -> bool:

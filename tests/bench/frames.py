@@ -162,6 +162,9 @@ def _requests(directory: Path) -> Path:
     from pyarrow import parquet  # noqa: PLC0415
 
     run = shutil.copytree(SAMPLE, directory / "pingpong-0000-3f9a")
+    first = RunDirectory(run).read_trials().trials[0]
+    trial = first.model_copy(update={"index": 1, "workload": "pingpong"})
+    (run / "trials.jsonl").write_text(f"{trial.model_dump_json()}\n")
     random = np.random.default_rng(1)
     size = random.integers(1, 500_000, REQUESTS)
     time_s = random.lognormal(-6, 0.3, REQUESTS) + size / 1e8

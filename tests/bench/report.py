@@ -65,9 +65,10 @@ class Section:
     repeated: bool = True
     """As often and as long as the command was told."""
 
-    def text(self, bench: Bench) -> str:
+    def text(self, bench: Bench | None = None) -> str:
+        """Return it as the page has it; there is a bench where ``make bench`` measures it."""
         facts = [f"Measured {datetime.now(UTC):%Y-%m-%d %H:%M} UTC on {tools.machine()}"]
-        if self.repeated:
+        if bench is not None and self.repeated:
             facts.append(f"n = {bench.repeat}, {bench.duration_s:g} s each")
         if self.tools:
             facts.append(", ".join(f"{name} {tools.version_of(name)}" for name in self.tools))

@@ -65,14 +65,18 @@ def test_kills_change_nothing(file: Path, tmp_path: Path) -> None:
     command += [str(file), str(database), str(rough)]
     draw = random.Random(20)  # noqa: S311 - when to kill
     for _ in range(KILLS):
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process:
             assert process.stdout is not None
             for _ in range(draw.randint(1, 16)):
-                assert process.stdout.readline()  # each is a start or an end; between them is work
+                line = process.stdout.readline()  # between two of them is work
+                assert line.startswith(("start", "end", "gap")), line + process.stdout.read()
             with suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=draw.uniform(0, 0.05))
             process.kill()
-    assert subprocess.run(command, check=False, stdout=subprocess.DEVNULL).returncode == 0
+    last = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert last.returncode == 0, last.stderr
     undisturbed, disturbed = results(tmp_path / "calm.sqlite"), results(database)
     assert disturbed == undisturbed
     ends, numbers = undisturbed

@@ -78,6 +78,18 @@ class Lab:
 
     folder: Path
     prefix: tuple[str, ...]
+    keys: dict[str, str]
+    """The public host key of each machine."""
+
+    def on(self, machine: str, *argv: str) -> subprocess.CompletedProcess[str]:
+        """Run a program in the network of a machine."""
+        inside = (*self.prefix, "ip", "netns", "exec", machine)
+        return subprocess.run([*inside, *argv], capture_output=True, text=True, check=False)
+
+    def edit(self, file: str, old: str, new: str) -> None:
+        """Change what the controller's user has in a file of ~/.ssh."""
+        path = self.folder / "home/.ssh" / file
+        path.write_text(path.read_text().replace(old, new))
 
     def left(self) -> list[str]:
         """List what is on the machines."""
@@ -100,7 +112,7 @@ def two_machines(tmp_path: Path) -> Iterator[Lab]:
     home.mkdir(parents=True)
     (home / "config").write_text(CONFIG)
     (home / "lab").write_text(user.private)
-    known = []
+    keys = {}
     for name, address in (("a", "10.9.1.2"), ("b", "10.9.3.2")):
         folder, host = tmp_path / name, KeyPair.generate(name)
         for inner in ("home", "shm"):
@@ -110,8 +122,8 @@ def two_machines(tmp_path: Path) -> Iterator[Lab]:
         (folder / "host_key").write_text(host.private)
         (folder / "host_key").chmod(0o600)
         (folder / "log").touch()
-        known.append(f"{address} {host.public}\n")
-    (home / "known_hosts").write_text("".join(known))
+        keys[name] = f"{address} {host.public}\n"
+    (home / "known_hosts").write_text("".join(keys.values()))
     argv = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
     process = subprocess.Popen(
         [*argv, "sh", "-c", LAB, "sh", str(tmp_path)],
@@ -125,5 +137,5 @@ def two_machines(tmp_path: Path) -> Iterator[Lab]:
         assert process.stdout.readline() == b"ready\n"
         inside = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().strip()
         enter = ("nsenter", "--target", inside, "--net", "--mount", f"--wdns={tmp_path}")
-        yield Lab(tmp_path, (*enter, "env", "-u", "SSH_AUTH_SOCK", f"HOME={tmp_path}/home"))
+        yield Lab(tmp_path, (*enter, "env", "-u", "SSH_AUTH_SOCK", f"HOME={tmp_path}/home"), keys)
         process.kill()

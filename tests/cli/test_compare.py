@@ -61,6 +61,40 @@ def test_people_get_a_table_and_what_differs_in_the_hosts(osmef: Osmef, make_run
     assert "kernel.release was None, is 6.9" in ended.err
 
 
+def test_several_runs_a_side_are_taken_together(
+    osmef: Osmef, make_run: MakeRun, tmp_path: Path
+) -> None:
+    for number in range(2):
+        make_run(f"old-{number}", 1e9)
+        make_run(f"new-{number}", 0.5e9)
+    (tmp_path / "campaign").mkdir()
+    for run in tmp_path.glob("new-*"):
+        run.rename(tmp_path / "campaign" / run.name)
+    ended = osmef("compare", "old-*", "campaign", "--metric", BTC, "--json")
+    (row,) = ended.json()["rows"]
+    assert (row["n_a"], row["n_b"], row["verdict"]) == (12, 12, "worse")
+    for path in tmp_path.glob("*/scenario.yaml"):
+        if path.parent.name == "old-1":
+            path.write_text(path.read_text().replace("workload: {", "workload: {warmup: 1s, "))
+    refused = osmef("compare", "old-*", "campaign")
+    assert refused.code == 2
+    assert "warmup" in refused.err
+
+
+def test_cells_of_two_scenarios_are_not_mixed(osmef: Osmef, make_run: MakeRun) -> None:
+    for name, rate in (("a-1", 1e9), ("a-2", 3e9), ("b-1", 1e9), ("b-2", 1e9)):
+        path = Path(make_run(name, rate)) / "summary.json"
+        told = json.loads(path.read_text())
+        told["run"]["scenario"] = f"scenario-{name[-1]}"
+        path.write_text(json.dumps(told))
+    rows = osmef("compare", "a-*", "b-*", "--metric", BTC, "--json").json()["rows"]
+    verdicts = {row["cell"]: (row["n_a"], row["verdict"]) for row in rows}
+    assert verdicts == {
+        "scenario-1: connections=1": (6, "same"),
+        "scenario-2: connections=1": (6, "worse"),
+    }
+
+
 def test_too_few_trials_are_inconclusive(osmef: Osmef) -> None:
     ended = osmef("compare", str(SAMPLE), str(SAMPLE), "--fail-on", "inconclusive")
     assert ended.code == 1

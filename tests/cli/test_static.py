@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
+import subprocess
+from pathlib import Path
 
 import pytest
 
+from osmef.remote.keys import KeyPair
 from tests.cli.conftest import Osmef
 from tests.cli.machines import Lab
 
@@ -22,6 +26,9 @@ HOSTS = (
     "a: {ssh: node-a, interface: data0, location: {zone: room-1}}\n"
     "b: {ssh: node-b, interface: data0}\n"
 )
+DNAT = ("-j", "DNAT", "--to-destination", "10.9.3.2")
+STRANGER = KeyPair.generate("stranger").public
+BRIEF = "duration: 300ms, interval: 100ms"
 
 
 def scenario(osmef: Osmef, duration: str = "300ms", hosts: str = HOSTS) -> str:
@@ -44,6 +51,23 @@ def test_a_run_measures_between_two_machines_and_leaves_nothing(osmef: Osmef, la
     assert osmef("reap", prefix=lab.prefix).code == 0
 
 
+def test_vms_of_which_nobody_says_where_they_stand_are_measured_only_if_wanted_so(
+    osmef: Osmef, lab: Lab
+) -> None:
+    osmef.write(HOSTS.replace("interface:", "kind: vm, interface:"), "hosts.yaml")
+    text = SCENARIO.format(duration="300ms").replace("endpoints:", "# endpoints:")
+    refused = osmef("run", osmef.write(text), prefix=lab.prefix)
+    assert refused.code == 2
+    assert "nobody says on which host it runs" in refused.err
+    ended = osmef("run", osmef.write(f"{text}on_mismatch: record\n"), prefix=lab.prefix)
+    assert ended.code == 0, ended.err
+    for cell in json.loads((osmef.run / "summary.json").read_text())["cells"]:
+        assert (cell["n_ok"], cell["placement"]) == (2, "different-host")
+        assert (cell["achieved_placement"], cell["distance"]) == (None, None)
+        assert {"placement", "distance"} <= set(cell["mismatch"])
+    assert "nobody can tell" in " ".join(ended.out.split())
+
+
 def test_after_kill_9_reap_cleans_the_machines_by_ssh(osmef: Osmef, lab: Lab) -> None:
     process = osmef.start("run", scenario(osmef, "30s"), prefix=lab.prefix)
     osmef.until(process, "measuring")
@@ -58,6 +82,58 @@ def test_after_kill_9_reap_cleans_the_machines_by_ssh(osmef: Osmef, lab: Lab) ->
     assert ended.code == 0, ended.err
     assert "destroyed 2" in ended.out
     assert lab.left() == []
+
+
+def test_a_machine_is_cleaned_by_its_mark_where_no_journal_is(osmef: Osmef, lab: Lab) -> None:
+    process = osmef.start("run", scenario(osmef, "30s"), prefix=lab.prefix)
+    osmef.until(process, "measuring")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    where = ("reap", "--out", "elsewhere", "--provider", "static", "--uri", "node-b")
+    young = osmef(*where, prefix=lab.prefix)
+    assert (young.code, young.out) == (0, "nothing left\n")
+    listed = osmef(*where, "--older-than", "0s", "--json", prefix=lab.prefix)
+    assert listed.code == 1
+    assert [one["run"] for one in listed.json()["left"]] == [osmef.run.name]
+    assert len(lab.left()) == 4, "it lists before it destroys"
+    ended = osmef(*where, "--older-than", "0s", "--yes", prefix=lab.prefix)
+    assert ended.code == 0, ended.err
+    assert {Path(path).relative_to(lab.folder).parts[0] for path in lab.left()} == {"a"}
+    assert osmef("reap", "--yes", prefix=lab.prefix).code == 0
+    assert lab.left() == []
+
+
+def test_a_machine_behind_nat_is_measured_at_the_address_that_is_translated(
+    osmef: Osmef, lab: Lab
+) -> None:
+    for machine, *argv in (
+        ("a", "ip", "route", "add", "10.9.4.2", "via", "10.9.3.2"),
+        ("b", "iptables", "-t", "nat", "-A", "PREROUTING", "-d", "10.9.4.2", *DNAT),
+    ):
+        done = lab.on(machine, *argv)
+        if done.returncode != 0:
+            pytest.skip(f"no NAT on this machine (Debian: apt install iptables): {done.stderr}")
+    hosts = HOSTS.replace("node-b, interface: data0", "node-b, data_address: 10.9.4.2")
+    kinds = "{kind: btc, %s}, {kind: udp, rate: 1Mbps, %s}".replace("%s", BRIEF)
+    text = SCENARIO.format(duration="300ms")
+    name = osmef.write(text.replace("family: [ipv4, ipv6]", f"workload: [{kinds}]"))
+    osmef.write(hosts, "hosts.yaml")
+    ended = osmef("run", name, prefix=lab.prefix)
+    assert ended.code == 1
+    (failure, *_) = [json.loads(line)["failure"] for line in trials_of(osmef)]
+    assert "listen_address" in failure["cure"]
+    shutil.rmtree(osmef.run)
+    osmef.write(hosts.replace("4.2", "4.2, listen_address: 10.9.3.2"), "hosts.yaml")
+    ended = osmef("run", name, prefix=lab.prefix)
+    assert ended.code == 0, ended.err
+    summary = json.loads((osmef.run / "summary.json").read_text())
+    (end,) = [one for one in summary["endpoints"] if one["name"] == "host-2"]
+    assert (end["data_address"], end["listen_address"]) == ("10.9.4.2", "10.9.3.2")
+    assert [cell["n_ok"] for cell in summary["cells"]] == [2, 2]
+
+
+def trials_of(osmef: Osmef) -> list[str]:
+    return (osmef.run / "trials.jsonl").read_text().splitlines()
 
 
 def test_ctrl_c_cleans_the_machines_and_the_run_can_go_on(osmef: Osmef, lab: Lab) -> None:
@@ -81,8 +157,18 @@ def test_ctrl_c_cleans_the_machines_and_the_run_can_go_on(osmef: Osmef, lab: Lab
         ),
         (lambda lab: (lab.folder / "b/authorized_keys").write_text(""), "does not let root in"),
         (lambda lab: (lab.folder / "home/.ssh/lab").unlink(), "no key to log in with"),
+        (
+            lambda lab: lab.edit("known_hosts", lab.keys["b"], f"10.9.3.2 {STRANGER}"),
+            "is not the one that",
+        ),
+        (lambda lab: lab.edit("config", "10.9.1.2", "10.9.1.2\n  Port 9"), "port 9 refused it"),
+        (lambda lab: lab.edit("config", "10.9.1.2", "203.0.113.9"), "no route to 203.0.113.9"),
+        (lambda lab: lab.edit("config", "10.9.3.2", "10.9.3.9"), "from the jump host node-a"),
     ],
-    ids=["unknown host key", "no login", "no key"],
+    ids=[
+        *("unknown host key", "no login", "no key", "changed host key", "refused", "no route"),
+        "behind its jump host",
+    ],
 )
 def test_what_keeps_a_machine_from_being_used_is_told(
     osmef: Osmef, lab: Lab, before: object, said: str
@@ -97,9 +183,59 @@ def test_what_keeps_a_machine_from_being_used_is_told(
     assert lab.left() == []
 
 
+def test_a_home_where_no_program_may_run_is_told(osmef: Osmef, lab: Lab) -> None:
+    (sshd,) = [
+        path.parent.name
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if f"{lab.folder}/b/config".encode() in read_or_nothing(path)
+    ]
+    inside = ("nsenter", f"--target={sshd}", "--mount")
+    subprocess.run([*inside, "mount", "-o", "remount,bind,noexec", "/root"], check=True)
+    ended = osmef("run", scenario(osmef), prefix=lab.prefix)
+    assert ended.code == 1
+    (failure, *_) = [json.loads(line)["failure"] for line in trials_of(osmef)]
+    assert (failure["where"], failure["kind"]) == ("b", "agent")
+    assert "noexec" in failure["cure"]
+    assert lab.left() == []
+
+
+def read_or_nothing(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it has ended
+        return b""
+
+
 def test_an_inventory_that_lacks_hosts_is_told_before_anything_is_connected_to(
     osmef: Osmef,
 ) -> None:
     ended = osmef("validate", scenario(osmef, hosts="a: {ssh: node-a}\n"))
     assert ended.code == 2
     assert "hosts.yaml:1:1: 2 physical hosts are needed, and the inventory has 1" in ended.err
+
+
+def test_a_plan_tells_which_machine_each_endpoint_becomes(osmef: Osmef) -> None:
+    name = scenario(osmef, hosts="left: {ssh: node-a}\nright: {ssh: node-b}\n")
+    shown = osmef("plan", name)
+    assert shown.code == 0, shown.err
+    rows = [line.split() for line in shown.out.splitlines()]
+    assert ["host-1", "host", "-", "host-1", "-", "left"] in rows
+    printed = osmef("plan", name, "--json").json()
+    assert [one["machine"] for one in printed["endpoints"]] == ["left", "right"]
+    local = osmef("plan", osmef.write("name: a"), "--json").json()
+    assert {one["machine"] for one in local["endpoints"]} == {None}
+
+
+def test_a_plan_tells_that_all_cells_together_need_more_machines(osmef: Osmef) -> None:
+    hosts = "".join(
+        f"{size}: {{ssh: {size}, kind: vm, flavor: {size}, location: {{host: of-{size}}}}}\n"
+        for size in ("small", "large")
+    )
+    osmef.write(hosts, "hosts.yaml")
+    text = "name: a\nprovider: {kind: static, inventory: hosts.yaml}\n"
+    text += "sweep: {endpoints.sender.flavor: [small, large]}\n"
+    name = osmef.write(text)
+    assert osmef("validate", name).code == 0
+    ended = osmef("plan", name)
+    assert ended.code == 3
+    assert "3 VMs are needed, and the inventory has 2" in ended.err

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.engine.journal import Journal
+from osmef.errors import StorageError
 from osmef.providers.base import Resource
+from tests.small_files import small_files
 
 SANDBOX = Resource("local", "sandbox", "one", run="r")
 OTHER = replace(SANDBOX, name="two")
@@ -25,6 +27,16 @@ def test_what_was_intended_stands_until_it_is_destroyed(tmp_path: Path) -> None:
     assert journal.standing() == [OTHER, made]
     journal.destroyed(made)
     assert journal.standing() == [OTHER]
+
+
+def test_things_of_one_name_in_two_places_are_two(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    here, there = (replace(SANDBOX, access={"uri": uri}) for uri in ("qemu:///system", "b"))
+    journal.intend(here)
+    journal.intend(there)
+    assert journal.standing() == [there, here]
+    journal.destroyed(replace(here, id="known by now"))
+    assert journal.standing() == [there]
 
 
 @given(cut=st.integers(0, 400))
@@ -58,3 +70,16 @@ def test_things_of_one_name_in_two_clouds_are_two(tmp_path: Path) -> None:
         journal.intend(resource)
     journal.destroyed(here)
     assert journal.standing() == [there]
+
+
+def test_a_full_disk_stops_no_removal(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.intend(SANDBOX)
+    with small_files(journal.path.stat().st_size):
+        with pytest.raises(StorageError):
+            journal.intend(OTHER)
+        journal.destroyed(SANDBOX)
+        journal.destroyed(OTHER)
+    assert journal.unnoted is not None
+    assert "ulimit" in str(journal.unnoted.cure)
+    assert journal.standing() == [SANDBOX]

@@ -24,6 +24,7 @@ from osmef.results.rundir import RunDirectory
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind
 from tests.engine.memory_cloud import DOWN, MemoryCloud, Site, thing
+from tests.small_files import small_files
 
 
 @contextmanager
@@ -177,6 +178,30 @@ def test_a_place_that_can_t_be_reached_hides_no_other(
     assert [type(error) for error in result.errors] == [ReachError]
 
 
+def test_things_of_one_name_in_two_places_are_both_destroyed(
+    tmp_path: Path, memory: dict[str, Site]
+) -> None:
+    here, there = (thing("pool", "run", place) for place in (LAB, FAR))
+    add(memory, here, there)
+    dead_run(tmp_path, here, there)
+    assert reap(find_orphans(Search(tmp_path)).orphans) == []
+    assert (memory[LAB].things, memory[FAR].things) == ({}, {})
+    assert names(Search(tmp_path)) == []
+
+
+def test_a_place_that_is_named_in_two_ways_has_each_thing_once(
+    tmp_path: Path, memory: dict[str, Site]
+) -> None:
+    one = thing("one", "run")
+    add(memory, one)
+    (tmp_path / "run").mkdir()
+    Journal(tmp_path / "run" / "journal.jsonl").created(one)
+    memory["another name of it"] = memory[LAB]
+    search = Search(tmp_path, "memory", {"cloud": "another name of it"})
+    memory["another name of it"].things["one"] = replace(one, access=search.access)
+    assert names(search) == ["one"]
+
+
 @pytest.mark.parametrize(
     ("times", "older", "taken"),
     [
@@ -265,6 +290,18 @@ def test_what_two_accesses_lead_to_is_found_once(tmp_path: Path, memory: dict[st
     assert [one.resource for one in found] == [as_written]
     assert reap(found) == []
     assert memory[LAB].things == {}
+
+
+def test_a_full_disk_stops_no_removal_and_is_told(tmp_path: Path, memory: dict[str, Site]) -> None:
+    things = [thing(name, "run") for name in ("one", "two")]
+    add(memory, *things)
+    dead_run(tmp_path, *things)
+    found = find_orphans(Search(tmp_path)).orphans
+    with small_files((tmp_path / "run" / "journal.jsonl").stat().st_size):
+        left = reap(found)
+    assert memory[LAB].things == {}
+    assert [one.error.kind for one in left] == ["storage", "storage"]
+    assert reap(find_orphans(Search(tmp_path)).orphans) == []
 
 
 def test_a_run_that_is_taken_up_meanwhile_is_left_alone(

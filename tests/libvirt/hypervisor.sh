@@ -5,6 +5,7 @@ set -eu
 directory=$1 name=$2 address=$3 sshd=$4
 hostname "$name"
 mount -t sysfs sys /sys
+mount -t tmpfs tmpfs /dev/shm # with locks of its own
 for file in hosts shadow; do mount --bind "$directory/$file" "/etc/$file"; done
 for place in etc/libvirt run var/lib/libvirt var/cache/libvirt var/log/libvirt; do
     mkdir -p "$directory/$place"

@@ -123,6 +123,17 @@ class Processes:
                 raise CloudError(f"{name} is not ready after {seconds:.0f} s: {self.tail(name)}")
             time.sleep(_STEP_S)
 
+    def cpu_s(self) -> dict[str, float]:
+        """Return the CPU time of all that run, by name: they, what they started, what ended."""
+        used: dict[str, float] = {}
+        for name in self.names():
+            ticks = 0
+            for pid in _group(self._record(name)):
+                fields = _fields(Path(f"/proc/{pid}/stat"))
+                ticks += sum(int(field) for field in fields[11:15])
+            used[name] = ticks / os.sysconf("SC_CLK_TCK")
+        return used
+
     def tail(self, name: str) -> str:
         """Return the end of the log."""
         text = (self.logs / f"{name}.out").read_bytes()[-_TAIL_BYTES:]

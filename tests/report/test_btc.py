@@ -74,7 +74,7 @@ def test_fairness_ends_at_one(paper: MakeTrials) -> None:
 def test_cpu_has_a_panel_each_end(paper: MakeTrials) -> None:
     figure = cpu(paper(counts=(1, 10)))
     sender, receiver = visible(figure)
-    assert [sender.get_title("left"), receiver.get_title("left")] == ["end sender", "end receiver"]
+    assert [sender.get_title("left"), receiver.get_title("left")] == ["sender", "receiver"]
     assert (lines(sender, 2)[0][1], lines(receiver, 2)[0][1]) == ([21.4] * 2, [135.2] * 2)
     assert "threads" in texts(figure)[0]
     with pytest.raises(NothingToDrawError, match="no CPU load"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -11,6 +12,7 @@ from matplotlib.patches import Rectangle
 from osmef.errors import NothingToDrawError
 from osmef.report.data import limits_of
 from osmef.report.limits import limits
+from osmef.report.style import write
 from osmef.results.limits import Limit
 from osmef.results.summary import CellInfo, Summary
 from tests.report.drawn import legend, visible
@@ -64,3 +66,21 @@ def test_cells_without_a_verdict_are_left_out(draw: Draw) -> None:
     assert draw({}, {Limit.NETWORK: 6})[1] == ["connections 2"]
     with pytest.raises(NothingToDrawError, match="what limited them"):
         draw({}, {})
+
+
+def test_long_names_leave_room_for_the_bars(
+    make_trials: MakeTrials,
+    make_cell: Callable[..., CellInfo],
+    make_summary: Callable[..., Summary],
+    tmp_path: Path,
+) -> None:
+    cells = [
+        make_cell(key=f"cell {n}", limited_by={Limit.NETWORK: 1}, values={"long": "word " * 40})
+        for n in range(2)
+    ]
+    trials = pd.concat([make_trials(cell=f"cell {n}", long=f"word {n} " * 30) for n in range(2)])
+    figure = limits(limits_of({trials["run"].iloc[0]: make_summary(*cells)}), trials)
+    write(figure, tmp_path / "limits.svg")
+    (axes,) = visible(figure)
+    assert axes.get_window_extent().width > 0.3 * figure.bbox.width
+    assert "\n" in axes.get_yticklabels()[0].get_text()

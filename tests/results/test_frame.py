@@ -10,6 +10,7 @@ import pytest
 import osmef
 from osmef.errors import InputError
 from osmef.results.rundir import RunDirectory
+from osmef.results.summary import Cost
 from osmef.results.trial import Failure, Status, Trial
 
 OLD_RUN = Path(__file__).parent / "data" / "quickstart-20261121T031500Z-3f9a"
@@ -38,6 +39,8 @@ def test_one_row_a_trial_in_tidy_columns(run: RunDirectory, make_trial: MakeTria
         "receivers",
         "sender_flavors",
         "receiver_flavors",
+        "price_per_hour",
+        "currency",
         "placement",
         "tenancy",
         "achieved_placement",
@@ -70,6 +73,18 @@ def test_one_row_a_trial_in_tidy_columns(run: RunDirectory, make_trial: MakeTria
     missing = bad[["aggregate_btc_bps", "retransmits", "distance", "endpoints.sender.flavor"]]
     assert missing.isna().all()
     assert pd.isna(good["failure_kind"])
+
+
+def test_what_an_hour_of_a_cell_costs(tmp_path: Path) -> None:
+    run = RunDirectory(shutil.copytree(OLD_RUN, tmp_path / "priced"))
+    summary = run.read_summary()
+    price = Cost(amount=0.2, currency="USD")
+    cells = [cell.model_copy(update={"price_per_hour": price}) for cell in summary.cells]
+    run.write_summary(summary.model_copy(update={"cells": cells}))
+    frame = osmef.load(OLD_RUN, run.path)
+    assert frame["price_per_hour"].tolist()[3:] == [0.2] * 3
+    assert frame["currency"].tolist() == [None] * 3 + ["USD"] * 3
+    assert frame["price_per_hour"][:3].isna().all()
 
 
 def test_a_sweep_over_the_placement_gives_one_column(

@@ -1,9 +1,7 @@
 import re
-import resource
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -14,23 +12,10 @@ from osmef.results.exchange import Request
 from osmef.results.rundir import RunDirectory
 from osmef.results.tables import as_table
 from osmef.results.trial import Interval, Trial
+from tests.small_files import small_files
 
 MakeTrial = Callable[..., Trial]
 MakeIntervals = Callable[[int], list[Interval]]
-
-
-@contextmanager
-def small_files() -> Iterator[None]:
-    """Let no file grow beyond 4000 bytes: the kernel really writes only a part, then refuses.
-
-    Only around the code under test: the test runner's own log may be such a file.
-    """
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4000, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 def test_a_new_run_has_a_name_that_sorts_by_time_and_the_scenario_in_it(run: RunDirectory) -> None:
@@ -61,7 +46,7 @@ def test_results_that_cannot_be_made_are_a_storage_error(tmp_path: Path) -> None
 
 
 def test_a_run_that_cannot_begin_leaves_no_directory(tmp_path: Path) -> None:
-    with small_files(), pytest.raises(StorageError, match="File too large"):
+    with small_files(4000), pytest.raises(StorageError, match="File too large"):
         RunDirectory.create(tmp_path, "x", "#" * 5000, ".yaml")
     assert list(tmp_path.iterdir()) == []
 
@@ -111,7 +96,7 @@ def test_a_write_that_fails_half_way_leaves_no_half_line(
 ) -> None:
     run.append_trial(make_trial(0))
     before = run.trials.read_bytes()
-    with small_files(), pytest.raises(StorageError, match="File too large") as caught:
+    with small_files(4000), pytest.raises(StorageError, match="File too large") as caught:
         run.append_trial(make_trial(1, cell="c" * 5000))
     assert caught.value.where == str(run.trials)
     assert caught.value.cure is not None
@@ -247,7 +232,7 @@ def test_intervals_that_do_not_fit_leave_nothing_behind(
     run: RunDirectory, make_intervals: MakeIntervals
 ) -> None:
     rows = [row for trial in range(300) for row in make_intervals(trial)]
-    with small_files(), pytest.raises(StorageError, match="00000"):
+    with small_files(4000), pytest.raises(StorageError, match="00000"):
         run.write_intervals(0, rows)
     assert list((run.path / "intervals").iterdir()) == []
 

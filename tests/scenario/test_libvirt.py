@@ -25,6 +25,10 @@ def of_file(tmp_path: Path, provider: str) -> LibvirtSettings:
         ("uri: 'qemu:///system', uris: {a: 'qemu:///session'}", "say the same thing twice"),
         ("uris: {a: 'qemu:///system', b: 'qemu:///system'}", "two hosts are one connection"),
         ("uri: here", "'here' is no URI of libvirt"),
+        ("uri: 'qemu+ssh://[::1/system'", "is no URI of libvirt for QEMU"),
+        ("uri: 'qemu:///nonsense'", "is no URI of libvirt for QEMU"),
+        ("uri: 'esx://host/'", "is no URI of libvirt for QEMU"),
+        ("uris: {a: 'qemu+ssh://me@two words/system'}", "is no URI of libvirt for QEMU"),
         ("default_flavor: huge", "there is no flavor 'huge'"),
         ("flavors: {a: {vcpus: 1, ram: 1MiB}}", "must be at least 128 MB"),
         ("networks: [{}]", "either a bridge or a network"),
@@ -34,6 +38,19 @@ def of_file(tmp_path: Path, provider: str) -> LibvirtSettings:
         ("networks: [{bridge: a, addresses: 10.0.0.9-10.0.0.1/24}]", "no range of IPv4"),
         ("networks: [{bridge: a, addresses: 10.0.0.1-10.0.1.9/24}]", "no range of IPv4"),
         ("networks: [{bridge: a, addresses: 10.0.0.1}]", "no range of IPv4"),
+        ("networks: [{bridge: a, addresses: 10.0.0.0-10.0.0.9/24}]", "are for no guest"),
+        ("networks: [{bridge: a, addresses: 10.0.0.9-10.0.0.255/24}]", "are for no guest"),
+        (
+            "networks: [{bridge: a, addresses: 10.0.0.1-10.0.0.9/24, gateway: 10.0.0.1}]",
+            "that is none of theirs",
+        ),
+        (
+            "networks: [{bridge: a, addresses: 10.0.0.2-10.0.0.9/24, gateway: 10.0.1.1}]",
+            "that is none of theirs",
+        ),
+        ("networks: [{network: a}, {network: a}]", "two tenants on one network are one"),
+        ("storage: images", "'images' is no whole path"),
+        ("storage: ~/images", "is no whole path"),
     ],
 )
 def test_bad_settings(tmp_path: Path, keys: str, said: str) -> None:
@@ -47,6 +64,20 @@ def test_the_short_form_is_this_machine(tmp_path: Path) -> None:
     settings = of_file(tmp_path, "libvirt")
     assert settings.hypervisors == {"hypervisor": "qemu:///system"}
     assert settings.lanes(4, 2) == 1
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "qemu:///session",
+        "qemu+ssh://me@host:2222/system?keyfile=/home/me/key",
+        "qemu+ssh://me@[2001:db8::7]:22/system",
+        "qemu+unix:///system?socket=/run/libvirt/libvirt-sock",
+        "qemu+libssh2://host/system",
+    ],
+)
+def test_uris_of_qemu_are_taken(tmp_path: Path, uri: str) -> None:
+    assert of_file(tmp_path, f"{{kind: libvirt, uri: '{uri}'}}").hypervisors["hypervisor"] == uri
 
 
 def test_hosts_make_lanes_of_two(tmp_path: Path) -> None:

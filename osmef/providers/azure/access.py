@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from azure.core import PipelineClient
 from azure.core.exceptions import AzureError
+from azure.core.pipeline.policies import RetryPolicy
 from azure.core.pipeline.transport import RequestsTransport
 from azure.core.polling import LROPoller
 from azure.core.rest import HttpRequest
@@ -103,7 +104,8 @@ class Subscription:
         """Return what is at a link that needs no token of ours, none must go there."""
 
         def get() -> str:
-            client: Any = PipelineClient(link, transport=self._transport)
+            retries = RetryPolicy(**_RETRIES)  # and no more: a log would show the signed link
+            client: Any = PipelineClient(link, transport=self._transport, policies=[retries])
             answer = client.send_request(HttpRequest("GET", link))
             answer.raise_for_status()
             return str(answer.text("utf-8"))

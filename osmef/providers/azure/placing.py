@@ -74,7 +74,10 @@ class Placer:
         return {
             request.name: Place(
                 zone=self._zone(request),
-                availability_set=sets.get((str(request.tenant), request.lane)),
+                # Others would take up its fault domains.
+                availability_set=sets.get((str(request.tenant), request.lane))
+                if request.host
+                else None,
                 proximity=near.get(self._vicinity(request)),
                 host=hosts.get((self._account(request), request.host or "")),
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from osmef.errors import BootError, ProviderError, ReachError
+from osmef.errors import BootError, CredentialsError, PolicyError, ProviderError, ReachError
 from osmef.providers.azure.vms import Vm
 from osmef.providers.base import Order
 from osmef.providers.cloud_init import host_keys
@@ -48,32 +48,46 @@ def _host_keys(vm: Vm, order: Order, deadline: float) -> HostKeys:
             source="the VM's custom data",
             cure="does the image have cloud-init? else provider.host_keys: console",
         )
-    while not (found := host_keys(console_of(vm))):
+    while True:
+        why = "its serial log shows no SSH host keys"
+        try:
+            found = host_keys(console_of(vm))
+        except (CredentialsError, PolicyError):
+            raise
+        except ProviderError as error:  # as long as nothing is written
+            found, why = [], f"its serial log can't be read: {error.message}"
+        if found:
+            return HostKeys(accepted=tuple(found), source="the VM's serial log")
         if time.monotonic() > deadline:
-            raise _unbooted(vm, "its serial log shows no SSH host keys", order)
+            raise _unbooted(vm, why, order)
         vm.order.site.subscription.wait(_POLL_S)
-    return HostKeys(accepted=tuple(found), source="the VM's serial log")
 
 
 def console_of(vm: Vm) -> str:
-    """Return what a VM wrote on its serial port, as far as boot diagnostics keep it."""
+    """Return what a VM wrote on its serial port, as far as boot diagnostics keep it.
+
+    Raises ProviderError, also as long as it wrote nothing.
+    """
     subscription, (group, name) = vm.order.site.subscription, vm.order.path.split("/")
+    machines = subscription.compute.virtual_machines
+    told = subscription.do(
+        "reading boot diagnostics", lambda: machines.retrieve_boot_diagnostics_data(group, name)
+    )
+    link = told.serial_console_log_blob_uri
+    return subscription.fetch(str(link)) if link else ""
+
+
+def _console_if_any(vm: Vm) -> str:
+    """Return the same to explain another error, which is not to be hidden by one of this."""
     try:
-        told = subscription.do(
-            "reading boot diagnostics",
-            lambda: subscription.compute.virtual_machines.retrieve_boot_diagnostics_data(
-                group, name
-            ),
-        )
-        link = told.serial_console_log_blob_uri
-        return subscription.fetch(str(link)) if link else ""
-    except ProviderError:  # not written yet; and it only explains another error
+        return console_of(vm)
+    except ProviderError:
         return ""
 
 
 def _explained(vm: Vm, error: ReachError, order: Order) -> ProviderError | ReachError:
     """Tell a guest that never came up from one that is up and can't be reached."""
-    console = console_of(vm)
+    console = _console_if_any(vm)
     if not console or host_keys(console) or "login:" in console:
         return error
     return _unbooted(vm, error.message, order)
@@ -81,7 +95,7 @@ def _explained(vm: Vm, error: ReachError, order: Order) -> ProviderError | Reach
 
 def _unbooted(vm: Vm, message: str, order: Order) -> BootError:
     name = vm.order.request.name
-    console = console_of(vm)
+    console = _console_if_any(vm)
     if not console.strip():
         return BootError(
             f"{message}, and its serial log is empty",

@@ -6,11 +6,13 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from osmef.errors import NotFoundError, OsmefError, ProviderError
 from osmef.providers.azure import failures
 from osmef.providers.azure.access import Subscription
 from osmef.providers.azure.kinds import GROUP, KINDS, PROVIDER, kind_and_name, mark_of
+from osmef.providers.azure.vms import is_vm_name
 from osmef.providers.base import Resource
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
@@ -37,36 +39,53 @@ def owned(subscription: Subscription, run: str | None) -> list[Resource]:
     for group in groups:
         mark = mark_of(group)
         if mark is not None and run in {None, mark.run}:
-            found += _inside(subscription, str(group.name), mark)
+            found += _inside(subscription, str(group.name), mark)[0]
             found.append(
                 mark.resource(PROVIDER, GROUP, str(group.name), subscription.access, str(group.id))
             )
     return found
 
 
-def _inside(subscription: Subscription, group: str, mark: Mark) -> list[Resource]:
-    """List what is in a group of ours: all of it goes with it, so it is all ours."""
+def _inside(subscription: Subscription, group: str, mark: Mark) -> tuple[list[Resource], list[str]]:
+    """List what is in a group of ours: what is ours, and what somebody else put there."""
     try:
         there = subscription.do(
             f"listing the resource group {group}",
             lambda: list(subscription.resources.resources.list_by_resource_group(group)),
         )
     except NotFoundError:  # it went meanwhile
-        return []
-    known = [(one, *kind_and_name(one, group)) for one in there]
-    return [
-        mark.resource(PROVIDER, kind.name, name, subscription.access, str(one.id))
-        for one, kind, name in known
-        if kind is not None
-    ]
+        return [], []
+    marked = {str(one.id).lower() for one in there if _run_of(one) == mark.run}
+    ours, others = [], []
+    for one in there:
+        kind, name = kind_and_name(one, group)
+        if not _belongs(one, marked):
+            others.append(f"{one.type} {one.name}")
+        elif kind is not None:
+            ours.append(mark.resource(PROVIDER, kind.name, name, subscription.access, str(one.id)))
+    return ours, others
+
+
+def _run_of(thing: Any) -> str | None:
+    mark = mark_of(thing)
+    return None if mark is None else mark.run
+
+
+def _belongs(thing: Any, marked: set[str]) -> bool:
+    """Tell whether a thing is marked, is a part of what is, or is a disk that a VM of ours made."""
+    id_, type_ = str(thing.id).lower(), str(thing.type).lower()
+    if id_ in marked or any(id_.startswith(f"{one}/") for one in marked):
+        return True
+    unmarked_disk = type_ == KINDS["disk"].type and mark_of(thing) is None
+    return unmarked_disk and is_vm_name(str(thing.name))
 
 
 def remove(resources: Sequence[Found], gone: Gone) -> None:
     """Destroy resources, each in its subscription.
 
     ``gone`` is called for each as soon as it is gone. What is in a resource group that does not
-    carry our mark is not touched, and counts as gone. Goes on after a failure, and raises the first
-    at the end.
+    carry our mark is not touched, and counts as gone; what others put into one that does stays, as
+    far as our role may see it. Goes on after a failure, and raises the first at the end.
     """
     removal = _Removal(gone)
     groups: dict[tuple[int, str], list[Found]] = defaultdict(list)
@@ -89,10 +108,11 @@ class _Removal:
         subscription = found[0][1]
         resources = [resource for resource, _ in found]
         try:
-            if not _is_ours(subscription, group, resources):
+            mark = _our_mark(subscription, group, resources)
+            if mark is None:
                 self._gone(resources)
             elif any(resource.kind == GROUP for resource in resources):
-                self._remove_group(subscription, group)
+                self._remove_group(subscription, group, mark)
                 self._gone(resources)
             else:
                 self._remove_parts(subscription, resources)
@@ -100,18 +120,29 @@ class _Removal:
             with self._lock:
                 self._failures.append(error)
 
-    def _remove_group(self, subscription: Subscription, group: str) -> None:
-        """Delete a group at once; where something is in the way, its parts in order before."""
-        try:
-            _delete(subscription, GROUP, group, once=True)
-        except ProviderError:
-            mark = _mark(subscription, group)
-            if mark is None:
-                return
-            self._remove_inside(
-                subscription, sorted(_inside(subscription, group, mark), key=_stage)
+    def _remove_group(self, subscription: Subscription, group: str, mark: Mark) -> None:
+        """Delete a group at once; where something is in the way, its parts in order before.
+
+        Where somebody else put something into it, that and the group stay. Raises ProviderError.
+        """
+        ours, others = _inside(subscription, group, mark)
+        if not others:
+            try:
+                return _delete(subscription, GROUP, group, once=True)
+            except ProviderError:
+                if _mark(subscription, group) is None:
+                    return None
+            ours, others = _inside(subscription, group, mark)
+        self._remove_inside(subscription, sorted(ours, key=_stage))
+        if others:
+            raise ProviderError(
+                f"the resource group {group} stays, as others' things are in it: "
+                + ", ".join(sorted(others)),
+                where=subscription.name,
+                cure=f"move or delete them, then: osmef reap --provider {PROVIDER}",
             )
-            _delete(subscription, GROUP, group)
+        _delete(subscription, GROUP, group)
+        return None
 
     def _remove_inside(self, subscription: Subscription, parts: Sequence[Resource]) -> None:
         """Delete the parts of a group in this order, all that can be. Raises the first error."""
@@ -131,6 +162,8 @@ class _Removal:
 
             def delete(resource: Resource) -> None:
                 _delete(subscription, resource.kind, resource.name)
+                if resource.kind == "vm":  # that of one that never ran may stay
+                    _delete(subscription, "disk", resource.name)
                 self._gone([resource])
 
             side_by_side(delete, same)
@@ -163,14 +196,14 @@ def _mark(subscription: Subscription, group: str) -> Mark | None:
     return mark_of(found)
 
 
-def _is_ours(subscription: Subscription, group: str, resources: Sequence[Resource]) -> bool:
-    """Tell whether a group is there and carries the mark of the resources' run."""
+def _our_mark(subscription: Subscription, group: str, resources: Sequence[Resource]) -> Mark | None:
+    """Return the mark of a group if it is that of the resources' run."""
     runs = {resource.run for resource in resources}
     mark = _mark(subscription, group)
     if mark is None and any(one.kind == GROUP and one.id is None for one in resources):
         subscription.wait(_LATE_S)
         mark = _mark(subscription, group)
-    return mark is not None and mark.run in runs
+    return mark if mark is not None and mark.run in runs else None
 
 
 def _delete(subscription: Subscription, kind: str, name: str, *, once: bool = False) -> None:

@@ -59,6 +59,11 @@ def vm_name(number: int, request: EndpointRequest) -> str:
     return f"{number}-{_NOT_IN_NAMES.sub('-', request.name)[:40]}".rstrip("-")
 
 
+def is_vm_name(name: str) -> bool:
+    """Tell whether a VM of ours may be called so."""
+    return re.fullmatch(r"\d+-[A-Za-z0-9-]+", name) is not None
+
+
 def make_nic(
     maker: Maker, order: VmOrder, settings: AzureSettings, subnet: str, public: Any
 ) -> Any:

@@ -86,7 +86,10 @@ class Hypervisor:
         return is_session(self.uri)
 
     def do(self, doing: str, call: Callable[[Any], T]) -> T:
-        """Make a call that may be repeated: reading, changing, deleting. Raises ProviderError."""
+        """Make a call that may be repeated: reading, changing, deleting.
+
+        Raises ProviderError, or ReachError where ssh does not get there.
+        """
         return self._repeat(doing, call)
 
     def find(self, doing: str, call: Callable[[Any], T]) -> T | None:

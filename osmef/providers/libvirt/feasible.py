@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 from osmef.errors import CapacityError
 from osmef.providers.libvirt.connection import is_session
@@ -14,6 +15,11 @@ from osmef.scenario.study import Cell
 
 Problem = tuple[str, str, str]
 _NETWORKS = "provider.networks"
+_BRIDGE = "name a bridge that qemu-bridge-helper lets you use, with addresses on it; or /system"
+_FORWARDING = (
+    "libvirt routes between two tenants' networks: it turns on net.ipv4.ip_forward on the host, and"
+    " leaves it on"
+)
 
 
 def problems_of(settings: LibvirtSettings, cell: Cell) -> Iterator[Problem]:
@@ -53,10 +59,23 @@ def _networks(settings: LibvirtSettings, cell: Cell) -> Iterator[Problem]:
         yield _NETWORKS, message, "name it: networks: [{bridge: br0, addresses: FIRST-LAST/PREFIX}]"
     if not networks and any(map(is_session, settings.hypervisors.values())):
         message = "a user's own libvirt (/session) can't make networks"
-        yield _NETWORKS, message, "name a bridge that qemu-bridge-helper lets you use"
+        yield _NETWORKS, message, _BRIDGE
+    afar = [name for name, uri in settings.hypervisors.items() if _is_afar(uri)]
+    if not networks and afar:
+        message = f"networks that are made on {', '.join(afar)} are reached through SSH alone"
+        yield _NETWORKS, message, "write qemu+ssh://HOST/system, or name a network that is there"
+    if any(one.network for one in networks) and any(map(is_session, settings.hypervisors.values())):
+        message = "a user's own libvirt (/session) does not reach networks of the system's libvirt"
+        yield _NETWORKS, message, _BRIDGE
     if scenario.tenancy is Tenancy.DIFFERENT_TENANT and len(networks) == 1:
         message = "two tenants need a network each, and one is named"
         yield _NETWORKS, message, "name two networks with a router between them, or none"
+
+
+def _is_afar(uri: str) -> bool:
+    """Tell whether a URI leads to another machine, and not by SSH."""
+    parts = urlsplit(uri)
+    return bool(parts.hostname) and not parts.scheme.endswith("+ssh")
 
 
 def warnings_of(settings: LibvirtSettings, cell: Cell) -> Iterator[str]:
@@ -64,3 +83,5 @@ def warnings_of(settings: LibvirtSettings, cell: Cell) -> Iterator[str]:
     vms = [end for end in cell.scenario.ends if end.kind is EndpointKind.VM]
     if vms and cell.scenario.placement is Placement.ANY and len(settings.hypervisors) == 1:
         yield "placement: any, and there is one host only"
+    if vms and not settings.networks and cell.scenario.tenancy is Tenancy.DIFFERENT_TENANT:
+        yield _FORWARDING

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Interface
 from typing import Any
 
-from osmef.errors import BootError, HostKeyError, ProviderError, ReachError
+from osmef.errors import BootError, HostKeyError, OsmefError, ReachError
 from osmef.images.seed import SERIAL, Card, Seed
 from osmef.providers.base import EndpointRequest, Order
 from osmef.providers.libvirt import xml
@@ -154,6 +154,8 @@ def wait(guest: Guest, maker: Maker, order: Order, timeout_s: float) -> Login:
     except HostKeyError:
         raise
     except ReachError as error:
+        if error.where == guest.host.name:  # the way to libvirt is gone, which is not its fault
+            raise
         raise _boot_error(guest, order, error.message) from error
     return login
 
@@ -185,7 +187,7 @@ def _login(guest: Guest, order: Order, address: str) -> Login:
 def _boot_error(guest: Guest, order: Order, why: str) -> BootError:
     try:
         console = guest.base.store.read(guest.console).decode(errors="replace")
-    except ProviderError as error:
+    except OsmefError as error:
         console = f"(no console: {error.message})\n"
     path = order.keep(f"{guest.request.name}.console", console)
     # A guest may write what a terminal obeys.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Interface, IPv4Network
 from typing import Any
 
-from osmef.errors import CapacityError, NotFoundError, ProviderError
+from osmef.errors import CapacityError, NotFoundError, ProviderError, ReachError
 from osmef.providers.libvirt import xml
 from osmef.providers.libvirt.connection import Hypervisor, libvirt
 from osmef.providers.libvirt.making import Maker
@@ -181,17 +181,22 @@ def lease_of(network: str, mac: str) -> Callable[[Any], str | None]:
 
 
 def seen_from(address: str) -> str:
-    """Return the address from which this machine talks to another one. Raises ProviderError."""
+    """Return the address from which this machine talks to another one. Raises ReachError."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect((address, 22))
         except OSError as error:
-            raise ProviderError(
-                f"this machine has no route to the guest's address {address}: {error.strerror}",
+            raise ReachError(
+                f"this machine has no route to the guests' network, {address}: {error.strerror}",
                 where="provider.networks",
                 cure="run osmef on a machine that is on that network",
             ) from error
         return str(probe.getsockname()[0])
+
+
+def _filters(connection: Any) -> list[str]:
+    found: list[str] = connection.listNWFilters()
+    return found
 
 
 def make_filters(
@@ -206,9 +211,10 @@ def make_filters(
     description = xml.packet_filter(name, *blocks)
     made: dict[str, str | None] = {}
     for host in hosts:
-        able = host.find("listing filters", lambda connection: connection.listNWFilters())
-        made[host.name] = None if able is None else name
-        if able is None:
+        # A user's own libvirt lists filters, and makes none.
+        able = not host.is_session and host.find("listing filters", _filters) is not None
+        made[host.name] = name if able else None
+        if not able:
             continue
         maker.make(
             host,

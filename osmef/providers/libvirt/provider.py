@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from osmef.errors import CapacityError, OsmefError, ProviderError
+from osmef.errors import CapacityError, InputError, OsmefError, ProviderError
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
 from osmef.providers.libvirt import feasible, removal, xml
 from osmef.providers.libvirt.accelerator import check_emulator
@@ -17,7 +17,7 @@ from osmef.providers.libvirt.connection import Hypervisor
 from osmef.providers.libvirt.image import find_image
 from osmef.providers.libvirt.making import Maker
 from osmef.providers.libvirt.marks import PROVIDER, Mark
-from osmef.providers.libvirt.networks import find_networks
+from osmef.providers.libvirt.networks import find_networks, seen_from
 from osmef.providers.libvirt.nocloud import find_iso_tool
 from osmef.providers.libvirt.placing import place
 from osmef.providers.parallel import side_by_side
@@ -65,6 +65,8 @@ class LibvirtProvider(Provider):
                 self._check_memory(host, here)
             slots = list(dict.fromkeys(str(request.tenant) for request in guests))
             networks = find_networks(list(hosts.values()), settings.networks, slots)
+            for network in networks.values():
+                seen_from(str(network.subnet[1]))
             for request in guests if networks else ():
                 networks[str(request.tenant)].take()
         finally:
@@ -116,13 +118,20 @@ class LibvirtProvider(Provider):
         """List what a reader has to know; what a host does not have is known when it is used."""
         return list(feasible.warnings_of(self._settings, cell))
 
+    def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:
+        """Tell the host of each guest, and which machine a physical host is.
+
+        Raises CapacityError.
+        """
+        return place(self._settings, requests)
+
     def create(self, order: Order) -> list[Endpoint]:
         """Make networks and guests, and take the physical hosts."""
-        self._placed = place(self._settings, order.requests)
+        self._placed = place(self._settings, order.everybody)
         guests, made = _guests(order.requests), {}
         for name, (machine, some) in self._of_inventory(order.requests, self._placed).items():
             self._machines[name] = machine
-            (made[name],) = machine.create(replace(order, requests=some))
+            (made[name],) = machine.create(replace(order, requests=some, planned=some))
         if guests:
             image = find_image(self._settings.image)
             self._hosts = self._open(guests, self._placed)
@@ -185,7 +194,7 @@ class LibvirtProvider(Provider):
             ours = [one for one in made if one.access["uri"] == host.uri]
             try:
                 removal.destroy(host, ours, maker.gone if maker else lambda _one: None)
-            except ProviderError as error:
+            except OsmefError as error:
                 errors.append(error)
             finally:
                 host.close()
@@ -197,6 +206,9 @@ class LibvirtProvider(Provider):
     @classmethod
     def owned(cls, access: Access, run: str | None = None) -> list[Resource]:
         """List what is ours on the host of a URI; without one on this machine, if it is a host."""
+        if "cloud" in access:
+            cure = "name the host by its URI: --uri qemu+ssh://me@host/system"
+            raise InputError("hosts of libvirt are in no cloud", where="--cloud", cure=cure)
         uri = access.get("uri") or os.environ.get("LIBVIRT_DEFAULT_URI") or _own_uri()
         if uri is None:
             return []
@@ -209,12 +221,12 @@ class LibvirtProvider(Provider):
     @classmethod
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
         """Destroy resources, those of each host in the order that they need."""
-        errors: list[ProviderError] = []
+        errors: list[OsmefError] = []
         for uri in dict.fromkeys(resource.access["uri"] for resource in resources):
             host = Hypervisor(uri, uri)
             try:
                 removal.destroy(host, [r for r in resources if r.access["uri"] == uri], gone)
-            except ProviderError as error:
+            except OsmefError as error:
                 errors.append(error)
             finally:
                 host.close()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from osmef.errors import OsmefError, ProviderError
+from osmef.errors import OsmefError
 from osmef.providers.base import Resource
 from osmef.providers.libvirt.connection import Hypervisor, libvirt
 from osmef.providers.libvirt.marks import PROVIDER, Mark, mark_of_name, mark_of_xml
@@ -58,7 +58,7 @@ def destroy(
     def remove(resource: Resource) -> None:
         try:
             host.find(f"removing the {resource.kind} {resource.name}", _remover(host, resource))
-        except ProviderError as error:
+        except OsmefError as error:
             errors.append(error)
         else:
             gone(resource)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
+from itertools import product
 from xml.etree import ElementTree as ET
 
 from osmef.images.seed import SERIAL
@@ -71,23 +72,29 @@ def packet_filter(
     """Return a filter that lets in SSH from the controller and data from the peers.
 
     It looks at single packets, so that no table of connections gets into what is measured: what
-    comes back from a peer's data ports is let in, too.
+    comes back from a peer's data ports is let in, too. Only the first fragment of a datagram has
+    ports. So of UDP whatever has other ports is dropped, and after that what has none is let in:
+    the rest of a datagram whose beginning was dropped never becomes one.
     """
-    first, last = DATA_PORTS[0], DATA_PORTS[-1]
-    lets: list[ET.Element] = [node("mac", protocolid="arp")]
+    data = {"start": DATA_PORTS[0], "end": DATA_PORTS[-1]}
+    lets = [node("mac", protocolid="arp")]
     lets.append(node("ip", protocol="udp", srcportstart=67, srcportend=67))
     lets.append(node("ip", protocol="icmp"))  # routers tell the MTU of a path by it
     lets += [_ip(block, protocol="tcp", dstportstart=22, dstportend=22) for block in controller]
-    for block in peers:
-        lets.append(_ip(block, protocol="tcp", dstportstart=first, dstportend=last))
-        lets.append(_ip(block, protocol="tcp", srcportstart=first, srcportend=last))
-        lets.append(_ip(block, protocol="udp"))  # only the first fragment of a datagram has ports
+    for block, protocol, end in product(peers, ("tcp", "udp"), ("dst", "src")):
+        ports = {f"{end}port{key}": port for key, port in data.items()}
+        lets.append(_ip(block, protocol=protocol, **ports))
     rules = [
-        node("rule", what, action="accept", direction="in", priority=100 + n)
-        for n, what in enumerate(lets)
+        *(_rule("accept", 100, what) for what in lets),
+        _rule("drop", 200, node("ip", protocol="udp", dstportstart=0, dstportend=65535)),
+        *(_rule("accept", 300, _ip(block, protocol="udp")) for block in peers),
+        _rule("drop", 400),
     ]
-    rules.append(node("rule", action="drop", direction="in", priority=1000))
     return text_of(node("filter", *rules, name=name, chain="root"))
+
+
+def _rule(action: str, priority: int, *what: ET.Element) -> ET.Element:
+    return node("rule", *what, action=action, direction="in", priority=priority)
 
 
 def _ip(source: IPv4Network, **values: object) -> ET.Element:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from keystoneauth1.exceptions import ClientException
-from openstack.config import OpenStackConfig
+from keystoneauth1.access import AccessInfoV3
+from keystoneauth1.identity.base import BaseIdentityPlugin
 from openstack.config.cloud_region import CloudRegion
 from openstack.connection import Connection
-from openstack.exceptions import SDKException
 from openstack.identity.v3._proxy import Proxy as IdentityV3
 
 from osmef.errors import CredentialsError, ProviderError
 from osmef.providers.base import Access
 from osmef.providers.openstack import failures
+from osmef.providers.openstack.config import LIBRARY_ERRORS, find_region, wrong_region
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -29,20 +28,25 @@ neutron begins those anew: 12 at once took 38 s each, 2 took 10 s, and one by on
 PATIENCE_S = 150.0  # one answer that never comes, and another try
 _ANSWER_S = 60.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 8.0
-_LIBRARY_ERRORS = (SDKException, ClientException)
 
 
 class Cloud:
     """One project in one region of a cloud. Safe to use from several threads."""
 
     def __init__(self, region: CloudRegion, access: Access) -> None:
-        self.access = access
         self.check: Callable[[], None] = lambda: None
         """Called at least once a second in every wait; may raise."""
         self._region = region
         self._discovery: dict[str, Any] = {}
         self._idle: deque[Connection] = deque()
+        named = {key: access[key] for key in ("cloud", "region", "project") if access.get(key)}
+        self.name = "/".join(named.values()) or "the cloud of OS_* variables"
+        """What to call it in messages."""
         self.project_id: str = self.do("logging in", self._log_in)
+        at = {"region": region.region_name, "auth_url": region.get_auth_args().get("auth_url")}
+        known = {key: str(value) for key, value in at.items() if value}
+        self.access: Access = {**known, "home": self.project_id, **access}
+        """How to reach it again; ``home`` is the project that the credentials are for."""
 
     def _log_in(self, connection: Connection) -> str:
         project = connection.session.get_project_id()
@@ -50,12 +54,10 @@ class Cloud:
             raise CredentialsError(
                 "the credentials name no project", where=self.name, cure=_PROJECT_CURE
             )
+        wanted, there = self._region.get_region_name("compute"), _regions_of(connection)
+        if wanted not in there and len(there) > (0 if wanted else 1):
+            raise wrong_region(wanted, sorted(there), self.name)
         return str(project)
-
-    @property
-    def name(self) -> str:
-        """What to call it in messages."""
-        return "/".join(self.access.values()) or "the cloud of OS_* variables"
 
     def _connect(self) -> Connection:
         """Make a connection; all share one token and what was discovered of the services."""
@@ -108,7 +110,7 @@ class Cloud:
                 return found
             try:
                 return call(connection)
-            except _LIBRARY_ERRORS as error:
+            except LIBRARY_ERRORS as error:
                 lost = lost or not failures.is_refused(error)
                 raise
 
@@ -125,7 +127,7 @@ class Cloud:
             connection = self._idle.pop() if self._idle else self._connect()
             try:
                 result = call(connection)
-            except _LIBRARY_ERRORS as error:
+            except LIBRARY_ERRORS as error:
                 connection.close()
                 wait = failures.pause_of(error) or pause * random.uniform(0.75, 1.25)  # noqa: S311
                 if not again(error) or time.monotonic() + wait > end:
@@ -156,36 +158,37 @@ _PROJECT_CURE = "give project_name or project_id in clouds.yaml, or OS_PROJECT_N
 
 
 def open_cloud(access: Access) -> Cloud:
-    """Log into the cloud that ``access`` names, or else the environment. Raises ProviderError."""
-    cloud = access.get("cloud") or os.environ.get("OS_CLOUD")
-    known: list[str] = []
-    try:
-        # With both at work a clouds.yaml in reach would silently win over OS_* variables.
-        config = OpenStackConfig(load_yaml_config=cloud is not None)
-        known = sorted(set(config.get_cloud_names()) - {"defaults", "envvars"})
-        region = config.get_one(cloud, region_name=access.get("region"))
-    except _LIBRARY_ERRORS as error:
-        raise _no_cloud(cloud, known, error) from error
-    if cloud is None and not os.environ.get("OS_AUTH_URL"):
-        raise _no_cloud(None, [], None)
+    """Log into the cloud that ``access`` names, or else the environment.
+
+    Raises CredentialsError, also where the project is not the one that ``access`` was noted of:
+    nothing would be found there, and so all would seem to be gone. Raises ProviderError.
+    """
+    region = find_region(access)
     found = Cloud(region, {k: v for k, v in access.items() if k != "project"})
+    home = access.get("home", found.project_id)
+    if found.project_id != home:
+        raise CredentialsError(
+            f"the credentials are those of the project {found.project_id}, and what is looked for"
+            f" is in the project {home} at {access.get('auth_url', 'another cloud')}",
+            where=found.name,
+            cure="load the credentials that the run was started with: its OS_* variables, or the"
+            " same entry of clouds.yaml (see OS_CLIENT_CONFIG_FILE); then try again",
+        )
     project = access.get("project")
     return found if project in {None, found.project_id} else found.of_project(str(project))
 
 
-def _no_cloud(cloud: str | None, known: list[str], error: Exception | None) -> CredentialsError:
-    if cloud is None:
-        return CredentialsError(
-            "nothing says which cloud to use",
-            where="provider: openstack",
-            cure="write provider.cloud, set OS_CLOUD, or load your openrc file",
-        )
-    clouds = ", ".join(known) or "none; is there a clouds.yaml (see OS_CLIENT_CONFIG_FILE)?"
-    return CredentialsError(
-        f"{cloud}: {failures.details_of(error) if error else 'unknown'}",
-        where="provider.cloud",
-        cure=f"clouds that are known: {clouds}",
-    )
+def login_of(connection: Connection) -> AccessInfoV3:
+    """Return what the identity service said when it let us in."""
+    plugin = cast("BaseIdentityPlugin", connection.session.auth)
+    return cast("AccessInfoV3", plugin.get_access(connection.session))
+
+
+def _regions_of(connection: Connection) -> set[str]:
+    """Return the regions that have servers; none where the catalog tells of no servers."""
+    catalog = login_of(connection).service_catalog.normalize_catalog()
+    ends = (end for one in catalog if one["type"] == "compute" for end in one["endpoints"])
+    return {str(end["region_name"]) for end in ends if end["region_name"]}
 
 
 def identity(connection: Connection) -> IdentityV3:

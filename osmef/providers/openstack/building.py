@@ -9,6 +9,7 @@ from ipaddress import IPv4Network
 from itertools import count
 
 from osmef.providers.base import Endpoint, EndpointRequest, Order
+from osmef.providers.openstack.booting import make_servers
 from osmef.providers.openstack.making import Maker
 from osmef.providers.openstack.names import look_up
 from osmef.providers.openstack.networks import Rule, choose_subnets, controller_networks
@@ -20,13 +21,7 @@ from osmef.providers.openstack.reach import (
     open_groups,
     reach_all,
 )
-from osmef.providers.openstack.servers import (
-    Server,
-    ServerOrder,
-    await_servers,
-    make_server,
-    server_name,
-)
+from osmef.providers.openstack.servers import Server, ServerOrder, server_name
 from osmef.providers.openstack.tenants import Site, SiteMaker, Tenant, make_router
 from osmef.providers.parallel import side_by_side, together
 from osmef.remote.keys import KeyPair
@@ -72,7 +67,7 @@ class Build:
     def _make_sites(self) -> None:
         settings = self.settings
         requests = [[r for r in self.order.requests if r.tenant == t.slot] for t in self.tenants]
-        floating = needs_floating(settings, len(self.tenants))
+        floating = needs_floating(settings, self.order.requests)
         names = side_by_side(
             lambda one: look_up(one[0].cloud, settings, one[1], floating=floating),
             zip(self.tenants, requests, strict=True),
@@ -98,15 +93,13 @@ class Build:
 
     def stand_up(self, requests: Sequence[EndpointRequest]) -> list[Server]:
         """Make servers that run and can be reached, in the order of the requests."""
-        settings, run = self.settings, self.order.run
+        settings = self.settings
         self.order.progress(f"making {len(requests)} servers")
         orders = [self._order(request) for request in requests]
-        ids = side_by_side(lambda one: make_server(self.maker, one, settings), orders)
-        by_id = dict(zip(ids, orders, strict=True))
         with FloatingAddresses(self.maker) as floating:
-            wanted = needs_floating(settings, len(self.tenants))
+            wanted = needs_floating(settings, self.order.requests)
             give = floating.give if wanted else lambda _servers: None
-            made = await_servers(run, by_id, settings.boot_timeout, give)
+            made = make_servers(self.maker, orders, settings, give)
             self._floating |= floating.addresses()
         self.servers |= {server.order.request.name: server for server in made}
         hosts = [host.data_address for host in self.hosts]

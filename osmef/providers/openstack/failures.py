@@ -18,6 +18,7 @@ from osmef.errors import (
 )
 
 _QUOTA = re.compile(r"quota|maximum number of|limit exceeded", re.IGNORECASE)
+_POLICY = re.compile(r"policy doesn't allow|disallowed by policy", re.IGNORECASE)
 _NO_HOST = re.compile(r"no valid host|exceeded maximum number of retries", re.IGNORECASE)
 _NO_CREDENTIALS = (
     auth.Unauthorized,
@@ -29,6 +30,7 @@ _NO_CREDENTIALS = (
 # A service that does not answer has no versions for the SDK.
 _NO_ANSWER = (auth.ConnectionError, auth.DiscoveryFailure, sdk.NotSupported)
 _BUSY = {429, 500, 502, 503, 504}
+_TLS_CURE = "is auth_url right? name the cloud's CA: cacert in clouds.yaml, or OS_CACERT"
 _CURES: dict[type[ProviderError], str] = {
     CredentialsError: "check the cloud's entry in clouds.yaml, or the OS_* variables; does"
     " `openstack token issue` work?",
@@ -62,7 +64,16 @@ def is_refused(error: Exception) -> bool:
 
 def is_passing(error: Exception) -> bool:
     """Tell whether the API failed at something that it may do when asked again."""
+    if is_tls(error):
+        return False
     return isinstance(error, _NO_ANSWER) or status_of(error) in _BUSY
+
+
+def is_tls(error: BaseException | None) -> bool:
+    """Tell whether TLS failed, also below another error: asking again changes nothing there."""
+    if error is None or isinstance(error, auth.SSLError):
+        return error is not None
+    return is_tls(error.__cause__ or error.__context__)
 
 
 def is_in_use(error: Exception) -> bool:
@@ -82,6 +93,8 @@ def pause_of(error: Exception) -> float | None:
 def translate(error: Exception, doing: str) -> ProviderError:
     """Return the error to show: of the right kind, with a cure."""
     details = details_of(error)
+    if is_tls(error):
+        return CredentialsError(f"{doing}: {details}", cure=_TLS_CURE)
     kind = _kind(error, details)
     return kind(f"{doing}: {details}", cure=_CURES.get(kind))
 
@@ -102,7 +115,7 @@ def _kind(error: Exception, details: str) -> type[ProviderError]:
     status = status_of(error)
     if isinstance(error, _NO_CREDENTIALS) or status == 401:
         return CredentialsError
-    if status in {403, 409, 413} and _QUOTA.search(details):
+    if status in {403, 409, 413} and _QUOTA.search(details) and not _POLICY.search(details):
         return QuotaError
     if isinstance(error, auth.CatalogException | sdk.EndpointNotFound) or is_passing(error):
         return ApiError

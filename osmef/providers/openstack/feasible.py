@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from osmef.remote.ssh_config import in_home
+from osmef.errors import ProviderError
+from osmef.providers.openstack.servers import user_data_of
+from osmef.remote.keys import KeyPair
 from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy
 from osmef.scenario.fields import EndpointKind, Layer, Placement, Tenancy
 from osmef.scenario.model import EndpointSettings
@@ -26,9 +28,17 @@ def problems_of(settings: OpenStackSettings, cell: Cell) -> Iterator[Problem]:
             yield ("tenancy", "different-tenant needs two projects", cure)
         yield from _too_few_places(settings, scenario.placement)
     yield from _too_few_hosts(settings, cell)
-    if settings.userdata is not None and not in_home(settings.userdata).is_file():
-        cure = "write the path as seen from where osmef is started"
-        yield ("provider.userdata", f"there is no file {settings.userdata}", cure)
+    yield from _bad_userdata(settings)
+
+
+def _bad_userdata(settings: OpenStackSettings) -> Iterator[Problem]:
+    if settings.userdata is None:
+        return
+    key = KeyPair.generate("osmef")
+    try:
+        user_data_of(settings, key, key)
+    except ProviderError as error:
+        yield ("provider.userdata", error.message, str(error.cure))
 
 
 def _too_few_hosts(settings: OpenStackSettings, cell: Cell) -> Iterator[Problem]:

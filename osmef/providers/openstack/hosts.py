@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from ipaddress import ip_address
 
+from osmef.errors import ProviderError
 from osmef.providers.base import Endpoint, EndpointRequest, Order
 from osmef.providers.static.assign import assign, physical_host
 from osmef.providers.static.provider import StaticProvider
@@ -45,7 +47,16 @@ class HostEndpoints:
     def create(self, order: Order) -> list[Endpoint]:
         """Log into the hosts, and lock them. Raises ProviderError, ReachError."""
         wanted = _of_hosts(order.requests)
-        return self._provider().create(replace(order, requests=wanted)) if wanted else []
+        made = self._provider().create(replace(order, requests=wanted)) if wanted else []
+        for endpoint in made:
+            if ip_address(endpoint.data_address).version != 4:
+                raise ProviderError(
+                    f"all that is known of it is an IPv6 address, {endpoint.data_address}, and on"
+                    " OpenStack IPv4 is measured",
+                    where=endpoint.login.name,
+                    cure=f"write provider.hosts.{endpoint.login.name}.data_address, or interface",
+                )
+        return made
 
     def describe(self, endpoints: Sequence[Endpoint]) -> Mapping[str, Location]:
         """Return where those of the endpoints stand that are physical hosts, by name."""

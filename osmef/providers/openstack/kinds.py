@@ -10,6 +10,7 @@ from typing import Any
 from openstack.connection import Connection
 from openstack.exceptions import ForbiddenException, NotFoundException
 
+from osmef.errors import ProviderError
 from osmef.providers.base import Resource
 from osmef.providers.marks import PREFIX
 from osmef.providers.openstack import marks
@@ -18,6 +19,7 @@ from osmef.providers.openstack.marks import Mark
 
 PROVIDER = "openstack"
 _NONE = Mark("", 0, 0)
+_DEFAULT = "default"
 
 
 @dataclass(frozen=True)
@@ -77,9 +79,24 @@ class Kind:
         ]
 
 
-def _servers(connection: Connection, _project: str, run: str | None) -> Iterable[Any]:
+def pause_for(servers: int, unchanged_s: float) -> float:
+    """Return the seconds until the next look at so many servers, unchanged for so long.
+
+    It costs the cloud more the more there are, and a tenth of the time that they take is soon
+    enough.
+    """
+    return max(1.0, 0.05 * servers, min(0.1 * unchanged_s, 5.0))
+
+
+def servers_there(connection: Connection, run: str | None, **query: Any) -> Iterable[Any]:
+    """List servers of a run, or of all."""
     # The name is a regular expression, matched by the service.
-    return connection.compute.servers(details=True, name=f"^{PREFIX}{re.escape(run or '')}")
+    return connection.compute.servers(name=f"^{re.escape(PREFIX + (run or ''))}", **query)
+
+
+def servers_in(connection: Connection, run: str, status: str) -> set[str]:
+    """Return the ids of a run's servers of this status. For details nova would ask neutron."""
+    return {str(one.id) for one in servers_there(connection, run, details=False, status=status)}
 
 
 def _delete_server(connection: Connection, server: str) -> None:
@@ -125,8 +142,15 @@ def _projects(connection: Connection, _project: str, _run: str | None) -> Iterab
 
 
 def _delete_project(connection: Connection, project: str) -> None:
+    groups = list(connection.network.security_groups(project_id=project))
+    foreign = next((g for g in groups if g.name != _DEFAULT and _by_description(g) is None), None)
+    if foreign is not None:
+        raise ProviderError(
+            f"the project holds a security group that is not ours, {foreign.name}",
+            cure="find out whose it is, remove it, and then: osmef reap --provider openstack",
+        )
     # Neutron made this group by itself with the first network, and nobody would remove it.
-    for group in connection.network.security_groups(project_id=project):
+    for group in groups:
         connection.network.delete_security_group(group.id, ignore_missing=True)
     identity(connection).delete_project(project, ignore_missing=True)
 
@@ -134,7 +158,9 @@ def _delete_project(connection: Connection, project: str) -> None:
 KINDS = {
     kind.name: kind
     for kind in (
-        Kind("server", _servers, _by_metadata, _delete_server),
+        Kind(
+            "server", lambda c, _project, run: servers_there(c, run), _by_metadata, _delete_server
+        ),
         Kind(
             "floating-ip",
             lambda c, project, _run: c.network.ips(project_id=project),

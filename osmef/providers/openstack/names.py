@@ -32,17 +32,35 @@ class FlavorInfo:
 
 @dataclass(frozen=True)
 class Source:
-    """What servers boot from: image, snapshot or volume; its id, and what it needs at least."""
+    """What servers boot from: image, snapshot or volume; its id, and what it needs at least.
+
+    ``own_disk`` says that it is the flavor's disk that has to hold it.
+    """
 
     kind: str
     id: str
     disk_gib: int = 0
     ram_mib: int = 0
+    own_disk: bool = False
+
+    def fits(self, flavor: FlavorInfo) -> bool:
+        """Tell whether a server of this flavor can boot from it."""
+        # A disk of 0 takes the size of the image.
+        disk = flavor.disk_gib >= self.disk_gib or flavor.disk_gib == 0 or not self.own_disk
+        return disk and flavor.ram_mib >= self.ram_mib
+
+    def __str__(self) -> str:
+        """Write what it needs."""
+        disk = f" and {max(1, self.disk_gib)} GiB of disk" if self.own_disk else ""
+        return f"{self.ram_mib} MiB of memory{disk}"
 
 
 @dataclass(frozen=True)
 class Names:
-    """All that the settings name, as one project knows it. ``used`` are the subnets it sees."""
+    """All that the settings name, as one project knows it.
+
+    ``used`` are the subnets that it sees, ``own`` those of the network that the settings name.
+    """
 
     source: Source
     flavors: dict[Wanted | None, FlavorInfo]
@@ -50,6 +68,7 @@ class Names:
     external: str | None
     security_groups: tuple[str, ...]
     used: tuple[IPv4Network, ...]
+    own: tuple[IPv4Network, ...]
 
 
 def look_up(
@@ -64,16 +83,28 @@ def look_up(
     Raises NotFoundError with what there is, ProviderError.
     """
     wanted = {request.flavor or settings.default_flavor for request in requests}
-    flavors, source, networks, groups, used, _ = together(
-        lambda: _flavors(cloud, {one for one in wanted if one is not None}),
+    flavors, source, networks, groups, subnets, _, _ = together(
+        lambda: _flavors(cloud),
         lambda: _source(cloud, settings),
         lambda: _networks(cloud, settings, floating=floating),
         lambda: _groups(cloud, settings.security_groups),
-        lambda: _subnets(cloud, settings),
+        lambda: _subnets(cloud),
         lambda: _keypair(cloud, settings.keypair),
+        lambda: _zones(cloud, settings.zones),
     )
     network, external = networks
-    return Names(source, flavors, network, external, groups, used)
+    chosen: dict[Wanted | None, FlavorInfo] = {
+        one: choose_flavor(flavors, one, source) for one in wanted if one is not None
+    }
+    own = tuple(cidr for of, cidr in subnets if of == network)
+    if settings.network is not None and not own:
+        raise NotFoundError(
+            f"the network {settings.network!r} has no IPv4 subnet",
+            where="provider.network",
+            cure="name one that has, or add a subnet to it",
+        )
+    used = tuple(cidr for _, cidr in subnets)
+    return Names(source, chosen, network, external, groups, used, own)
 
 
 def _pick(there: Iterable[Any], wanted: str, what: str, key: str) -> Any:
@@ -98,24 +129,40 @@ def _pick(there: Iterable[Any], wanted: str, what: str, key: str) -> Any:
     raise NotFoundError(f"there is no {what} {wanted!r}", where=key, cure=cure)
 
 
-def _flavors(cloud: Cloud, wanted: Iterable[Wanted]) -> dict[Wanted | None, FlavorInfo]:
+def _flavors(cloud: Cloud) -> list[FlavorInfo]:
     there = cloud.do("listing flavors", lambda c: list(c.compute.flavors(details=True)))
-    return {one: _flavor(there, one) for one in wanted}
+    return [_info(flavor) for flavor in there]
 
 
-def _flavor(there: Sequence[Any], wanted: Wanted) -> FlavorInfo:
+def choose_flavor(there: Sequence[FlavorInfo], wanted: Wanted, source: Source) -> FlavorInfo:
+    """Return the flavor that is named, or the smallest that meets a need and boots the source.
+
+    Raises NotFoundError, ProviderError.
+    """
     if isinstance(wanted, str):
-        return _info(_pick(there, wanted, "flavor", "flavor"))
+        named: FlavorInfo = _pick(there, wanted, "flavor", "flavor")
+        if not source.fits(named):
+            raise ProviderError(
+                f"the flavor {wanted!r} is too small for what servers boot from: {source}",
+                where="flavor",
+                cure=_BIGGER,
+            )
+        return named
     ram_mib = -(-(wanted.ram or 0) // _MIB)
-    fitting = [f for f in there if f.vcpus >= wanted.vcpus and f.ram >= ram_mib]
-    if not fitting:
-        largest = max(there, key=lambda f: (f.vcpus, f.ram), default=None)
+    fitting = [f for f in there if f.vcpus >= wanted.vcpus and f.ram_mib >= ram_mib]
+    # On a disk of 0 only those may boot an image whom a policy lets.
+    bootable = [f for f in fitting if source.fits(f) and (f.disk_gib or not source.own_disk)]
+    if not bootable:
+        largest = max(there, key=lambda f: (f.vcpus, f.ram_mib), default=None)
+        room = f" and room for what servers boot from: {source}" if fitting else ""
+        usual = f"the largest is {largest.name}" if largest else "there is no flavor at all"
         raise NotFoundError(
-            f"no flavor has {wanted}",
-            where="flavor",
-            cure=f"the largest is {largest.name}" if largest else "there is no flavor at all",
+            f"no flavor has {wanted}{room}", where="flavor", cure=_BIGGER if fitting else usual
         )
-    return _info(min(fitting, key=lambda f: (f.vcpus, f.ram, f.disk, f.name)))
+    return min(bootable, key=lambda f: (f.vcpus, f.ram_mib, f.disk_gib, f.name))
+
+
+_BIGGER = "use a larger flavor, or another image; a flavor without a disk needs provider.boot.size"
 
 
 def _info(flavor: Any) -> FlavorInfo:
@@ -136,7 +183,8 @@ def _source(cloud: Cloud, settings: OpenStackSettings) -> Source:
                 where="provider.boot.image",
                 cure="use an image that is active",
             )
-        return Source("image", str(image.id), int(image.min_disk or 0), int(image.min_ram or 0))
+        needs = (int(image.min_disk or 0), int(image.min_ram or 0))
+        return Source("image", str(image.id), *needs, own_disk=boot.size is None)
     if not cloud.do("looking for volumes", lambda c: c.has_service("block-storage")):
         raise NotFoundError(
             "the cloud has no volumes (no block-storage service)",
@@ -189,11 +237,20 @@ def _groups(cloud: Cloud, wanted: Sequence[str]) -> tuple[str, ...]:
     return tuple(str(_pick(there, one, "security group", key).id) for one in wanted)
 
 
-def _subnets(cloud: Cloud, settings: OpenStackSettings) -> tuple[IPv4Network, ...]:
-    if settings.network is not None:
-        return ()
+def _subnets(cloud: Cloud) -> list[tuple[str, IPv4Network]]:
     there = cloud.do("listing subnets", lambda c: list(c.network.subnets(ip_version=4)))
-    return tuple(IPv4Network(one.cidr, strict=False) for one in there)
+    return [(str(one.network_id), IPv4Network(one.cidr, strict=False)) for one in there]
+
+
+def _zones(cloud: Cloud, wanted: Sequence[str]) -> None:
+    if wanted:
+        there = cloud.do(
+            "listing availability zones", lambda c: list(c.compute.availability_zones())
+        )
+        up = [zone for zone in there if (zone.state or {}).get("available")]
+        for one in wanted:
+            # An administrator may name a host, too, as ZONE:HOST.
+            _pick(up, one.partition(":")[0], "usable availability zone", "provider.zones")
 
 
 def _keypair(cloud: Cloud, wanted: str | None) -> None:

@@ -42,7 +42,6 @@ def needs_of(
     """Return what the requests of the tenant's slot need, by the name of the quota."""
     ours = [request for request in requests if request.tenant == slot]
     flavors = [names.flavors[request.flavor or settings.default_flavor] for request in ours]
-    tenants = len({request.tenant for request in requests if request.tenant is not None})
     need = {
         "instances": len(ours),
         "cores": sum(flavor.vcpus for flavor in flavors),
@@ -56,7 +55,7 @@ def needs_of(
         need["members of a server group"] = max(groups.values(), default=0)
     if settings.keypair is None:
         need["key pairs"] = 1
-    if needs_floating(settings, tenants):
+    if needs_floating(settings, requests):
         need["floating IPs"] = len(ours)
     if settings.network is None:
         router = int(names.external is not None)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 from functools import partial
-from typing import cast
 
 from keystoneauth1.access import AccessInfoV3
-from keystoneauth1.identity.base import BaseIdentityPlugin
 from openstack.connection import Connection
 
 from osmef.errors import CredentialsError, NotFoundError, PolicyError, ProviderError
 from osmef.providers.base import Access, EndpointRequest
-from osmef.providers.openstack.access import Cloud, identity, open_cloud
+from osmef.providers.openstack.access import Cloud, identity, login_of, open_cloud
 from osmef.providers.openstack.kinds import KINDS
 from osmef.providers.openstack.making import Maker
 from osmef.providers.openstack.tenants import Tenant
@@ -65,7 +63,7 @@ def _refuse_one_project_twice(clouds: Sequence[Cloud]) -> None:
 
 def make_tenants(maker: Maker, base: Cloud, slots: Sequence[str]) -> list[Tenant]:
     """Make a project for each slot, as an admin. Raises PolicyError, ProviderError."""
-    access: AccessInfoV3 = base.do("logging in", _access)
+    access: AccessInfoV3 = base.do("logging in", login_of)
 
     def make(number: int) -> Tenant:
         name = maker.mark.name(f"tenant-{number}")
@@ -88,11 +86,6 @@ def make_tenants(maker: Maker, base: Cloud, slots: Sequence[str]) -> list[Tenant
             where="provider.projects: made",
             cure="only an administrator may make projects: name projects that are there",
         ) from error
-
-
-def _access(connection: Connection) -> AccessInfoV3:
-    plugin = cast("BaseIdentityPlugin", connection.session.auth)
-    return cast("AccessInfoV3", plugin.get_access(connection.session))
 
 
 def _take_roles(access: AccessInfoV3, project: str, connection: Connection) -> None:

@@ -66,7 +66,7 @@ class OpenStackProvider(Provider):
             tenants = named_tenants(settings, slots)
         if settings.placement_by is PlacedBy.HOST:
             usable_hosts(tenants[0].cloud, settings)
-        floating = needs_floating(settings, len(tenants))
+        floating = needs_floating(settings, requests)
 
         def check(tenant: Tenant) -> None:
             ours = [request for request in requests if request.tenant == tenant.slot]
@@ -176,10 +176,10 @@ class OpenStackProvider(Provider):
     def data_address(
         self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
     ) -> str:
-        """Return the address in the tenant's network, or for all others that from outside."""
+        """Return the address in the network that both are in, or else that from outside."""
         if receiver.request.tenant in {None, sender.request.tenant}:
             return super().data_address(receiver, sender, layer, family)
-        return self._reached[receiver.name].outside
+        return self._reached[receiver.name].address_from(sender)
 
     def listen_address(
         self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family

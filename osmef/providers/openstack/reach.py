@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from osmef.errors import BootError, ProviderError, ReachError
-from osmef.providers.base import Order
+from osmef.providers.base import Endpoint, EndpointRequest, Order
 from osmef.providers.cloud_init import host_keys
 from osmef.providers.openstack.access import FLOATING_AT_ONCE
 from osmef.providers.openstack.making import Maker
@@ -33,15 +34,21 @@ class Reached:
     floating: str | None
     login: Login
 
-    @property
-    def outside(self) -> str:
-        """The address by which other tenants know it."""
-        return self.floating or self.server.fixed
+    def address_from(self, sender: Endpoint) -> str:
+        """Return the address for a sender of another tenant, or on a physical host.
+
+        Within one network it is the server's own: by way of the floating address the sender's would
+        be translated, too, and then no rule lets it in.
+        """
+        address = ip_address(sender.data_address)
+        beside = any(address in network for network in self.server.order.site.names.own)
+        return self.server.fixed if beside else self.floating or self.server.fixed
 
 
-def needs_floating(settings: OpenStackSettings, tenants: int) -> bool:
-    """Tell whether servers need floating addresses: for SSH, or to be reached across tenants."""
-    return settings.way_in is Reach.FLOATING or (settings.network is None and tenants > 1)
+def needs_floating(settings: OpenStackSettings, requests: Iterable[EndpointRequest]) -> bool:
+    """Tell whether servers need floating addresses: for SSH, or across tenants and from hosts."""
+    parties = {request.tenant for request in requests}  # None is that of physical hosts
+    return settings.way_in is Reach.FLOATING or (settings.network is None and len(parties) > 1)
 
 
 class FloatingAddresses:
@@ -59,25 +66,15 @@ class FloatingAddresses:
         self._pool.shutdown(cancel_futures=True)
 
     def give(self, servers: Sequence[Server]) -> None:
-        """Begin to give them to servers that have ports now. Raises ProviderError."""
-        for site in {id(s.order.site): s.order.site for s in servers}.values():
-            ports = self._ports(site)
-            for server in (s for s in servers if s.order.site is site):
-                self._asked[server.id] = self._pool.submit(self._add, server, ports[server.id])
+        """Begin to give them to servers."""
+        for server in servers:
+            self._asked[server.id] = self._pool.submit(self._add, server)
 
     def addresses(self) -> dict[str, str]:
         """Wait for all of them, and return them by the id of the server. Raises ProviderError."""
         return {server: future.result() for server, future in self._asked.items()}
 
-    def _ports(self, site: Site) -> dict[str, str]:
-        cloud = site.tenant.cloud
-        ports = cloud.do(
-            "listing ports",
-            lambda c: list(c.network.ports(network_id=site.network, project_id=cloud.project_id)),
-        )
-        return {str(port.device_id): str(port.id) for port in ports}
-
-    def _add(self, server: Server, port: str) -> str:
+    def _add(self, server: Server) -> str:
         name = server.order.name.replace("osmef-", "osmef-ip-", 1)
         made = self._maker.make(
             server.cloud,
@@ -85,7 +82,7 @@ class FloatingAddresses:
             name,
             lambda c: c.network.create_ip(
                 floating_network_id=server.order.site.names.external,
-                port_id=port,
+                port_id=server.port,
                 description=self._maker.mark.text_with(name),
             ),
         )
@@ -110,7 +107,8 @@ def open_groups(
         ours = [s for s in servers if s.order.site is site]
         others = [s for s in servers if s.order.site is not site]
         targets = (floating.get(server.id, server.fixed) for server in ours)
-        addresses = [floating.get(server.id, server.fixed) for server in others]
+        beside = bool(site.names.own)  # all are in the one network that the settings name
+        addresses = [s.fixed if beside else floating.get(s.id, s.fixed) for s in others]
         peers = [f"{address}/32" for address in (*addresses, *hosts)]
         known = done.setdefault(site.tenant.slot, set())
         new = [r for r in rules_for(_controllers(settings, targets), peers) if r not in known]

@@ -11,18 +11,20 @@ from dataclasses import dataclass, field
 from osmef.errors import OsmefError, ProviderError
 from osmef.providers.base import Resource
 from osmef.providers.openstack import failures
-from osmef.providers.openstack.access import FLOATING_AT_ONCE, Cloud
-from osmef.providers.openstack.kinds import KINDS, PROVIDER, Thing
-from osmef.providers.parallel import side_by_side, together
+from osmef.providers.openstack.access import Cloud
+from osmef.providers.openstack.kinds import KINDS, PROVIDER, Thing, pause_for, servers_there
+from osmef.providers.parallel import side_by_side
 
 _STAGES = (
-    ("server", "floating-ip", "key-pair", "server-group"),
-    ("router",),  # and until the servers are gone
+    ("server", "key-pair", "server-group"),  # and until the servers are gone
+    # Those of servers that run would make nova read anew what neutron has for each of them, and
+    # change the router, which takes only one change at a time.
+    ("floating-ip",),
+    ("router",),
     ("security-group", "network", "volume"),
     ("project",),
 )
 _GONE_S = 180.0
-_POLL_S = 1.0
 
 Gone = Callable[[Resource], None]
 
@@ -58,14 +60,15 @@ def remove(resources: Sequence[tuple[Resource, Cloud]], gone: Gone) -> None:
     for stage in _STAGES:
         if "project" in stage and removal.failed:
             break  # what is left in it could not be reached any more
-        if "router" in stage and removal.unseen:
+        removal.delete_all(stage)
+        if "server" not in stage:
+            continue
+        removal.await_servers()
+        if removal.unseen:
             # What a controller asked for just before it was killed may have come about by now.
-            removal.await_servers()
             late = {k: [r for r in ones if r in removal.unseen] for k, ones in lists.items()}
             find({k: ones for k, ones in late.items() if ones}, again=True)
-            removal.delete_all(_STAGES[0])
-        removal.delete_all(stage)
-        if "router" in stage:
+            removal.delete_all(stage)
             removal.await_servers()
     removal.finish()
 
@@ -119,12 +122,7 @@ class _Removal:
 
     def delete_all(self, kinds: Sequence[str]) -> None:
         """Delete what is there of these kinds."""
-        things = [thing for thing in self.things() if thing.kind in kinds]
-        floating = [thing for thing in things if thing.kind == "floating-ip"]
-        together(
-            lambda: side_by_side(self.delete, [t for t in things if t not in floating]),
-            lambda: side_by_side(self.delete, floating, at_once=FLOATING_AT_ONCE),
-        )
+        side_by_side(self.delete, [thing for thing in self.things() if thing.kind in kinds])
 
     def delete(self, thing: Thing) -> None:
         """Delete one thing; a server is only on its way then."""
@@ -141,26 +139,32 @@ class _Removal:
             self._done(thing)
 
     def await_servers(self) -> None:
-        """Wait until all servers are gone, looking at all of a project and run in one call."""
-        end = time.monotonic() + _GONE_S
-        pause = _POLL_S / 4
+        """Wait until all servers are gone, looking at all of a project and run in one call.
+
+        Many take long: they fail when for a while not one of them has gone.
+        """
+        changed, before = time.monotonic(), 0
         while servers := [thing for thing in self.things() if thing.kind == "server"]:
+            if len(servers) != before:
+                changed, before = time.monotonic(), len(servers)
+            servers[0].cloud.wait(pause_for(before, time.monotonic() - changed))
             groups: dict[tuple[int, str], list[Thing]] = defaultdict(list)
             for server in servers:
                 groups[id(server.cloud), server.mark.run].append(server)
             for group in groups.values():
                 self._look_at(group)
-            if time.monotonic() > end:
+            if time.monotonic() > changed + _GONE_S:
                 for thing in (t for t in self.things() if t.kind == "server"):
                     self._fail(ProviderError("the server does not go away", cure=_CURE), thing)
                 return
-            servers[0].cloud.wait(pause)
-            pause = _POLL_S
 
     def _look_at(self, servers: Sequence[Thing]) -> None:
         first = servers[0]
         try:
-            there = {t.id for t in KINDS["server"].owned(first.cloud, first.mark.run)}
+            there = first.cloud.do(
+                "listing servers",
+                lambda c: {s.id for s in servers_there(c, first.mark.run, details=False)},
+            )
         except ProviderError as error:
             for server in servers:
                 self._fail(error, server)

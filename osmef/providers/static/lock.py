@@ -6,6 +6,8 @@ holds it and until when. Nothing follows it.
 
 from __future__ import annotations
 
+import re
+import secrets
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,19 +16,26 @@ from osmef.errors import CapacityError, ReachError
 from osmef.remote.session import Session
 
 PATH = "/dev/shm/osmef-lock"  # noqa: S108 - for all users of the machine, and gone with its next boot
-_MARK = "osmef"
+_WORD = r"([A-Za-z0-9._-]+)"
+_TIME = r"([0-9]{1,11})"
+_TEXT = re.compile(rf"osmef/{_WORD}/{_WORD}/{_TIME}/{_TIME}")
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a machine; ``deadline`` is the UNIX time after which nobody needs it."""
+    """Who holds a machine.
+
+    ``made`` and ``deadline`` are the UNIX times at which its run began to make things, and after
+    which nobody needs it.
+    """
 
     run: str
     endpoint: str
+    made: int
     deadline: int
 
     def __str__(self) -> str:
-        return f"{_MARK}/{self.run}/{self.endpoint}/{self.deadline}"
+        return f"osmef/{self.run}/{self.endpoint}/{self.made}/{self.deadline}"
 
 
 def holder(session: Session) -> Holder | None:
@@ -34,11 +43,11 @@ def holder(session: Session) -> Holder | None:
     target = session.read_link(PATH)
     if target is None:
         return None
-    mark, *parts = target.split("/")
-    if mark != _MARK or len(parts) != 3 or not parts[2].isdigit():
+    found = _TEXT.fullmatch(target)
+    if found is None:
         cure = f"find out whose {PATH} this is, and remove it"
         raise ReachError(f"{PATH} is none of ours: {target[:80]}", where=session.name, cure=cure)
-    return Holder(parts[0], parts[1], int(parts[2]))
+    return Holder(found[1], found[2], int(found[3]), int(found[4]))
 
 
 def acquire(session: Session, wanted: Holder) -> None:
@@ -65,7 +74,7 @@ def acquire(session: Session, wanted: Holder) -> None:
                 where=session.name,
                 cure="wait for its end; if it was killed: osmef reap, where it was started",
             )
-        _remove(session, held)
+        _take_over(session, held)
     raise CapacityError(
         "others take this machine all the time", where=session.name, cure="try again"
     )
@@ -75,12 +84,27 @@ def release(session: Session, run: str, endpoint: str) -> None:
     """Give a machine back, if the run holds it for this endpoint. Raises ReachError."""
     held = holder(session)
     if held is not None and (held.run, held.endpoint) == (run, endpoint):
-        session.remove(PATH)
+        remove(session, held)
 
 
-def _remove(session: Session, held: Holder) -> None:
+def remove(session: Session, held: Holder) -> None:
+    """Remove the lock, if it is still that of the holder. Raises ReachError.
+
+    Whoever read it as well may have taken the machine since. So it is moved away in one step,
+    looked at there, and put back if it is another's.
+    """
+    aside = f"{PATH}-{secrets.token_hex(8)}"
+    if not session.rename(PATH, aside):
+        return
+    moved = session.read_link(aside)
+    if moved is not None and moved != str(held):
+        session.link(moved, PATH)
+    session.remove(aside)
+
+
+def _take_over(session: Session, held: Holder) -> None:
     try:
-        session.remove(PATH)
+        remove(session, held)
     except ReachError as error:
         raise CapacityError(
             f"the run {held.run} is over and its lock is not ours to remove: {error.message}",

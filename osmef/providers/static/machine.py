@@ -34,15 +34,21 @@ def login_to(access: Access) -> Login:
     return find_login(access["host"], access["ssh"], **ways)
 
 
-def resource_of(run: str, endpoint: str, access: Access, deadline: float) -> Resource:
+def resource_of(holder: lock.Holder, access: Access) -> Resource:
     """Return what a run has on a machine: a directory, with a lock beside it."""
-    name = f"osmef-{run}-{endpoint}"
-    return Resource(KIND, _RESOURCE, name, run, deadline=deadline, access=access)
+    name = f"osmef-{holder.run}-{holder.endpoint}"
+    times = (float(holder.deadline), float(holder.made))
+    return Resource(KIND, _RESOURCE, name, holder.run, None, *times, access=access)
+
+
+def holder_of(request: EndpointRequest, order: Order) -> lock.Holder:
+    """Return the holder that an endpoint of a run is."""
+    return lock.Holder(order.run, request.name, int(order.made), int(order.deadline))
 
 
 def take(session: Session, request: EndpointRequest, order: Order) -> None:
     """Lock a machine for an endpoint. Raises CapacityError, ReachError."""
-    lock.acquire(session, lock.Holder(order.run, request.name, int(order.deadline)))
+    lock.acquire(session, holder_of(request, order))
 
 
 def open_session(access: Access) -> tuple[Login, Session]:
@@ -69,9 +75,7 @@ def held(access: Access) -> Resource | None:
         holder = lock.holder(session)
     finally:
         session.close()
-    if holder is None:
-        return None
-    return resource_of(holder.run, holder.endpoint, access, holder.deadline)
+    return None if holder is None else resource_of(holder, access)
 
 
 def endpoint_of(
@@ -91,6 +95,7 @@ def endpoint_of(
         vcpus=int(counted) if counted.isdigit() else None,
         data_address6=next((a for a in (first, *others) if ip_address(a).version == 6), None),
         public_address=own and (host.public_address or own),
+        listen_address=host.listen_address,
     )
 
 

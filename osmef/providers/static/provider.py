@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
 
-from osmef.errors import CapacityError, OsmefError, ProviderError
+from osmef.errors import CapacityError, InputError, OsmefError, ProviderError
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
 from osmef.providers.static import machine
 from osmef.providers.static.assign import assign, physical_host
@@ -69,11 +69,16 @@ class StaticProvider(Provider):
             return ["where the VMs stand is what the inventory says, and nothing checks it"]
         return []
 
+    def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:
+        """Tell which machine of the inventory each endpoint will be. Raises CapacityError."""
+        return assign(requests, self._hosts)
+
     def create(self, order: Order) -> list[Endpoint]:
         """Log in to a machine for each request, and lock it."""
-        chosen = assign(order.requests, self._hosts)
+        kinds = {host.kind for host in self._hosts.values()}
+        chosen = assign([one for one in order.everybody if one.kind in kinds], self._hosts)
         self._close_ledger = order.ledger.destroyed
-        order.progress(f"logging in to {len(chosen)} static hosts")
+        order.progress(f"logging in to {len(order.requests)} static hosts")
         jobs = [
             partial(self._take, request, chosen[request.name], order) for request in order.requests
         ]
@@ -97,8 +102,7 @@ class StaticProvider(Provider):
         login, session = machine.open_session(access)
         try:
             endpoint = machine.endpoint_of(session, login, request, host)
-            resource = machine.resource_of(order.run, request.name, access, order.deadline)
-            resource = replace(resource, made=order.made)
+            resource = machine.resource_of(machine.holder_of(request, order), access)
             order.ledger.intend(resource)
             self._taken[request.name] = resource
             machine.take(session, request, order)
@@ -148,10 +152,13 @@ class StaticProvider(Provider):
 
     @classmethod
     def owned(cls, access: Access, run: str | None = None) -> list[Resource]:
-        """List what the run that holds a machine has there; no access leads to no machine."""
+        """List what the run that holds a machine has there; no access leads to no machine.
+
+        A ``uri`` is a machine as the inventory's ``ssh`` names it.
+        """
         if not access:
             return []
-        found = machine.held(access)
+        found = machine.held(_named(access))
         return [found] if found is not None and run in {None, found.run} else []
 
     @classmethod
@@ -169,3 +176,13 @@ class StaticProvider(Provider):
                     gone(futures[future])
         if errors:
             raise errors[0]
+
+
+def _named(access: Access) -> Access:
+    """Return how to reach a machine that is told by its address only. Raises InputError."""
+    if "host" in access:
+        return access
+    if "uri" not in access:
+        cure = "name the machine: --uri [user@]host[:port], or an alias of OpenSSH's configuration"
+        raise InputError("static hosts are in no cloud", where="--cloud", cure=cure)
+    return {**access, "host": access["uri"], "ssh": access["uri"]}

@@ -27,9 +27,10 @@ class Drawn:
 
 def draw_run(reading: Reading) -> Iterator[Drawn]:
     """Draw the figures that the run has numbers for, one after the other; none of many cells."""
-    if reading.summary is None or len(reading.summary.cells) > _MOST_CELLS:
+    data = Data(reading.path)
+    if not reading.trials or data.trials["cell"].nunique() > _MOST_CELLS:
         return
-    for one in possible(Data(reading.path), own=True):
+    for one in possible(data, own=True):
         title = f"{one.about[0].upper()}{one.about[1:]}"
         words = f"{title}. The numbers are in the tables of this run."
         svg = inline_svg(one.figure, f"r{reading.number}-{one.name}-", words)

@@ -7,8 +7,9 @@ from itertools import islice
 from typing import Any
 
 from osmef.analysis.differences import MOVING, differences, spread
+from osmef.report.cost import money
 from osmef.report.html.reading import Reading
-from osmef.report.html.table import Column, Field, Mark, Table, names, text
+from osmef.report.html.table import NOTHING, Column, Field, Mark, Table, names, text
 from osmef.results.summary import EndpointInfo, Summary
 from osmef.scenario.location import Location
 
@@ -40,7 +41,7 @@ def _endpoint(info: EndpointInfo) -> list[Field]:
     return [
         Field(info.name, tuple(info.warnings), mark=Mark.WARN if info.warnings else Mark.PLAIN),
         text(info.kind),
-        text(info.flavor),
+        _flavor(info),
         text(info.vcpus),
         _place(info.achieved.host, info.requested.host, info.earlier),
         _place(info.achieved.tenant, info.requested.tenant, []),
@@ -57,6 +58,13 @@ def _endpoint(info: EndpointInfo) -> list[Field]:
 def _site(info: EndpointInfo, kinds: Mapping[str, str]) -> Field:
     name = info.achieved.site or ""
     return Field(name, (kinds[name],) if name in kinds else ())
+
+
+def _flavor(info: EndpointInfo) -> Field:
+    if info.price is None:
+        return text(info.flavor)
+    price = f"{money(info.price)} an hour, {info.price.date}, {info.price.source}"
+    return Field(info.flavor or NOTHING, (price,))
 
 
 def _place(achieved: str | None, asked: str | None, earlier: Sequence[Location]) -> Field:

@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import osmef
+from osmef.report.cost import cost_text
 from osmef.report.html.figures import Drawn, draw_run
 from osmef.report.html.hosts import changes_table, differences_table, endpoints_table
 from osmef.report.html.reading import Reading, read_run
@@ -22,10 +23,12 @@ from osmef.report.html.results import (
     numbers_table,
     placement_table,
     results_table,
+    trials_table,
 )
 from osmef.report.html.table import Column, Field, Mark, Table, text
 from osmef.results.files import write_atomically
 from osmef.results.find import find_runs
+from osmef.results.frame import load
 from osmef.units import format_duration
 
 _MOST_NUMBERS = 4000  # rows of all runs together, some 3 MB
@@ -47,6 +50,7 @@ class Part:
     changes: Table | None = None
     numbers: Table | None = None
     figures: Sequence[Drawn] = ()
+    cost: str | None = None
 
 
 def write_report(
@@ -94,13 +98,14 @@ def _parts(readings: Sequence[Reading]) -> list[Part]:
     parts = []
     for reading in readings:
         summary = reading.summary
-        if summary is None:
-            parts.append(Part(reading, _state(reading)))
-            continue
         figures = []
         for drawn in draw_run(reading):
             room -= len(drawn.svg or "")
             figures.append(drawn if room > 0 else Drawn(drawn.name, drawn.title, None))
+        if summary is None:
+            results = trials_table(load(reading.path)) if reading.trials else None
+            parts.append(Part(reading, _state(reading), results, figures=figures))
+            continue
         part = Part(
             reading=reading,
             state=_state(reading),
@@ -111,6 +116,7 @@ def _parts(readings: Sequence[Reading]) -> list[Part]:
             changes=changes_table(summary),
             numbers=numbers_table(summary, rows),
             figures=figures,
+            cost=cost_text(summary),
         )
         parts.append(part)
     return parts

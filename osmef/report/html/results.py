@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
+import pandas as pd
+
+from osmef.analysis.describe import describe
+from osmef.report.cost import money
 from osmef.report.html.table import (
     NOTHING,
     Column,
@@ -16,13 +20,20 @@ from osmef.report.html.table import (
     names,
     number,
     scale_of,
+    show_number,
     text,
 )
+from osmef.report.metric import PREFERRED, metrics_of
 from osmef.report.series import other_than_asked, short_names, shown_values, written
 from osmef.report.table import leading_metrics
 from osmef.results.limits import Limit
 from osmef.results.summary import CellInfo, Metric, Summary
 
+_NOTE = (
+    "Large: the median of the trials. Below it: the exact 95 % interval of that median; then "
+    "n, the trials that have the number, and CoV, their coefficient of variation."
+)
+_FEW = 3  # metrics of a run that has none of the main ones
 _HEADS = {"placement": "placement", "tenancy": "tenancy"}
 
 
@@ -32,12 +43,14 @@ def results_table(summary: Summary) -> Table:
     leading = leading_metrics(summary)
     scales = _scales(summary, leading)
     limits = any(cell.limited_by for cell in summary.cells)
+    prices = any(cell.price_per_hour for cell in summary.cells)
     columns = [
         *(Column(name) for name in swept.values()),
         *([] if swept else [Column("cell")]),
         Column("distance", number=True),
         Column("trials", number=True),
         *(Column(scale.words, scale.unit, number=True) for scale in scales.values()),
+        *([Column("an hour", number=True)] if prices else []),
         *([Column("limited by")] if limits else []),
     ]
     rows = [
@@ -46,15 +59,39 @@ def results_table(summary: Summary) -> Table:
             _distance(cell),
             _trials(cell),
             *(_measured(cell.metrics.get(name), scale) for name, scale in scales.items()),
+            *([_price(cell, leading)] if prices else []),
             *([_limit(cell)] if limits else []),
         ]
         for cell in summary.cells
     ]
-    note = (
-        "Large: the median of the trials. Below it: the exact 95 % interval of that median; then "
-        "n, the trials that have the number, and CoV, their coefficient of variation."
-    )
-    return Table("Results by cell", columns, rows, note)
+    return Table("Results by cell", columns, rows, _NOTE)
+
+
+def trials_table(trials: pd.DataFrame) -> Table:
+    """Return one row a cell of the trials of ``osmef.load``, of a run that has no summary."""
+    known = metrics_of(trials)
+    names = [name for name in PREFERRED if name in known] or known[:_FEW]
+    groups = dict(list(trials.groupby("cell", sort=False)))
+    found = {
+        name: {cell: describe(rows[name].dropna().tolist()) for cell, rows in groups.items()}
+        for name in names
+    }
+    scales = {name: scale_of(name, list(of.values())) for name, of in found.items()}
+    columns = [
+        Column("cell"),
+        *(Column(head, number=True) for head in ("trials", "failed")),
+        *(Column(scale.words, scale.unit, number=True) for scale in scales.values()),
+    ]
+    rows = [
+        [
+            Field(str(cell)),
+            Field(str(len(of))),
+            Field(str(int((of["status"] != "ok").sum()))),
+            *(_measured(found[name][cell], scale) for name, scale in scales.items()),
+        ]
+        for cell, of in groups.items()
+    ]
+    return Table("Results by cell, so far", columns, rows, _NOTE)
 
 
 def _swept(summary: Summary) -> dict[str, str]:
@@ -103,6 +140,15 @@ def _interval(metric: Metric, scale: Scale) -> str:
     if metric.ci95_low is None or metric.ci95_high is None:
         return "no interval"
     return f"{scale.show(metric.ci95_low)} to {scale.show(metric.ci95_high)}"
+
+
+def _price(cell: CellInfo, leading: Sequence[str]) -> Field:
+    """Return what an hour of its VMs costs, and what is got for it of the first rate."""
+    if cell.price_per_hour is None:
+        return text(None)
+    rates = [(name, metric.per_price) for name in leading if (metric := cell.metrics.get(name))]
+    told = [f"{name}: {show_number(rate)} for 1" for name, rate in rates if rate is not None]
+    return Field(money(cell.price_per_hour), tuple(told[:1]), repr(cell.price_per_hour.amount))
 
 
 def _limit(cell: CellInfo) -> Field:

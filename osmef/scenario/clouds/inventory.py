@@ -94,6 +94,10 @@ class InventoryHost(Model):
         default=None,
         description="IPv4 address at which other sites see it, where NAT translates it to its own",
     )
+    listen_address: Annotated[str, AfterValidator(_v4)] | None = Field(
+        default=None,
+        description="the machine's own IPv4 address, where NAT translates data_address to it",
+    )
     interface: str | None = Field(
         default=None,
         min_length=1,
@@ -116,6 +120,16 @@ class InventoryHost(Model):
                 f"{written[0]} and interface say the same thing twice",
                 "remove one of them",
                 *("interface", *written),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _what_is_translated(self) -> InventoryHost:
+        if self.listen_address is not None and self.data_address is None:
+            raise conflict(
+                "listen_address says where the data arrives, and nothing where it is sent to",
+                "write data_address, too: the address that NAT translates to this one",
+                "listen_address",
             )
         return self
 

@@ -17,13 +17,14 @@ DEFAULT_URI = "qemu:///system"
 ONLY_HOST = "hypervisor"
 """The name of the host of a connection that has none."""
 
-_URI = r"[a-z]+(\+[a-z0-9]+)?://\S{1,1000}"
+_HOST = r"([^\s/?#\[\]]{0,200}|([^\s/?#\[\]@]{0,200}@)?\[[0-9a-fA-F:.]{2,45}\](:[0-9]{1,5})?)"
+_URI = rf"qemu(\+[a-z0-9]+)?://{_HOST}/(system|session)(\?\S{{0,1000}})?"
 
 
 def _uri(value: str) -> str:
     if re.fullmatch(_URI, value) is None:
-        cure = "write it like qemu:///system or qemu+ssh://me@host/system"
-        raise ValueError(f"{value[:60]!r} is no URI of libvirt; {cure}")
+        cure = "write it like qemu:///system, qemu:///session or qemu+ssh://me@host/system"
+        raise ValueError(f"{value[:60]!r} is no URI of libvirt for QEMU; {cure}")
     return value
 
 
@@ -31,6 +32,23 @@ Uri = Annotated[
     str, AfterValidator(_uri), WithJsonSchema({"type": "string", "pattern": f"^{_URI}$"})
 ]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=255)]
+
+
+_DIRECTORY = r"/\S.{0,1000}"
+
+
+def _directory(value: str) -> str:
+    if re.fullmatch(_DIRECTORY, value) is None:
+        cure = "write it like /srv/osmef"
+        raise ValueError(f"{value[:60]!r} is no whole path of a directory on a host; {cure}")
+    return value
+
+
+Directory = Annotated[
+    str,
+    AfterValidator(_directory),
+    WithJsonSchema({"type": "string", "pattern": f"^{_DIRECTORY}$"}),
+]
 
 
 class Accelerator(StrEnum):
@@ -80,6 +98,9 @@ def addresses_of(value: str) -> list[IPv4Interface]:
     start = IPv4Address(first)
     if "/" not in rest or start not in last.network or start > last.ip:
         raise ValueError("the first is not before the last, or in another network")
+    ends = {last.network.network_address, last.network.broadcast_address}
+    if last.network.prefixlen < 31 and ends & {start, last.ip}:
+        raise ValueError("the first and the last one of the network are for no guest")
     if int(last.ip) - int(start) > 65535:
         raise ValueError("these are more than 65536")
     length = last.network.prefixlen
@@ -118,6 +139,15 @@ class ExistingNetwork(Model):
             raise conflict(
                 "DHCP tells the gateway", "remove gateway, or write addresses", "gateway"
             )
+        if self.gateway is not None and self.addresses is not None:
+            free = addresses_of(self.addresses)
+            gateway = IPv4Address(self.gateway)
+            if gateway not in free[0].network or gateway in {one.ip for one in free}:
+                raise conflict(
+                    "the gateway has an address in the guests' network that is none of theirs",
+                    "check gateway, and leave it out of addresses",
+                    "gateway",
+                )
         return self
 
 
@@ -150,7 +180,7 @@ class LibvirtSettings(CloudWithHosts):
         default=Accelerator.AUTO,
         description="auto: KVM where a probe guest runs with it, else TCG",
     )
-    storage: Text | None = Field(
+    storage: Directory | None = Field(
         default=None,
         description="directory on the hosts below which a pool is made for the run; by default"
         " where libvirt keeps images",
@@ -170,6 +200,14 @@ class LibvirtSettings(CloudWithHosts):
         uris = list(self.uris.values())
         if len(set(uris)) < len(uris):
             raise conflict("two hosts are one connection", "give each host its own URI", "uris")
+        return self
+
+    @model_validator(mode="after")
+    def _a_network_a_tenant(self) -> LibvirtSettings:
+        if len({(one.bridge, one.network) for one in self.networks}) < len(self.networks):
+            raise conflict(
+                "two tenants on one network are one", "name two networks, or one", "networks"
+            )
         return self
 
     @model_validator(mode="after")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import subprocess
@@ -29,6 +30,13 @@ def vm(name: str, **other: Any) -> EndpointRequest:
     """Return a request for a VM, wherever Azure likes unless other keys say more."""
     usual = {"flavor": None, "host": None, "tenant": "tenant-1"}
     return EndpointRequest(name=name, role="sender", kind=EndpointKind.VM, **{**usual, **other})
+
+
+def config_of(machine: Any) -> Any:
+    """Return the cloud-config that a VM was given."""
+    text = base64.b64decode(machine["properties"]["osProfile"]["customData"]).decode()
+    assert text.startswith("#cloud-config\n")
+    return json.loads(text.removeprefix("#cloud-config\n"))
 
 
 @dataclass
@@ -123,6 +131,12 @@ class Lab:
     def owned(self) -> list[str]:
         found = AzureProvider.owned({"uri": self.arm.url})
         return [f"{one.kind} {one.name}" for one in found]
+
+    def journal(self, event: str) -> list[str]:
+        """Return the kinds of what the journal tells of an event."""
+        lines = (self.osmef.run / "journal.jsonl").read_text().splitlines()
+        notes = [json.loads(line) for line in lines]
+        return [note["resource"]["kind"] for note in notes if note["event"] == event]
 
     @property
     def summary(self) -> Any:

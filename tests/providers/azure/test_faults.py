@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from azure.core.exceptions import ServiceRequestError, ServiceResponseError
 
 from osmef.errors import (
     ApiError,
@@ -17,6 +18,7 @@ from osmef.errors import (
     QuotaError,
 )
 from osmef.providers.azure.access import Subscription, open_subscription
+from osmef.providers.azure.failures import translate
 from osmef.providers.azure.making import Maker
 from osmef.providers.azure.networks import public_ip
 from osmef.providers.marks import Mark
@@ -169,11 +171,11 @@ def test_an_unknown_subscription_is_told(api: Api) -> None:
     assert "az account list" in str(caught.value.cure)
 
 
-def test_an_api_that_does_not_answer_is_told(api: Api) -> None:
-    closed = "https://127.0.0.1:1"
-    lab = open_subscription({"uri": api.arm.url})
-    with pytest.raises(ApiError):
-        lab.do("reading", lambda: lab.fetch(closed))
+@pytest.mark.parametrize("error", [ServiceRequestError("refused"), ServiceResponseError("cut")])
+def test_an_api_that_does_not_answer_is_told(error: Exception) -> None:
+    shown = translate(error, "making it")
+    assert type(shown) is ApiError
+    assert "azure.status.microsoft" in str(shown.cure)
 
 
 @pytest.mark.parametrize("full", ["", f"{REGION}-az1"])

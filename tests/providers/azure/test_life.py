@@ -2,13 +2,95 @@
 
 from __future__ import annotations
 
-from tests.providers.azure.conftest import Lab
+import re
+import signal
+
+from tests.azure.arm import OTHER, REGION, SUBSCRIPTION, Fault
+from tests.providers.azure.conftest import Lab, config_of
+
+TENANCIES = ["same-tenant", "different-tenant"]
 
 
-def test_a_run_makes_measures_and_leaves_nothing(lab: Lab) -> None:
-    ended = lab("run", lab.write())
+def test_a_run_measures_apart_and_between_networks(lab: Lab) -> None:
+    scenario = lab.write(
+        placement="different-host", on_mismatch="record", sweep={"tenancy": TENANCIES}
+    )
+    ended = lab("run", scenario)
     assert ended.code == 0, ended.err
-    (cell,) = lab.summary["cells"]
-    assert cell["metrics"]["aggregate_btc_bps"]["median"] > 0
+    cells = {cell["tenancy"]: cell for cell in lab.summary["cells"]}
+    assert all(cell["metrics"]["aggregate_btc_bps"]["median"] > 0 for cell in cells.values())
+    # Fault domains of one set differ; of two networks' VMs nobody can tell.
+    found = {name: (cell["achieved_placement"], cell["distance"]) for name, cell in cells.items()}
+    assert found == {"same-tenant": ("different-host", 2), "different-tenant": (None, 4)}
+    ends = lab.summary["endpoints"]
+    assert {end["image"] for end in ends} == {"Debian:debian-12:12-gen2:0.20250101.10"}
+    assert {end["achieved"]["region"] for end in ends} == {REGION}
     assert lab.owned() == []
+    assert lab.arm.things == {}
+    made, gone = lab.journal("created"), lab.journal("destroyed")
+    assert sorted(made) == sorted(gone)
+    assert made.count("vm") == len(ends)
+
+
+def test_subscriptions_are_tenants_and_host_keys_come_from_the_console(lab: Lab) -> None:
+    scenario = lab.write(
+        tenancy="different-tenant",
+        provider={
+            "tenants": {"red": SUBSCRIPTION, "blue": OTHER},
+            "host_keys": "console",
+            "zone": f"{REGION}-az1",
+        },
+    )
+    process = lab.start("run", scenario)
+    lab.osmef.until(process, "waiting for SSH")
+    vms = [one for one in lab.arm.things.values() if one["type"].endswith("/virtualMachines")]
+    told = [config_of(one) for one in vms]
+    ended = lab.osmef.finish(process)
+    assert ended.code == 0, ended.err
+    assert not any("ssh_keys" in config for config in told)
+    places = [end["achieved"] for end in lab.summary["endpoints"]]
+    # Each subscription numbers the zones of the region in its own way.
+    assert sorted(one["zones"] for one in vms) == [["1"], ["3"]]
+    assert {place["zone"] for place in places} == {f"{REGION}-az1"}
+    assert {place["tenant"] for place in places} == {"red", "blue"}
+    assert lab.arm.things == {}
+
+
+def test_dedicated_hosts_promise_both_placements_and_a_misplaced_vm_is_made_anew(lab: Lab) -> None:
+    lab.arm.misplaced = ["receiver-h1"]
+    scenario = lab.write(
+        provider={"dedicated_host": "DSv5-Type1"},
+        on_mismatch="retry 1",
+        sweep={"placement": ["same-host", "different-host"]},
+    )
+    ended = lab("run", scenario)
+    assert ended.code == 0, ended.err
+    assert {one["placement"]: one["distance"] for one in lab.summary["cells"]} == {
+        "same-host": 0,
+        "different-host": 2,
+    }
+    assert "anew" in ended.err
+    assert [len(end["earlier"]) for end in lab.summary["endpoints"]].count(1) == 1
+    assert lab.arm.things == {}
+
+
+def test_killed_before_the_answer_leaves_what_reap_finds(lab: Lab) -> None:
+    def kill() -> None:
+        lab.osmef.started[0].send_signal(signal.SIGKILL)
+
+    lab.arm.faults.append(Fault("PUT .*virtualMachines/", 500, "Dead", lost=True, then=kill))
+    assert lab("run", lab.write()).code == -signal.SIGKILL
+    left = lab.owned()
+    assert any(one.startswith("vm ") for one in left)
+    # A VM that powered itself off at its deadline is found as well: Azure keeps its things.
+    vm, *_ = (one for one in lab.arm.things.values() if one["type"].endswith("/virtualMachines"))
+    (command,) = config_of(vm)["runcmd"]
+    assert re.fullmatch(r"shutdown -P \+\d+", " ".join(command))
+    lab.arm.tell({"do": "end", "id": lab.arm.inner(vm)["key"]})
+    # Without the journal nobody knows that the run is dead, until its deadline has passed.
+    elsewhere = ("--provider", "azure", "--uri", lab.arm.url, "--out", "elsewhere")
+    assert lab("reap", "--yes", *elsewhere).code == 0
+    assert lab.owned() == left
+    ended = lab("reap", "--yes")
+    assert ended.code == 0, ended.err
     assert lab.arm.things == {}

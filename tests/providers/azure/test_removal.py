@@ -11,6 +11,7 @@ from osmef.providers.azure.provider import AzureProvider
 from tests.azure.arm import OTHER, SUBSCRIPTION, Fault
 from tests.providers.azure.conftest import Api, vm
 
+OLD = {"osmef_made": "1", "osmef_deadline": "2"}
 GROUP = "DELETE .*/resourcegroups/[^/]+$"
 
 
@@ -136,6 +137,52 @@ def test_a_group_of_another_run_by_our_name_is_not_touched(api: Api) -> None:
     group["tags"] = {**group["tags"], "osmef_run": "another"}
     AzureProvider.destroy(known, lambda _one: None)
     assert api.arm.count("DELETE ") == 0
+
+
+@pytest.mark.parametrize(
+    ("type_", "name", "tags"),
+    [
+        ("Microsoft.Compute/virtualMachines", "theirs", {}),
+        ("Microsoft.Compute/virtualMachines", "1-a-copy", None),
+        ("Microsoft.Compute/disks", "1-a-copy", {"osmef_run": "other"} | OLD),
+        ("Microsoft.Compute/disks", "theirs", None),
+        ("Microsoft.Storage/storageAccounts", "1-a", None),
+    ],
+)
+def test_what_others_put_into_a_group_of_ours_stays_with_it(
+    api: Api, type_: str, name: str, tags: dict[str, str] | None
+) -> None:
+    api.make(vm("a"))
+    (group,) = api.bodies("resourceGroups")
+    theirs = {"id": f"{group['id']}/providers/{type_}/{name}", "name": name, "type": type_}
+    api.arm.things[theirs["id"].lower()] = {**theirs, "tags": tags, "properties": {}}
+    api.arm.role.add(f"{type_}/read".lower())
+    assert theirs["id"] not in {one.id for one in api.owned()}
+    with pytest.raises(ProviderError, match=f"{type_} {name}") as caught:
+        destroy(api)
+    assert "move or delete" in str(caught.value.cure)
+    assert [one["name"] for one in api.arm.things.values()] == [group["name"], name]
+    api.arm.things.pop(theirs["id"].lower())
+    destroy(api)
+    assert api.arm.things == {}
+
+
+def test_parts_of_what_is_ours_go_with_it(api: Api) -> None:
+    api.make(vm("a"))
+    (machine,) = api.bodies("virtualMachines")
+    type_ = "Microsoft.Compute/virtualMachines/extensions"
+    agent = {"id": f"{machine['id']}/extensions/agent", "name": "1-a/agent", "type": type_}
+    api.arm.things[agent["id"].lower()] = {**agent, "properties": {}}
+    destroy(api)
+    assert api.arm.things == {}
+
+
+def test_lists_are_read_to_their_end(api: Api) -> None:
+    for number in range(3):
+        api.provider()._make(api.order(vm("a"), run=f"lab-{number}"))
+    before = api.arm.count("GET .*/resourcegroups$")
+    assert {one.run for one in api.owned()} == {f"lab-{number}" for number in range(3)}
+    assert api.arm.count("GET .*/resourcegroups$") - before == 3
 
 
 def test_what_goes_meanwhile_is_gone(api: Api) -> None:

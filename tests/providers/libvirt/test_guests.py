@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import socket
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -17,6 +18,7 @@ from osmef.providers.libvirt.xml import parse
 from osmef.remote.keys import KeyPair
 from osmef.remote.session import Session
 from osmef.scenario.clouds.libvirt import LibvirtSettings
+from osmef.scenario.location import Location
 from tests.libvirt.lab import LAN, Hypervisor, Lab, libvirt_module
 from tests.providers.conftest import MemoryLedger
 
@@ -60,7 +62,7 @@ def order_of(run: str, requests: list[EndpointRequest], ledger: MemoryLedger) ->
 
 @dataclass
 class Guests:
-    """Two guests on the network of the lab."""
+    """Two guests on the network of the lab; the other hypervisor is a physical host beside them."""
 
     hypervisor: Hypervisor
     provider: LibvirtProvider
@@ -69,16 +71,28 @@ class Guests:
 
 
 @pytest.fixture(scope="module")
-def guests(lab: Lab, guest_image: Bundle, vm: Callable[..., EndpointRequest]) -> Iterator[Guests]:
+def guests(
+    lab: Lab,
+    guest_image: Bundle,
+    vm: Callable[..., EndpointRequest],
+    host: Callable[[str, str], EndpointRequest],
+) -> Iterator[Guests]:
     alpha, ledger = lab["alpha"], MemoryLedger()
+    keys = {key: str(lab["beta"].directory / key) for key in ("user_key", "known_hosts")}
+    metal = {
+        "ssh": f"root@{lab['beta'].address}",
+        "identity": keys["user_key"],
+        "known_hosts": keys["known_hosts"],
+    }
     bridge = {"bridge": "br-lan", "addresses": f"{LAN}.120-{LAN}.129/24"}
-    provider = provider_of(alpha, guest_image, networks=[bridge])
-    requests = [vm("one", "host-1"), vm("two", "host-1", role="receiver")]
+    provider = provider_of(alpha, guest_image, networks=[bridge], hosts={"metal": metal})
+    guests = [vm("one", "host-1"), vm("two", "host-1", role="receiver")]
+    requests = [*guests, host("metal", "host-2")]
     with alpha.inside():
         try:
             provider.check(requests)
             endpoints = provider.create(order_of(RUN, requests, ledger))
-            yield Guests(alpha, provider, endpoints, ledger)
+            yield Guests(alpha, provider, endpoints[:2], ledger)
         finally:
             provider.close()
     assert LibvirtProvider.owned({"uri": alpha.uri}) == []
@@ -97,18 +111,44 @@ def connects(address: str, port: int) -> bool | None:
     return True
 
 
+def answers(address: str, port: int, datagram: bytes, tries: int = 20) -> bool:
+    """Tell whether a datagram arrives at a port where nobody listens, which the kernel tells."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.connect((address, port))
+        for _ in range(tries):  # the answers are limited in rate
+            sock.settimeout(1.0)
+            with suppress(TimeoutError):
+                try:
+                    sock.send(datagram)
+                    sock.recv(1)
+                except ConnectionRefusedError:
+                    return True
+    return False
+
+
 def test_only_the_controller_and_peers_get_in(lab: Lab, guests: Guests) -> None:
     one, two = (endpoint.data_address for endpoint in guests.endpoints)
     assert connects(one, 22) is True
     assert connects(one, 20000) is None
     with lab["beta"].inside():
         assert connects(one, 22) is None
+        assert connects(one, 20000) is False
     with closing(Session.open(guests.endpoints[0].login)) as session:
         told = [
             session.run(["busybox", "nc", "-w", "2", two, port]).stderr for port in ("20000", "22")
         ]
     assert b"refused" in told[0]
     assert b"timed out" in told[1]
+
+
+@pytest.mark.parametrize("length", [100, 4000], ids=["whole", "in fragments"])
+def test_datagrams_come_in_at_the_data_ports_only(lab: Lab, guests: Guests, length: int) -> None:
+    address = guests.endpoints[0].data_address
+    with lab["beta"].inside():
+        assert answers(address, 20000, bytes(length))
+        assert not answers(address, 19999, bytes(length), 2)
+        assert not answers(address, 21000, bytes(length), 2)
+    assert not answers(address, 20000, bytes(length), 2), "this machine is no peer"
 
 
 def test_each_has_cpus_of_its_own(guests: Guests) -> None:
@@ -139,6 +179,8 @@ def test_addresses_of_another_run_are_left_alone(
 def test_the_host_is_told_by_libvirt_and_unknown_once_the_guest_is_gone(guests: Guests) -> None:
     found = guests.provider.describe(guests.endpoints)
     assert {(place.host, place.tenant) for place in found} == {("hypervisor", "br-lan")}
+    gone = replace(guests.endpoints[0], resource_id=str(uuid.uuid4()))
+    assert guests.provider.describe([gone]) == [Location()]
 
 
 def test_a_domain_with_a_name_like_ours_is_left_alone(guests: Guests) -> None:

@@ -102,7 +102,9 @@ def test_two_tenants_of_one_host_with_what_only_the_kernel_of_the_guests_has(
     summary = json.loads((osmef.run / "summary.json").read_text())
     assert [cell["n_ok"] for cell in summary["cells"]] == [1, 1]
     assert [cell["distance"] for cell in summary["cells"]] == [0, 4]
-    assert "QEMU emulates the CPUs (TCG)" in " ".join(ended.out.split())
+    notes = " ".join(ended.out.split())
+    assert "QEMU emulates the CPUs (TCG)" in notes
+    assert "it turns on net.ipv4.ip_forward on the host" in notes
     trials = [json.loads(line) for line in (osmef.run / "trials.jsonl").read_text().splitlines()]
     assert {flow["congestion_control"] for t in trials for flow in _flows(t)} == {"cubic"}
     subnets = {one["data_address"].rpartition(".")[0] for one in summary["endpoints"]}
@@ -148,10 +150,29 @@ def test_after_kill_9_reap_cleans_the_host(
     assert left(alpha) == []
 
 
+def test_after_kill_9_reap_cleans_every_host(
+    osmef: Osmef, hypervisors: Lab, guest_image: Bundle
+) -> None:
+    alpha, beta = hypervisors.hypervisors
+    text = TWO_HOSTS.replace("{{placement: [same-host, different-host]}}", "{{connections: [1]}}")
+    scenario = osmef.write(text.format(**values(hypervisors, guest_image)))
+    process = osmef.start("run", scenario, prefix=alpha.network)
+    osmef.until(process, "starting 2 guests")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert left(alpha)
+    assert left(beta)
+    ended = osmef("reap", "--yes", prefix=alpha.network)
+    assert ended.code == 0, ended.err
+    assert (left(alpha), left(beta)) == ([], [])
+
+
 def test_the_network_of_a_remote_host_is_reached_through_it(
     osmef: Osmef, hypervisors: Lab, guest_image: Bundle, tmp_path: Path
 ) -> None:
     alpha, beta = hypervisors.hypervisors
+    forwarding = "/proc/sys/net/ipv4/ip_forward"
+    beta.run("sh", "-c", f"echo 0 >{forwarding}")
     home = tmp_path / "home"
     (home / ".ssh").mkdir(parents=True)
     (home / ".ssh/config").write_text((beta.directory / "ssh_config").read_text())
@@ -160,6 +181,7 @@ def test_the_network_of_a_remote_host_is_reached_through_it(
     ended = osmef("run", scenario, prefix=(*alpha.network, "env", f"HOME={home}"))
     assert ended.code == 0, ended.err
     assert json.loads((osmef.run / "summary.json").read_text())["cells"][0]["n_ok"] == 1
+    assert beta.run("cat", forwarding) == "0\n", "one tenant needs no router"
 
 
 def test_ctrl_c_while_guests_start_leaves_nothing(

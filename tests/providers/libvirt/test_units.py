@@ -15,10 +15,11 @@ from osmef.engine.check import check_study
 from osmef.errors import (
     ApiError,
     CapacityError,
-    CredentialsError,
     InputError,
     NotFoundError,
+    OsmefError,
     ProviderError,
+    ReachError,
 )
 from osmef.providers.base import EndpointRequest, Resource
 from osmef.providers.libvirt import xml
@@ -150,6 +151,15 @@ def test_slots_become_hosts_and_the_rest_goes_where_there_is_room(
         place(settings(), [vm("a", "host-1"), vm("c", "host-2")])
 
 
+def test_a_plan_tells_the_host_of_each_guest(
+    vm: Callable[..., EndpointRequest], host: Callable[[str, str], EndpointRequest]
+) -> None:
+    uris = {"alpha": "qemu:///system", "beta": "qemu+ssh://b/system"}
+    provider = LibvirtProvider(settings(uris=uris, hosts={"metal": {"ssh": "metal"}}))
+    requests = [vm("a", "host-1"), vm("b", "host-2"), host("c", "host-3")]
+    assert provider.machines(requests) == {"a": "alpha", "b": "beta", "c": "metal"}
+
+
 def test_a_physical_host_is_found_beside_the_guest_that_stands_on_it(
     vm: Callable[..., EndpointRequest], host: Callable[[str, str], EndpointRequest]
 ) -> None:
@@ -196,29 +206,17 @@ def test_without_a_uri_the_environment_says_where_to_look(
     ("uri", "kind", "cure"),
     [
         ("qemu+unix:///system?socket=/nowhere", ApiError, "is libvirtd running"),
-        ("qemu+ssh://nobody@127.0.0.1:9/system", ApiError, "is libvirtd running"),
+        ("qemu+ssh://nobody@127.0.0.1:9/system", ReachError, "is sshd running"),
         ("nonsense:///x", ProviderError, ""),
     ],
 )
-def test_a_host_that_can_not_be_reached(
-    uri: str, kind: type[ProviderError], cure: str, vm: Callable[..., EndpointRequest]
-) -> None:
+def test_a_host_that_can_not_be_reached(uri: str, kind: type[OsmefError], cure: str) -> None:
     libvirt_module()
     host = Hypervisor("alpha", uri)
     with pytest.raises(kind) as raised:
         host.do("connecting", lambda connection: connection.getHostname())
     assert raised.value.where == "alpha"
     assert cure in str(raised.value.cure)
-
-
-def test_a_plain_user_is_told_which_group_it_takes(tmp_path: Path) -> None:
-    from osmef.providers.libvirt.failures import translate  # noqa: PLC0415
-
-    error = libvirt_module().libvirtError("x")
-    error.err = (38, 7, "Failed to connect socket to '/s': Permission denied", 2, "", "", "", 0, 0)
-    found = translate(error, "listing", "alpha")
-    assert isinstance(found, CredentialsError)
-    assert "group libvirt" in str(found.cure)
 
 
 def test_things_done_at_once_end_with_the_first_failure() -> None:
@@ -260,7 +258,7 @@ def test_the_size_of_a_disk_is_read_from_its_header(tmp_path: Path) -> None:
     assert (image.format, image.disk_bytes) == ("qcow2", 7 << 30)
 
 
-@given(st.integers(0, 200), st.integers(0, 54))
+@given(st.integers(1, 200), st.integers(0, 54))
 def test_a_range_has_both_its_ends(first: int, more: int) -> None:
     found = addresses_of(f"10.9.8.{first}-10.9.8.{first + more}/24")
     assert len(found) == more + 1
@@ -273,6 +271,16 @@ def test_a_range_has_both_its_ends(first: int, more: int) -> None:
     [
         ("{kind: libvirt}", "placement: different-host", "different-host needs two hosts"),
         ("{kind: libvirt, uri: 'qemu:///session'}", "placement: same-host", "can't make networks"),
+        (
+            "{kind: libvirt, uri: 'qemu:///session', networks: [{network: default}]}",
+            "placement: same-host",
+            "does not reach networks of the system's libvirt",
+        ),
+        (
+            "{kind: libvirt, uri: 'qemu+tls://far/system'}",
+            "placement: same-host",
+            "are reached through SSH alone",
+        ),
         (
             "{kind: libvirt, uris: {a: 'qemu:///system', b: 'qemu+ssh://b/system'}}",
             "placement: different-host",

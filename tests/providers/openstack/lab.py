@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+import openstack
 
 from osmef.providers.base import EndpointRequest, Order
 from osmef.providers.openstack.provider import OpenStackProvider
@@ -15,8 +20,10 @@ from tests.cli.conftest import Ended, Osmef
 from tests.openstack.cloud import Cloud
 from tests.providers.conftest import MemoryLedger
 
+FOUND_S = 300.0
 DEADLINE = 4_000_000_000
 RUN = "lab-20260101T000000Z-abcd"
+_TOP = ("sweep", "on_mismatch", "workload", "placement", "repeat", "tenancy", "endpoints", "pause")
 
 
 @dataclass
@@ -30,11 +37,7 @@ class Lab:
 
     def write(self, name: str = "lab", **settings: Any) -> str:
         """Write a scenario of one short trial, with these keys of the provider, or others."""
-        top: dict[str, Any] = {
-            key: settings.pop(key)
-            for key in ("sweep", "on_mismatch", "workload", "placement", "repeat", "tenancy")
-            if key in settings
-        }
+        top: dict[str, Any] = {key: settings.pop(key) for key in _TOP if key in settings}
         usual: dict[str, Any] = {"kind": "openstack", "cloud": "alice", "default_flavor": "m1.tiny"}
         provider = {**usual, "boot": {"image": "guest"}, **settings}
         two = isinstance(provider.get("projects"), dict)
@@ -67,6 +70,20 @@ class Lab:
     @property
     def summary(self) -> Any:
         return json.loads((self.osmef.run / "summary.json").read_text())
+
+
+def until(there: Callable[[], bool]) -> None:
+    """Look until something is there, as a user would with a watch in hand."""
+    end = time.monotonic() + FOUND_S
+    waiting = threading.Event()
+    while not there():
+        assert time.monotonic() < end
+        waiting.wait(0.05)
+
+
+def servers_of(cloud: str) -> list[str]:
+    with openstack.connect(cloud=cloud) as api:
+        return [one.name for one in api.compute.servers()]
 
 
 def server(

@@ -35,7 +35,8 @@ Make = Callable[..., OpenStackProvider]
         ({"boot": {"image": "gest"}}, NotFoundError, "no image 'gest'", "did you mean guest?"),
         ({"boot": {"volume": "v"}}, NotFoundError, "has no volumes", "boot from an image"),
         ({"cloud": "alise"}, CredentialsError, "alise", "alice"),
-        ({"region": "Mars"}, CredentialsError, "Mars", "alice"),
+        ({"region": "Mars"}, CredentialsError, "Mars", "RegionOne"),
+        ({"zones": ["az1", "az9"]}, NotFoundError, "zone 'az9'", "az1"),
         ({"external_network": "text"}, NotFoundError, "no external network 'text'", "ext"),
         ({"network": "lan"}, NotFoundError, "no network 'lan'", "ext"),
         ({"security_groups": ["defalt"]}, NotFoundError, "'defalt'", "did you mean default?"),
@@ -55,6 +56,36 @@ def test_what_the_settings_name_is_looked_up(
     with pytest.raises(kind, match=message) as caught:
         provider(**settings).check([server()])
     assert cure in str(caught.value.cure)
+
+
+@pytest.mark.parametrize("cidr", [None, "2001:db8:77::/64"])
+def test_a_network_without_ipv4_is_told_before_anything_is_made(
+    provider: Make, cidr: str | None
+) -> None:
+    with openstack.connect(cloud="alice") as api:
+        network = api.network.create_network(name="no-v4")
+        try:
+            if cidr is not None:
+                api.network.create_subnet(network_id=network.id, ip_version=6, cidr=cidr)
+            with pytest.raises(NotFoundError, match="no IPv4 subnet") as caught:
+                provider(network="no-v4").check([server()])
+        finally:
+            api.network.delete_network(network)
+    assert "add a subnet" in str(caught.value.cure)
+
+
+def test_an_image_that_needs_more_gets_a_larger_flavor(provider: Make) -> None:
+    with openstack.connect(cloud="alice") as api:
+        image = api.image.create_image(
+            name="large", data=b"x", disk_format="raw", container_format="bare", min_ram=1024
+        )
+        try:
+            asked = provider(boot={"image": "large"})
+            with pytest.raises(ProviderError, match="too small"):
+                asked.check([server(flavor="m1.tiny")])
+            asked.check([server(flavor=FlavorNeed(vcpus=1))])
+        finally:
+            api.image.delete_image(image.id)
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,28 @@ def test_what_can_not_be_done_is_a_problem_with_a_cure(provider: str, rest: str,
 
 
 @pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"apt: {}\n", "does not say what it is"),
+        (b"#!/bin/sh\n\xff", "can't read"),
+        (b"#!/bin/sh\n" + b"#" * 65000, "too long"),
+    ],
+)
+def test_userdata_that_no_server_would_take_is_a_problem_of_the_file(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = tmp_path / "userdata"
+    path.write_bytes(content)
+    asked, cell = cell_of(f"{USUAL}, userdata: {path}")
+    ((key, said, cure),) = asked.problems(cell)
+    assert key == "provider.userdata"
+    assert message in said
+    assert cure
+    path.write_text("#!/bin/sh\ntrue\n")
+    assert asked.problems(cell) == []
+
+
+@pytest.mark.parametrize(
     ("provider", "rest"),
     [
         (USUAL, ""),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from osmef.errors import ProviderError
 from osmef.providers.base import EndpointRequest, Order
 from osmef.providers.openstack.provider import OpenStackProvider
 from osmef.providers.static import lock
@@ -18,34 +20,59 @@ from tests.providers.conftest import MemoryLedger
 from tests.sshd import Sshd
 
 
-@pytest.mark.parametrize("by", PlacedBy)
-def test_hosts_alone_are_taken_and_given_back_without_the_cloud(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: PlacedBy
-) -> None:
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """A machine with an sshd, as an entry of an inventory."""
     if os.geteuid() != 0:
         monkeypatch.setattr(lock, "PATH", str(tmp_path / "lock"))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
-    sshd, ledger = Sshd(tmp_path), MemoryLedger()
-    request = EndpointRequest("host-1", "sender", EndpointKind.HOST, None, "host-1", None)
-    run = f"hosts-{os.getpid()}-{by}"
-    order = Order(run, [request], KeyPair.generate("unused"), ledger, time.time() + 600)
+    sshd = Sshd(tmp_path)
     with sshd.listening() as login:
         (tmp_path / "known").write_text(f"[{login.address}]:{login.port} {sshd.host.public}\n")
         (tmp_path / "key").write_text(sshd.user.private)
-        entry = {
+        yield {
             "ssh": f"{login.user}@{login.address}:{login.port}",
             "identity": str(tmp_path / "key"),
             "known_hosts": str(tmp_path / "known"),
         }
-        settings = {"cloud": "nowhere", "boot": {"image": "none"}, "placement_by": by}
-        wanted = {**settings, "zones": ["a", "b"], "hosts": {"cmp1": entry}}
-        provider = OpenStackProvider(OpenStackSettings.model_validate(wanted))
-        try:
-            provider.check([request])
-            (endpoint,) = provider.create(order)
-            (place,) = provider.describe([endpoint])
-        finally:
-            provider.close()
-            sshd.close()
+    sshd.close()
+
+
+def order_of(request: EndpointRequest, ledger: MemoryLedger) -> Order:
+    run = f"hosts-{os.getpid()}"
+    return Order(run, [request], KeyPair.generate("unused"), ledger, time.time() + 600)
+
+
+HOST = EndpointRequest("host-1", "sender", EndpointKind.HOST, None, "host-1", None)
+
+
+@pytest.mark.parametrize("by", PlacedBy)
+def test_hosts_alone_are_taken_and_given_back_without_the_cloud(
+    machine: dict[str, str], by: PlacedBy
+) -> None:
+    ledger = MemoryLedger()
+    settings = {"cloud": "nowhere", "boot": {"image": "none"}, "placement_by": by}
+    wanted = {**settings, "zones": ["a", "b"], "hosts": {"cmp1": machine}}
+    provider = OpenStackProvider(OpenStackSettings.model_validate(wanted))
+    try:
+        provider.check([HOST])
+        (endpoint,) = provider.create(order_of(HOST, ledger))
+        (place,) = provider.describe([endpoint])
+    finally:
+        provider.close()
     assert (endpoint.name, place.host) == ("host-1", "cmp1")
+    assert [event for event, _ in ledger.events] == ["intend", "created", "destroyed"]
+
+
+def test_a_host_without_ipv4_is_refused_and_given_back(machine: dict[str, str]) -> None:
+    ledger = MemoryLedger()
+    entry = machine | {"data_address6": "2001:db8::7"}
+    wanted = {"cloud": "nowhere", "boot": {"image": "none"}, "hosts": {"cmp1": entry}}
+    provider = OpenStackProvider(OpenStackSettings.model_validate(wanted))
+    try:
+        with pytest.raises(ProviderError, match="IPv6 address, 2001:db8::7") as caught:
+            provider.create(order_of(HOST, ledger))
+    finally:
+        provider.close()
+    assert "cmp1.data_address" in str(caught.value.cure)
     assert [event for event, _ in ledger.events] == ["intend", "created", "destroyed"]

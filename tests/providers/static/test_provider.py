@@ -12,6 +12,7 @@ from osmef.errors import (
     CapacityError,
     CredentialsError,
     HostKeyError,
+    InputError,
     Interrupted,
     NotFoundError,
     Problem,
@@ -20,12 +21,13 @@ from osmef.errors import (
 from osmef.providers import provider_class, provider_for
 from osmef.providers.base import EndpointRequest, Order, Resource
 from osmef.providers.static import lock
+from osmef.providers.static.machine import holder_of
 from osmef.providers.static.provider import StaticProvider
 from osmef.remote.keys import KeyPair
 from osmef.remote.session import Session
 from osmef.remote.workdir import directory_of
 from osmef.scenario.clouds.static import StaticSettings
-from osmef.scenario.fields import EndpointKind
+from osmef.scenario.fields import EndpointKind, Family, Layer
 from osmef.scenario.location import Location
 from osmef.scenario.model import Scenario
 from osmef.scenario.study import Cell
@@ -88,7 +90,7 @@ def test_a_machine_is_locked_described_and_given_back(machines: Any, order: Orde
         assert endpoint.data_address == "127.0.0.1"  # where SSH arrives
         assert endpoint.vcpus == len(os.sched_getaffinity(0))
         assert provider.describe([endpoint]) == [Location(host="a")]
-        assert held(machine) == lock.Holder(order.run, "host-1", int(order.deadline))
+        assert held(machine) == holder_of(host(1), order)
         session = Session.open(endpoint.login)
         directory = directory_of(order.run, endpoint.name)
         session.put(b"x", f"{directory}/osmef-agent", 0o700)
@@ -149,7 +151,7 @@ def test_a_machine_that_another_run_measures_on_is_left_alone(machines: Any, ord
             second.create(replace(order, run="other", ledger=Notes()))
         assert "osmef reap" in str(caught.value.cure)
         second.close()
-        assert held(machine) == lock.Holder(order.run, "host-1", int(order.deadline))
+        assert held(machine) == holder_of(host(1), order)
     finally:
         first.close()
         second.close()
@@ -163,13 +165,13 @@ def test_a_lock_past_its_deadline_or_of_the_run_itself_is_taken_over(
 ) -> None:
     machine = machines("a")
     session = Session.open(machine.sshd.login())
-    old = lock.Holder(run or order.run, "host-1", int(time.time() + left_s))
+    old = lock.Holder(run or order.run, "host-1", 0, int(time.time() + left_s))
     lock.acquire(session, old)
     provider = StaticProvider(settings(a=machine))
     try:
         if taken:
             provider.create(order)
-            assert held(machine) == lock.Holder(order.run, "host-1", int(order.deadline))
+            assert held(machine) == holder_of(host(1), order)
         else:
             with pytest.raises(CapacityError):
                 provider.create(order)
@@ -180,20 +182,65 @@ def test_a_lock_past_its_deadline_or_of_the_run_itself_is_taken_over(
         session.close()
 
 
-def test_a_strange_lock_is_not_touched(machines: Any, order: Order) -> None:
-    machine = machines("a")
-    session = Session.open(machine.sshd.login())
-    session.link("somewhere", lock.PATH)
-    provider = StaticProvider(settings(a=machine))
+def test_who_comes_second_to_a_stale_lock_leaves_the_new_one(machines: Any, order: Order) -> None:
+    session = Session.open(machines("a").sshd.login())
+    stale = lock.Holder("dead", "host-1", 0, 1)
+    first = lock.Holder("first", "host-1", 1, int(order.deadline))
     try:
-        with pytest.raises(ReachError, match="none of ours: somewhere"):
-            provider.create(order)
-        with pytest.raises(ReachError):
-            provider.close()
-        assert session.read_link(lock.PATH) == "somewhere"
+        lock.acquire(session, stale)
+        lock.acquire(session, first)
+        lock.remove(session, stale)  # as read before the first took it over
+        assert lock.holder(session) == first
+        lock.remove(session, first)
+        assert lock.holder(session) is None
+        lock.remove(session, first)  # gone already is success
+        path = Path(lock.PATH)
+        found = session.run(["find", str(path.parent), "-maxdepth", "1", "-name", f"{path.name}*"])
+        assert (found.status, found.stdout) == (0, b"")
     finally:
         session.remove(lock.PATH)
         session.close()
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [
+        "somewhere",
+        "osmef/run/host-1/1/\N{SUPERSCRIPT TWO}",
+        f"osmef/run/host-1/1/{10**20}",
+        "osmef/../a/b/1",
+    ],
+)
+def test_a_strange_lock_is_not_touched(machines: Any, order: Order, strange: str) -> None:
+    machine = machines("a")
+    session = Session.open(machine.sshd.login())
+    session.link(strange, lock.PATH)
+    provider = StaticProvider(settings(a=machine))
+    try:
+        with pytest.raises(ReachError, match="none of ours: "):
+            provider.create(order)
+        with pytest.raises(ReachError):
+            provider.close()
+        assert session.read_link(lock.PATH) == strange
+    finally:
+        session.remove(lock.PATH)
+        session.close()
+        provider.close()
+
+
+def test_a_run_that_goes_on_gets_the_machines_that_it_had(machines: Any, order: Order) -> None:
+    rack = {"kind": "vm", "location": {"host": "rack", "tenant": "blue"}}
+    large, plain = machines("large"), machines("plain")
+    large.entry.update(rack, flavor="large")
+    plain.entry.update(rack)
+    some = EndpointRequest("any", "sender", EndpointKind.VM, None, "host-1", "tenant-1")
+    other = replace(some, name="other", flavor="large")
+    provider = StaticProvider(settings(large=large, plain=plain))
+    assert provider.machines([some]) == {"any": "large"}
+    try:
+        (endpoint,) = provider.create(replace(order, requests=[some], planned=[some, other]))
+        assert endpoint.resource_id == "plain"
+    finally:
         provider.close()
 
 
@@ -239,6 +286,11 @@ def test_what_a_dead_controller_left_is_found_and_destroyed_by_its_journal(
     assert [one.run for one in kind.owned(resource.access)] == [order.run]
     assert kind.owned(resource.access, "other") == []
     assert kind.owned({}) == []
+    ways = {key: value for key, value in resource.access.items() if key not in {"host", "ssh"}}
+    (named,) = kind.owned({"uri": resource.access["ssh"], **ways})
+    assert (named.made, named.deadline) == (int(order.made), int(order.deadline))
+    with pytest.raises(InputError, match="in no cloud"):
+        kind.owned({"cloud": "lab"})
     gone: list[Resource] = []
     kind.destroy([resource], gone.append)
     assert gone == [resource]
@@ -283,6 +335,21 @@ def test_the_address_to_measure_at_can_be_named(
                 provider.create(order)
         else:
             assert provider.create(order)[0].data_address == expected
+    finally:
+        provider.close()
+
+
+def test_behind_nat_it_listens_at_an_address_of_its_own(machines: Any, order: Order) -> None:
+    machine = machines("a")
+    machine.entry.update(data_address="192.0.2.7", listen_address="10.0.0.7", data_address6="::7")
+    provider = StaticProvider(settings(a=machine))
+    try:
+        (there,) = provider.create(order)
+        path = (there, there, Layer.BARE)
+        v4, v6 = Family.IPV4, Family.IPV6
+        assert provider.data_address(*path, v4) == "192.0.2.7"
+        assert provider.listen_address(*path, v4) == "10.0.0.7"
+        assert provider.data_address(*path, v6) == provider.listen_address(*path, v6) == "::7"
     finally:
         provider.close()
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import date
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from osmef.analysis.describe import describe
 from osmef.errors import InputError
 from osmef.report.html.page import write_report
 from osmef.results.rundir import RunDirectory
-from osmef.results.summary import CellInfo, Summary
+from osmef.results.summary import CellInfo, Cost, HourlyPrice, Summary
 from osmef.scenario.fields import Placement
 from osmef.scenario.location import Location
 from tests.report.html.parsed import Page
@@ -65,6 +67,28 @@ def test_placement_that_is_not_as_asked_for_is_told(
     assert "same-hostasked for: different-host" in told
     assert "0asked for: 2" in told
     assert "not as asked for: placement, distance" in told
+
+
+def test_what_it_cost(
+    tmp_path: Path, make_run: MakeRun, make_summary: MakeSummary, make_cell: MakeCell
+) -> None:
+    price = HourlyPrice(
+        amount=0.1, currency="USD", region=None, date=date(2026, 1, 1), source="ours"
+    )
+    rate = describe([1e9] * 6).model_copy(update={"per_price": 1e10})
+    cell = make_cell(
+        price_per_hour=Cost(amount=0.2, currency="USD"), metrics={"aggregate_btc_bps": rate}
+    )
+    summary = make_summary(cell)
+    paid = summary.run.model_copy(
+        update={"vm_hours": 1.5, "cost": Cost(amount=0.15, currency="USD")}
+    )
+    ends = [one.model_copy(update={"price": price}) for one in summary.endpoints]
+    priced = summary.model_copy(update={"run": paid, "endpoints": ends})
+    page = page_of(tmp_path, make_run("a", priced).path)
+    assert "0.150 USD for 1.5 VM hours, without traffic, disks and addresses" in page.source
+    assert "0.200 USD" in row(page, "different-host")
+    assert "0.100 USD an hour, 2026-01-01, ours" in page.source
 
 
 def test_nobody_verified_where_imported_runs_were(
@@ -134,6 +158,8 @@ def test_a_run_that_is_not_whole_says_how_to_go_on(
     page = page_of(tmp_path, run.path)
     (warning,) = [one for one in page.all("p") if one.attributes.get("class") == "warning"]
     assert f"osmef resume {run.path}" in warning.text
+    assert any("Results" in one.text for one in page.all("caption")), "what there is, is shown"
+    assert len(page.all("svg")) >= 2
 
 
 def test_names_of_users_are_text(tmp_path: Path, make_run: MakeRun, measured: Summary) -> None:

@@ -1,0 +1,153 @@
+"""Make servers side by side, and wait until they run."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from osmef.errors import BootError, ProviderError
+from osmef.providers.openstack import failures
+from osmef.providers.openstack.access import Cloud
+from osmef.providers.openstack.kinds import pause_for, servers_in
+from osmef.providers.openstack.making import Maker
+from osmef.providers.openstack.servers import (
+    Server,
+    ServerOrder,
+    list_servers,
+    make_server,
+)
+from osmef.providers.parallel import side_by_side
+from osmef.scenario.clouds.openstack import OpenStackSettings
+
+_LISTED = 100
+"""Servers whose ports are asked for at once: the address of a request may have some 8000 bytes."""
+
+Ready = Callable[[Sequence[Server]], None]
+
+
+def make_servers(
+    maker: Maker, orders: Sequence[ServerOrder], settings: OpenStackSettings, ready: Ready
+) -> list[Server]:
+    """Make servers, and wait until all run and have an address; in the order of the orders.
+
+    ``ready`` is told those that have come about since the last look, while others are still being
+    asked for and built. Raises BootError, CapacityError, QuotaError, what ``ready`` does.
+    """
+    clouds = {id(o.site.tenant.cloud): o.site.tenant.cloud for o in orders}
+    boot = _Boot(maker.mark.run, [*clouds.values()], settings.boot_timeout, ready)
+    over = threading.Event()
+
+    def ask(order: ServerOrder) -> None:
+        if not over.is_set():
+            boot.asked[make_server(maker, order, settings)] = order
+
+    with ThreadPoolExecutor(1) as beside:
+        asking = beside.submit(side_by_side, ask, orders)
+        try:
+            boot.watch(asking)
+        finally:
+            over.set()
+    by_name = {server.order.name: server for server in boot.found.values()}
+    return [by_name[order.name] for order in orders]
+
+
+@dataclass
+class _Boot:
+    """Servers on their way, by id: those asked for so far, and those of them that run."""
+
+    run: str
+    clouds: Sequence[Cloud]
+    timeout_s: float
+    ready: Ready
+    asked: dict[str, ServerOrder] = field(default_factory=dict)
+    found: dict[str, Server] = field(default_factory=dict)
+
+    def watch(self, asking: Future[Any]) -> None:
+        """Wait for all that ``asking`` asks for, all of a project looked at in one call."""
+        missing: dict[str, str] = {}
+        changed = began = time.monotonic()
+        while True:
+            self.clouds[0].wait(pause_for(len(missing), time.monotonic() - changed))
+            complete = asking.done()
+            if not complete:
+                began = time.monotonic()
+            before = set(self.found)
+            missing = self._look()
+            if new := [server for key, server in self.found.items() if key not in before]:
+                self.ready(new)
+                changed = time.monotonic()
+            if complete:
+                asking.result()
+                if not missing:
+                    return
+            if time.monotonic() > began + self.timeout_s:
+                raise self._late(missing)
+
+    def _late(self, missing: Mapping[str, str]) -> BootError:
+        server_id, status = next(iter(missing.items()))
+        return BootError(
+            f"the server is still {status} after {self.timeout_s:.0f} s",
+            where=self.asked[server_id].request.name,
+            cure="is the compute service of its host alive? else raise provider.boot_timeout",
+        )
+
+    def _look(self) -> dict[str, str]:
+        """Add the servers that run now, and return the status of the others."""
+        wanted = {k: order for k, order in dict(self.asked).items() if k not in self.found}
+        missing: dict[str, str] = {}
+        for cloud in self.clouds:
+            ours = {k: o for k, o in wanted.items() if o.site.tenant.cloud is cloud}
+            if ours:
+                missing |= self._look_at(cloud, ours)
+        return missing
+
+    def _look_at(self, cloud: Cloud, orders: Mapping[str, ServerOrder]) -> dict[str, str]:
+        built = orders.keys() - self._list(cloud, "BUILD")
+        missing = dict.fromkeys(orders.keys() - built, "BUILD")
+        if not built:
+            return missing
+        running = built & self._list(cloud, "ACTIVE")
+        if lost := built - running:
+            there = {str(server.id): server for server in list_servers(cloud, self.run)}
+            missing |= {key: _status(orders[key], there.get(key)) for key in lost}
+        for key, (port, address) in _ports(cloud, sorted(running)[:_LISTED]).items():
+            self.found[key] = Server(orders[key], key, port, address)
+        return missing | dict.fromkeys(running - self.found.keys(), "ACTIVE")
+
+    def _list(self, cloud: Cloud, status: str) -> set[str]:
+        return cloud.do("listing servers", lambda c: servers_in(c, self.run, status))
+
+
+def _ports(cloud: Cloud, servers: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return port and IPv4 address of those servers that have one, by the server's id."""
+    query = {"device_id": servers, "fields": ["id", "device_id", "fixed_ips"]}
+    ports = cloud.do("listing ports", lambda c: list(c.network.ports(**query))) if servers else []
+    addresses = ((port, str(one["ip_address"])) for port in ports for one in port.fixed_ips)
+    return {str(port.device_id): (str(port.id), a) for port, a in addresses if "." in a}
+
+
+def _status(order: ServerOrder, server: Any | None) -> str:
+    """Return the status of a server that nova was done with. Raises BootError, CapacityError."""
+    if server is None or server.status in {"ERROR", "DELETED"}:
+        raise _failed(order, server)
+    return str(server.status)
+
+
+def _failed(order: ServerOrder, server: Any) -> ProviderError:
+    """Return the error of a server that will never run, from what nova says of it."""
+    message = "it was deleted by somebody" if server is None else _fault(server)
+    kind = failures.of_fault(message) or BootError
+    return kind(
+        f"the server does not start: {message}",
+        where=order.request.name,
+        cure=failures.cure_of(kind) or "look at it: openstack server show; try another host",
+    )
+
+
+def _fault(server: Any) -> str:
+    fault = server.fault or {}
+    return str(fault.get("message") or f"its status is {server.status}")

@@ -1,0 +1,75 @@
+"""`osmef recommend`, `osmef similarity` and `osmef prices rank`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Osmef
+
+SAMPLE = str(Path(__file__).parents[1] / "results/data/quickstart-20261121T031500Z-3f9a")
+PRICES = "- {provider: local, flavor: small, per_hour: 0.10 USD, date: 2026-01-01, source: ours}\n"
+HEAD = (
+    "provider,flavor,threads,cpu_s,memory_mb,memory_mb_per_s,"
+    "disk_read_mb_per_s,disk_write_mb_per_s,network_mb_per_s\n"
+)
+
+
+@pytest.fixture
+def prices(osmef: Osmef) -> str:
+    return osmef.write(PRICES, "prices.yaml")
+
+
+def test_what_was_measured_is_judged_by_what_is_needed(osmef: Osmef, prices: str) -> None:
+    needs = ("--btc", "900Mbit/s", "--budget", "0.30 USD", "--prices", prices)
+    (option,) = osmef("recommend", SAMPLE, *needs, "--json").json()["options"]
+    assert (option["fit"], option["btc_n"], option["btc_median"]) == ("likely", 2, 9.41e8)
+    assert option["price_per_hour"] == 0.2  # of both ends
+    assert "95 % needs n >= 6" in option["missing"]
+    shown = osmef("recommend", SAMPLE, "--btc", "10Gbit/s")
+    assert shown.code == 0
+    assert [word for word in shown.out.split() if word in {"no", "yes", "likely"}] == ["no"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--btc", "fast"), "--btc"),
+        (("--budget", "cheap"), "is no sum of money"),
+        (("--budget", "1 EUR", "--prices", "prices.yaml"), "prices are in USD"),
+        (("--prices", "nowhere.yaml"), "there is no such price list"),
+    ],
+)
+def test_needs_that_can_not_be_read(
+    osmef: Osmef, prices: str, words: tuple[str, ...], told: str
+) -> None:
+    done = osmef("recommend", SAMPLE, *words)
+    assert done.code == 2
+    assert told in done.err
+    assert "cure" in done.err
+
+
+def test_flavors_are_ranked_by_what_they_give_for_their_price(osmef: Osmef, prices: str) -> None:
+    (row,) = osmef("prices", "rank", SAMPLE, "--prices", prices, "--json").json()["ranking"]
+    assert (row["flavor"], row["rank"], row["price_per_hour"]) == ("small", 1, 0.1)
+    assert row["per_price"] == pytest.approx(9.41e9)
+    unpriced = osmef("prices", "rank", SAMPLE)
+    assert unpriced.code == 0
+    assert "unknown" in unpriced.out
+
+
+def test_the_counterparts_of_machine_types(osmef: Osmef) -> None:
+    rows = "aws,a,1,2,3,4,5,6,7\naws,b,8,8,8,8,8,8,8\ngce,c,1,2,3,4,5,6,7\n"
+    path = osmef.write(HEAD + rows, "machines.csv")
+    found = osmef("similarity", path, "--most", "1", "--json").json()["counterparts"]
+    assert [(one["machine"], one["counterpart"]) for one in found] == [
+        *(("aws a", "gce c"), ("aws b", "gce c"), ("gce c", "aws a"))
+    ]
+    assert found[0]["similarity"] == 1.0
+    shown = osmef("similarity", path)
+    assert (shown.code, shown.out.count("1.000")) == (0, 2)
+    osmef.write(f"{HEAD}aws,a,0,2,3,4,5,6,7\n", "machines.csv")
+    refused = osmef("similarity", path)
+    assert refused.code == 2
+    assert "aws a: threads is 0" in refused.err

@@ -1,0 +1,39 @@
+"""A budget that holds while a run measures, on the local cloud with prices of the user's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from tests.cli.conftest import Osmef
+
+# By plan both trials fit. What a cloud takes to make and remove VMs is not in the plan, and the
+# last tenth of what the budget pays for is kept for it: the second trial is cut off.
+SCENARIO = """
+name: priced
+workload: {{kind: btc, duration: 14s, interval: 1s}}
+repeat: 2
+budget: {budget} USD
+prices: [{{provider: local, flavor: small, per_hour: 1000 USD, date: 2026-01-01, source: us}}]
+"""
+
+
+def test_a_budget_that_is_spent_ends_a_running_trial(
+    osmef: Osmef, left_behind: Callable[[], list[str]]
+) -> None:
+    planned = osmef("plan", osmef.write(SCENARIO.format(budget=1000)), "--json").json()["cost"]
+    budget = round(planned["amount"] * 1.001, 3)
+    ended = osmef("run", osmef.write(SCENARIO.format(budget=budget)))
+    assert ended.code == 4, ended.err
+    assert f"the budget of the run, {budget} USD, is nearly spent" in ended.err
+    assert f"osmef resume results/{osmef.run.name}" in ended.err
+    assert left_behind() == []
+    (kept,) = (osmef.run / "trials.jsonl").read_text().splitlines()
+    assert json.loads(kept)["status"] == "ok", "what was measured is kept"
+    run = json.loads((osmef.run / "summary.json").read_text())["run"]
+    assert run["complete"] is False
+    assert 0.5 * budget < run["cost"]["amount"] < 2 * budget  # a slow machine is slow to clean up
+    again = osmef("resume", str(osmef.run))
+    assert again.code == 2
+    assert "so far, and its budget is" in again.err
+    assert left_behind() == []

@@ -1,0 +1,232 @@
+"""What Azure is asked for: VMs, networks and what places them; and what it tells of places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from osmef.providers.azure.places import read_place
+from osmef.providers.base import EndpointRequest
+from osmef.scenario.location import same_host
+from osmef.scenario.ports import DATA_PORTS
+from tests.azure.arm import OTHER, REGION, SUBSCRIPTION, Fault
+from tests.azure.catalog import Offered
+from tests.providers.azure.conftest import Api, config_of, vm
+
+DATA = f"{DATA_PORTS.start}-{DATA_PORTS.stop - 1}"
+TENANTS = {"red": SUBSCRIPTION, "blue": OTHER}
+
+
+def properties(api: Api, type_: str) -> Any:
+    (one,) = api.bodies(type_)
+    return one["properties"]
+
+
+def test_a_vm_is_what_the_settings_say(api: Api) -> None:
+    api.make(vm("a b/c"), user="me", disk="31GiB")
+    (body,) = api.bodies("virtualMachines")
+    told = body["properties"]
+    assert told["hardwareProfile"] == {"vmSize": "Standard_D2s_v5"}
+    disk = told["storageProfile"]["osDisk"]
+    assert (disk["diskSizeGB"], disk["deleteOption"]) == (31, "Delete")
+    assert told["osProfile"]["adminUsername"] == "me"
+    assert told["osProfile"]["computerName"] == "1-a-b-c"
+    assert told["osProfile"]["linuxConfiguration"]["disablePasswordAuthentication"] is True
+    assert told["diagnosticsProfile"] == {"bootDiagnostics": {"enabled": True}}
+    assert not {"priority", "availabilitySet", "proximityPlacementGroup", "host"} & set(told)
+    assert "zones" not in body
+    assert set(body["tags"]) == {"osmef_run", "osmef_made", "osmef_deadline"}
+
+
+def test_a_vm_powers_itself_off_at_the_deadline(api: Api) -> None:
+    api.make(vm("a"))
+    (body,) = api.bodies("virtualMachines")
+    ((*command, minutes),) = config_of(body)["runcmd"]
+    assert command == ["shutdown", "-P"]
+    assert 50 <= int(minutes) <= 61  # the lab's deadline is in an hour
+
+
+@pytest.mark.parametrize(("host_keys", "given"), [("given", True), ("console", False)])
+def test_a_host_key_is_handed_over_where_it_is_given(api: Api, host_keys: str, given: bool) -> None:
+    api.make(vm("a"), host_keys=host_keys)
+    (body,) = api.bodies("virtualMachines")
+    assert ("ssh_keys" in config_of(body)) is given
+
+
+@pytest.mark.parametrize(("spot", "priority"), [(True, "Spot"), (False, None)])
+def test_spare_capacity_is_asked_for_at_any_price(
+    api: Api, spot: bool, priority: str | None
+) -> None:
+    api.make(vm("a"), spot=spot)
+    told = properties(api, "virtualMachines")
+    assert told.get("priority") == priority
+    assert told.get("billingProfile") == ({"maxPrice": -1.0} if spot else None)
+    assert told.get("evictionPolicy") == ("Delete" if spot else None)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "size", "expected"),
+    [
+        (None, "Standard_D2s_v5", True),
+        (None, "Standard_B2s", False),
+        (False, "Standard_D2s_v5", False),
+        (True, "Standard_D2s_v5", True),
+    ],
+)
+def test_networking_is_accelerated_where_the_size_has_it(
+    api: Api, wanted: bool | None, size: str, expected: bool
+) -> None:
+    without = {"AcceleratedNetworkingEnabled": "False"}
+    api.arm.sizes.append(Offered("Standard_B2s", capabilities=without))
+    api.make(vm("a"), accelerated=wanted, default_flavor=size)
+    assert properties(api, "networkInterfaces")["enableAcceleratedNetworking"] is expected
+
+
+def rules(api: Api) -> dict[str, dict[str, Any]]:
+    """Return the rules of each tenant's group by their names."""
+    return {
+        one["id"].split("/")[4][-1]: {
+            rule["name"]: rule["properties"] for rule in one["properties"]["securityRules"]
+        }
+        for one in api.bodies("networkSecurityGroups")
+    }
+
+
+def test_ssh_comes_in_from_the_controller_and_data_from_the_network(api: Api) -> None:
+    api.make(vm("a"), vm("b"))
+    found = rules(api)["1"]
+    assert found["ssh"]["sourceAddressPrefix"] == "198.51.100.1/32"
+    assert found["ssh"]["destinationPortRange"] == "22"
+    block = properties(api, "virtualNetworks")["addressSpace"]["addressPrefixes"]
+    for name in ("data-tcp", "data-udp"):
+        assert found[name]["sourceAddressPrefixes"] == block
+        assert found[name]["destinationPortRange"] == DATA
+    last = max(found.values(), key=lambda rule: rule["priority"])
+    assert (last["access"], last["protocol"], last["sourceAddressPrefix"]) == ("Deny", "*", "*")
+    opened = [rule for rule in found.values() if rule["access"] == "Allow"]
+    assert not any("/0" in str(rule) or "'*'" in str(rule["protocol"]) for rule in opened)
+
+
+@pytest.mark.parametrize("tenants", [None, TENANTS])
+def test_tenants_let_in_each_others_addresses(api: Api, tenants: dict[str, str] | None) -> None:
+    _, made = api.make(vm("a"), vm("b", tenant="tenant-2"), tenants=tenants)
+    one, other = made
+    blocks = [net["properties"]["addressSpace"]["addressPrefixes"][0] for net in networks(api)]
+    assert len(set(blocks)) == 2
+    found = {
+        key: set(rule["data-tcp"]["sourceAddressPrefixes"]) for key, rule in rules(api).items()
+    }
+    assert found == {
+        "1": {blocks[0], f"{other.public}/32"},
+        "2": {blocks[1], f"{one.public}/32"},
+    }
+
+
+def networks(api: Api) -> list[Any]:
+    return sorted(api.bodies("virtualNetworks"), key=lambda one: str(one["id"].split("/")[4]))
+
+
+def test_other_clouds_are_let_in_where_they_meet(api: Api) -> None:
+    provider, made = api.make(vm("a"), vm("b", tenant="tenant-2"))
+    endpoints = [provider._endpoint(one, None) for one in made]  # type: ignore[arg-type]
+    provider.admit(endpoints[:1], ["203.0.113.7", "203.0.113.9"])
+    found = {
+        key: [one for one in rule["data-udp"]["sourceAddressPrefixes"] if one.startswith("203.")]
+        for key, rule in rules(api).items()
+    }
+    assert found == {"1": ["203.0.113.7/32", "203.0.113.9/32"], "2": []}
+
+
+def test_the_address_of_a_vm_that_is_gone_is_let_in_no_more(api: Api) -> None:
+    provider, (old, other) = api.make(vm("a"), vm("b", tenant="tenant-2"))
+    build = provider._build
+    assert build is not None
+    new = build.add(old.order.request)
+    both = {f"{old.public}/32", f"{new.public}/32"}
+    assert both <= set(rules(api)["2"]["data-tcp"]["sourceAddressPrefixes"])
+    build.forget(old)
+    assert both & set(rules(api)["2"]["data-tcp"]["sourceAddressPrefixes"]) == {f"{new.public}/32"}
+    assert new.order.place == old.order.place
+    assert other.public not in {old.public, new.public}
+
+
+def test_hosts_of_one_tenant_and_lane_are_spread_by_a_set(api: Api) -> None:
+    requests = [
+        *(vm(f"a{n}", host=f"host-{n}") for n in (1, 2)),
+        *(vm(f"b{n}", host=f"host-{n}", lane=2) for n in (1, 2)),
+        *(vm(f"c{n}", host=f"host-{n}", lane=3, zone="1") for n in (1, 2)),
+        vm("d", host="host-1", tenant="tenant-2"),
+        vm("e"),
+    ]
+    _, made = api.make(*requests)
+    sets = {one.order.request.name: one.order.place.availability_set for one in made}
+    assert sets["a1"] == sets["a2"]
+    assert sets["b1"] == sets["b2"] != sets["a1"]
+    assert {sets[name] for name in ("c1", "c2", "d", "e")} == {None}
+    assert all(one["properties"]["platformFaultDomainCount"] == 2 for one in spread(api))
+    places = {one.order.request.name: read_place(one, REGION) for one in made}
+    assert same_host(places["a1"], places["a2"]) is False
+    assert same_host(places["a1"], places["b1"]) is None
+    assert same_host(places["c1"], places["c2"]) is None
+    assert (places["c1"].zone, places["a1"].zone) == (f"{REGION}-az3", None)
+
+
+def spread(api: Api) -> list[Any]:
+    return api.bodies("availabilitySets")
+
+
+def test_vms_are_kept_near_each_other_lane_by_lane(api: Api) -> None:
+    requests = [vm("a", host="host-1"), vm("b", host="host-2"), vm("c", lane=2)]
+    _, made = api.make(*requests, vm("d", tenant="tenant-2"), proximity=True)
+    near = {one.order.request.name: one.order.place.proximity for one in made}
+    assert near["a"] == near["b"] == near["d"] != near["c"]
+    (one,) = spread(api)
+    assert one["properties"]["proximityPlacementGroup"]["id"] == near["a"]
+
+
+@pytest.mark.parametrize("zone", [None, "2"])
+def test_each_host_of_a_plan_is_a_dedicated_one(api: Api, zone: str | None) -> None:
+    requests = [
+        vm("a", host="host-1"),
+        vm("b", host="host-1", tenant="tenant-2"),
+        vm("c", host="host-2"),
+    ]
+    _, made = api.make(*requests, dedicated_host="DSv5-Type1", zone=zone)
+    a, b, c = (read_place(one, REGION) for one in made)
+    assert same_host(a, b) is True
+    assert same_host(a, c) is False
+    hosts = api.bodies("hosts")
+    assert {host["sku"]["name"] for host in hosts} == {"DSv5-Type1"}
+    assert len(hosts) == 2
+    (group,) = api.bodies("hostGroups")
+    assert group.get("zones") == ([zone] if zone else None)
+    assert spread(api) == []
+
+
+@pytest.mark.parametrize("zone", [f"{REGION}-az1", f"{REGION}-az2"])
+def test_a_physical_zone_is_the_same_in_all_subscriptions(api: Api, zone: str) -> None:
+    requests: list[EndpointRequest] = [vm("a"), vm("b", tenant="tenant-2")]
+    _, made = api.make(*requests, tenants=TENANTS, zone=zone)
+    logical = [one["zones"] for one in api.bodies("virtualMachines")]
+    assert sorted(logical) == sorted(
+        [[key] for there in api.arm.zones.values() for key, name in there.items() if name == zone]
+    )
+    assert {read_place(one, REGION).zone for one in made} == {zone}
+    assert {read_place(one, REGION).tenant for one in made} == set(TENANTS)
+
+
+def test_a_vm_that_is_not_seen_for_a_moment_is_looked_for(api: Api) -> None:
+    provider, made = api.make(vm("a"))
+    endpoint = provider._endpoint(made[0], None)  # type: ignore[arg-type]
+    api.arm.faults.append(Fault("GET .*virtualMachines/", 404, "ResourceNotFound"))
+    (place,) = provider.describe([endpoint])
+    assert place.region == REGION
+
+
+def test_a_vm_that_was_taken_back_is_nowhere(api: Api) -> None:
+    provider, made = api.make(vm("a"), spot=True)
+    endpoint = provider._endpoint(made[0], None)  # type: ignore[arg-type]
+    api.arm.faults.append(Fault("GET .*virtualMachines/", 404, "ResourceNotFound", times=99))
+    (place,) = provider.describe([endpoint])
+    assert (place.region, place.zone, place.host, place.tenant) == (None, None, None, None)

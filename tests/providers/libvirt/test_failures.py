@@ -1,0 +1,171 @@
+"""Errors by kind, each with its cure: as real hypervisors and ssh make them, and as they tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from osmef.errors import (
+    ApiError,
+    CapacityError,
+    CredentialsError,
+    HostKeyError,
+    LoginError,
+    NotFoundError,
+    OsmefError,
+    PolicyError,
+    ReachError,
+)
+from osmef.providers.libvirt.connection import Hypervisor
+from osmef.providers.libvirt.failures import translate
+from osmef.providers.libvirt.provider import LibvirtProvider
+from osmef.remote.keys import KeyPair
+from tests.cli.conftest import Osmef
+from tests.libvirt.lab import LAN, Lab, libvirt_module
+
+BETA = f"{LAN}.2"
+STRANGER = KeyPair.generate("stranger")
+Change = Callable[[str, Path], str]
+
+
+def told(message: str, code: int = 1) -> OsmefError:
+    error = libvirt_module().libvirtError("x")
+    error.err = (code, 7, message, 2, "", "", "", 0, 0)
+    return translate(error, "making the domain", "alpha")
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "kind", "cure"),
+    [
+        ("Failed to connect socket to '/s': Permission denied", 38, CredentialsError, "group"),
+        ("authentication unavailable: no polkit agent available", 45, CredentialsError, "group"),
+        ("Failed to connect socket to '/s': No such file or directory", 38, ApiError, "libvirtd"),
+        ("Failed to connect socket to '/s': Connection refused", 38, ApiError, "libvirtd"),
+        ("access denied: 'QEMU' denied access", 88, PolicyError, "this right"),
+        ("cannot create path '/srv/x': Permission denied", 38, PolicyError, "storage"),
+        ("Could not open '/srv/x/root': Permission denied", 1, PolicyError, "storage"),
+        (
+            "failed to communicate with bridge helper: stderr=access denied by acl file\n: gone",
+            38,
+            PolicyError,
+            "bridge.conf",
+        ),
+        ("Cannot get interface MTU on 'br9': No such device", 38, NotFoundError, "networks"),
+        ("Network not found: no network with matching name 'x'", 43, NotFoundError, "virsh"),
+        ("Maximum CPUs greater than specified machine type limit 288", 67, CapacityError, "vcpus"),
+        ("cannot set up guest memory 'pc.ram': Cannot allocate memory", 1, CapacityError, "room"),
+        ("cannot write data: No space left on device", 38, CapacityError, "room"),
+        ("Could not access KVM kernel module: /dev/kvm", 1, PolicyError, "accelerator"),
+        ("something new", 1, ApiError, "log of libvirtd"),
+    ],
+)
+def test_what_libvirt_says_has_a_kind_and_a_cure(
+    message: str, code: int, kind: type[OsmefError], cure: str
+) -> None:
+    found = told(message, code)
+    assert type(found) is kind
+    assert cure in str(found.cure)
+    assert "\n" not in found.message
+    assert found.where == "alpha"
+
+
+def changed(config: str, folder: Path) -> str:
+    (folder / "known").write_text(f"{BETA} {STRANGER.public}\n")
+    return known(config, folder)
+
+
+def known(config: str, folder: Path) -> str:
+    lines = [line for line in config.splitlines() if "UserKnownHostsFile" not in line]
+    return "\n".join([*lines, f"    UserKnownHostsFile {folder / 'known'}\n"])
+
+
+def unknown(config: str, folder: Path) -> str:
+    (folder / "known").touch()
+    return known(config, folder)
+
+
+def refused_login(config: str, folder: Path) -> str:
+    (folder / "key").touch(mode=0o600)
+    (folder / "key").write_text(STRANGER.private)
+    lines = [line for line in config.splitlines() if "IdentityFile" not in line]
+    return "\n".join([*lines, f"    IdentityFile {folder / 'key'}\n"])
+
+
+def as_it_is(config: str, folder: Path) -> str:
+    return config
+
+
+@pytest.mark.parametrize(
+    ("change", "host", "expected"),
+    [
+        (changed, BETA, HostKeyError("shows another key than known_hosts has, SHA256:")),
+        (unknown, BETA, HostKeyError("Host key verification failed")),
+        (refused_login, BETA, LoginError("Permission denied (publickey")),
+        (as_it_is, f"{BETA}:9", ReachError("Connection refused")),
+        (as_it_is, "203.0.113.9", ReachError("Network is unreachable")),
+        (as_it_is, "no-such-host.invalid", ReachError("Could not resolve hostname")),
+    ],
+    ids=["changed key", "unknown key", "login", "refused", "no route", "no name"],
+)
+def test_why_ssh_does_not_get_to_a_host_is_told(
+    lab: Lab, tmp_path: Path, change: Change, host: str, expected: OsmefError
+) -> None:
+    alpha, beta = lab.hypervisors
+    config = (beta.directory / "ssh_config").read_text()
+    (tmp_path / "config").write_text(change(config, tmp_path))
+    script = tmp_path / "ssh"
+    script.write_text(f'#!/bin/sh\nexec ssh -F {tmp_path}/config "$@"\n')
+    script.chmod(0o755)
+    there = Hypervisor("beta", f"qemu+ssh://root@{host}/system?command={script}")
+    with alpha.inside(), pytest.raises(type(expected)) as raised:
+        there.do("connecting", lambda connection: connection.getHostname())
+    assert type(raised.value) is type(expected)
+    assert expected.message in raised.value.message
+    assert raised.value.cure
+    assert raised.value.exit_code == 3
+
+
+SCENARIO = """
+name: fails
+placement: same-host
+provider:
+  kind: libvirt
+  uri: "{uri}"
+  image: {disk}
+  accelerator: tcg
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "said", "cure"),
+    [
+        (
+            "  networks: [{bridge: nobr, addresses: 10.97.0.60-10.97.0.69/24}]",
+            "Cannot get interface MTU on 'nobr'",
+            "provider.networks",
+        ),
+        (
+            "  networks: [{bridge: br-lan, addresses: 203.0.113.10-203.0.113.19/24}]",
+            "this machine has no route to the guests' network",
+            "on that network",
+        ),
+        ("  flavors: {huge: {vcpus: 1000, ram: 128MB}}", "Maximum CPUs", "fewer vcpus"),
+        ("  storage: /proc/nowhere", "cannot create path '/proc/nowhere'", "provider.storage"),
+    ],
+    ids=["no such bridge", "no route", "too many CPUs", "no such directory"],
+)
+def test_what_a_host_can_not_do_is_told_and_leaves_nothing(
+    osmef: Osmef, lab: Lab, more: str, said: str, cure: str
+) -> None:
+    alpha = lab["alpha"]
+    disk = osmef.directory / "disk.raw"
+    disk.write_bytes(bytes(1 << 20))
+    text = SCENARIO.format(uri=alpha.uri, disk=disk) + more
+    ended = osmef("run", osmef.write(text), prefix=alpha.network)
+    assert ended.code == 3
+    assert said in ended.err
+    assert cure in ended.err
+    assert "Traceback" not in ended.err
+    assert LibvirtProvider.owned({"uri": alpha.uri}) == []

@@ -1,0 +1,157 @@
+"""Which project the credentials lead to, and what is wrong with those that lead nowhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from openstack.exceptions import ForbiddenException
+
+from osmef.errors import CredentialsError, PolicyError, ProviderError, QuotaError
+from osmef.providers.base import Resource
+from osmef.providers.openstack import failures
+from osmef.providers.openstack.access import open_cloud
+from osmef.providers.openstack.provider import OpenStackProvider
+from tests.cli.conftest import Osmef
+from tests.providers.openstack.keystone import keystone, write_cloud
+
+
+@pytest.fixture
+def clouds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "clouds.yaml"
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(path))
+    for name in ("OS_CLOUD", "OS_AUTH_URL", "OS_REGION_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with keystone() as at:
+        yield at
+
+
+def test_the_way_to_a_project_names_it_and_its_cloud(clouds: Path, url: str) -> None:
+    write_cloud(clouds, url, "p1", region_name="north")
+    cloud = open_cloud({"cloud": "lab"})
+    assert cloud.access == {"cloud": "lab", "region": "north", "auth_url": url, "home": "p1"}
+    assert cloud.name == "lab"
+    assert open_cloud(cloud.access).access == cloud.access
+
+
+@pytest.mark.parametrize(
+    ("known", "wanted", "message", "cure"),
+    [
+        (["north"], "Mars", "no region 'Mars'", "north"),
+        ([], "Mars", "no region 'Mars'", "north, south"),
+        ([], "North", "no region 'North'", "north, south"),
+        ([], None, "nothing says which region", "north, south"),
+    ],
+)
+def test_a_region_that_is_wrong_or_not_said_lists_those_that_there_are(
+    clouds: Path, known: list[str], wanted: str | None, message: str, cure: str
+) -> None:
+    access = {"cloud": "lab"} | ({"region": wanted} if wanted else {})
+    with keystone("north", "south") as url:
+        write_cloud(clouds, url, "p1", **({"regions": known} if known else {}))
+        with pytest.raises(CredentialsError, match=message) as caught:
+            open_cloud(access)
+        assert cure in str(caught.value.cure)
+        assert open_cloud(access | {"region": "north"}).access["region"] == "north"
+
+
+def test_reap_looks_into_the_region_that_it_is_told(clouds: Path, tmp_path: Path) -> None:
+    osmef = Osmef(tmp_path)
+    with keystone("north", "south") as url:
+        write_cloud(clouds, url, "p1")
+        ended = osmef("reap", "--provider", "openstack", "--cloud", "lab", "--region", "Mars")
+    assert ended.code == 3
+    assert "no region 'Mars'" in ended.err
+    assert "name one of: north, south" in ended.err
+    assert ended.out.strip() == "nothing left of what could be looked at"
+    assert osmef("reap", "--region", "north").code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "cure"),
+    [
+        ("clouds:\n  lab: {auth: [", "line 2", "mend the file"),
+        ("clouds: \xff", "can't read it", "mend the file"),
+        ("- lab\n", "not a valid mapping", "mend its entry"),
+        ("clouds: [lab]\n", "of the wrong kind", "mend its entry"),
+        ("clouds: {lab: here}\n", "of the wrong kind", "mend its entry"),
+        ("clouds: {lab: {auth: here}}\n", "of the wrong kind", "mend its entry"),
+        ("clouds: {lab: {auth: {username: u}}}\n", "auth_url", "mend its entry"),
+        ("clouds: {lab: {auth_type: magic}}\n", "magic", "mend its entry"),
+        ("clouds:\n", "of the wrong kind", "mend its entry"),
+        ("clouds: {other: {}}\n", "'lab' is not known", "other"),
+        ("", "'lab' is not known", "none"),
+    ],
+)
+def test_a_broken_file_of_clouds_says_what_is_wrong(
+    clouds: Path, text: str, message: str, cure: str
+) -> None:
+    clouds.write_bytes(text.encode("latin-1"))
+    with pytest.raises(CredentialsError, match=message) as caught:
+        open_cloud({"cloud": "lab"})
+    assert cure in str(caught.value.cure)
+
+
+def test_another_cloud_that_is_broken_does_not_matter(clouds: Path, url: str) -> None:
+    write_cloud(clouds, url, "p1", region_name="north")
+    entries = json.loads(clouds.read_text())["clouds"]
+    clouds.write_text(json.dumps({"clouds": {"a": {"auth_type": "magic"}, "b": 1, **entries}}))
+    assert open_cloud({"cloud": "lab"}).project_id == "p1"
+    with pytest.raises(CredentialsError, match="no region 'Mars'") as caught:
+        open_cloud({"cloud": "lab", "region": "Mars"})
+    assert "north" in str(caught.value.cure)
+
+
+def test_os_variables_that_say_too_little_are_told_as_such(
+    clouds: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clouds.write_text("")
+    monkeypatch.setenv("OS_AUTH_URL", "http://127.0.0.1:9/v3")
+    monkeypatch.setenv("OS_AUTH_TYPE", "magic")
+    with pytest.raises(CredentialsError, match="magic") as caught:
+        open_cloud({})
+    assert "OS_* variables" in str(caught.value.cure)
+
+
+def test_failing_tls_is_told_at_once(clouds: Path, url: str) -> None:
+    write_cloud(clouds, url.replace("http:", "https:"), "p1")
+    with pytest.raises(CredentialsError, match="SSL") as caught:
+        open_cloud({"cloud": "lab"})
+    assert "cacert" in str(caught.value.cure)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("Policy doesn't allow os_compute_api:os-quota-sets:show to be performed.", PolicyError),
+        ("(rule:update_quota) is disallowed by policy", PolicyError),
+        ("Quota exceeded for instances: Requested 1, but already used 1 of 1", QuotaError),
+    ],
+)
+def test_a_policy_about_quotas_is_no_quota(said: str, kind: type[ProviderError]) -> None:
+    refused = ForbiddenException(said, http_status=403)
+    assert type(failures.translate(refused, "asking")) is kind
+
+
+@pytest.mark.parametrize("made", [{}, {"project": "p-of-a-run"}])
+def test_what_was_made_in_another_project_is_not_taken_for_gone(
+    clouds: Path, url: str, made: dict[str, str]
+) -> None:
+    write_cloud(clouds, url, "p1")
+    access = {**open_cloud({"cloud": "lab"}).access, **made}
+    write_cloud(clouds, url, "p2")
+    gone: list[Resource] = []
+    resource = Resource("openstack", "network", "osmef-r-net-1", "r", access=access)
+    with pytest.raises(CredentialsError, match=f"in the project p1 at {url}") as caught:
+        OpenStackProvider.destroy([resource], gone.append)
+    assert gone == []
+    assert "clouds.yaml" in str(caught.value.cure)
+    with pytest.raises(CredentialsError, match="project p1"):
+        OpenStackProvider.owned(access)
