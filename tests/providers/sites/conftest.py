@@ -82,7 +82,7 @@ def google_things(cloud: GceCloud) -> list[Resource]:
     return [
         one
         for project in PROJECTS
-        for one in GceProvider.owned({"project": project, "endpoint_url": cloud.url})
+        for one in GceProvider.owned({"cloud": project, "uri": cloud.url})
     ]
 
 
