@@ -88,6 +88,8 @@ class InputError(OsmefError):
 class NothingToDrawError(InputError):
     """These runs can't be drawn in that kind of figure: they have no such data, or too many."""
 
+    kind = "no-figure"
+
 
 class ProviderError(OsmefError):
     """The cloud, its tools or its credentials do not allow what the scenario needs."""

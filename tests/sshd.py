@@ -124,4 +124,8 @@ class Sshd:
         for server in self.servers:
             if server.poll() is None:
                 server.terminate()
-            server.wait(timeout=10)
+            try:
+                server.wait(timeout=5)
+            except subprocess.TimeoutExpired:  # it was just becoming the session's
+                server.kill()
+                server.wait(timeout=10)

@@ -17,7 +17,7 @@ from osmef.campaigns.executor import Executor, Measure
 from osmef.campaigns.model import Missed
 from osmef.campaigns.notify import notify
 from osmef.campaigns.score import Score
-from osmef.campaigns.session import End, Work
+from osmef.campaigns.session import End, Work, clear
 from osmef.campaigns.store import Session, Standing, Store
 from osmef.campaigns.tables import Phase, State
 from osmef.engine.stop import Stop
@@ -76,6 +76,7 @@ class Conductor:
         self._store.set_phase(self._standing.id, Phase.ACTIVE, self._means.holder)
         for lost in self._store.recover(self._standing.id, self._clock.now()):
             self._note("gap", f"{lost.slot} {lost.platform}: interrupted, will go on")
+        self._drop_what_left_the_file()
         while True:
             until = None
             try:
@@ -85,9 +86,23 @@ class Conductor:
                     return phase
             except StorageError as error:
                 self._tell("failure", str(error))
+                if self._stopping and not self._running:
+                    return Phase.STOPPED
                 until = self._clock.now() + _STORE_AGAIN
             self._clock.wait(until, self._wake)
             self._wake.clear()
+
+    def _drop_what_left_the_file(self) -> None:
+        """Leave out sessions of platforms that the campaign's file has no more."""
+        gone = [
+            one
+            for one in self._store.sessions(self._standing.id)
+            if one.state is State.PLANNED and _platform(one) not in self._score.parts
+        ]
+        for one in gone:
+            self._clear(one)
+        why = "its platform is no longer in the campaign's file"
+        self._store.skip([one.id for one in gone], State.CANCELLED, why, self._clock.now())
 
     def _look(self) -> tuple[Phase | None, datetime | None]:
         """Do all that is to be done now; return the phase if it is over, and when to look again."""
@@ -95,6 +110,8 @@ class Conductor:
         ended = self._collect(now)
         phase = self._store.campaign(self._standing.name).phase
         sessions = self._store.sessions(self._standing.id)
+        if self._take_back(sessions, now):
+            sessions = self._store.sessions(self._standing.id)
         if self._pass_over(sessions, ended, now):
             sessions = self._store.sessions(self._standing.id)
         self._store.renew(self._means.holder, now)
@@ -118,15 +135,26 @@ class Conductor:
             if self._claim(session, now):
                 self._submit(session)
 
+    def _take_back(self, sessions: list[Session], now: datetime) -> bool:
+        """Plan again what we hold and don't run: the database failed while it began."""
+        running = {one.id for one in self._running.values()}
+        held = [one for one in sessions if one.state is State.RUNNING and one.id not in running]
+        lost = [one for one in held if one.holder == self._means.holder]
+        for one in lost:
+            self._store.finish(one.id, State.PLANNED, now, ended_at=None)
+        return bool(lost)
+
     def _claim(self, session: Session, now: datetime) -> bool:
         exclusive = self._score.campaign.exclusive
         return self._store.claim(session, self._means.holder, now, exclusive=exclusive)
 
     def _submit(self, session: Session) -> None:
         study = self._score.parts[_platform(session)].study
-        path = Path(session.directory or new_path(Path(self._standing.out), study.scenario.name))
-        if session.directory is None:
-            self._store.locate(session.id, path)
+        path = Path(session.directory or "")
+        while session.directory is None:
+            path = new_path(Path(self._standing.out), study.scenario.name)
+            if not path.exists() and self._store.locate(session.id, path):
+                break
         work = Work(
             session=session.id,
             slot=session.slot,
@@ -171,6 +199,8 @@ class Conductor:
         absent = last is None or (now - last > _LATE and not self._running)
         skip = absent and self._score.campaign.missed is Missed.SKIP
         missed = [s for s in planned if s.closes < now or (skip and s.due < now - _LATE)]
+        for session in missed:
+            self._clear(session)
         for why, those in _reasons(missed, now).items():
             for state, begun in ((State.FAILED, True), (State.MISSED, False)):
                 mine = [one.id for one in those if bool(one.directory) is begun]
@@ -180,6 +210,15 @@ class Conductor:
             self._note("missed", f"{first.slot} {first.platform}{others}: {why}")
         enough = self._leave_known(sessions, now) if ended or last is None else False
         return bool(missed) or enough or self._hold_budget(sessions, now)
+
+    def _clear(self, session: Session) -> None:
+        """Destroy what an interrupted session has left, since nobody will take it up again."""
+        if session.state is not State.PLANNED or session.directory is None:
+            return
+        try:
+            clear(Path(session.directory))
+        except OsmefError as error:
+            self._note("failure", f"{session.slot} {session.platform}: left standing: {error}")
 
     def _leave_known(self, sessions: list[Session], now: datetime) -> bool:
         rule = self._score.campaign.stop
@@ -191,6 +230,8 @@ class Conductor:
             left = [one.id for one in mine if one.state is State.PLANNED]
             runs = [one.directory for one in mine if one.state is State.DONE and one.directory]
             if left and is_enough(rule, runs):
+                for one in mine:
+                    self._clear(one)
                 why = f"{rule.metric} is known within {rule.width_percent:g} %"
                 self._store.skip(left, State.ENOUGH, why, now)
                 self._note("note", f"{mine[0].platform}: {why} after {len(runs)} sessions")
@@ -207,6 +248,8 @@ class Conductor:
         coming = [one for one in sessions if one.state is State.RUNNING] + planned[:1]
         if not planned or spent + sum(self._cost(one, sessions) for one in coming) <= budget.amount:
             return False
+        for one in planned:
+            self._clear(one)
         why = f"the budget of {budget} is spent"
         self._store.skip([one.id for one in planned], State.CANCELLED, why, now)
         self._note("budget", why)
@@ -215,7 +258,8 @@ class Conductor:
     def _cost(self, session: Session, sessions: list[Session]) -> float:
         """Return what a session costs: by plan, or the most that one of its platform has cost."""
         known = [one.cost or 0.0 for one in sessions if one.cell == session.cell]
-        return max(self._score.parts[_platform(session)].amount, *known)
+        part = self._score.parts.get(_platform(session))
+        return max(part.amount if part else 0.0, *known)
 
     def _end(self, sessions: list[Session]) -> None:
         counts = {state: sum(one.state is state for one in sessions) for state in State}

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from osmef.analysis.quantiles import quantile_interval
 from osmef.campaigns.model import StopRule
-from osmef.results.frame import load
 
 
 def is_enough(rule: StopRule, directories: Sequence[str]) -> bool:
@@ -21,6 +20,9 @@ def is_enough(rule: StopRule, directories: Sequence[str]) -> bool:
     there = [path for path in directories if (Path(path) / "summary.json").exists()]
     if len(there) < rule.minimum:
         return False
+    # pandas takes a while to load
+    from osmef.results.frame import load  # noqa: PLC0415
+
     trials = load(*there)
     if rule.metric not in trials:
         return False

@@ -220,6 +220,14 @@ class Campaign(Model):
     )
     notify: Notify = Field(default_factory=Notify, description="who is told what happens")
 
+    @field_validator("scenarios", "classes")
+    @classmethod
+    def _each_once(cls, value: list[str]) -> list[str]:
+        twice = next((one for one in value if value.count(one) > 1), None)
+        if twice is not None:
+            raise ValueError(f"{twice[:60]!r} stands here twice; keep one of them")
+        return value
+
     @field_validator("windows", mode="before")
     @classmethod
     def _usual_windows(cls, value: Any) -> Any:  # whatever the file holds

@@ -6,6 +6,7 @@ import json
 import subprocess
 import urllib.request
 from collections.abc import Mapping
+from http.client import HTTPException
 
 from osmef.campaigns.model import Notify
 
@@ -28,10 +29,10 @@ def notify(whom: Notify, message: Mapping[str, object]) -> list[str]:
             problems.append(f"the command of notify: {error}")
     if whom.webhook:
         headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(whom.webhook, data, headers)  # noqa: S310 - http(s) only
         try:
+            request = urllib.request.Request(whom.webhook, data, headers)  # noqa: S310 - http(s)
             with urllib.request.urlopen(request, timeout=_TIMEOUT_S):  # noqa: S310
                 pass
-        except OSError as error:
+        except (OSError, ValueError, HTTPException) as error:
             problems.append(f"the webhook of notify: {error}")
     return problems

@@ -56,13 +56,27 @@ def measure(work: Work, stop: Stop, observer: Observer) -> End:
 
     Raises what Run.execute does: OsmefError, and Interrupted when a stop is requested.
     """
-    with _directory(work) as directory:
+    own = Stop(above=stop)  # a run has a deadline, and the campaign goes on after it
+    try:
+        with _directory(work) as directory:
+            for left in destroy(leftovers(directory)):
+                raise left.error
+            plan = _plan(work, directory)
+            check_provider(plan)
+            summary = Run(plan, directory, observer, own, work.slot).execute()
+    finally:
+        own.close()
+    return _end(summary)
+
+
+def clear(path: Path) -> None:
+    """Destroy what a session has left that won't be taken up again. Raises OsmefError."""
+    if not (path / "journal.jsonl").exists():
+        return
+    with RunDirectory.open(path) as directory:
+        directory.acquire()
         for left in destroy(leftovers(directory)):
             raise left.error
-        plan = _plan(work, directory)
-        check_provider(plan)
-        summary = Run(plan, directory, observer, stop, work.slot).execute()
-    return _end(summary)
 
 
 @contextmanager

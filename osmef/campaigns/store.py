@@ -189,11 +189,15 @@ class Store:
         except IntegrityError:  # the lock is there
             return False
 
-    def locate(self, session: int, directory: Path) -> None:
-        """Note where a session's run directory is, before there is one."""
-        with self._transaction() as connection:
-            query = update(SESSIONS).where(SESSIONS.c.id == session)
-            connection.execute(query.values(directory=str(directory)))
+    def locate(self, session: int, directory: Path) -> bool:
+        """Note where a session's run directory is to be; False where that is another session's."""
+        query = update(SESSIONS).where(SESSIONS.c.id == session)
+        try:
+            with self._transaction() as connection:
+                connection.execute(query.values(directory=str(directory)))
+        except IntegrityError:
+            return False
+        return True
 
     def finish(self, session: int, state: State, now: datetime, **values: Any) -> None:
         """End a session, or plan it again, and give its lock back."""

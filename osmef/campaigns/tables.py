@@ -88,7 +88,7 @@ SESSIONS = Table(
     Column("cloud", Text, nullable=False),
     Column("state", String(20), nullable=False, default=State.PLANNED.value),
     Column("attempts", Integer, nullable=False, default=0),
-    Column("directory", Text),
+    Column("directory", Text, unique=True),
     Column("holder", Text),
     Column("started_at", _Utc),
     Column("ended_at", _Utc),

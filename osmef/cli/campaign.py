@@ -86,14 +86,15 @@ def run(
         store = Store(state or default_url())
         place = {"file": str(file.resolve()), "text": programme.text}
         into = (directory / name).resolve()
+        for one in store.campaigns():
+            if one.name == name and one.holder and is_gone(one.holder) is False:
+                raise InputError(
+                    f"another process conducts the campaign {name!r} already",
+                    where=str(file),
+                    cure=f"follow it with `osmef campaign status {name}`",
+                )
         store.enlist(name, {**place, "out": str(into)}, score.rows(), datetime.now(UTC))
         standing = store.campaign(name)
-        if standing.holder and is_gone(standing.holder) is False:
-            raise InputError(
-                f"another process conducts the campaign {name!r} already",
-                where=str(file),
-                cure=f"follow it with `osmef campaign status {name}`",
-            )
         with stop_on_signals(lambda text: err.print(f"[yellow]{text}[/]")) as stop:
             executor = Threads(parallel)
             work = partial(measure, stop=stop, observer=Observer())

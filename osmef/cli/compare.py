@@ -83,7 +83,8 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         else:
             _show(rows, table.attrs, hosts)
         found = {str(row["verdict"]) for row in rows}
-        regressed = "worse" in found or any(row["n_a"] and not row["n_b"] for row in rows)
+        lost = bool(table.attrs["only_a"]) or any(row["n_a"] and not row["n_b"] for row in rows)
+        regressed = "worse" in found or lost
         unclear = fail_on is FailOn.INCONCLUSIVE and "inconclusive" in found
         if fail_on is not None and (regressed or unclear):
             raise typer.Exit(1)

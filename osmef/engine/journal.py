@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -68,11 +69,27 @@ class Journal:
         """Return what was intended or created and not yet destroyed, newest first."""
         found: dict[tuple[object, ...], Resource] = {}
         for note in self.read():
-            if note.get("event") not in ("intend", "created", "destroyed"):
+            resource = resource_of(note)
+            if resource is None or note.get("event") not in ("intend", "created", "destroyed"):
                 continue
-            resource = Resource(**note["resource"])
             if note["event"] == "destroyed":
                 found.pop(resource.key, None)
             else:
                 found[resource.key] = resource
         return list(reversed(found.values()))
+
+
+def resource_of(note: Mapping[str, Any]) -> Resource | None:
+    """Return the resource that a note is about; None where it is about none that can be told.
+
+    What a newer version says of it beside what is known here is passed over.
+    """
+    told = note.get("resource")
+    if not isinstance(told, dict):
+        return None
+    known = {field.name for field in fields(Resource)}
+    told = {name: value for name, value in told.items() if name in known}
+    names = (told.get(name) for name in ("provider", "kind", "name", "run"))
+    if not all(isinstance(name, str) for name in names):
+        return None
+    return Resource(**told) if isinstance(told.get("access", {}), dict) else None

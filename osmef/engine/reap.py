@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from osmef.engine.journal import Journal
+from osmef.engine.journal import Journal, resource_of
 from osmef.errors import OsmefError, ProviderError, StorageError
 from osmef.providers import AMBIENT, provider_class
 from osmef.providers.base import Access, Resource
@@ -125,8 +125,8 @@ def _owned(
 def _named(kind: str, runs: Mapping[str, RunDirectory]) -> list[Access]:
     """Return every place at which journals say that something was made."""
     notes = (note for one in runs.values() for note in Journal(one.journal).read("intend"))
-    resources = (Resource(**note["resource"]) for note in notes)
-    return [resource.access for resource in resources if resource.provider == kind]
+    resources = (resource_of(note) for note in notes)
+    return [one.access for one in resources if one is not None and one.provider == kind]
 
 
 def leftovers(directory: RunDirectory) -> list[Orphan]:

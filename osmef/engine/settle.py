@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from osmef.engine.placement import mismatches, requested, standing
 from osmef.engine.plan import PlannedCell
-from osmef.errors import ProviderError
+from osmef.errors import EndpointError, OsmefError, ProviderError
 from osmef.providers.base import Endpoint, Order
 from osmef.providers.sites import Sites
 from osmef.scenario.fields import EndpointKind
@@ -55,13 +55,13 @@ def settle(
 
 def _replace(
     sites: Sites, order: Order, settled: Settled, names: Sequence[str]
-) -> ProviderError | None:
+) -> OsmefError | None:
     """Make endpoints anew; return why one could not be made, and leave the others then."""
     for name in names:
         order.check()
         try:
             settled.endpoints[name] = sites.replace(settled.endpoints[name], order)
-        except ProviderError as error:
+        except (ProviderError, EndpointError) as error:  # also one that SSH does not reach
             return error
         settled.earlier.setdefault(name, []).append(settled.places[name])
     return None

@@ -17,9 +17,14 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stop:
-    """A request to stop. Setting it is safe in a signal handler; every wait of a run ends on it."""
+    """A request to stop. Setting it is safe in a signal handler; every wait of a run ends on it.
 
-    def __init__(self) -> None:
+    What is asked of ``above`` is asked of this one, too, and nothing the other way round: of many
+    runs each has its own deadline, and one of them can stop alone.
+    """
+
+    def __init__(self, above: Stop | None = None) -> None:
+        self._above = above
         self._reason: str | None = None
         self._deadline = float("inf")
         self._why_deadline = ""
@@ -30,7 +35,14 @@ class Stop:
         """Why to stop; None as long as nothing asks for it."""
         if self._reason is None and time.time() >= self._deadline:
             self.request(self._why_deadline)
+        if self._reason is None and self._above is not None:
+            return self._above.reason
         return self._reason
+
+    @property
+    def wakers(self) -> list[int]:
+        """What becomes readable when a stop is requested, here or above."""
+        return [self._read, *(self._above.wakers if self._above else [])]
 
     def expire(self, deadline: float, reason: str) -> None:
         """Ask for a stop at a UNIX time."""
@@ -53,7 +65,7 @@ class Stop:
         end = time.monotonic() + seconds
         self.check()
         while (left := end - time.monotonic()) > 0:
-            select.select([self._read], [], [], min(left, _LOOK_S))
+            select.select(self.wakers, [], [], min(left, _LOOK_S))
             self.check()
 
     def close(self) -> None:

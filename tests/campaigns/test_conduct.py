@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from osmef import providers
 from osmef.campaigns.conduct import Conductor, Means
 from osmef.campaigns.holder import this_process
 from osmef.campaigns.read import read_campaign
@@ -17,9 +18,12 @@ from osmef.campaigns.score import Score, make_score
 from osmef.campaigns.session import End, Work
 from osmef.campaigns.store import LEASE, Session, Store
 from osmef.campaigns.tables import Phase, State
+from osmef.engine.journal import Journal
 from osmef.engine.stop import Stop
-from osmef.errors import ApiError, Interrupted
+from osmef.errors import ApiError, Interrupted, StorageError
+from osmef.results.rundir import RunDirectory
 from tests.campaigns.emulated import AtOnce, EmulatedClouds, SimulatedClock
+from tests.engine.memory_cloud import MemoryCloud, Site, thing
 
 START = datetime(2026, 3, 23, tzinfo=UTC)
 SCENARIO = """\
@@ -271,3 +275,91 @@ def test_a_notification_that_fails_is_noted(tmp_path: Path) -> None:
     stage = Stage(tmp_path, "notify: {command: [/no/such/program]}\n")
     assert stage.conduct(done) is Phase.ENDED
     assert any("/no/such/program" in text for kind, text in stage.told if kind == "note")
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://h\u00fc \u00fc/", "http://127.0.0.1:1/x"])
+def test_a_webhook_that_is_none_is_noted(tmp_path: Path, url: str) -> None:
+    stage = Stage(tmp_path, f"notify: {{webhook: '{url}'}}\n")
+    assert stage.conduct(done) is Phase.ENDED
+    assert any("the webhook" in text for kind, text in stage.told if kind == "note")
+
+
+def test_what_an_interrupted_session_left_goes_when_its_window_has_closed(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(providers._CLASSES, "memory", (MemoryCloud.__module__, "MemoryCloud"))
+    monkeypatch.setattr(MemoryCloud, "sites", {"lab": Site()})
+
+    def interrupted(work: Work) -> End:
+        with RunDirectory.create_at(Path(work.directory), work.text, ".yaml") as directory:
+            vm = thing("vm", directory.id)
+            MemoryCloud.sites["lab"].things["vm"] = vm
+            Journal(directory.journal).intend(vm)
+        stage.stop.request("stopped by SIGINT")
+        raise Interrupted("stopped by SIGINT")
+
+    stage.conduct(interrupted)
+    assert MemoryCloud.sites["lab"].things
+    stage.stop, stage.clock.time = Stop(), START + timedelta(days=1)
+    assert stage.conduct(done) is Phase.ENDED
+    assert stage.states == [State.FAILED] + [State.DONE] * 6
+    assert MemoryCloud.sites["lab"].things == {}
+
+
+def test_a_database_that_fails_while_a_session_begins_loses_nothing(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locate, calls = stage.store.locate, 0
+
+    def failing(session: int, directory: Path) -> bool:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise StorageError("database or disk is full")
+        return locate(session, directory)
+
+    monkeypatch.setattr(stage.store, "locate", failing)
+    assert stage.conduct(done) is Phase.ENDED
+    assert stage.states == [State.DONE] * 7
+    assert any("disk is full" in text for _, text in stage.told)
+
+
+def test_a_stop_ends_it_also_while_the_database_is_away(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_campaign: int) -> list[Session]:
+        stage.stop.request("stopped by SIGINT")
+        raise StorageError("no connection")
+
+    standing = stage.store.campaign("test")
+    monkeypatch.setattr(stage.store, "recover", lambda *_: [])
+    means = Means(this_process(), stage.clock, AtOnce(), done, lambda *_: None)
+    conductor = Conductor(stage.store, standing, stage.score, means, stage.stop)
+    monkeypatch.setattr(conductor, "_drop_what_left_the_file", lambda: None)
+    monkeypatch.setattr(stage.store, "sessions", failing)
+    assert conductor.run() is Phase.STOPPED
+
+
+def test_two_sessions_never_share_a_directory(stage: Stage, tmp_path: Path) -> None:
+    first, second = stage.sessions[:2]
+    assert stage.store.locate(first.id, tmp_path / "one")
+    assert not stage.store.locate(second.id, tmp_path / "one")
+    assert stage.store.locate(second.id, tmp_path / "two")
+
+
+def test_a_platform_that_left_the_file_is_left_out(tmp_path: Path) -> None:
+    """Also where it was begun already, and is to be tried again."""
+    both = "providers: {here: local, there: {kind: local, hosts: 4}}\n"
+    stage = Stage(tmp_path, both)
+
+    def outage(_work: Work) -> End:
+        stage.stop.request("stopped by SIGINT")
+        raise ApiError("503 Service Unavailable")
+
+    stage.conduct(outage)
+    rest = Stage(tmp_path, "providers: {here: local}\n", stage.clock)
+    assert rest.conduct(done) is Phase.ENDED
+    kept = [one.state for one in rest.sessions if one.provider == "here"]
+    assert kept == [State.DONE] * 7
+    others = {one.state for one in rest.sessions if one.provider == "there"}
+    assert others <= {State.CANCELLED}

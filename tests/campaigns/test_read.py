@@ -53,6 +53,7 @@ def test_what_a_platform_sets_stands_in_its_scenario(file: Path) -> None:
         ("stop: {width_percent: 5, minimum: 2}", 5, "stop.minimum"),
         ("notify: {webhook: 'file:///etc/passwd'}", 5, "notify.webhook"),
         ("budget: much", 5, "'much' is no sum of money"),
+        ("classes: [general, general]", 5, "'general' stands here twice"),
     ],
 )
 def test_a_wrong_value_is_told_at_its_place(file: Path, more: str, line: int, message: str) -> None:

@@ -207,6 +207,10 @@ def test_ctrl_c_while_a_file_is_read_is_told(osmef: Osmef) -> None:
     # Opening waits until the command opens it, too; then the command waits for the text.
     with (osmef.directory / "endless.yaml").open("wb"):
         osmef.interrupt(process, signal.SIGINT)
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:  # it came just before the command began to wait
+            osmef.interrupt(process, signal.SIGINT)
         ended = osmef.finish(process)
     assert ended.code == 4
     assert ended.json()["error"]["kind"] == "interrupted"

@@ -48,6 +48,17 @@ def test_a_regression_fails(
     assert (row["n_a"], row["n_b"], row["reason"]) == (6, 6, None)
 
 
+def test_a_cell_that_b_lost_is_a_regression(osmef: Osmef, make_run: MakeRun) -> None:
+    a, b = make_run("a", 1e9), make_run("b", 1e9)
+    path = Path(a) / "trials.jsonl"
+    more = [{**json.loads(line), "cell": "other"} for line in path.read_text().splitlines()]
+    path.write_text(path.read_text() + "".join(json.dumps(one) + "\n" for one in more))
+    ended = osmef("compare", a, b, "--metric", BTC, "--fail-on", "regression", "--json")
+    assert ended.code == 1, ended.err
+    assert [row["verdict"] for row in ended.json()["rows"]] == ["same"]
+    assert osmef("compare", b, a, "--metric", BTC, "--fail-on", "regression").code == 0
+
+
 def test_people_get_a_table_and_what_differs_in_the_hosts(osmef: Osmef, make_run: MakeRun) -> None:
     a, b = make_run("a", 1e9), make_run("b", 0.5e9)
     path = Path(b) / "summary.json"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,29 @@ def test_things_of_one_name_in_two_clouds_are_two(tmp_path: Path) -> None:
         journal.intend(resource)
     journal.destroyed(here)
     assert journal.standing() == [there]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "{}",
+        '{"resource": null}',
+        '{"resource": {"name": "x"}}',
+        '{"resource": {"provider": 1, "kind": "", "name": "", "run": ""}}',
+        '{"resource": {"provider": "", "kind": "", "name": "", "run": "", "access": []}}',
+    ],
+)
+def test_a_note_of_nothing_known_hides_no_other(tmp_path: Path, odd: str) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.path.write_text(json.dumps({"event": "created", **json.loads(odd)}) + "\n")
+    journal.intend(SANDBOX)
+    assert journal.standing() == [SANDBOX]
+
+
+def test_what_a_newer_version_says_beside_is_passed_over(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.note("intend", resource={**asdict(SANDBOX), "colour": "blue"})
+    assert journal.standing() == [SANDBOX]
 
 
 def test_a_full_disk_stops_no_removal(tmp_path: Path) -> None:

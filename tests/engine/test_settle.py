@@ -17,7 +17,7 @@ from osmef.engine.plan import Plan, make_plan
 from osmef.engine.run import Run
 from osmef.engine.settle import Settled, settle, to_replace
 from osmef.engine.stop import Stop
-from osmef.errors import CapacityError, Interrupted, ProviderError
+from osmef.errors import CapacityError, Interrupted, OsmefError, ProviderError, ReachError
 from osmef.providers import sites
 from osmef.providers.base import Endpoint, Order
 from osmef.providers.local.provider import LocalProvider
@@ -91,7 +91,7 @@ class Scheduler(LocalProvider):
     """A cloud of names alone: puts an endpoint where its script says, and on where it was told."""
 
     script: dict[str, list[str]]
-    full: bool = False
+    failure: OsmefError | None = None
     replaced: list[str] = field(default_factory=list)
 
     def create(self, order: Order) -> list[Endpoint]:
@@ -104,8 +104,8 @@ class Scheduler(LocalProvider):
         return [Location(host=self.script[e.name][0], tenant="t") for e in endpoints]
 
     def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:  # noqa: ARG002
-        if self.full:
-            raise CapacityError("no room elsewhere")
+        if self.failure:
+            raise self.failure
         self.replaced.append(endpoint.name)
         self.script[endpoint.name].pop(0)
         return replace(endpoint, resource_id=f"{len(self.replaced) + 1}")
@@ -149,14 +149,19 @@ def test_no_more_tries_than_allowed(tried: Try, tries: int) -> None:
     assert cloud.replaced == [NEAR] * tries
 
 
-def test_a_cloud_without_room_ends_the_tries_and_not_the_run(tried: Try, order: Order) -> None:
-    cloud = Scheduler({SENDER: ["a"], NEAR: ["b", "a"], FAR: ["b"]}, full=True)
+@pytest.mark.parametrize(
+    "failure", [CapacityError("no room elsewhere"), ReachError("no room for a connection")]
+)
+def test_an_endpoint_that_can_t_be_made_anew_ends_the_tries_and_not_the_run(
+    tried: Try, order: Order, failure: OsmefError
+) -> None:
+    cloud = Scheduler({SENDER: ["a"], NEAR: ["b", "a"], FAR: ["b"]}, failure)
     settled = tried(cloud, 3)
     assert settled.places[NEAR].host == "b"
     assert settled.earlier == {}
     assert isinstance(order.ledger, Journal)
     (note,) = order.ledger.read("replace")
-    assert "no room elsewhere" in note["error"]
+    assert "no room" in note["error"]
 
 
 def test_a_stop_ends_the_tries(order: Order) -> None:

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from osmef.engine.stop import stop_on_signals
+from osmef.engine.stop import Stop, stop_on_signals
 from osmef.errors import Interrupted
 
 
@@ -73,3 +73,17 @@ def test_a_signal_before_the_deadline_is_the_reason() -> None:
         stop.request("stopped by the test")
         stop.expire(0, "the deadline is near")
         assert stop.reason == "stopped by the test"
+
+
+def test_what_is_asked_above_is_asked_below_and_not_the_other_way_round() -> None:
+    above = Stop()
+    one, other = Stop(above), Stop(above)
+    one.expire(time.time() - 1, "its deadline")
+    assert (one.reason, other.reason, above.reason) == ("its deadline", None, None)
+    threading.Timer(0.05, above.request, ("enough",)).start()
+    started = time.monotonic()
+    with pytest.raises(Interrupted, match="enough"):
+        other.wait(60)
+    assert time.monotonic() - started < 30
+    for each in (one, other, above):
+        each.close()
