@@ -38,10 +38,10 @@ class Part:
         return self.cost.money.amount if self.cost.money else 0.0
 
     @property
-    def cloud(self) -> str:
-        """The cloud that it measures, as a text that is the same for the same cloud."""
+    def clouds(self) -> tuple[str, ...]:
+        """The clouds that it measures, each as a text that is the same for the same cloud."""
         clouds = self.study.scenario.clouds.values()
-        return ", ".join(sorted({_cloud(settings) for settings in clouds}))
+        return tuple(sorted({_cloud(settings) for settings in clouds}))
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class Score:
     parts: Mapping[Platform, Part]
 
     def rows(self) -> list[PlannedRow]:
-        """Return all its sessions, with the cloud that each measures."""
-        return [PlannedRow(one, self.parts[one.platform].cloud) for one in sessions(self.campaign)]
+        """Return all its sessions, with the clouds that each measures."""
+        return [PlannedRow(one, self.parts[one.platform].clouds) for one in sessions(self.campaign)]
 
 
 def make_score(programme: Programme) -> Score:
