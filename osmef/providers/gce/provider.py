@@ -87,7 +87,7 @@ class GceProvider(Provider):
             tenant.project.check = order.check
         plan = plan_zones(self._tenants[0].project, self._settings, order.requests)
         self._build = Build(
-            self._settings, order, self._maker, self._tenants, plan, self._leave_zone
+            self._settings, order, self._maker, self._tenants, plan, self._give_back
         )
         return [_endpoint(vm, login) for vm, login in self._build.make()]
 
@@ -167,11 +167,11 @@ class GceProvider(Provider):
             raise ProviderError("nothing was made yet", where=PROVIDER)
         return self._build
 
-    def _leave_zone(self, zone: str) -> None:
-        """Take away the VMs and policies of a zone that has no room for all of them."""
-        order = self._order
-        if order is not None:
-            self._remove(lambda r: r.kind in {"instance", "policy"} and _is_of(r, zone), order)
+    def _give_back(self, before: int) -> None:
+        """Take away what was made since so many things were there."""
+        if self._order is not None and self._maker is not None:
+            late = {id(resource) for resource, _ in self._maker.made[before:]}
+            self._remove(lambda resource: id(resource) in late, self._order)
 
     def _remove(self, which: Callable[[Resource], bool], order: Order) -> None:
         maker = self._maker
@@ -183,13 +183,6 @@ class GceProvider(Provider):
             maker.made = [one for one in maker.made if one[0] is not resource]
 
         removal.remove([one for one in maker.made if which(one[0])], gone)
-
-
-def _is_of(resource: Resource, zone: str) -> bool:
-    """Tell whether a VM or a policy was for this zone; one that was not made may be for it."""
-    if resource.kind == "policy":
-        return f"-{zone}-" in resource.name
-    return resource.id is None or resource.id.startswith(f"{zone}/")
 
 
 def _projects(tenants: Sequence[Tenant]) -> list[Project]:

@@ -128,6 +128,18 @@ def test_zones_and_regions_of_the_endpoints_own(lab: Lab) -> None:
     assert len(set(subnets)) == 2
 
 
+def test_a_vm_of_this_zone_and_one_that_comes_to_it_are_spread_together(lab: Lab) -> None:
+    with (
+        lab.cloud.recorded() as calls,
+        lab.made(vm("a", zone="here-1-a"), vm("b", "host-2")) as (provider, endpoints),
+    ):
+        a, b = provider.describe(endpoints)
+        (policy,) = (call["body"] for call in asked(calls(), "resourcePolicies.insert"))
+    assert policy["groupPlacementPolicy"] == {"availabilityDomainCount": 2}
+    assert a.zone == b.zone == "here-1-a"
+    assert same_host(a, b) is False
+
+
 @pytest.mark.parametrize(
     ("settings", "policy", "domains"),
     [
