@@ -21,8 +21,8 @@ from osmef.cli.console import (
 from osmef.engine.check import check_study, warnings_of
 from osmef.engine.cost import PlannedCost, check_budget, cost_of
 from osmef.engine.plan import Plan, PlannedCell, make_plan
-from osmef.providers import provider_for
 from osmef.providers.base import EndpointRequest
+from osmef.providers.sites import sites_of
 from osmef.report.table import keep_whole
 from osmef.scenario.load import load
 from osmef.scenario.model import Scenario
@@ -44,7 +44,7 @@ def command(file: ScenarioFile, overrides: Overrides = [], as_json: AsJson = Fal
         check_study(study)
         plan = make_plan(study)
         notes, cost = warnings_of(study), cost_of(plan)
-        machines = provider_for(study.scenario.provider).machines(plan.endpoints)
+        machines = sites_of(study.scenario).machines(plan.endpoints)
         if as_json:
             print_json(_record(plan, notes, cost, machines))
         else:
@@ -74,7 +74,7 @@ def _clouds(scenario: Scenario) -> str:
 
 
 def _has_prices(scenario: Scenario) -> bool:
-    return any(cloud.priced_region for cloud in scenario.clouds.values())
+    return any(cloud.priced_region(None) for cloud in scenario.clouds.values())
 
 
 def _cost(cost: PlannedCost) -> str:

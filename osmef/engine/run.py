@@ -11,7 +11,8 @@ from osmef.engine.cost import (
     PriceTags,
     affordable_s,
     check_budget,
-    note_prices,
+    dumped,
+    note_provision,
     planned_cost,
     spent,
 )
@@ -117,7 +118,7 @@ class Run:
             keep=self.directory.keep,
             planned=self.plan.endpoints,
         )
-        note_prices(journal, tags, requests)
+        note_provision(journal, tags, requests, order.deadline)
         try:
             self.observer.step(f"provisioning {len(names)} endpoints")
             # pyarrow takes a while to load: now, and not between the first two trials.
@@ -126,9 +127,10 @@ class Run:
             self.observer.step(f"putting the agent on {len(names)} endpoints")
             stations = open_stations(settled, order)
             for name, station in stations.items():
-                price = tags.tag(station.endpoint.request, station.endpoint.flavor)
-                info = endpoint_info(station, settled.earlier.get(name, []), price)
-                journal.note("endpoint", endpoint=info.model_dump(mode="json"))
+                what = (station.endpoint.request, station.endpoint.flavor)
+                info = endpoint_info(station, settled.earlier.get(name, []), tags.tag(*what))
+                most = dumped(tags.most(*what))
+                journal.note("endpoint", endpoint=info.model_dump(mode="json"), most=most)
             bench = Bench(sites, stations, self.directory, self.observer, self.stop, self.session)
             self._measure(missing, bench)
         finally:

@@ -55,6 +55,17 @@ class Sites:
             for text in self._clouds[site].warnings(seen_from(site, cell))
         ]
 
+    def machines(self, requests: Sequence[EndpointRequest]) -> dict[str, str]:
+        """Tell the machine that each endpoint will be or stand on, as far as settings alone say.
+
+        Raises ProviderError where a site has not enough machines.
+        """
+        found: dict[str, str] = {}
+        for site in _used(requests):
+            with _naming(site):
+                found |= self._clouds[site].machines(_at(site, requests))
+        return found
+
     def create(self, order: Order) -> list[Endpoint]:
         """Make the endpoints of all sites at once, and let those of other sites in.
 
@@ -90,6 +101,7 @@ class Sites:
         return replace(
             order,
             requests=_at(site, order.requests),
+            planned=_at(site, order.planned),
             progress=lambda line: order.progress(f"{site}: {line}"),
             check=check,
             site=list(self._clouds).index(site) + 1,
@@ -173,7 +185,7 @@ class Sites:
             return cloud.listen_address(receiver, sender, layer, family)
         if family is Family.IPV6:
             return self.data_address(receiver, sender, layer, family)
-        return receiver.data_address
+        return receiver.listen_address or receiver.data_address
 
 
 def _used(requests: Sequence[EndpointRequest]) -> list[str | None]:

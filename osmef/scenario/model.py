@@ -313,6 +313,12 @@ class Scenario(Model):
         return (self.endpoints.sender, self.endpoints.receiver)
 
     @property
+    def zones_of_ends(self) -> tuple[str | None, str | None]:
+        """The zones that the ends are to be in; None where the cloud decides, or has no zones."""
+        sender, receiver = (end.zone or self.clouds[end.site].usual_zone for end in self.ends)
+        return (sender, receiver)
+
+    @property
     def clouds(self) -> Mapping[str | None, ProviderSettings]:
         """Settings of the sites by their names; without sites, of the one cloud under None."""
         one: Mapping[str | None, ProviderSettings] = {None: self.provider}

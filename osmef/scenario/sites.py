@@ -32,13 +32,8 @@ def check_sites(scenario: Scenario) -> None:
             _check_end(scenario, f"endpoints.{name}", end)
     if scenario.is_between_sites:
         _check_between(scenario)
-    zones = {end.zone for end in scenario.ends}
-    if scenario.placement is Placement.SAME_HOST and None not in zones and len(zones) > 1:
-        raise conflict(
-            "two zones share no host",
-            "use placement: different-host, or one zone",
-            *("placement", *(f"{end}.zone" for end in _ENDS)),
-        )
+    if scenario.placement is Placement.SAME_HOST:
+        _check_zones(scenario)
 
 
 def _check_end(scenario: Scenario, key: str, end: EndpointSettings) -> None:
@@ -55,6 +50,19 @@ def _check_end(scenario: Scenario, key: str, end: EndpointSettings) -> None:
         )
     if end.site is not None and end.site not in scenario.sites:
         raise conflict(f"there is no site {end.site!r}", f"write one of: {known}", f"{key}.site")
+
+
+def _check_zones(scenario: Scenario) -> None:
+    zones = scenario.zones_of_ends
+    if len(set(zones)) < 2:
+        return
+    raise conflict(
+        "two zones share no host"
+        if None not in zones
+        else "one end is to be in a zone, the other in any, and two zones share no host",
+        "write the same zone for both ends, or use placement: different-host",
+        *("placement", *(f"{end}.zone" for end in _ENDS)),
+    )
 
 
 def _check_between(scenario: Scenario) -> None:

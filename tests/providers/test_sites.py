@@ -16,7 +16,7 @@ from osmef.errors import CapacityError, InputError, Interrupted, NotFoundError, 
 from osmef.providers.base import Endpoint, EndpointRequest, Order
 from osmef.providers.local.provider import LocalProvider
 from osmef.providers.marks import Mark
-from osmef.providers.sites import Sites
+from osmef.providers.sites import Sites, sites_of
 from osmef.remote.keys import KeyPair
 from osmef.remote.login import HostKeys, Login
 from osmef.scenario.fields import Family, Layer
@@ -143,6 +143,7 @@ class Walled(LocalProvider):
     full: bool = False
     waits: threading.Event | None = None
     made: int = 0
+    planned: list[str] = field(default_factory=list)
     admitted: dict[str, set[str]] = field(default_factory=dict)
     closed: int = 0
 
@@ -161,6 +162,7 @@ class Walled(LocalProvider):
 
     def create(self, order: Order) -> list[Endpoint]:
         order.progress("making all")
+        self.planned = [request.name for request in order.everybody]
         if self.full:
             raise CapacityError("no room")
         while self.waits is not None:
@@ -222,6 +224,35 @@ def test_each_site_lets_in_those_of_the_other_and_nobody_else() -> None:
     assert [place.host for place in sites.describe([far, near])] == ["10.0.0.1", "10.0.0.2"]
     with pytest.raises(ProviderError, match="no address of ipv6"):
         sites.data_address(far, sender, Layer.BARE, Family.IPV6)
+
+
+def test_a_site_knows_all_of_its_own_endpoints_also_of_those_that_are_not_made_now() -> None:
+    here, there = Walled("1.1.1"), Walled("2.2.2")
+    sender, near, far = TRIANGLE.endpoints
+    whole = order(TRIANGLE)
+    Sites({"here": here, "there": there}).create(
+        replace(whole, requests=[sender, far], planned=whole.requests)
+    )
+    assert (here.planned, there.planned) == ([sender.name, near.name], [far.name])
+    assert (here.made, there.made) == (1, 1)
+
+
+def test_a_peer_elsewhere_arrives_where_nat_translates_to() -> None:
+    sites = Sites({"here": Walled("1.1.1"), "there": Walled("2.2.2")})
+    sender, _, far = sites.create(order(TRIANGLE))
+    behind = replace(far, listen_address="192.168.0.1")
+    path = (Layer.BARE, Family.IPV4)
+    assert sites.data_address(behind, sender, *path) == "2.2.2.1"
+    assert sites.listen_address(behind, sender, *path) == "192.168.0.1"
+
+
+def test_a_plan_names_the_machines_of_all_sites() -> None:
+    plan = plan_of(STATIC + BETWEEN)
+    sites = sites_of(plan.study.scenario)
+    assert list(sites.machines(plan.endpoints).values()) == ["a", "c"]
+    with pytest.raises(CapacityError, match="2 VMs are needed") as caught:
+        sites.machines([*plan.endpoints, replace(plan.endpoints[1], name="more")])
+    assert caught.value.where == "sites.there"
 
 
 def test_an_endpoint_that_is_made_anew_is_let_in_and_lets_in() -> None:

@@ -32,7 +32,8 @@ def test_settings_that_contradict_each_other(settings: dict[str, Any], message: 
 
 def test_usual_settings() -> None:
     found = GceSettings(**USUAL)
-    assert (found.usual_flavor, found.priced_region) == ("n2-standard-4", "here-1")
+    assert (found.usual_flavor, found.priced_region(None)) == ("n2-standard-4", "here-1")
+    assert found.priced_region("there-2-b") == "there-2"
     assert found.on_demand
     assert not GceSettings(**USUAL, spot=True).on_demand
     assert found.lanes(parallel=1, kinds=3) == 3

@@ -59,6 +59,22 @@ def look_up(account: Account, settings: AwsSettings, requests: Sequence[Endpoint
     return Names(flavors, images, there, offered)
 
 
+def free_zones(
+    names: Mapping[str, Names], settings: AwsSettings, requests: Sequence[EndpointRequest]
+) -> list[str]:
+    """Return the ids of the zones that have all that requests without a zone ask for, in order.
+
+    ``names`` are those of the tenants by their slots. Raises CapacityError where there is none.
+    """
+    offered = []
+    for request in requests:
+        if request.zone is None:
+            there = names[str(request.tenant)]
+            flavor = there.flavors[request.flavor or settings.default_flavor].name
+            offered.append({flavor: there.offered[flavor]})
+    return zones.candidates([one.zones for one in names.values()], offered)
+
+
 def _check_zone(
     flavor: str, wanted: str | None, there: Mapping[str, str], offered: Mapping[str, set[str]]
 ) -> None:

@@ -48,8 +48,15 @@ class CloudSettings(Model):
         return None
 
     @property
-    def priced_region(self) -> str | None:
-        """Region whose prices hold, None for a cloud that has but one price list."""
+    def usual_zone(self) -> str | None:
+        """Zone of endpoints that name none; None where the cloud decides, or has no zones."""
+        return None
+
+    def priced_region(self, zone: str | None) -> str | None:  # noqa: ARG002
+        """Return the region whose prices hold for a VM of this zone, None for the usual zone.
+
+        None for a cloud that has but one price list.
+        """
         return None
 
     @property

@@ -204,6 +204,21 @@ def test_each_host_of_a_plan_is_a_dedicated_one(api: Api, zone: str | None) -> N
     assert spread(api) == []
 
 
+def test_a_host_of_the_plan_is_another_one_in_each_zone(api: Api) -> None:
+    """Kinds of pairs share hosts, and each kind may be in a zone of its own."""
+    requests = [
+        vm(f"{end}{zone}", host=host, zone=zone)
+        for zone in ("1", "2")
+        for end, host in (("a", "host-1"), ("b", "host-1"), ("c", "host-2"))
+    ]
+    _, made = api.make(*requests, dedicated_host="DSv5-Type1")
+    hosts = {one.order.request.name: one.order.place.host for one in made}
+    assert hosts["a1"] == hosts["b1"]
+    assert hosts["a2"] == hosts["b2"]
+    assert len(set(hosts.values())) == len(api.bodies("hosts")) == 4
+    assert [group["zones"] for group in api.bodies("hostGroups")] == [["1"], ["2"]]
+
+
 @pytest.mark.parametrize("zone", [f"{REGION}-az1", f"{REGION}-az2"])
 def test_a_physical_zone_is_the_same_in_all_subscriptions(api: Api, zone: str) -> None:
     requests: list[EndpointRequest] = [vm("a"), vm("b", tenant="tenant-2")]
