@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass
 from itertools import groupby
 
+from osmef.engine.controller import this_controller
 from osmef.engine.cost import (
     PriceTags,
     affordable_s,
@@ -19,6 +20,7 @@ from osmef.engine.cost import (
 from osmef.engine.journal import Journal
 from osmef.engine.measure import Bench, run_trials
 from osmef.engine.metadata import collect_facts, first_moment
+from osmef.engine.moves import look_again
 from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan, PlannedTrial, estimate
 from osmef.engine.settle import settle
@@ -62,7 +64,8 @@ class Run:
         done = {trial.index for trial in self.directory.read_trials().trials}
         missing = [planned for planned in self.plan.trials if planned.index not in done]
         journal = Journal(self.directory.journal)
-        journal.note("start", seed=self.plan.seed, missing=len(missing))
+        who = this_controller(self.directory)
+        journal.note("start", seed=self.plan.seed, missing=len(missing), controller=who)
         try:
             if missing:
                 self._provision(missing, sites, journal)
@@ -143,12 +146,15 @@ class Run:
 
     def _measure(self, missing: list[PlannedTrial], bench: Bench) -> None:
         """Run the trials group by group, with the facts before and after each."""
+        journal = Journal(self.directory.journal)
         self.observer.measuring(len(missing), estimate(missing))
-        starts = len(Journal(self.directory.journal).read("start"))
+        starts = len(journal.read("start"))
         moment = first_moment(missing[0].group, starts)
         facts = collect_facts(bench.stations, self.directory, moment, {})
-        for group, trials in groupby(missing, key=lambda planned: planned.group):
-            run_trials(bench, list(trials), self.plan.study.scenario.parallel)
+        for group, some in groupby(missing, key=lambda planned: planned.group):
+            trials = list(some)
+            run_trials(bench, trials, self.plan.study.scenario.parallel)
+            look_again(bench, trials, journal.note)
             facts = collect_facts(bench.stations, self.directory, f"{group:05}", facts)
 
 

@@ -116,7 +116,8 @@ class EndpointInfo(Model):
     achieved: Location = Field(description="where it really stands, read back from the cloud")
     earlier: list[Location] = Field(
         default_factory=list,
-        description="where it stood before it was made anew, with `on_mismatch: retry N`",
+        description="where it stood before it was made anew, with `on_mismatch: retry N`, or before"
+        " the cloud moved it",
     )
     price: HourlyPrice | None = Field(
         default=None,

@@ -51,6 +51,14 @@ def same_host(one: Location, other: Location) -> bool | None:
     return one.host == other.host
 
 
+def has_moved(before: Location, after: Location) -> bool:
+    """Tell whether something has come to stand elsewhere; what is told no more is no move."""
+    pairs = [(before.zone, after.zone), (before.region, after.region)]
+    if before.host_scope == after.host_scope:
+        pairs += [(before.host, after.host), (before.rack, after.rack)]
+    return any(None not in pair and pair[0] != pair[1] for pair in pairs)
+
+
 def _are_two_sites(one: Location, other: Location) -> bool:
     return None not in {one.site, other.site} and one.site != other.site
 

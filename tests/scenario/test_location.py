@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.scenario.location import Location, distance, same_host
+from osmef.scenario.location import Location, distance, has_moved, same_host
 
 ids = st.none() | st.sampled_from(["a", "b"])
 locations = st.builds(
@@ -61,6 +61,24 @@ def test_what_more_is_known_never_turns_the_answer(one: Location, other: Locatio
 @given(locations, locations)
 def test_distance_follows_it(one: Location, other: Location) -> None:
     assert distance(one, other) == {True: 0, False: 2, None: None}[same_host(one, other)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "moved"),
+    [
+        ({"host": "a"}, {"host": "b"}, True),
+        ({"host": "a", "zone": "z"}, {"host": "a", "zone": "z"}, False),
+        ({"rack": "a"}, {"rack": "b"}, True),
+        ({"zone": "a"}, {"zone": "b"}, True),
+        ({"host": "a", "rack": "r"}, {}, False),
+        ({}, {"host": "a"}, False),
+        ({"host": "a", "host_scope": "x"}, {"host": "b", "host_scope": "y"}, False),
+    ],
+)
+def test_what_is_told_no_more_has_not_moved(
+    before: dict[str, str], after: dict[str, str], *, moved: bool
+) -> None:
+    assert has_moved(Location(**before), Location(**after)) is moved
 
 
 @given(locations, locations)
