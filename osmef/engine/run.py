@@ -23,6 +23,7 @@ from osmef.engine.metadata import collect_facts, first_moment
 from osmef.engine.moves import look_again
 from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan, PlannedTrial, estimate
+from osmef.engine.resume import occasion_of
 from osmef.engine.settle import settle
 from osmef.engine.station import Station, close_stations, open_stations
 from osmef.engine.stop import Stop
@@ -45,13 +46,12 @@ _TEARDOWN_S = 300.0
 
 @dataclass(frozen=True)
 class Run:
-    """A plan at work in its run directory. ``session`` is the time slot of a campaign, if any."""
+    """A plan at work in its run directory."""
 
     plan: Plan
     directory: RunDirectory
     observer: Observer
     stop: Stop
-    session: str | None = None
 
     def execute(self) -> Summary:
         """Run all trials of the plan that the directory does not hold yet, and summarise them all.
@@ -134,7 +134,8 @@ class Run:
                 info = endpoint_info(station, settled.earlier.get(name, []), tags.tag(*what))
                 most = dumped(tags.most(*what))
                 journal.note("endpoint", endpoint=info.model_dump(mode="json"), most=most)
-            bench = Bench(sites, stations, self.directory, self.observer, self.stop, self.session)
+            shared = (sites, stations, self.directory, self.observer, self.stop)
+            bench = Bench(*shared, occasion_of(journal))
             self._measure(missing, bench)
         finally:
             self.observer.step("tearing down")

@@ -214,6 +214,8 @@ class RunDirectory:
         One that failed after all loses its time series, too. The log is the old one or the new one
         at any time; nobody may append to it meanwhile. Raises InputError for a damaged log.
         """
+        from osmef.results.tables import as_table  # noqa: PLC0415 - pyarrow is slow to load
+
         changed = {trial.index: trial for trial in corrected}
         if not changed:
             return
@@ -222,8 +224,8 @@ class RunDirectory:
         write_atomically(self.trials, lambda draft: draft.write_text(text, encoding="utf-8"))
         for trial in corrected:
             for table in _TABLES if trial.status is Status.FAILED else ():
-                with storage("tidy up", self.path / table):
-                    self._part(table, trial.index).unlink(missing_ok=True)
+                if self._part(table, trial.index).exists():
+                    self._write_part(table, trial.index, [as_table(table, [])])
 
     def _part(self, table: str, trial: int) -> Path:
         return self.path / table / f"{trial:05d}.parquet"
