@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from osmef.engine.plan import Plan
 from osmef.errors import InputError
 from osmef.providers.sites import sites_of
+from osmef.scenario.fields import EndpointKind, tries_of
 from osmef.scenario.study import Cell, Study
 from osmef.scenario.workload import BtcSettings, Mode
 
@@ -25,7 +27,11 @@ def check_study(study: Study) -> None:
 
 def check_provider(plan: Plan) -> None:
     """Check tools, credentials and quotas before anything is made. Raises ProviderError."""
-    sites_of(plan.study.scenario).check(plan.endpoints)
+    scenario = plan.study.scenario
+    retry = tries_of(scenario.on_mismatch) > 0
+    sites_of(scenario).check(
+        [replace(one, movable=retry and one.kind is EndpointKind.VM) for one in plan.endpoints]
+    )
 
 
 def warnings_of(study: Study) -> list[str]:

@@ -29,7 +29,8 @@ class EndpointRequest:
     ``flavor`` is the provider's own name, a need for which it chooses the smallest that fits, or
     None for its default. ``role`` ("sender", "receiver" or "loopback") lets a provider keep both
     ends off each other's CPUs. ``site`` names the cloud, None where there is one only; ``zone`` is
-    the cloud's own name of one, None for the settings'.
+    the cloud's own name of one, None for the settings'. ``movable`` tells a check that the run may
+    make it anew while it still stands (``replace``).
     """
 
     name: str
@@ -41,6 +42,7 @@ class EndpointRequest:
     lane: int = 1
     zone: str | None = None
     site: str | None = None
+    movable: bool = False
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,9 @@ from osmef.providers.openstack.networks import Rule, choose_subnets, controller_
 from osmef.providers.openstack.placing import Place, places_of
 from osmef.providers.openstack.reach import (
     FloatingAddresses,
+    Peers,
     Reached,
+    close_groups,
     needs_floating,
     open_groups,
     reach_all,
@@ -47,6 +49,7 @@ class Build:
     _places: dict[str, Place] = field(default_factory=dict)
     _floating: dict[str, str] = field(default_factory=dict)
     _rules: dict[str, set[Rule]] = field(default_factory=dict)
+    _outside: dict[str, set[str]] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def make(self) -> list[Reached]:
@@ -102,15 +105,24 @@ class Build:
             made = make_servers(self.maker, orders, settings, give)
             self._floating |= floating.addresses()
         self.servers |= {server.order.request.name: server for server in made}
-        hosts = [host.data_address for host in self.hosts]
-        everybody = list(self.servers.values())
-        open_groups(settings, everybody, self._floating, hosts, self._rules)
+        open_groups(settings, self._peers, self._rules)
         return made
 
     def admit(self, names: Sequence[str], peers: Sequence[str]) -> None:
         """Let data in from addresses elsewhere, to servers given by the names of their requests."""
-        servers = [self.servers[name] for name in names if name in self.servers]
-        open_groups(self.settings, servers, self._floating, peers, self._rules)
+        for server in (self.servers[name] for name in names if name in self.servers):
+            slot = server.order.site.tenant.slot
+            self._outside[slot] = {*self._outside.get(slot, ()), *peers}
+        open_groups(self.settings, self._peers, self._rules)
+
+    def shut_out_others(self) -> None:
+        """Take back what let in servers that others have taken the place of."""
+        close_groups(self.settings, self._peers, self._rules)
+
+    @property
+    def _peers(self) -> Peers:
+        hosts = [host.data_address for host in self.hosts]
+        return Peers(list(self.servers.values()), self._floating, hosts, self._outside)
 
     def _order(self, request: EndpointRequest) -> ServerOrder:
         site = self._sites[str(request.tenant)]
