@@ -86,6 +86,7 @@ def test_what_was_spent_before_counts(tmp_path: Path) -> None:
         ("aws", "dedicated: true"),
         ("aws", "placement_by: dedicated-host"),
         ("gce", "node_group: nodes, zone: r-a"),
+        ("gce", "tier_1: true"),
         ("azure", "dedicated_host: DSv5-Type1"),
     ],
 )
