@@ -54,3 +54,5 @@ def warnings_of(settings: AzureSettings, cell: Cell) -> Iterator[str]:
         yield "availability sets do not reach across tenants: different hosts are left to chance"
     elif settings.zone is not None:
         yield "there are no availability sets in a zone: different hosts are left to chance"
+    elif settings.spot:
+        yield "spot VMs take no availability set: different hosts are left to chance"

@@ -77,6 +77,7 @@ def test_what_can_be_done_is_no_problem(provider: str, rest: str) -> None:
     [
         (USUAL, "placement: different-host\ntenancy: different-tenant", "across tenants"),
         (f'{USUAL}, zone: "1"', "placement: different-host", "in a zone"),
+        (f"{USUAL}, spot: true", "placement: different-host", "spot VMs"),
         (USUAL, "placement: different-host", None),
         (HOSTS, "placement: different-host\ntenancy: different-tenant", None),
         (USUAL, "placement: any", None),
