@@ -74,21 +74,23 @@ def verdict(interval: Interval, margin: float, better: Direction) -> Verdict:
     return Verdict.BETTER if (low > margin) == (better is Direction.HIGHER) else Verdict.WORSE
 
 
-def compare(
+def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     a: pd.DataFrame,
     b: pd.DataFrame,
     metrics: Sequence[str] | None = None,
     margin: float = 0.05,
     confidence: float = 0.95,
+    better: Direction | None = None,
 ) -> pd.DataFrame:
     """Return how the trials ``b`` differ from the trials ``a``, one row a common cell and metric.
 
     Both are frames of ``osmef.load``. ``metrics`` are columns of them; without, all that have a
-    better way. ``margin`` >= 0 is how large a difference does not matter, as a share of the median
-    of ``a``. Columns: cell, metric; n_a, n_b, trials that have it; median_a, median_b; difference,
-    of ``b`` over ``a``, with low and high (``hodges_lehmann``) and margin, all in the metric's
-    unit; p of ``mann_whitney``, and p_holm over the whole table; verdict, a ``Verdict``; reason,
-    why there is no interval, else None. ``attrs`` has only_a and only_b, the cells of just one.
+    better way; ``better`` says which way that is, where it is not their names. ``margin`` >= 0 is
+    how large a difference does not matter, as a share of the median of ``a``. Columns: cell,
+    metric; n_a, n_b, trials that have it; median_a, median_b; difference, of ``b`` over ``a``, with
+    low and high (``hodges_lehmann``) and margin, all in the metric's unit; p of ``mann_whitney``,
+    and p_holm over the whole table; verdict, a ``Verdict``; reason, why there is no interval, else
+    None. ``attrs`` has only_a and only_b, the cells of just one.
 
     Assumed are independent trials and, for the interval, that a cell's distribution only shifts.
     For 95 % at least 4 trials against 4 are needed. An interval is of its cell alone: of 100 cells
@@ -104,7 +106,11 @@ def compare(
     rows = [
         {"cell": cell, "metric": name}
         | _difference(
-            _known(a, cell, name), _known(b, cell, name), margin, confidence, direction(name)
+            _known(a, cell, name),
+            _known(b, cell, name),
+            margin,
+            confidence,
+            better or direction(name),
         )
         for cell in common
         for name in names

@@ -17,6 +17,7 @@ from osmef.engine.reap import destroy, leftovers
 from osmef.engine.resume import note_plan, reopen
 from osmef.engine.run import Run
 from osmef.engine.stop import Stop
+from osmef.results.occasion import Occasion
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.scenario.load import load_text
@@ -27,16 +28,19 @@ class Work:
     """What a session needs to run anywhere: plain values, that travel to another machine.
 
     ``text`` is the scenario with the platform's values in it, ``file`` its name, ``directory`` the
-    run directory, also one that an interrupted attempt has left.
+    run directory, also one that an interrupted attempt has left. ``provider`` is its name in the
+    campaign, "" where the scenario names its own.
     """
 
     session: int
     slot: str
+    window: str
     platform: str
     text: str
     file: str
     directory: str
     seed: int
+    provider: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,7 @@ def measure(work: Work, stop: Stop, observer: Observer) -> End:
                 raise left.error
             plan = _plan(work, directory)
             check_provider(plan)
-            summary = Run(plan, directory, observer, own, work.slot).execute()
+            summary = Run(plan, directory, observer, own).execute()
     finally:
         own.close()
     return _end(summary)
@@ -102,7 +106,7 @@ def _plan(work: Work, directory: RunDirectory) -> Plan:
     check_study(study)
     plan = make_plan(study, study.scenario.seed if study.scenario.seed is not None else work.seed)
     check_budget(plan, cost_of(plan))
-    note_plan(directory, plan)
+    note_plan(directory, plan, Occasion(work.slot, work.window, work.platform))
     return plan
 
 

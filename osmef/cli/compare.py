@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from osmef.analysis.differences import MOVING, Difference, differences
+from osmef.analysis.direction import Direction, direction
 from osmef.cli.console import AsJson, err, out, print_json, reporting
 from osmef.errors import InputError
 from osmef.results.brief import brief_summary
@@ -31,6 +32,13 @@ osmef compare BASELINE RUN --metric aggregate_btc_bps --margin 3 --fail-on regre
 osmef compare 'results/october-*' 'results/november-*'"""
 
 _COLOURS = {"better": "green", "worse": "red", "same": "dim", "inconclusive": "yellow"}
+
+
+class Better(StrEnum):
+    """Which way of a metric is better."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
 
 
 class FailOn(StrEnum):
@@ -56,6 +64,13 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             show_default=False,
         ),
     ] = None,
+    better: Annotated[
+        Better | None,
+        typer.Option(
+            help="Which way of the metrics of --metric is better, where their names don't tell.",
+            show_default=False,
+        ),
+    ] = None,
     margin: Annotated[
         float, typer.Option(min=0, help="How many percent of A's median do not matter.")
     ] = 5.0,
@@ -75,7 +90,9 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     with reporting(as_json):
         sides = find_runs(a), find_runs(b)
         _same_definition(*sides)
-        table = _compared(a, b, metric, margin)
+        table = _compared(a, b, metric, margin, better)
+        if fail_on is not None and better is None:
+            _refuse_unknown_ways(table)
         hosts = _hosts(*sides)
         rows = table.to_dict("records")
         if as_json:
@@ -90,7 +107,21 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             raise typer.Exit(1)
 
 
-def _compared(a: Path, b: Path, metrics: list[str] | None, margin: float) -> pd.DataFrame:
+def _refuse_unknown_ways(table: pd.DataFrame) -> None:
+    """Raise InputError for metrics of which nobody can say that they got worse."""
+    names = [str(name) for name in table["metric"].unique()]
+    unknown = [name for name in names if direction(name) is Direction.NEITHER]
+    if unknown:
+        raise InputError(
+            f"nobody knows which way of {', '.join(unknown)} is better",
+            where="--fail-on",
+            cure="add --better higher or --better lower",
+        )
+
+
+def _compared(
+    a: Path, b: Path, metrics: list[str] | None, margin: float, better: Better | None
+) -> pd.DataFrame:
     # pandas takes a while to load
     from osmef.analysis.compare import compare  # noqa: PLC0415
     from osmef.results.frame import load  # noqa: PLC0415
@@ -106,7 +137,21 @@ def _compared(a: Path, b: Path, metrics: list[str] | None, margin: float) -> pd.
                 where="--metric",
                 cure="give one of those in `osmef show RUN --json`",
             )
-    return compare(first, second, metrics or None, margin / 100)
+    if better is not None and not metrics:
+        raise InputError(
+            "which way is better is said of a metric", where="--better", cure="add --metric NAME"
+        )
+    told = None if better is None else Direction(better)
+    table = compare(first, second, metrics or None, margin / 100, better=told)
+    if table.empty:
+        raise InputError(
+            "no metric that these cells have says by its name which way is better"
+            if not metrics
+            else f"no trial of these cells has {', '.join(metrics)}",
+            where="--metric",
+            cure="name one of those in `osmef show RUN --json`, and add --better higher or lower",
+        )
+    return table
 
 
 def _same_definition(a: Sequence[RunDirectory], b: Sequence[RunDirectory]) -> None:

@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from osmef.analysis.limits import trial_limit
@@ -18,6 +18,7 @@ from osmef.engine.station import Station
 from osmef.engine.stop import Stop
 from osmef.errors import Interrupted, OsmefError
 from osmef.providers.base import Provider
+from osmef.results.occasion import Occasion
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Failure, Status, Trial
 from osmef.scenario.fields import RECORD, Family
@@ -40,7 +41,7 @@ class Bench:
     directory: RunDirectory
     observer: Observer
     stop: Stop
-    session: str | None = None
+    occasion: Occasion = field(default_factory=Occasion)
 
     @property
     def places(self) -> dict[str, Location]:
@@ -128,7 +129,7 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
         background=scenario.background.kind if scenario.background else None,
         started_at=started_at,
         wall_s=time.monotonic() - started,
-        session=bench.session,
+        **vars(bench.occasion),
         status=Status.OK if failure is None else Status.FAILED,
         failure=failure,
         metrics=dict(outcome.metrics),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields
+
 from osmef.engine.journal import Journal
 from osmef.engine.plan import Plan, make_plan
 from osmef.errors import InputError
+from osmef.results.occasion import Occasion
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.load import load
+
+_NONE = Occasion()
 
 
 def reopen(directory: RunDirectory) -> Plan:
@@ -38,6 +43,13 @@ def reopen(directory: RunDirectory) -> Plan:
     return make_plan(study, notes[0]["seed"])
 
 
-def note_plan(directory: RunDirectory, plan: Plan) -> None:
-    """Write down what ``reopen`` needs. Raises StorageError."""
-    Journal(directory.journal).note("plan", seed=plan.seed, digest=plan.study.digest)
+def note_plan(directory: RunDirectory, plan: Plan, occasion: Occasion = _NONE) -> None:
+    """Write down what ``reopen`` and ``occasion_of`` need. Raises StorageError."""
+    told = {name: value for name, value in asdict(occasion).items() if value is not None}
+    Journal(directory.journal).note("plan", seed=plan.seed, digest=plan.study.digest, **told)
+
+
+def occasion_of(journal: Journal) -> Occasion:
+    """Return the session that a run belongs to, as its plan has noted it. Raises StorageError."""
+    note = next(iter(journal.read("plan")), {})
+    return Occasion(*(note.get(one.name) for one in fields(Occasion)))

@@ -20,6 +20,7 @@ from osmef.engine.measure import Bench, run_trials
 from osmef.engine.metadata import collect_facts, first_moment
 from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan, PlannedTrial, estimate
+from osmef.engine.resume import occasion_of
 from osmef.engine.settle import settle
 from osmef.engine.station import Station, close_stations, open_stations
 from osmef.engine.stop import Stop
@@ -42,13 +43,12 @@ _TEARDOWN_S = 300.0
 
 @dataclass(frozen=True)
 class Run:
-    """A plan at work in its run directory. ``session`` is the time slot of a campaign, if any."""
+    """A plan at work in its run directory."""
 
     plan: Plan
     directory: RunDirectory
     observer: Observer
     stop: Stop
-    session: str | None = None
 
     def execute(self) -> Summary:
         """Run all trials of the plan that the directory does not hold yet, and summarise them all.
@@ -129,9 +129,8 @@ class Run:
                 price = tags.tag(station.endpoint.request, station.endpoint.flavor)
                 info = endpoint_info(station, settled.earlier.get(name, []), price)
                 journal.note("endpoint", endpoint=info.model_dump(mode="json"))
-            bench = Bench(
-                provider, stations, self.directory, self.observer, self.stop, self.session
-            )
+            shared = (provider, stations, self.directory, self.observer, self.stop)
+            bench = Bench(*shared, occasion_of(journal))
             self._measure(missing, bench)
         finally:
             self.observer.step("tearing down")

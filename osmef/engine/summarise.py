@@ -24,6 +24,7 @@ from osmef.engine.placement import (
     standings,
 )
 from osmef.engine.plan import Plan, PlannedCell
+from osmef.engine.resume import occasion_of
 from osmef.engine.station import Station
 from osmef.errors import StorageError
 from osmef.facts.change import change
@@ -135,6 +136,7 @@ def _run_info(
         started_at=datetime.fromisoformat(starts[0]["at"]),
         ended_at=datetime.fromisoformat(ends[-1]["at"]) if ends else None,
         complete=len({trial.index for trial in trials}) == len(plan.trials),
+        **vars(occasion_of(journal)),
         versions={
             "osmef": osmef.__version__,
             "agent_protocol": str(PROTOCOL),

@@ -60,22 +60,22 @@ def import_files(
 
     ``name`` is the scenario's, by default what the file tells or the kind; ``provider`` the kind of
     cloud where the file does not tell. The files are kept in ``source/`` of the run directory.
-    What can't be read is an oddity. Raises InputError when nothing can be, StorageError.
+    What can't be read is an oddity: those of a file stand in the summary of each run that it is
+    in, and those of a file without a trial in all. Raises InputError when nothing can be read,
+    StorageError.
     """
     by_run: dict[tuple[str, str | None], list[Origin]] = defaultdict(list)
     odd_of_run: dict[tuple[str, str | None], list[Oddity]] = defaultdict(list)
+    odd_of_nobody: list[Oddity] = []
     oddities: list[Oddity] = []
     count = 0
     for text in read_texts(files):
         count += 1
-        try:
-            if isinstance(text, InputError):
-                raise text
-            parsed = KINDS[kind](text)
-        except InputError as error:
-            oddities.append(Oddity(error.where or str(files[0]), error.message, kept=False))
-            continue
+        parsed = _parsed(kind, text)
         oddities += parsed.oddities
+        if isinstance(text, InputError) or not parsed.records:
+            odd_of_nobody += parsed.oddities
+            continue
         of: set[tuple[str, str | None]] = set()
         for record in parsed.records:
             key = (name or record.run or kind, record.provider or provider)
@@ -89,8 +89,19 @@ def import_files(
             first.what, where=first.where, cure=f"is this a result of the kind {kind}?"
         )
     runs = [
-        write_run(out, scenario, kind, cloud, origins, odd_of_run[scenario, cloud])
+        write_run(
+            out, scenario, kind, cloud, origins, [*odd_of_run[scenario, cloud], *odd_of_nobody]
+        )
         for (scenario, cloud), origins in by_run.items()
     ]
     trials = sum(len(origins) for origins in by_run.values())
     return Imported(runs, count, trials, oddities)
+
+
+def _parsed(kind: str, text: Text | InputError) -> Parsed:
+    try:
+        if isinstance(text, InputError):
+            raise text
+        return KINDS[kind](text)
+    except InputError as error:
+        return Parsed(oddities=[Oddity(error.where or kind, error.message, kept=False)])

@@ -15,8 +15,19 @@ from collections.abc import Mapping
 
 from osmef.errors import InputError
 from osmef.importers.messages import message, message_metrics
-from osmef.importers.record import Oddity, Parsed, Record, Text, csv_rows, positive, refuse, whole
+from osmef.importers.record import (
+    RECEIVER,
+    Oddity,
+    Parsed,
+    Record,
+    Text,
+    csv_rows,
+    positive,
+    refuse,
+    whole,
+)
 from osmef.results.exchange import Request
+from osmef.scenario.study import Scalar
 
 COLUMNS = (
     "Tag",
@@ -30,13 +41,21 @@ COLUMNS = (
 )
 _BANNER = "This is ApacheBench"
 _NUMBERS = {
-    "length": r"Document Length: +([0-9]+) bytes",
     "concurrency": r"Concurrency Level: +([0-9]+)",
     "elapsed_s": r"Time taken for tests: +([0-9.]+) seconds",
     "complete": r"Complete requests: +([0-9]+)",
     "failed": r"Failed requests: +([0-9]+)",
 }
+_LENGTH = re.compile(r"^Document Length: +(?:([0-9]+) bytes|Variable)", re.MULTILINE | re.ASCII)
+_DOCUMENTS = re.compile(r"^HTML transferred: +([0-9]+) bytes", re.MULTILINE | re.ASCII)
 _BAD_STATUS = re.compile(r"^Non-2xx responses: +([0-9]+)", re.MULTILINE | re.ASCII)
+_HOST = re.compile(r"^Server Hostname: +(\S+)", re.MULTILINE)
+_SETTINGS = {
+    "path": re.compile(r"^Document Path: +(\S+)", re.MULTILINE),
+    "port": re.compile(r"^Server Port: +([0-9]{1,5})$", re.MULTILINE | re.ASCII),
+    "tls": re.compile(r"^SSL/TLS Protocol: +(\S+)", re.MULTILINE),
+}
+_KEPT_ALIVE = re.compile(r"^Keep-Alive requests: ", re.MULTILINE)
 _QUANTILE = re.compile(r"^ +(50|90|99|100)% +([0-9]+)\b", re.MULTILINE | re.ASCII)
 _NAMES = {
     "50": "request_p50_us",
@@ -60,8 +79,8 @@ def _of_rows(text: Text) -> Parsed:
     series: dict[tuple[str, int], list[Request]] = defaultdict(list)
     counts: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
     lines: dict[tuple[str, int], list[int]] = defaultdict(list)
-    oddities = []
-    for line, row in csv_rows(text, COLUMNS):
+    oddities: list[Oddity] = []
+    for line, row in csv_rows(text, COLUMNS, oddities):
         try:
             request, concurrency, complete, failed = _row(row, text.line(line))
         except InputError as error:
@@ -129,26 +148,20 @@ def _of_output(text: Text) -> Parsed:
 
 
 def _output(output: str, where: str) -> Record:
-    told = {}
-    for name, pattern in _NUMBERS.items():
-        found = re.search(rf"^{pattern}", output, re.MULTILINE | re.ASCII)
-        if found is None:
-            raise refuse(where, f"ab did not come to its end: there is no {name}")
-        told[name] = (
-            positive(found[1], name, where) if name == "elapsed_s" else whole(found[1], name, where)
-        )
+    told = {name: _number(output, name, where) for name in _NUMBERS}
     complete = max(1, int(told["complete"]))
-    path = re.search(r"^Document Path: +(\S+)", output, re.MULTILINE)
+    length = _length(output, complete, where)
     status = _BAD_STATUS.search(output)
     bad = whole(status[1], "Non-2xx responses", where) if status else 0
-    failed = int(told["failed"]) + bad
+    failed = max(int(told["failed"]), bad)  # ab may count one answer as both
     request = message(
-        int(told["length"]),
+        length,
         time_s=None if failed >= complete else told["elapsed_s"] / complete,
-        length=int(told["length"]),
+        length=length,
         code=None if bad else 200,
         error="status" if failed >= complete else None,
     )
+    host = _HOST.search(output)
     return Record(
         workload="pingpong",
         metrics={
@@ -159,8 +172,39 @@ def _output(output: str, where: str) -> Record:
             **{_NAMES[q]: 1000 * float(ms) for q, ms in _QUANTILE.findall(output) if len(ms) < 16},
         },
         place=where.rpartition(":")[2] and f"line {where.rpartition(':')[2]}",
-        values={"path": path[1] if path else None, "connections": int(told["concurrency"])},
+        values=_values(output, int(told["concurrency"])),
+        receivers=(host[1] if host else RECEIVER,),
         connections=int(told["concurrency"]),
         wall_s=told["elapsed_s"],
         requests=[request],
     )
+
+
+def _number(output: str, name: str, where: str) -> float:
+    found = re.search(rf"^{_NUMBERS[name]}", output, re.MULTILINE | re.ASCII)
+    if found is None:
+        raise _ended(name, where)
+    return positive(found[1], name, where) if name == "elapsed_s" else whole(found[1], name, where)
+
+
+def _ended(name: str, where: str) -> InputError:
+    return refuse(where, f"ab did not come to its end: there is no {name}")
+
+
+def _length(output: str, complete: int, where: str) -> int:
+    """Return the length of a document; the mean of those that may differ (-l)."""
+    told, all_of_them = _LENGTH.search(output), _DOCUMENTS.search(output)
+    if told is not None and told[1]:
+        return whole(told[1], "length", where)
+    if told is None or all_of_them is None:
+        raise _ended("length", where)
+    return round(whole(all_of_them[1], "HTML transferred", where) / complete)
+
+
+def _values(output: str, concurrency: int) -> dict[str, Scalar]:
+    """Return the settings that ab tells."""
+    found = {name: one[1] for name, what in _SETTINGS.items() if (one := what.search(output))}
+    values: dict[str, Scalar] = {"path": None, **found}
+    if _KEPT_ALIVE.search(output):
+        values["keep_alive"] = True
+    return {**values, "connections": concurrency}

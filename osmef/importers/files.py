@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import tarfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
@@ -14,12 +15,13 @@ _LARGEST = 1 << 30  # bytes of one file: more than any of these programs prints
 
 
 def read_texts(files: Sequence[Path]) -> Iterator[Text | InputError]:
-    """Give each file as text, and the error of one that is no text.
+    """Give each file as text, each once, and the error of one that is no text.
 
     A directory stands for all files below it, a .tar, .tar.gz, .tgz, .tar.bz2 or .tar.xz for those
     in it, in the order of their names. Raises StorageError, and InputError for a path that leads
     nowhere.
     """
+    seen: set[Path] = set()
     for file in files:
         if not file.exists():
             raise refuse(str(file), "there is no such file", "is the path right?")
@@ -29,12 +31,15 @@ def read_texts(files: Sequence[Path]) -> Iterator[Text | InputError]:
             else [file]
         )
         for path in below:
+            if path.resolve() in seen:
+                continue
+            seen.add(path.resolve())
             if path.name.endswith((".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")):
                 yield from _of_archive(path)
                 continue
             with storage("read", path):
                 data = path.read_bytes()
-            yield _text(data, str(path), "/".join(path.parts[-2:]).lstrip("/"))
+            yield _text(data, str(path), path.parent.name)
 
 
 def _of_archive(archive: Path) -> Iterator[Text | InputError]:
@@ -42,19 +47,20 @@ def _of_archive(archive: Path) -> Iterator[Text | InputError]:
         with tarfile.open(archive) as tar:
             for member in sorted((m for m in tar if m.isfile()), key=lambda m: m.name):
                 file = tar.extractfile(member) if member.size <= _LARGEST else None
-                parts = PurePosixPath(member.name).parts
                 where = f"{archive}/{member.name}"
                 if file is None:
                     yield refuse(where, "this is too large to be a result")
                 else:
-                    yield _text(file.read(), where, "/".join(parts[-2:]))
+                    yield _text(file.read(), where, PurePosixPath(member.name).parent.name)
     except (tarfile.TarError, OSError, EOFError) as error:
         yield refuse(str(archive), f"this is no whole archive: {error}")
 
 
-def _text(data: bytes, name: str, path: str) -> Text | InputError:
+def _text(data: bytes, name: str, folder: str) -> Text | InputError:
+    # Excel and PowerShell mark UTF-8 by three bytes at the beginning.
+    encoding = "utf-8-sig" if data.startswith(codecs.BOM_UTF8) else "utf-8"
     try:
-        return Text(name, path, data.decode("utf-8"))
+        return Text(name, data.decode(encoding), folder or None, encoding)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         return refuse(f"{name}:{line}", "this is no text in UTF-8")

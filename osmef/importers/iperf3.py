@@ -28,16 +28,30 @@ from osmef.scenario.study import Scalar
 
 Json = dict[str, Any]
 
+_READ = ("protocol", "num_streams", "reverse", "bidir", "target_bitrate", "interval")
+_NAMES = {
+    "blksize": "block_bytes",
+    "omit": "omit_s",
+    "duration": "duration_s",
+    "fqrate": "fq_rate_bps",
+}
+_AROUND = {
+    "sock_bufsize": "window_bytes",
+    "fq_rate": "fq_rate_bps",
+    "tcp_mss": "mss_bytes",
+    "tcp_mss_default": "mss_bytes",
+}
+
 
 def parse(text: Text) -> Parsed:
     """Read the outputs in a file, one after the other: a trial each.
 
     TCP gives aggregate_btc_bps (what the receiver got), connection_btc_bps and jain_fairness of
     the streams, cpu_*_percent, retransmits, and rtt_mean_us, the mean over the streams; UDP
-    goodput_bps, sent_bps, loss_percent, jitter_us and reordered_percent. With --bidir those of the
-    way back begin with ``reverse_``. The sender is the end that sends, also with -R. Streams at
-    the client are rows of the intervals. A run that iperf3 ended with an error is a failed trial.
-    Raises InputError.
+    goodput_bps, sent_bps, offered_bps, loss_percent, jitter_us and reordered_percent. With --bidir
+    those of the way back begin with ``reverse_``. The sender is the end that sends, also with -R.
+    Streams at the client are rows of the intervals. A run that iperf3 ended with an error is a
+    failed trial. All settings that the file tells are values. Raises InputError.
     """
     records: list[Record] = []
     oddities: list[Oddity] = []
@@ -116,41 +130,67 @@ def _record(document: Json, where: str) -> Record:
         raise refuse(where, "this is of the server; only the client's output has both ends")
     if settings is None and error is None:
         raise refuse(where, "there is no start.test_start, as iperf3 -J writes it")
-    udp = _get(settings, "protocol") == "UDP"
-    both = bool(_get(settings, "bidir")) or _get(end, "sum_received_bidir_reverse") is not None
+    told = _get(settings, "protocol")
+    protocol = None if told is None else str(told).lower()
+    udp = protocol == "udp"
+    both = bool(_get(settings, "bidir")) or any(
+        _get(end, f"{name}_bidir_reverse") is not None for name in ("sum_received", "sum")
+    )
     reverse = bool(_get(settings, "reverse"))
     streams = _get(settings, "num_streams")
     connections = None if streams is None else whole(streams, "num_streams", where)
     client = str(_get(document, "start", "connected", 0, "local_host") or SENDER)
     server = str(_get(document, "start", "connecting_to", "host") or RECEIVER)
     failed = error is not None
-    metrics = {} if failed else _metrics(end, where, udp=udp, both=both, reverse=reverse)
+    rate = _maybe(settings, where, "target_bitrate") or None  # of a stream, each way
+    offered = None if rate is None or connections is None else rate * connections
+    metrics = (
+        {} if failed else _metrics(end, where, udp=udp, both=both, reverse=reverse, offered=offered)
+    )
     return Record(
         workload="udp" if udp else "btc",
         metrics=metrics,
         place=f"line {where.rpartition(':')[2]}",
-        values=_values(
-            settings, where, udp=udp, both=both, reverse=reverse, connections=connections
-        ),
+        values={
+            "protocol": protocol,
+            "direction": "both" if both else "reverse" if reverse else "forward",
+            **({"rate_bps": _plain(rate)} if rate else {}),
+            **_settings(document, where),
+            "connections": connections,
+        },
         senders=(server,) if reverse else (client,),
         receivers=(client,) if reverse else (server,),
         connections=connections,
         started_at=_time(document, where),
-        wall_s=_maybe(end, where, "sum_sent", "seconds"),
+        wall_s=_maybe(end, where, "sum_sent", "seconds") or _maybe(end, where, "sum", "seconds"),
         failure=Failure(kind="iperf3", message=str(error)) if failed else None,
         intervals=_intervals(document, client, server, where, reverse=reverse),
     )
 
 
-def _values(  # noqa: PLR0913
-    settings: Any, where: str, *, udp: bool, both: bool, reverse: bool, connections: int | None
-) -> dict[str, Scalar]:
-    direction = "both" if both else "reverse" if reverse else "forward"
-    rate = _maybe(settings, where, "target_bitrate")
-    values: dict[str, Scalar] = {"protocol": "udp" if udp else "tcp", "direction": direction}
-    if rate:
-        values["rate_bps"] = rate
-    return {**values, "connections": connections}
+def _settings(document: Json, where: str) -> dict[str, Scalar]:
+    """Return what else iperf3 was told to do: each setting that is not 0, which is the default."""
+    start, end = _get(document, "start"), _get(document, "end")
+    settings = _get(start, "test_start")
+    told = settings if isinstance(settings, dict) else {}
+    values: dict[str, Scalar] = {
+        _NAMES.get(str(name), str(name)): value
+        if isinstance(value, str | bool)
+        else _plain(number(value, name, where))
+        for name, value in told.items()
+        if name not in _READ and value and isinstance(value, str | bool | int | float)
+    }
+    for name, key in _AROUND.items():
+        if (found := _maybe(start, where, name)) and key not in values:
+            values[key] = _plain(found)
+    for side in ("sender", "receiver"):
+        if used := _get(end, f"{side}_tcp_congestion"):
+            values[f"{side}_congestion_control"] = str(used)
+    return values
+
+
+def _plain(value: float) -> Scalar:
+    return int(value) if value == int(value) else value
 
 
 def _time(document: Json, where: str) -> datetime | None:
@@ -161,14 +201,19 @@ def _time(document: Json, where: str) -> datetime | None:
         raise refuse(where, f"timesecs is {seconds:g}, and no time") from error
 
 
-def _metrics(
-    end: Any, where: str, *, udp: bool, both: bool, reverse: bool
+def _metrics(  # noqa: PLR0913
+    end: Any, where: str, *, udp: bool, both: bool, reverse: bool, offered: float | None
 ) -> dict[str, float | None]:
     if not isinstance(end, dict):
         raise refuse(where, "there is no end: iperf3 was interrupted")
-    one_way = _udp if udp else _tcp
-    found = one_way(end, "", where, _way(end, True if both else None))
-    back = one_way(end, "_bidir_reverse", where, _way(end, False)) if both else {}
+
+    def one_way(way: str, streams: list[Any]) -> dict[str, float | None]:
+        if not udp:
+            return _tcp(end, way, where, streams)
+        return {"offered_bps": offered, **_udp(end, way, where, streams)}
+
+    found = one_way("", _way(end, True if both else None))
+    back = one_way("_bidir_reverse", _way(end, False)) if both else {}
     cpu = ("remote_total", "host_total") if reverse else ("host_total", "remote_total")
     return {
         **found,
@@ -211,13 +256,21 @@ def _tcp(end: Json, way: str, where: str, streams: list[Any]) -> dict[str, float
 
 def _udp(end: Json, way: str, where: str, streams: list[Any]) -> dict[str, float | None]:
     total = end.get(f"sum{way}")
+    if total is None:
+        raise refuse(where, f"there is no end.sum{way}")
     packets = _maybe(total, where, "packets")
     lost = _maybe(total, where, "lost_packets")
+    share = lost / packets if packets and lost is not None else None
     late = [_maybe(one, where, "udp", "out_of_order") for one in streams]
+    got = _maybe(end, where, f"sum_received{way}", "bits_per_second")
+    sent = _maybe(end, where, f"sum_sent{way}", "bits_per_second")
+    if f"sum_sent{way}" not in end:  # 3.9 and older: the only sum is of what was sent
+        sent = _maybe(total, where, "bits_per_second")
+        got = None if sent is None or share is None else sent * (1 - share)
     return {
-        "goodput_bps": _maybe(end, where, f"sum_received{way}", "bits_per_second"),
-        "sent_bps": _maybe(end, where, f"sum_sent{way}", "bits_per_second"),
-        "loss_percent": 100 * lost / packets if packets and lost is not None else None,
+        "goodput_bps": got,
+        "sent_bps": sent,
+        "loss_percent": None if share is None else 100 * share,
         "jitter_us": _maybe(total, where, "jitter_ms", factor=1000.0),
         "reordered_percent": (
             100 * sum(one or 0 for one in late) / packets if packets and None not in late else None

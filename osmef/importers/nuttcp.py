@@ -23,6 +23,7 @@ from osmef.importers.record import (
 )
 from osmef.importers.record import number as read_number
 from osmef.results.trial import Interval
+from osmef.scenario.study import Scalar
 
 MEBI = 1 << 20
 _LINE = re.compile(
@@ -49,7 +50,17 @@ _VERBOSE_TEXT = {
     "rtt_ms": r"RTT=([0-9.]+) ms",
     "user": r"([0-9.]+)user ",
     "system": r"user ([0-9.]+)sys ",
-    "connect": r"connect to (\S+) ",
+    "connect": r"connect to (\S+)",
+    "accept": r"accept from (\S+)",
+    "mss": r" with mss=([0-9]+)",
+    "buflen": r"buflen=([0-9]+)",
+    "time_limit": r"time limit = ([0-9.]+) second",
+    "rate_limit": r"rate limit = ([0-9.]+) Mbps",
+    "tos": r"tos = (0x[0-9A-F]+)",
+    "nbuf": r" nbuf=([0-9]+)",
+    "nodelay": r"^(nodelay)$",
+    "send_window_size": r"send window size = ([0-9]+)",
+    "receive_window_size": r"receive window size = ([0-9]+)",
 }
 
 
@@ -67,8 +78,8 @@ def parse(text: Text) -> Parsed:  # noqa: C901 - one branch for each kind of lin
 
     TCP gives aggregate_btc_bps, cpu_sender_percent and cpu_receiver_percent, retransmits, and
     connect_rtt_mean_us, the RTT that nuttcp saw when it connected; UDP goodput_bps and
-    loss_percent. Only -v tells the number of streams. An interval is of all streams together.
-    Raises InputError.
+    loss_percent. Only -v tells the settings: they are values. An interval is of all streams
+    together. Raises InputError.
     """
     records: list[Record] = []
     oddities: list[Oddity] = []
@@ -168,14 +179,16 @@ def _brief(told: dict[str, str], found: _Found, where: str) -> Record:
     )
 
 
-def _intervals(told: list[dict[str, str]], where: str) -> list[Interval]:
+def _intervals(
+    told: list[dict[str, str]], where: str, sender: str = SENDER, receiver: str = RECEIVER
+) -> list[Interval]:
     rows, start = [], 0.0
     for one in told:
         length = positive(one["real_seconds"], "the seconds of an interval", where)
         moved = read_number(one["megabytes"], "the MB of an interval", where)
         rows.append(
             Interval(
-                trial=0, endpoint=RECEIVER, peer=SENDER, role="receiver", flow=0, start_s=start,
+                trial=0, endpoint=receiver, peer=sender, role="receiver", flow=0, start_s=start,
                 length_s=length, bytes=round(MEBI * moved), retransmits=None, rtt_us=None,
                 cwnd=None,
             )
@@ -194,7 +207,9 @@ def _verbose(found: _Found, where: str) -> Record:
     if rx.get("mode") == "udp" or "drop" in rx:
         raise refuse(where, "UDP with -v is not read; the line without -v is")
     length = positive(rx["real_seconds"], "real_seconds", where)
-    streams = _maybe(rx, "nstream", where)
+    sender = rx.get("accept") or rx.get("connect") or SENDER
+    receiver = tx.get("connect") or tx.get("accept") or RECEIVER
+    values = _settings(tx, rx, where)
     return Record(
         workload="btc",
         metrics={
@@ -205,12 +220,34 @@ def _verbose(found: _Found, where: str) -> Record:
             "connect_rtt_mean_us": _maybe(tx, "rtt_ms", where, 1000.0),
         },
         place=f"line {where.rpartition(':')[2]}",
-        values={"protocol": "tcp"},
-        receivers=(tx.get("connect", RECEIVER),),
-        connections=int(streams) if streams else None,
+        values={"protocol": "tcp", **values},
+        senders=(sender,),
+        receivers=(receiver,),
+        connections=whole(rx["nstream"], "nstream", where) if "nstream" in rx else None,
         wall_s=length,
-        intervals=_intervals(found.intervals, where),
+        intervals=_intervals(found.intervals, where, sender, receiver),
     )
+
+
+def _settings(tx: dict[str, str], rx: dict[str, str], where: str) -> dict[str, Scalar]:
+    """Return what -v tells of how it was measured; the windows are those that were in force."""
+    values: dict[str, Scalar] = {
+        key: whole(end[name], name, where) for key, (end, name) in {
+            "buffer_bytes": (tx, "buflen"),
+            "buffers": (tx, "nbuf"),
+            "mss_bytes": (tx, "mss"),
+            "send_window_bytes": (tx, "send_window_size"),
+            "receive_window_bytes": (rx, "receive_window_size"),
+            "connections": (rx, "nstream"),
+        }.items() if name in end
+    }  # fmt: skip
+    for key, name, factor in (("duration_s", "time_limit", 1), ("rate_bps", "rate_limit", 1e6)):
+        if name in tx:
+            values[key] = factor * read_number(tx[name], name, where)
+    for name in ("tos", "nodelay"):
+        if name in tx:
+            values[name] = tx[name]
+    return values
 
 
 def _cpu(end: dict[str, str], where: str) -> float:

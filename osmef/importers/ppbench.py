@@ -44,7 +44,7 @@ def parse(text: Text) -> Parsed:
     lines: dict[Series, list[int]] = defaultdict(list)
     failed: dict[Series, int] = defaultdict(int)
     oddities: list[Oddity] = []
-    for line, row in csv_rows(text, COLUMNS):
+    for line, row in csv_rows(text, COLUMNS, oddities):
         where = text.line(line)
         try:
             request = _request(row, where)

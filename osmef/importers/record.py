@@ -24,17 +24,16 @@ _LARGEST = 1e18  # what is larger was never measured, and does not fit into the 
 
 @dataclass(frozen=True)
 class Text:
-    """A file as text. ``name`` is what the user is told, ``path`` where its copy is to be kept."""
+    """A file as text.
+
+    ``name`` is its whole path, which no other file has; ``folder`` the name of the folder that it
+    is in, None without one; ``encoding`` what makes its bytes of the text again.
+    """
 
     name: str
-    path: str
     text: str
-
-    @property
-    def folder(self) -> str | None:
-        """The name of the folder that the file is in; None without one."""
-        parts = self.path.split("/")
-        return parts[-2] if len(parts) > 1 else None
+    folder: str | None = None
+    encoding: str = "utf-8"
 
     def line(self, number: int) -> str:
         """Return the place of a line, as messages have it."""
@@ -74,6 +73,8 @@ class Record:
     started_at: datetime | None = None
     wall_s: float | None = None
     session: str | None = None
+    window: str | None = None
+    platform: str | None = None
     failure: Failure | None = None
     run: str | None = None
     provider: str | None = None
@@ -125,22 +126,38 @@ def whole(value: object, what: str, where: str) -> int:
     return int(found)
 
 
-def csv_rows(text: Text, columns: tuple[str, ...]) -> Iterator[tuple[int, Mapping[str, str]]]:
+def csv_rows(
+    text: Text, columns: tuple[str, ...], oddities: list[Oddity]
+) -> Iterator[tuple[int, Mapping[str, str]]]:
     """Give the rows of a CSV file with the numbers of their lines.
 
-    Raises InputError when one of the columns is not there, or a row has more or fewer fields.
+    A row with more or fewer fields than the head is added to the ``oddities``, and passed over.
+    Raises InputError when one of the columns is not there.
     """
+    rows = _csv_lines(text, oddities)
+    _line, head = next(rows, (1, []))
+    missing = [name for name in columns if name not in head]
+    if missing:
+        raise refuse(text.line(1), f"these columns are missing: {', '.join(missing)}")
+    for line, row in rows:
+        if len(row) == len(head):
+            yield line, dict(zip(head, row, strict=True))
+        else:
+            what = f"{len(row)} fields, and the head has {len(head)}"
+            oddities.append(Oddity(text.line(line), what, False))
+
+
+def _csv_lines(text: Text, oddities: list[Oddity]) -> Iterator[tuple[int, list[str]]]:
+    """Give the rows that are CSV, without empty ones, with the numbers of their lines."""
     reader = csv.reader(text.text.splitlines())
-    try:
-        head = next(reader, [])
-        missing = [name for name in columns if name not in head]
-        if missing:
-            raise refuse(text.line(1), f"these columns are missing: {', '.join(missing)}")
-        for row in reader:
-            if len(row) not in (0, len(head)):
-                what = f"{len(row)} fields, and the head has {len(head)}"
-                raise refuse(text.line(reader.line_num), what)
-            if row:
-                yield reader.line_num, dict(zip(head, row, strict=True))
-    except csv.Error as error:
-        raise refuse(text.line(reader.line_num), f"this is not CSV: {error}") from error
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            what = f"this is not CSV: {error}"
+            oddities.append(Oddity(text.line(reader.line_num), what, False))
+            continue
+        if row is None:
+            return
+        if row:
+            yield reader.line_num, row

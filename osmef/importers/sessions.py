@@ -1,13 +1,15 @@
 """CSV files of session results: a row for each metric, platform and session.
 
 Columns as in the measurements published by Deval's authors: instance_class, metric, unit, platform,
-session, value; any others are passed over and stay in the copy of the file.
+session, value; also window and started_at (ISO 8601), if they are there. Any others stay in the
+copy of the file.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
+from datetime import UTC, datetime
 
 from osmef.errors import InputError
 from osmef.importers.record import Oddity, Parsed, Record, Text, csv_rows, number
@@ -23,8 +25,9 @@ def parse(text: Text) -> Parsed:
     """
     metrics: dict[tuple[str, str, str], dict[str, float | None]] = defaultdict(dict)
     lines: dict[tuple[str, str, str], list[int]] = defaultdict(list)
-    oddities = []
-    for line, row in csv_rows(text, COLUMNS):
+    about: dict[tuple[str, str, str], tuple[str | None, datetime | None]] = {}
+    oddities: list[Oddity] = []
+    for line, row in csv_rows(text, COLUMNS, oddities):
         of = (row["platform"], row["instance_class"], row["session"])
         name = _name(f"{row['metric']}_{row['unit']}")
         try:
@@ -37,6 +40,9 @@ def parse(text: Text) -> Parsed:
             continue
         metrics[of][name] = value
         lines[of].append(line)
+        if of not in about:
+            begun = _time(row.get("started_at"), text.line(line), oddities)
+            about[of] = (row.get("window") or None, begun)
     records = [
         Record(
             workload="session",
@@ -44,6 +50,9 @@ def parse(text: Text) -> Parsed:
             place="line " + ", ".join(map(str, lines[platform, instance, session])),
             values={"instance_class": instance},
             session=session,
+            window=about[platform, instance, session][0],
+            started_at=about[platform, instance, session][1],
+            platform=platform,
             run=platform,
             provider=platform,
         )
@@ -51,6 +60,18 @@ def parse(text: Text) -> Parsed:
         if found
     ]
     return Parsed(records, oddities)
+
+
+def _time(told: str | None, where: str, oddities: list[Oddity]) -> datetime | None:
+    """Return a time, of UTC where it names no zone; None where there is none."""
+    if not told:
+        return None
+    try:
+        found = datetime.fromisoformat(told)
+    except ValueError:
+        oddities.append(Oddity(where, f"started_at is {told[:40]!r}, and no time", kept=True))
+        return None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _name(text: str) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import platform
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path
 
 import osmef
@@ -20,6 +21,7 @@ from osmef.results.trial import Source, Status, Trial
 from osmef.scenario.location import Location
 
 _MOST_WARNINGS = 20
+_NOTES = "notes.txt"
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,12 @@ def write_run(  # noqa: PLR0913, PLR0917 - all that a run directory is made of
     origins: Sequence[Origin],
     oddities: Sequence[Oddity],
 ) -> RunDirectory:
-    """Write a run directory under ``out`` and return it. Raises StorageError."""
+    """Write a run directory under ``out`` and return it. Raises StorageError.
+
+    Where records of the same values have different ends, the ends are values, too: ``sender`` and
+    ``receiver``. Else they are not, so that other machines can be compared by cells.
+    """
+    origins = _with_ends(origins)
     run = RunDirectory.create(out, slug(name), None, "")
     with run:
         kept = _keep(run, origins)
@@ -47,7 +54,7 @@ def write_run(  # noqa: PLR0913, PLR0917 - all that a run directory is made of
         for index, origin in enumerate(origins, start=1):
             key = cell_key(origin.record)
             repetitions[key] += 1
-            source = Source(kind=kind, file=kept[origin.text.path], place=origin.record.place)
+            source = Source(kind=kind, file=kept[origin.text], place=origin.record.place)
             trials.append(_trial(origin.record, index, repetitions[key], source))
             _write_rows(run, index, origin.record)
         lines = "".join(f"{trial.model_dump_json()}\n" for trial in trials)
@@ -67,21 +74,48 @@ def cell_key(record: Record) -> str:
     return ",".join(f"{name}={value}" for name, value in record.values.items()) or "all"
 
 
-def _keep(run: RunDirectory, origins: Sequence[Origin]) -> dict[str, str]:
+def _with_ends(origins: Sequence[Origin]) -> Sequence[Origin]:
+    ends: dict[str, set[tuple[tuple[str, ...], tuple[str, ...]]]] = defaultdict(set)
+    for record in (origin.record for origin in origins):
+        if record.failure is None:  # which may tell no ends
+            ends[cell_key(record)].add((record.senders, record.receivers))
+    if all(len(found) == 1 for found in ends.values()):
+        return origins
+    return [Origin(_with_own_ends(origin.record), origin.text) for origin in origins]
+
+
+def _with_own_ends(record: Record) -> Record:
+    own = {"sender": ",".join(record.senders), "receiver": ",".join(record.receivers)}
+    return replace(record, values={**record.values, **own})
+
+
+def _keep(run: RunDirectory, origins: Sequence[Origin]) -> dict[Text, str]:
     """Copy the files as they were; return where each is in the run directory."""
-    kept: dict[str, str] = {}
-    for text in {origin.text.path: origin.text for origin in origins}.values():
-        number, name = len(kept), Path(text.path).name
-        here = f"source/{name}"
-        if here in kept.values():
-            here = f"source/{number}-{name}"
-        kept[text.path] = here
-        data = text.text.encode()
-        path = run.path / here
+    kept: dict[Text, str] = {}
+    taken: set[str] = set()
+    for text in dict.fromkeys(origin.text for origin in origins):
+        name = Path(text.name).name
+        numbered = (f"{number}-{name}" for number in count(len(kept)))
+        here = next(one for one in chain([name], numbered) if one not in taken)
+        taken.add(here)
+        kept[text] = f"source/{here}"
+        path = run.path / kept[text]
         with storage("write", path):
             path.parent.mkdir(exist_ok=True)
-            path.write_bytes(data)
+            path.write_bytes(text.text.encode(text.encoding))
     return kept
+
+
+def _warnings(run: RunDirectory, oddities: Sequence[Oddity]) -> list[str]:
+    """Return what was odd, as a summary has it; all of it is in a file where it is too much."""
+    told = [str(oddity) for oddity in oddities]
+    if len(told) <= _MOST_WARNINGS:
+        return told
+    path = run.path / _NOTES
+    with storage("write", path):
+        path.write_text("".join(f"{one}\n" for one in told), encoding="utf-8")
+    more = f"and {len(told) - _MOST_WARNINGS} more: all are in {_NOTES} of the run"
+    return [*told[:_MOST_WARNINGS], more]
 
 
 def _write_rows(run: RunDirectory, index: int, record: Record) -> None:
@@ -112,6 +146,8 @@ def _trial(record: Record, index: int, repetition: int, source: Source) -> Trial
         started_at=record.started_at,
         wall_s=record.wall_s,
         session=record.session,
+        window=record.window,
+        platform=record.platform,
         source=source,
         status=Status.FAILED if record.failure else Status.OK,
         failure=record.failure,
@@ -134,14 +170,11 @@ def _summary(  # noqa: PLR0913, PLR0917
         cells[trial.cell].append(trial)
     kinds = {name: kind for origin in origins for name, kind in origin.record.kinds.items()}
     names = dict.fromkeys(name for trial in trials for name in (*trial.senders, *trial.receivers))
-    warnings = [str(oddity) for oddity in oddities[:_MOST_WARNINGS]]
-    if len(oddities) > _MOST_WARNINGS:
-        warnings.append(f"and {len(oddities) - _MOST_WARNINGS} more")
     return Summary(
         run=RunInfo(
             id=run.id,
             scenario=name,
-            description=f"imported from {len({origin.text.path for origin in origins})} files",
+            description=f"imported from {len({origin.text for origin in origins})} files",
             scenario_digest=None,
             provider=provider,
             tags={},
@@ -149,12 +182,21 @@ def _summary(  # noqa: PLR0913, PLR0917
             started_at=min(starts, default=None),
             ended_at=None,
             complete=True,
+            session=_same(trial.session for trial in trials),
+            window=_same(trial.window for trial in trials),
+            platform=_same(trial.platform for trial in trials),
             versions={"osmef": osmef.__version__, "python": platform.python_version()},
-            warnings=warnings,
+            warnings=_warnings(run, oddities),
         ),
         endpoints=[_endpoint(name, kinds) for name in names],
         cells=[_cell(key, cells[key]) for key in sorted(cells, key=lambda key: _order(cells[key]))],
     )
+
+
+def _same(texts: Iterable[str | None]) -> str | None:
+    """Return what all of these are, None where they differ."""
+    found = set(texts)
+    return found.pop() if len(found) == 1 else None
 
 
 def _order(trials: Sequence[Trial]) -> list[tuple[bool, float, str]]:

@@ -12,7 +12,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 
 from osmef.report.look import Look
 from osmef.report.series import Point, Variant, short_names
-from osmef.report.style import Stroke, Words, label_y, page, styled
+from osmef.report.style import Stroke, Words, label_y, name_panel, page, styled
 from osmef.units import rate_unit
 
 MOST_UPRIGHT = 5  # names of places beside each other
@@ -65,7 +65,7 @@ def render(chart: Chart, look: Look) -> Figure:
     for axes, variant in zip(all_axes, variants, strict=True):
         values = [f"{names[key]} {look.named(str(value))}".strip() for key, value in variant]
         title = ", ".join(values)
-        axes.set_title(title, loc="left")
+        name_panel(axes, title, len(variants))
         for number, line in enumerate(lines):
             shift = _dodge(chart, number - (len(lines) - 1) / 2, len(lines))
             _draw_line(axes, line, line.points.get(variant, []), shift, divisor)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from osmef.report.look import Look
-from osmef.report.style import Stroke, Words, label_y, page, styled
+from osmef.report.style import Stroke, Words, label_y, name_panel, page, styled
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def render(chart: CurveChart, look: Look) -> Figure:
     legend = {curve.label: curve.stroke.line() for _, curves in chart.panels for curve in curves}
     figure, all_axes = page(chart.words, legend, look, len(chart.panels))
     for axes, (title, curves) in zip(all_axes, chart.panels, strict=True):
-        axes.set_title(title, loc="left")
+        name_panel(axes, title, len(chart.panels))
         for curve in curves:
             xs, ys = zip(*curve.points, strict=True)
             axes.plot(

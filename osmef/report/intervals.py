@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,15 +12,24 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from osmef.errors import NothingToDrawError
-from osmef.report.cells import cells_of, nothing, source_of
+from osmef.report.cells import Cell, cells_of, nothing, source_of
 from osmef.report.look import PLAIN, Look
-from osmef.report.style import GREY, Stroke, Words, label_y, page, stroke, styled
+from osmef.report.style import GREY, Stroke, Words, label_y, name_panel, page, stroke, styled
 from osmef.results.exchange import Purpose
 from osmef.units import rate_unit
 
 _MOST_CELLS = 12
 _MOST_FLOWS = 50
 _ALIKE = 4.0  # how many times as high one panel's rates may be for all to have one axis
+_FLOW = ["run", "cell", "trial", "source", "target", "flow"]
+_SEEN = {
+    ("receiver",): "as the receivers got them",
+    ("sender",): "as the senders sent them, which alone told",
+    (
+        "receiver",
+        "sender",
+    ): "as the receivers got them, or as they were sent where no receiver told",
+}
 
 Rates = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 """The edges of the intervals in seconds, and the rate in each, bits per second."""
@@ -28,15 +37,16 @@ Rates = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 @styled
 def intervals(rows: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> Figure:
-    """Draw what the receivers got over time, a panel each cell and a line each trial.
+    """Draw what the receivers got over time, a panel each cell, a line each trial and direction.
 
     ``rows`` are those of ``osmef.load_intervals`` with the columns run, cell, trial, purpose,
     endpoint, peer, role, flow, start_s, length_s, warmup and bytes; ``trials`` those of
-    ``osmef.load``, which name the cells. A line is the sum over the connections of a trial. Where
-    a cell has one trial, its connections are thin lines. Raises InputError without an interval, and
-    for more cells than can be told apart.
+    ``osmef.load``, which name the cells and their ends. A line is the sum over the connections of a
+    trial that went one way. A connection of which only the sender told, as in an imported run, is
+    drawn as it was sent. Where a cell has one line, its connections are thin lines. Raises
+    InputError without an interval, and for more cells than can be told apart.
     """
-    own = rows[(rows["role"] == "receiver") & (rows["purpose"] != Purpose.BACKGROUND.value)]
+    own = _one_end(rows[rows["purpose"] != Purpose.BACKGROUND.value])
     groups = dict(list(own.groupby(["run", "cell"], observed=True, sort=False)))
     cells = [cell for cell in cells_of(trials, look) if (cell.run, cell.key) in groups]
     if not cells:
@@ -46,45 +56,90 @@ def intervals(rows: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> F
             f"{len(cells)} cells are too many for one figure, which holds {_MOST_CELLS}",
             cure="choose some, such as with --where connections=1,10",
         )
-    found = {(cell.run, cell.key): list(_trials(groups[cell.run, cell.key])) for cell in cells}
-    tops = {key: max(float(rates.max()) for _, (_, rates), _ in each)
-            for key, each in found.items()}  # fmt: skip
+    found = {(one.run, one.key): list(_lines(groups[one.run, one.key], one)) for one in cells}
+    tops = {key: max(float(line.rates.max()) for line in each) for key, each in found.items()}
     top = max(tops.values())
     divisor, name = rate_unit(top)
     alike = top <= _ALIKE * min(tops.values())
-    most = max(len(each) for each in found.values())
-    legend = {f"trial {number + 1}": _plain(number).line() for number in range(most)}
+    numbers = sorted({line.number for each in found.values() for line in each})
+    strokes = {number: _plain(place) for place, number in enumerate(numbers)}
+    legend = {_name(number): look.line() for number, look in strokes.items()}
+    roles = tuple(sorted({role for key in found for role in groups[key]["role"].unique()}))
     warm = any(group["warmup"].eq(True).any() for group in groups.values())
-    caption = "All connections of a trial together, as the receivers got them."
+    caption = f"All connections of a trial together, {_SEEN[roles]}."
     caption += " Thin: single connections." if _has_single(found) else ""
     caption += " Dotted upright line: end of the warm-up." if warm else ""
     caption += "" if alike else " Every panel has its own axis of y."
     header = Words("Rate over time", caption, source_of(trials))
-    shown = legend if 1 < most <= 28 else {}
+    shown = legend if 1 < len(legend) <= 28 else {}
     figure, panels = page(header, shown, look, len(cells), same_y=alike)
     for axes, cell in zip(panels, cells, strict=True):
-        axes.set_title(cell.label if len(cells) > 1 else "", loc="left")
-        _draw(axes, found[cell.run, cell.key], divisor)
+        name_panel(axes, cell.label if len(cells) > 1 else "", len(cells))
+        _draw(axes, found[cell.run, cell.key], strokes, divisor)
         _draw_warmup(axes, groups[cell.run, cell.key])
         highest = top if alike else tops[cell.run, cell.key]
         axes.set_ylim(0, 1.06 * highest / divisor if highest > 0 else 1.0)
         axes.set_xlabel("time since the start in s")
         axes.tick_params(axis="x", labelbottom=True)
         look.apply(axes)
-    label_y(figure, panels, look.y_label or f"goodput in {name}")
+    label_y(
+        figure, panels, look.y_label or f"{'rate' if 'sender' in roles else 'goodput'} in {name}"
+    )
     return figure
 
 
-Trial = tuple[int, Rates, list[Rates]]
-"""Its number, the rate of all its connections, and of each."""
+Number = tuple[int, bool]
+"""The place of a trial in its cell, and whether the data went back."""
 
 
-def _trials(rows: pd.DataFrame) -> Iterator[Trial]:
-    """Give the trials of a cell in order."""
-    for number, group in rows.groupby("trial"):
-        each = [_rates(of) for _, of in group.groupby(["endpoint", "peer", "flow"], observed=True,
-                                                      dropna=False)]  # fmt: skip
-        yield int(str(number)), together(each), each
+@dataclass(frozen=True)
+class _Line:
+    """What went one way in a trial: all connections together, and each of them."""
+
+    number: Number
+    edges: npt.NDArray[np.float64]
+    rates: npt.NDArray[np.float64]
+    each: list[Rates]
+
+
+def _name(number: Number) -> str:
+    place, back = number
+    return f"trial {place + 1}{', back' if back else ''}"
+
+
+def _one_end(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the receiver of each connection, or of its sender where it has none.
+
+    Adds the columns source and target, the ends between which the data went.
+    """
+    ends = rows[["endpoint", "peer"]].astype("object")
+    sends = rows["role"] == "sender"
+    rows = rows.assign(
+        source=ends["endpoint"].where(sends, ends["peer"]),
+        target=ends["peer"].where(sends, ends["endpoint"]),
+    )
+    flows = rows[[*_FLOW, "role"]].drop_duplicates()
+    told = set(flows.loc[flows["role"] != "sender", _FLOW].itertuples(index=False, name=None))
+    # A sender without a peer is of an old run, which has the receiver's rows, too.
+    sent = flows[(flows["role"] == "sender") & flows["target"].notna()]
+    alone = [flow for flow in sent[_FLOW].itertuples(index=False, name=None) if flow not in told]
+    if not alone:
+        return rows[~sends]
+    kept = pd.MultiIndex.from_tuples(alone)
+    return rows[~sends | (sends & pd.MultiIndex.from_frame(rows[_FLOW]).isin(kept))]
+
+
+def _lines(rows: pd.DataFrame, cell: Cell) -> Iterator[_Line]:
+    """Give the trials of a cell in order: what went there and, if anything did, what went back."""
+    senders = str(cell.trials["senders"].iloc[0]).split(",")
+    for place, (_, trial) in enumerate(rows.groupby("trial")):
+        back = ~(trial["source"].isin(senders) | trial["source"].isna())
+        sent = trial["role"] == "sender"
+        if sent.any() and trial["source"].eq(trial["target"]).all():
+            back = ~sent  # both ends have one name, and one of them told
+        for is_back, way in trial.groupby(back if not back.all() else ~back):
+            each = [_rates(flow) for _, flow in way.groupby(_FLOW[3:], dropna=False)]
+            yield _Line((place, bool(is_back)), *together(each), each)
 
 
 def _rates(rows: pd.DataFrame) -> Rates:
@@ -113,23 +168,24 @@ def together(flows: list[Rates]) -> Rates:
     return edges, np.diff(moved) / np.diff(edges)
 
 
-def _has_single(found: dict[tuple[str, str], list[Trial]]) -> bool:
+def _has_single(found: dict[tuple[str, str], list[_Line]]) -> bool:
     return any(_drawn_alone(each) for each in found.values())
 
 
-def _drawn_alone(each: list[Trial]) -> bool:
-    return len(each) == 1 and 1 < len(each[0][2]) <= _MOST_FLOWS
+def _drawn_alone(lines: list[_Line]) -> bool:
+    return len(lines) == 1 and 1 < len(lines[0].each) <= _MOST_FLOWS
 
 
-def _draw(axes: Axes, each: list[Trial], divisor: float) -> None:
-    if _drawn_alone(each):
-        for edges, rate in each[0][2]:
+def _draw(axes: Axes, lines: list[_Line], strokes: Mapping[Number, Stroke], divisor: float) -> None:
+    if _drawn_alone(lines):
+        for edges, rate in lines[0].each:
             axes.stairs(rate / divisor, edges, baseline=None, color=GREY, linewidth=0.5)
-    for place, (_, (edges, rate), _) in enumerate(each):
-        look = _plain(place)
+    for line in lines:
+        look = strokes[line.number]
         axes.stairs(
-            rate / divisor, edges, baseline=None, color=look.colour, ls=look.dashes, linewidth=1.3
-        )
+            line.rates / divisor, line.edges, baseline=None, color=look.colour, ls=look.dashes,
+            linewidth=1.3,
+        )  # fmt: skip
 
 
 def _plain(number: int) -> Stroke:

@@ -203,6 +203,12 @@ def label_y(figure: Figure, panels: Sequence[Axes], label: str) -> None:
     figure.supylabel(label, y=bottom + height / 2, fontsize="medium")
 
 
+def name_panel(axes: Axes, title: str, count: int) -> None:
+    """Write what one of so many panels shows above it, in lines that fit."""
+    inches = axes.figure.bbox.width / axes.figure.dpi / min(count, 2) - 0.5
+    axes.set_title(textwrap.fill(title, max(10, int(inches / 0.075))), loc="left")
+
+
 def _legend_size(names: Sequence[str], width: float) -> tuple[int, int]:
     """Return how many columns a legend has room for, and how many lines it then has."""
     if not names:

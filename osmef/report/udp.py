@@ -15,7 +15,7 @@ from osmef.report.series import Place, Point, Variant
 from osmef.report.style import stroke
 from osmef.units import format_rate
 
-_RATES = ("rate", "workload.rate")
+_RATES = ("rate", "rate_bps", "workload.rate")
 
 Series = tuple[str, Place, int]
 

@@ -43,6 +43,8 @@ class BriefTrial(TypedDict):
     workload: str
     background: NotRequired[str | None]
     session: NotRequired[str | None]
+    window: NotRequired[str | None]
+    platform: NotRequired[str | None]
     started_at: str | None
     wall_s: float | None
     status: str

@@ -23,6 +23,8 @@ _PLACE = (
     "repetition",
     "group",
     "session",
+    "window",
+    "platform",
     "senders",
     "receivers",
     "sender_flavors",
@@ -43,6 +45,8 @@ _WHOLE = ("index", "repetition", "group", "distance", "connections")
 _NUMBERS = ("price_per_hour", "wall_s", "start_spread_s")
 _MADE = ("senders", "receivers", "sender_flavors", "receiver_flavors", "price_per_hour", "currency")
 _GIVEN = tuple(name for name in _FIXED if name not in {*_RUN, *_MADE} and "failure" not in name)
+# A swept TCP window is not the window of a session.
+_OTHER = {"window": "workload.window"}
 _TEXTS = tuple(name for name in _FIXED if name not in {*_WHOLE, *_NUMBERS, "started_at"})
 
 
@@ -51,10 +55,11 @@ def load(*paths: str | PathLike[str]) -> pd.DataFrame:
 
     Each path is a run directory, or the summary.json or trials.jsonl in it, a directory that holds
     runs, or a pattern such as ``results/vm-*``. Columns: run, scenario, provider, cell, index,
-    repetition, group, session, senders, receivers, sender_flavors, receiver_flavors,
-    price_per_hour of all VMs of the cell and its currency, placement, tenancy (both as requested),
-    achieved_placement, achieved_tenancy, distance (as achieved), connections, each swept value of
-    any of the runs under its key, status, failure_kind, failure_message, started_at, wall_s,
+    repetition, group, session, window and platform of a campaign, senders, receivers,
+    sender_flavors, receiver_flavors, price_per_hour of all VMs of the cell and its currency,
+    placement, tenancy (both as requested), achieved_placement, achieved_tenancy, distance (as
+    achieved), connections, each swept value of any of the runs under its key (a swept ``window`` of
+    TCP under ``workload.window``), status, failure_kind, failure_message, started_at, wall_s,
     workload, background, limited_by, start_spread_s, and each metric with its unit in the name. The
     endpoints of a group, and their flavors, stand in one text, with commas. What is not known is
     missing (NaN, <NA> or None), and never 0. Raises InputError when a path leads to no run, or a
@@ -103,7 +108,7 @@ class _Columns:
     def add(self, trials: Sequence[BriefTrial], run: str, summary: BriefSummary) -> None:
         """Add trials of a run."""
         columns = _columns(trials, run, summary)
-        values = [trial["values"] for trial in trials]
+        values = [_renamed(trial["values"]) for trial in trials]
         for name in dict.fromkeys(key for one in values for key in one):
             if name in columns:  # a sweep over whole workloads tells more than their kind
                 own = zip(values, columns[name], strict=True)
@@ -152,6 +157,13 @@ class _Columns:
         columns |= {name: np.frombuffer(column) for name, column in self._metrics.items()}
         order = (*_RUN, *_PLACE, *self._swept, *_COURSE, *_WORK, *self._metrics)
         return pd.DataFrame({name: columns[name] for name in order})
+
+
+def _renamed(values: dict[str, Any]) -> dict[str, Any]:
+    """Return swept values under names that no fixed column of another meaning has."""
+    if _OTHER.keys().isdisjoint(values):
+        return values
+    return {_OTHER.get(name, name): value for name, value in values.items()}
 
 
 def _whole(numbers: np.ndarray) -> pd.api.extensions.ExtensionArray:

@@ -76,6 +76,18 @@ class RunInfo(Model):
         description="when the run ended; null if it was interrupted"
     )
     complete: bool = Field(description="whether every planned trial was run")
+    session: str | None = Field(
+        default=None,
+        description="time slot of a campaign; null without a campaign, or of several sessions",
+    )
+    window: str | None = Field(
+        default=None, description="name of the window that the session was in; null likewise"
+    )
+    platform: str | None = Field(
+        default=None,
+        description="what the campaign calls what was measured: scenario, provider, class; null"
+        " without a campaign",
+    )
     versions: dict[str, str] = Field(description="osmef, agent protocol, python, kernel")
     warnings: list[str] = Field(description="what a reader of the numbers has to know")
     vm_hours: float | None = Field(

@@ -296,6 +296,12 @@ class Trial(Model):
     session: str | None = Field(
         default=None, description="time slot of a campaign; null without a campaign"
     )
+    window: str | None = Field(
+        default=None, description="name of the window that the session was in; null likewise"
+    )
+    platform: str | None = Field(
+        default=None, description="what the session measured: scenario, provider, class"
+    )
     source: Source | None = Field(
         default=None, description="where it is from if it was imported; null if OSMeF measured it"
     )

@@ -33,6 +33,7 @@ from osmef.results.trial import Status, Trial
 from osmef.scenario.fields import Placement, Tenancy
 
 LENGTH = timedelta(minutes=20)
+_USUAL = {"weekday-peak": 0.9e9}
 
 
 class SimulatedClock:
@@ -120,9 +121,11 @@ class EmulatedClouds:
                 started_at=at,
                 wall_s=1.0,
                 session=work.slot,
+                window=work.window,
+                platform=work.platform,
                 status=Status.OK,
                 failure=None,
-                metrics={"aggregate_btc_bps": draw.gauss(1e9, 1e7)},
+                metrics={"aggregate_btc_bps": draw.gauss(_USUAL.get(work.window, 1e9), 1e7)},
             )
         )
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import osmef
+from osmef.results.rundir import RunDirectory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs namespaces")
 SCENARIO = "name: pair\nworkload: {duration: 300ms, interval: 100ms}\nrepeat: 1\n"
@@ -68,6 +69,15 @@ def test_a_campaign_from_plan_to_numbers(place: Path) -> None:
     frame = osmef.load(place / "results" / "now")
     assert set(frame["scenario"]) == {"one", "two"}
     assert frame["session"].nunique() == 1
+    assert set(frame["window"]) == {"once"}
+    assert dict(zip(frame["platform"], frame["scenario"], strict=True)) == {
+        "one here": "one",
+        "two here": "two",
+    }
+    for directory in (place / "results" / "now").iterdir():
+        told = RunDirectory(directory).read_summary().run
+        assert (told.window, told.platform) == ("once", f"{told.scenario} here")
+        assert told.session == frame["session"][0]
     assert frame["aggregate_btc_bps"].gt(0).all()
     assert "ended: 2 done" in run(place, "log", "now").stdout
     again = run(place, "run", "now.json")

@@ -125,3 +125,25 @@ def test_an_unknown_metric_is_refused(osmef: Osmef) -> None:
     ended = osmef("compare", str(SAMPLE), str(SAMPLE), "--metric", "speed")
     assert ended.code == 2
     assert "neither run has a metric 'speed'" in ended.err
+
+
+def test_a_metric_without_a_way_needs_one_to_fail(osmef: Osmef, make_run: MakeRun) -> None:
+    a, b = make_run("a", 1e9), make_run("b", 1e9)
+    for run, mean in ((a, 1000), (b, 10)):
+        path = Path(run) / "trials.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        told = [{**one, "metrics": {"frames": mean + one["index"]}} for one in lines]
+        path.write_text("".join(json.dumps(one) + "\n" for one in told))
+    nothing = osmef("compare", a, b)
+    assert nothing.code == 2
+    assert "which way is better" in nothing.err
+    refused = osmef("compare", a, b, "--metric", "frames", "--fail-on", "regression")
+    assert refused.code == 2
+    assert "nobody knows which way of frames is better" in refused.err
+    alone = osmef("compare", a, b, "--better", "higher")
+    assert (alone.code, "add --metric" in alone.err) == (2, True)
+    for better, verdict, code in (("higher", "worse", 1), ("lower", "better", 0)):
+        ended = osmef("compare", a, b, "--metric", "frames", "--better", better, "--fail-on",
+                      "regression", "--json")  # fmt: skip
+        assert (ended.code, ended.json()["rows"][0]["verdict"]) == (code, verdict)
+    assert osmef("compare", a, b, "--metric", "frames").code == 0

@@ -23,7 +23,7 @@ def _try(kind: str, content: str) -> None:
     """Parse; all that may happen is an InputError that says where, and finite numbers."""
     refused: InputError | None = None
     try:
-        parsed = KINDS[kind](Text("some.file", "some.file", content))
+        parsed = KINDS[kind](Text("some.file", content))
     except InputError as error:
         refused = error
     if refused is not None:

@@ -77,6 +77,18 @@ def test_sessions_give_the_spread_of_a_platform(tmp_path: Path) -> None:
     values = pd.Series([1155.6, 1376.45])
     assert metric.cov_percent == pytest.approx(100 * values.std() / values.mean())
     assert osmef.load(amazon.path)["session"].tolist() == ["session-1", "session-2"]
+    assert amazon.read_summary().run.platform == "Amazon EC2"
+    assert osmef.load(amazon.path)["platform"].tolist() == ["Amazon EC2"] * 2
+
+
+def test_sessions_tell_their_windows_where_the_file_does(tmp_path: Path) -> None:
+    lines = (DATA / "sessions.csv").read_text().splitlines()[:3]
+    windows = ("window", "weekday-peak", "")
+    told = [f"{line},{window}" for line, window in zip(lines, windows, strict=True)]
+    (tmp_path / "told.csv").write_text("\n".join(told))
+    (run,) = import_files("sessions", [tmp_path / "told.csv"], tmp_path / "out").runs
+    assert osmef.load(run.path)["window"].tolist() == ["weekday-peak", None]
+    assert run.read_summary().run.window is None  # they are not all of one
 
 
 def test_ppbench_comes_back_as_it_went(tmp_path: Path) -> None:

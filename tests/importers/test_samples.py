@@ -22,7 +22,7 @@ SAMPLES = sorted(path for path in DATA.iterdir() if path.name != "expected.json"
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.name)
 def test_a_sample_is_read_as_expected(path: Path) -> None:
-    text = Text(path.name, path.name, path.read_text())
+    text = Text(path.name, path.read_text())
     expected = EXPECTED[path.name]
     if "error" in expected:
         with pytest.raises(InputError) as caught:
@@ -39,7 +39,7 @@ def test_every_kind_has_a_sample() -> None:
 
 
 def _read(name: str) -> Text:
-    return Text(name, name, (DATA / name).read_text())
+    return Text(name, (DATA / name).read_text())
 
 
 def test_a_rate_of_2013_is_in_kibibytes() -> None:
@@ -74,7 +74,7 @@ def test_outputs_one_after_the_other_are_a_trial_each() -> None:
         ("apachebench", "apachebench.txt"),
     ):
         one = _read(name).text
-        parsed = KINDS[kind](Text(name, name, one + "\n" + one))
+        parsed = KINDS[kind](Text(name, one + "\n" + one))
         first, second = parsed.records
         assert first.metrics == second.metrics
         assert first.place != second.place
@@ -83,7 +83,7 @@ def test_outputs_one_after_the_other_are_a_trial_each() -> None:
 
 def test_what_was_measured_in_2013_and_does_not_agree_is_told() -> None:
     text = _read("osmef2013.json").text.replace('"concurrent": 5', '"concurrent": 7')
-    parsed = KINDS["osmef2013"](Text("a.json", "a.json", text))
+    parsed = KINDS["osmef2013"](Text("a.json", text))
     assert [str(oddity) for oddity in parsed.oddities] == [
         "a.json: concurrent is 7, and there are 5 connections (kept)"
     ]

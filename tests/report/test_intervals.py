@@ -40,7 +40,8 @@ def steps(figure: Figure, panel: int = 0) -> list[tuple[list[float], list[float]
 def test_a_line_each_trial_is_the_sum_of_its_connections(make_trials: MakeTrials) -> None:
     trials = make_trials(connections=2)
     table = [rows(trials, n, flow, [125 * n, 250 * n]) for n in (1, 2) for flow in (0, 1)]
-    table += [rows(trials, 1, 0, [9999, 9999], role="sender")]
+    ends = {"endpoint": "vm-1", "peer": "vm-2", "role": "sender"}
+    table += [rows(trials, 1, 0, [9999, 9999], **ends)]
     table += [rows(trials, 1, 0, [9999, 9999], purpose="background")]
     figure = intervals(pd.concat(table), trials)
     assert legend(figure) == ["trial 1", "trial 2"]
@@ -81,6 +82,57 @@ def test_nothing_is_drawn_of_nothing(make_trials: MakeTrials) -> None:
     trials = make_trials()
     with pytest.raises(NothingToDrawError, match="intervals"):
         intervals(rows(trials, 1, 0, []), trials)
+
+
+def test_a_run_of_which_only_the_sender_told(make_trials: MakeTrials) -> None:
+    trials = make_trials()
+    table = rows(trials, 1, 0, [125, 250], endpoint="vm-1", peer="vm-2", role="sender")
+    figure = intervals(table, trials)
+    assert [y for _, y in steps(figure)] == [[1, 2]]
+    assert "as the senders sent them, which alone told" in texts(figure)[-1]
+    assert visible(figure)[0].get_ylabel() == "rate in kbit/s"
+
+
+def test_each_direction_is_a_line(make_trials: MakeTrials) -> None:
+    trials = make_trials()
+    table = []
+    for number in (1, 2):
+        for one, other, count in (("vm-1", "vm-2", 125), ("vm-2", "vm-1", 375)):
+            table += [
+                rows(trials, number, 0, [count, count], endpoint=one, peer=other, role="sender"),
+                rows(trials, number, 0, [count - 1, count - 1], endpoint=other, peer=one),
+            ]
+    figure = intervals(pd.concat(table), trials)
+    assert legend(figure) == ["trial 1", "trial 1, back", "trial 2", "trial 2, back"]
+    assert [y for _, y in steps(figure)] == 2 * [[0.992, 0.992], [2.992, 2.992]]
+    assert visible(figure)[0].get_ylabel() == "goodput in kbit/s"
+
+
+def test_a_client_that_told_what_it_sent_and_got(make_trials: MakeTrials) -> None:
+    for server in ("vm-2", "vm-1"):  # also through its own loopback
+        trials = make_trials(receivers=server)
+        ends = {"endpoint": "vm-1", "peer": server}
+        table = [
+            rows(trials, 1, 0, [125], role="sender", **ends),
+            rows(trials, 1, 1, [375], **ends),
+        ]
+        figure = intervals(pd.concat(table), trials)
+        assert legend(figure) == ["trial 1", "trial 1, back"]
+        assert [y for _, y in steps(figure)] == [[1], [3]]
+        assert "or as they were sent where no receiver told" in texts(figure)[-1]
+
+
+def test_what_only_went_back_is_one_line(make_trials: MakeTrials) -> None:
+    trials = make_trials()
+    table = pd.concat([rows(trials, n, 0, [125], endpoint="vm-1", peer="vm-2") for n in (1, 2)])
+    assert legend(intervals(table, trials)) == ["trial 1", "trial 2"]
+
+
+def test_a_run_of_the_first_version_names_no_peer(make_trials: MakeTrials) -> None:
+    trials = make_trials()
+    table = [rows(trials, 1, 0, [125], peer=None),
+             rows(trials, 1, 0, [999], peer=None, endpoint="vm-1", role="sender")]  # fmt: skip
+    assert [y for _, y in steps(intervals(pd.concat(table), trials))] == [[1]]
 
 
 @given(

@@ -35,6 +35,8 @@ def test_one_row_a_trial_in_tidy_columns(run: RunDirectory, make_trial: MakeTria
         "repetition",
         "group",
         "session",
+        "window",
+        "platform",
         "senders",
         "receivers",
         "sender_flavors",
@@ -102,6 +104,16 @@ def test_a_sweep_over_whole_workloads_tells_them_apart(
     run.append_trial(make_trial(1, values={"workload": "{duration: 1s}"}))
     run.append_trial(make_trial(2, values={"workload": "{duration: 2s}"}))
     assert osmef.load(run.path)["workload"].tolist() == ["{duration: 1s}", "{duration: 2s}"]
+
+
+def test_a_swept_window_of_tcp_is_not_that_of_a_session(
+    run: RunDirectory, make_trial: MakeTrial
+) -> None:
+    session = {"session": "2027-01-04 night", "window": "night", "platform": "pair here"}
+    run.append_trial(make_trial(1, values={"window": 65536}, **session))
+    row = osmef.load(run.path).iloc[0]
+    assert row[["session", "window", "platform"]].to_dict() == session
+    assert row["workload.window"] == 65536
 
 
 @pytest.mark.parametrize("name", ["", "summary.json", "trials.jsonl"])

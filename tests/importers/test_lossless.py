@@ -1,0 +1,173 @@
+"""Whatever the files are called and however torn they are: nothing is lost without a word."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+import osmef
+from osmef.importers import import_files
+from osmef.results.rundir import RunDirectory
+from tests.importers.samples import DATA, kind_of
+
+BOM = b"\xef\xbb\xbf"
+
+
+def _sources(run: RunDirectory) -> list[bytes]:
+    found = [trial.source for trial in run.read_trials().trials]
+    return [(run.path / source.file).read_bytes() for source in found if source is not None]
+
+
+def test_files_in_folders_of_one_name_are_all_kept(tmp_path: Path) -> None:
+    text = (DATA / "nuttcp.txt").read_text()
+    contents = [text.replace("742.3839", f"{number}00.0000").encode() for number in range(1, 4)]
+    for day, content in zip(("monday", "tuesday", "1-x.txt"), contents, strict=True):
+        path = tmp_path / day / "iperf" / "x.txt"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(content)
+    (run,) = import_files("nuttcp", [tmp_path], tmp_path / "out").runs
+    assert sorted(_sources(run)) == contents
+    assert run.read_summary().run.description == "imported from 3 files"
+
+
+def test_archives_with_members_of_one_name_are_all_kept(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        with tarfile.open(tmp_path / f"{name}.tar.gz", "w:gz") as tar:
+            (tmp_path / name).write_bytes((DATA / "nuttcp.txt").read_bytes() + name.encode())
+            tar.add(tmp_path / name, "vm/1.txt")
+    archives = [tmp_path / "a.tar.gz", tmp_path / "b.tar.gz"]
+    (run,) = import_files("nuttcp", archives, tmp_path / "out").runs
+    assert [source[-1:] for source in _sources(run)] == [b"a", b"b"]
+
+
+def test_a_file_that_is_named_twice_counts_once(tmp_path: Path) -> None:
+    done = import_files("nuttcp", [DATA / "nuttcp.txt", DATA / "nuttcp.txt"], tmp_path)
+    assert (done.files, done.trials) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ppbench.csv",
+        "sessions.csv",
+        "apachebench-rows.csv",
+        "iperf3-312-tcp.json",
+        "osmef2013.json",
+        "nuttcp.txt",
+        "netperf-rr.txt",
+        "netpipe-np.out",
+        "apachebench.txt",
+    ],
+)
+def test_a_mark_of_utf_8_at_the_beginning_is_read_and_kept(name: str, tmp_path: Path) -> None:
+    whole, marked = DATA / name, tmp_path / name
+    marked.write_bytes(BOM + whole.read_bytes())
+    plain = import_files(kind_of(whole), [whole], tmp_path / "plain")
+    done = import_files(kind_of(whole), [marked], tmp_path / "marked")
+    assert done.trials == plain.trials
+    assert len(done.oddities) == len(plain.oddities)
+    assert _sources(done.runs[0])[0] == BOM + whole.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["ppbench.csv", "apachebench-rows.csv", "sessions.csv"])
+def test_a_torn_row_costs_that_row_only(name: str, tmp_path: Path) -> None:
+    head, *rows = (DATA / name).read_text().splitlines()
+    path = tmp_path / name
+    for place in range(len(rows)):
+        torn = [*rows[:place], rows[place][: len(rows[place]) // 3], *rows[place + 1 :]]
+        path.write_text("\n".join([head, *torn]))
+        done = import_files(kind_of(path), [path], tmp_path / f"out-{place}")
+        told = [str(oddity) for oddity in done.oddities]
+        assert any(f"{path}:{place + 2}: " in one and "the head has" in one for one in told)
+        assert done.trials > 0
+
+
+def test_what_is_no_csv_costs_its_row_only(tmp_path: Path) -> None:
+    head, first, *rest = (DATA / "ppbench.csv").read_text().splitlines()
+    path = tmp_path / "ppbench.csv"
+    path.write_text("\n".join([head, first, "x" * 200_000, *rest]))
+    done = import_files("ppbench", [path], tmp_path / "out")
+    assert f"{path}:3: this is not CSV: field larger" in str(done.oddities[0])
+    assert len(osmef.load_requests(tmp_path / "out")) == len(rest)  # one of them is odd, too
+
+
+def test_files_without_a_trial_stand_in_every_summary(tmp_path: Path) -> None:
+    for number in range(30):
+        (tmp_path / f"bad-{number:02d}.json").write_text("{")
+    for scenario in ("a", "b"):
+        (tmp_path / scenario).mkdir()
+        (tmp_path / scenario / "1.json").write_text((DATA / "osmef2013.json").read_text())
+    done = import_files("osmef2013", [tmp_path], tmp_path / "out")
+    assert (len(done.runs), len(done.oddities)) == (2, 30)
+    for run in done.runs:
+        warnings = run.read_summary().run.warnings
+        assert "bad-00.json:1: this is not JSON" in warnings[0]
+        assert warnings[20:] == ["and 10 more: all are in notes.txt of the run"]
+        notes = (run.path / "notes.txt").read_text().splitlines()
+        assert notes[:20] == warnings[:20]
+        assert "bad-29.json" in notes[29]
+
+
+def test_few_notes_need_no_file(tmp_path: Path) -> None:
+    done = import_files("sessions", [DATA / "sessions.csv"], tmp_path)
+    for run in done.runs:
+        assert "value is 'unknown'" in run.read_summary().run.warnings[0]
+        assert not (run.path / "notes.txt").exists()
+
+
+@pytest.mark.parametrize("name", ["iperf3-312-udp.json", "iperf3-322-udp-reverse.json"])
+def test_udp_of_old_versions_has_the_rates_of_its_only_sum(name: str, tmp_path: Path) -> None:
+    """iperf3 up to 3.9 has no other sum than end.sum, of what was sent."""
+    document = json.loads((DATA / name).read_text())
+    end = document["end"]
+    sent = end.pop("sum_sent")["bits_per_second"]
+    end.pop("sum_received")
+    end["sum"] |= {"lost_packets": 7, "packets": 70, "bits_per_second": sent}
+    document["start"]["test_start"].pop("target_bitrate")
+    path = tmp_path / "old.json"
+    path.write_text(json.dumps(document))
+    (run,) = import_files("iperf3", [path], tmp_path / "out").runs
+    (trial,) = run.read_trials().trials
+    assert trial.metrics["sent_bps"] == sent
+    assert trial.metrics["goodput_bps"] == pytest.approx(0.9 * sent)
+    assert trial.metrics["loss_percent"] == pytest.approx(10)
+    assert trial.metrics["offered_bps"] is None
+    assert trial.wall_s == end["sum"]["seconds"]
+
+
+def test_udp_without_any_sum_is_odd(tmp_path: Path) -> None:
+    document = json.loads((DATA / "iperf3-312-udp.json").read_text())
+    document["end"].pop("sum")
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(json.dumps(document))
+    (tmp_path / "b").write_text((DATA / "iperf3-312-udp.json").read_text())
+    done = import_files("iperf3", [tmp_path / "a", tmp_path / "b"], tmp_path / "out")
+    assert [oddity.what for oddity in done.oddities] == ["there is no end.sum"]
+
+
+def _ab(tmp_path: Path, *changes: tuple[str, str]) -> dict[str, float | None]:
+    text = (DATA / "apachebench.txt").read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / "ab.txt").write_text(text)
+    (run,) = import_files("apachebench", [tmp_path / "ab.txt"], tmp_path / "out").runs
+    (trial,) = run.read_trials().trials
+    return trial.metrics
+
+
+def test_an_answer_of_ab_that_failed_twice_counts_once(tmp_path: Path) -> None:
+    both = ("Failed requests:        0", "Failed requests:        120\nNon-2xx responses:      120")
+    metrics = _ab(tmp_path, both)
+    assert metrics["failed_requests"] == 120
+    assert metrics["requests"] == 200
+    assert metrics["time_mean_us"] == pytest.approx(665)
+
+
+def test_documents_of_ab_may_differ_in_length(tmp_path: Path) -> None:
+    lengths = ("1000 bytes", "Variable"), ("transferred:       200000", "transferred:       300000")
+    metrics = _ab(tmp_path, *lengths)
+    assert metrics["transfer_rate_bytes_per_s"] == pytest.approx(300_000 / 0.133)
