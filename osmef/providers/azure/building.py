@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from osmef.errors import CapacityError
+from osmef.errors import CapacityError, ProviderError
 from osmef.providers.azure import failures, networks, schedules
 from osmef.providers.azure.making import Maker
 from osmef.providers.azure.names import Size, look_up
@@ -126,10 +126,20 @@ class Build:
             self._nics[order.path] = make_nic(self.maker, order, self.settings, subnet, public)
         vm = make_vm(self.maker, order, self.settings, self._nics[order.path], public)
         if schedules.ends_in_time(order.ends, time.time()):
-            body = schedules.body_of(vm.id, self.settings.region, order.ends)
-            name = schedules.schedule_of(order.path)
-            self.maker.make(order.site.subscription, "schedule", name, body)
+            self._end_in_time(vm)
         return vm
+
+    def _end_in_time(self, vm: Vm) -> None:
+        """Have Azure end a VM at the deadline, where its region has that."""
+        order, region = vm.order, self.settings.region
+        body = schedules.body_of(vm.id, region, order.ends)
+        name = schedules.schedule_of(order.path)
+        try:
+            self.maker.make(order.site.subscription, "schedule", name, body)
+        except ProviderError as error:
+            if not failures.is_not_in_region(error.__cause__):
+                raise
+            self.order.progress(f"Azure has no schedule in {region} to end {order.name} by")
 
     def add(self, request: EndpointRequest) -> Vm:
         """Make one more VM at the place of the request."""

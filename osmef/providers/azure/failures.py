@@ -47,6 +47,7 @@ _IN_USE = re.compile(
 _IN_USE_TEXT = re.compile("cannot be deleted|in use by", re.IGNORECASE)
 _ACTION = re.compile(r"perform action(?:\(s\))? '([^']+)'")
 _LOCKED = re.compile("ScopeLocked")
+_NOT_IN_REGION = re.compile("LocationNotAvailableForResourceType|NoRegisteredProviderFound")
 _UNREGISTERED = re.compile("MissingSubscriptionRegistration")
 _NAMESPACE = re.compile(r"namespace '([\w.]+)'")
 _UNKNOWN_SUBSCRIPTION = re.compile("SubscriptionNotFound|InvalidSubscriptionId")
@@ -93,6 +94,11 @@ def is_not_yet(error: Exception) -> bool:
     if "Image" in code:  # nobody makes one here
         return False
     return is_gone(error) or bool(_NOT_YET.search(code) or _BUSY.search(code))
+
+
+def is_not_in_region(error: BaseException | None) -> bool:
+    """Tell whether a region does not have a type of things."""
+    return isinstance(error, Exception) and bool(_NOT_IN_REGION.search(code_of(error)))
 
 
 def is_in_use(error: Exception) -> bool:

@@ -155,6 +155,17 @@ def test_a_namespace_that_is_not_registered_is_told_and_leaves_nothing(api: Api)
     assert api.arm.things == {}
 
 
+def test_a_region_without_schedules_is_told_and_used(api: Api) -> None:
+    fault = Fault("PUT .*/schedules/", 400, "LocationNotAvailableForResourceType")
+    api.arm.faults.append(fault)
+    provider, made = api.make(vm("a"))
+    assert len(made) == 1
+    assert any("no schedule in westeurope to end 1-a" in line for line in api.told)
+    provider.close()
+    assert api.arm.things == {}
+    assert set(api.events("intend")) == set(api.events("destroyed"))
+
+
 def test_wrong_secrets_are_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_CLIENT_SECRET", "another")
     with pytest.raises(CredentialsError, match="Invalid client secret") as caught:

@@ -14,7 +14,10 @@ TENANCIES = ["same-tenant", "different-tenant"]
 
 def test_a_run_measures_apart_and_between_networks(lab: Lab) -> None:
     scenario = lab.write(
-        placement="different-host", on_mismatch="record", sweep={"tenancy": TENANCIES}
+        placement="different-host",
+        on_mismatch="record",
+        sweep={"tenancy": TENANCIES},
+        budget="100 USD",
     )
     ended = lab("run", scenario)
     assert ended.code == 0, ended.err
@@ -26,6 +29,8 @@ def test_a_run_measures_apart_and_between_networks(lab: Lab) -> None:
     ends = lab.summary["endpoints"]
     assert {end["image"] for end in ends} == {"Debian:debian-12:12-gen2:0.20250101.10"}
     assert {end["achieved"]["region"] for end in ends} == {REGION}
+    assert {end["price"]["amount"] for end in ends} == {0.115}  # of the list that comes with OSMeF
+    assert 0 < lab.summary["run"]["cost"]["amount"] < 100
     assert lab.owned() == []
     assert lab.arm.things == {}
     made, gone = lab.journal("created"), lab.journal("destroyed")
