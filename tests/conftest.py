@@ -28,8 +28,17 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 IMAGE_TIMEOUT_S = 900
 
 
+# These rooms make sandboxes, bridges and clouds on this machine, list and reap what they find,
+# and compare the machine with what it was: all of them run one after the other. The agent's tests
+# have namespaces of their own, and the other rooms only files.
+MACHINE = {"aws", "azure", "cli", "engine", "facts", "gce", "images", "libvirt", "notebooks"}
+MACHINE |= {"openstack", "providers", "remote", "workloads"}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        room = item.path.relative_to(item.config.rootpath).parts[1]
+        item.add_marker(pytest.mark.xdist_group("machine" if room in MACHINE else room))
         if "guest_image" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.timeout(IMAGE_TIMEOUT_S))
 

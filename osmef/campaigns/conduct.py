@@ -38,13 +38,17 @@ Tell = Callable[[str, str], None]
 
 @dataclass(frozen=True)
 class Means:
-    """What a conductor works with. ``holder`` names it; ``measure`` runs a session."""
+    """What a conductor works with. ``holder`` names it; ``measure`` runs a session.
+
+    ``clear`` destroys what one of a provider has left in its run directory.
+    """
 
     holder: str
     clock: Clock
     executor: Executor
     measure: Measure
     tell: Tell
+    clear: Callable[[Path, str], None] = lambda path, _provider: clear(path)
 
 
 class Conductor:
@@ -164,6 +168,7 @@ class Conductor:
             file=study.path.name,
             directory=str(path),
             seed=_seed(self._score.campaign.seed, session),
+            provider=session.provider,
         )
         self._note("start", f"{session.slot} {session.platform}")
         future = self._means.executor.submit(self._means.measure, work)
@@ -217,7 +222,7 @@ class Conductor:
         if session.state is not State.PLANNED or session.directory is None:
             return
         try:
-            clear(Path(session.directory))
+            self._means.clear(Path(session.directory), session.provider)
         except OsmefError as error:
             self._note("failure", f"{session.slot} {session.platform}: left standing: {error}")
 

@@ -12,9 +12,11 @@ Measure = Callable[[Work], End]
 
 
 class Executor(Protocol):
-    """Takes work. ``room`` is how many sessions it runs at once."""
+    """Takes work."""
 
-    room: int
+    @property
+    def room(self) -> int:
+        """How many sessions it runs at once."""
 
     def submit(self, measure: Measure, work: Work) -> Future[End]:
         """Begin a session; its end, or what it raised, comes through the future."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
@@ -238,6 +238,3 @@ class Campaign(Model):
                 usual = ", ".join(_USUAL)
                 raise ValueError(f"there is no usual window {str(name)[:60]!r}; known are: {usual}")
         return {name: _USUAL[name] for name in value}
-
-
-Executor = Literal["threads", "dask"]

@@ -28,7 +28,8 @@ class Work:
     """What a session needs to run anywhere: plain values, that travel to another machine.
 
     ``text`` is the scenario with the platform's values in it, ``file`` its name, ``directory`` the
-    run directory, also one that an interrupted attempt has left.
+    run directory, also one that an interrupted attempt has left. ``provider`` is its name in the
+    campaign, "" where the scenario names its own.
     """
 
     session: int
@@ -39,6 +40,7 @@ class Work:
     file: str
     directory: str
     seed: int
+    provider: str = ""
 
 
 @dataclass(frozen=True)

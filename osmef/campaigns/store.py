@@ -79,11 +79,16 @@ class Standing:
     holder: str | None
 
 
-def default_url() -> str:
-    """Return the URL of this user's own database, below XDG's directory of states."""
+def state_home() -> Path:
+    """Return where this user's own state is, below XDG's directory of states."""
     home = os.environ.get("XDG_STATE_HOME")
     base = Path(home) if home else Path.home() / ".local" / "state"
-    return f"sqlite:///{base / 'osmef' / 'campaigns.sqlite'}"
+    return base / "osmef"
+
+
+def default_url() -> str:
+    """Return the URL of this user's own database."""
+    return f"sqlite:///{state_home() / 'campaigns.sqlite'}"
 
 
 class Store:

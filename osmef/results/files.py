@@ -7,6 +7,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 from osmef.errors import StorageError
 
@@ -20,6 +21,36 @@ _CURES = {
     errno.ENOENT: "is the path right, and does the run directory still exist?",
 }
 _DEFAULT_CURE = "look at the disk and the permissions of that directory"
+
+
+class Copier(Protocol):
+    """Keeps a copy elsewhere. Told of each change below a directory once it is on this disk.
+
+    What it raises is raised by whoever made the change.
+    """
+
+    def appended(self, path: Path, line: bytes) -> None:
+        """Tell of a new line at the end of a file."""
+
+    def written(self, path: Path) -> None:
+        """Tell of a file that is new, or new in the place of another."""
+
+
+_copiers: dict[Path, Copier] = {}
+
+
+@contextlib.contextmanager
+def copying(root: Path, copier: Copier) -> Iterator[None]:
+    """Tell ``copier`` of all that any thread writes below ``root`` while the context lasts."""
+    _copiers[root] = copier
+    try:
+        yield
+    finally:
+        del _copiers[root]
+
+
+def _copier(path: Path) -> Copier | None:
+    return next((_copiers[root] for root in path.parents if root in _copiers), None)
 
 
 @contextlib.contextmanager
@@ -52,6 +83,8 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
             with contextlib.suppress(OSError):
                 draft.unlink(missing_ok=True)
             raise
+    if (copier := _copier(path)) is not None:
+        copier.written(path)
 
 
 def append_line(path: Path, line: bytes) -> None:
@@ -73,6 +106,8 @@ def append_line(path: Path, line: bytes) -> None:
                 raise
         finally:
             os.close(file)
+    if (copier := _copier(path)) is not None:
+        copier.appended(path, line)
 
 
 def _write_at(file: int, data: bytes, offset: int) -> None:

@@ -48,8 +48,12 @@ _MADE = (
     *("price_per_hour", "currency"),
 )
 _GIVEN = tuple(name for name in _FIXED if name not in {*_RUN, *_MADE} and "failure" not in name)
-# A swept TCP window is not the window of a session.
-_OTHER = {"window": "workload.window"}
+# A swept TCP window is not the window of a session, and a whole workload more than its kind.
+_OTHER = {
+    "window": "workload.window",
+    "workload": "swept.workload",
+    "background": "swept.background",
+}
 _TEXTS = tuple(name for name in _FIXED if name not in {*_WHOLE, *_NUMBERS, "started_at"})
 
 
@@ -62,7 +66,8 @@ def load(*paths: str | PathLike[str]) -> pd.DataFrame:
     sender_flavors, receiver_flavors, price_per_hour of all VMs of the cell and its currency,
     placement, tenancy (both as requested), achieved_placement, achieved_tenancy, distance (as
     achieved), connections, each swept value of any of the runs under its key (a swept ``window`` of
-    TCP under ``workload.window``), status, failure_kind, failure_message, started_at, wall_s,
+    TCP under ``workload.window``, whole workloads under ``swept.workload`` and
+    ``swept.background``), status, failure_kind, failure_message, started_at, wall_s,
     workload, background, limited_by, start_spread_s, and each metric with its unit in the name. The
     endpoints of a group, and their flavors, stand in one text, with commas. What is not known is
     missing (NaN, <NA> or None), and never 0. Raises InputError when a path leads to no run, or a
@@ -113,7 +118,7 @@ class _Columns:
         columns = _columns(trials, run, summary)
         values = [_renamed(trial["values"]) for trial in trials]
         for name in dict.fromkeys(key for one in values for key in one):
-            if name in columns:  # a sweep over whole workloads tells more than their kind
+            if name in columns:
                 own = zip(values, columns[name], strict=True)
                 columns[name] = [one.get(name, told) for one, told in own]
             elif name not in self._swept:
@@ -149,17 +154,18 @@ class _Columns:
             column.extend([nan if value is None else value for value in found])
 
     def frame(self) -> pd.DataFrame:
-        """Return all of it."""
-        columns: dict[str, Any] = {name: words.column() for name, words in self._words.items()}
+        """Return all of it, and keep nothing: there is no room for a million trials twice."""
+        names = list(self._words)
+        columns: dict[str, Any] = {name: self._words.pop(name).column() for name in names}
         columns |= {name: _whole(np.frombuffer(self._numbers[name])) for name in _WHOLE}
         columns |= {name: np.frombuffer(self._numbers[name]) for name in _NUMBERS}
         if self._started or not self._times:
             self._read_times()
         columns["started_at"] = pd.concat(self._times, ignore_index=True)
-        columns |= self._swept
+        columns |= {name: _swept(values) for name, values in self._swept.items()}
         columns |= {name: np.frombuffer(column) for name, column in self._metrics.items()}
         order = (*_RUN, *_PLACE, *self._swept, *_COURSE, *_WORK, *self._metrics)
-        return pd.DataFrame({name: columns[name] for name in order})
+        return pd.DataFrame({name: columns.pop(name) for name in order}, copy=False)
 
 
 def _renamed(values: dict[str, Any]) -> dict[str, Any]:
@@ -167,6 +173,12 @@ def _renamed(values: dict[str, Any]) -> dict[str, Any]:
     if _OTHER.keys().isdisjoint(values):
         return values
     return {_OTHER.get(name, name): value for name, value in values.items()}
+
+
+def _swept(values: list[Any]) -> Any:
+    """Return swept values as a column: whole numbers stay whole where some cells have none."""
+    mixed = set(map(type, values)) == {int, type(None)}
+    return pd.array(values, dtype="Int64") if mixed else values
 
 
 def _whole(numbers: np.ndarray) -> pd.api.extensions.ExtensionArray:

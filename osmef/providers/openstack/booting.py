@@ -35,24 +35,37 @@ def make_servers(
     """Make servers, and wait until all run and have an address; in the order of the orders.
 
     ``ready`` is told those that have come about since the last look, while others are still being
-    asked for and built. Raises BootError, CapacityError, QuotaError, what ``ready`` does.
+    asked for and built. The first of a server group is asked for before the others, and these when
+    it runs: two at once know nothing of each other, and nova's scheduler puts them anywhere.
+    Raises BootError, CapacityError, QuotaError, what ``ready`` does.
     """
     clouds = {id(o.site.tenant.cloud): o.site.tenant.cloud for o in orders}
     boot = _Boot(maker.mark.run, [*clouds.values()], settings.boot_timeout, ready)
-    over = threading.Event()
+    leaders = _leaders(orders)
 
     def ask(order: ServerOrder) -> None:
-        if not over.is_set():
+        if boot.may_ask(leaders[order.name]):
             boot.asked[make_server(maker, order, settings)] = order
 
     with ThreadPoolExecutor(1) as beside:
-        asking = beside.submit(side_by_side, ask, orders)
+        in_turn = sorted(orders, key=lambda order: leaders[order.name] is not None)
+        asking = beside.submit(side_by_side, ask, in_turn)
         try:
             boot.watch(asking)
         finally:
-            over.set()
+            boot.end()
     by_name = {server.order.name: server for server in boot.found.values()}
     return [by_name[order.name] for order in orders]
+
+
+def _leaders(orders: Sequence[ServerOrder]) -> dict[str, ServerOrder | None]:
+    """Return whom each server waits for: the first one of its group, or nobody."""
+    first: dict[str, ServerOrder] = {}
+    for order in orders:
+        if order.place.group is not None:
+            first.setdefault(order.place.group, order)
+    found = {order.name: first.get(order.place.group or "") for order in orders}
+    return {o.name: None if found[o.name] is o else found[o.name] for o in orders}
 
 
 @dataclass
@@ -65,6 +78,24 @@ class _Boot:
     ready: Ready
     asked: dict[str, ServerOrder] = field(default_factory=dict)
     found: dict[str, Server] = field(default_factory=dict)
+    running: set[str] = field(default_factory=set)  # names
+    over: bool = False
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def may_ask(self, leader: ServerOrder | None) -> bool:
+        """Wait until a server's leader runs; False if the work is over. Raises BootError."""
+        with self.changed:
+            if leader is not None and not self.changed.wait_for(
+                lambda: self.over or leader.name in self.running, self.timeout_s
+            ):
+                raise self._late(leader, "BUILD")
+            return not self.over
+
+    def end(self) -> None:
+        """Let nobody ask for anything more."""
+        with self.changed:
+            self.over = True
+            self.changed.notify_all()
 
     def watch(self, asking: Future[Any]) -> None:
         """Wait for all that ``asking`` asks for, all of a project looked at in one call."""
@@ -85,13 +116,13 @@ class _Boot:
                 if not missing:
                     return
             if time.monotonic() > began + self.timeout_s:
-                raise self._late(missing)
+                server_id, status = next(iter(missing.items()))
+                raise self._late(self.asked[server_id], status)
 
-    def _late(self, missing: Mapping[str, str]) -> BootError:
-        server_id, status = next(iter(missing.items()))
+    def _late(self, order: ServerOrder, status: str) -> BootError:
         return BootError(
             f"the server is still {status} after {self.timeout_s:.0f} s",
-            where=self.asked[server_id].request.name,
+            where=order.request.name,
             cure="is the compute service of its host alive? else raise provider.boot_timeout",
         )
 
@@ -111,6 +142,9 @@ class _Boot:
         if not built:
             return missing
         running = built & self._list(cloud, "ACTIVE")
+        with self.changed:
+            self.running |= {orders[key].name for key in running}
+            self.changed.notify_all()
         if lost := built - running:
             there = {str(server.id): server for server in list_servers(cloud, self.run)}
             missing |= {key: _status(orders[key], there.get(key)) for key in lost}
@@ -126,7 +160,7 @@ def _ports(cloud: Cloud, servers: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Return port and IPv4 address of those servers that have one, by the server's id."""
     query = {"device_id": servers, "fields": ["id", "device_id", "fixed_ips"]}
     ports = cloud.do("listing ports", lambda c: list(c.network.ports(**query))) if servers else []
-    addresses = ((port, str(one["ip_address"])) for port in ports for one in port.fixed_ips)
+    addresses = ((port, str(one["ip_address"])) for port in ports for one in port.fixed_ips or ())
     return {str(port.device_id): (str(port.id), a) for port, a in addresses if "." in a}
 
 

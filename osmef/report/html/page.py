@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
-import osmef
 from osmef.report.cost import cost_text
 from osmef.report.html.across import across
 from osmef.report.html.figures import Drawn, draw_run
@@ -26,6 +19,7 @@ from osmef.report.html.results import (
     results_table,
     trials_table,
 )
+from osmef.report.html.shell import fill
 from osmef.report.html.table import Column, Field, Mark, Table, text
 from osmef.results.files import write_atomically
 from osmef.results.find import find_runs
@@ -37,7 +31,6 @@ _MOST_ROWS = 3000  # of each other table of a run, of all runs together
 _MOST_PARTS = 40  # runs that have a section of their own
 _MOST_RUNS = 2000
 _MOST_FIGURES_BYTES = 12_000_000
-_TEMPLATES = Path(__file__).parent / "templates"
 _PRINTED_ROWS = 400  # a longer table of details is not printed
 
 
@@ -72,25 +65,10 @@ def write_report(
 
 def render(readings: Sequence[Reading], title: str | None = None) -> str:
     """Return the page as text."""
-    environment = Environment(
-        loader=PackageLoader("osmef.report.html", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    script = (_TEMPLATES / "page.js").read_text(encoding="utf-8")
-    style = (_TEMPLATES / "page.css").read_text(encoding="utf-8")
     others = f" and {len(readings) - 1} more" if len(readings) > 1 else ""
-    return environment.get_template(
-        "page.html.jinja"
-    ).render(
-        title=title or f"{readings[0].name}{others}",
-        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        version=osmef.__version__,
-        script=Markup(script),  # noqa: S704 - both are ours
-        style=Markup(style),  # noqa: S704
-        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    return fill(
+        "page.html.jinja",
+        title or f"{readings[0].name}{others}",
         overview=_overview(readings).first(_MOST_RUNS),
         across=across(readings, _MOST_ROWS),
         hosts=differences_table(readings),

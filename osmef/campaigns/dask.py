@@ -1,0 +1,314 @@
+"""Sessions on a Dask cluster: each at a worker whose tags say that it measures there.
+
+The controller keeps the run directory, and a worker works on a copy of it (``away``). A worker that
+is lost costs no more than the trial that it was in: the next one destroys what the journal says is
+left, and goes on with the missing trials. Dask's own second try of a lost job is refused.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from distributed import Future as DaskFuture
+
+import osmef
+from osmef.campaigns.away import BEAT_S, Kind, Letter, Reply
+from osmef.campaigns.cluster import Assignment, Cluster, Job, Lost, Worker
+from osmef.campaigns.copy import Copy
+from osmef.campaigns.executor import Measure
+from osmef.campaigns.session import End, Work, clear
+from osmef.engine.stop import Stop
+from osmef.errors import InputError, Interrupted, OsmefError, StorageError
+
+_MOST_LOSSES = 3
+# So long a session waits for a worker that takes it.
+_WORKER_WAIT_S = 120.0
+_LOOK_S = 2.0
+_RECONNECT_S = 10.0
+
+Tell = Callable[[str, str], None]
+
+
+@dataclass(eq=False)
+class _Task:
+    """A job that is somewhere between its submission and its end. ``what`` names it to people."""
+
+    job: Job
+    provider: str
+    what: str
+    copy: Copy
+    future: Future[object] = field(default_factory=Future)
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+    since: float = field(default_factory=time.monotonic)
+    sent: DaskFuture | None = None
+    worker: Worker | None = None
+    back: str | None = None
+    losses: int = 0
+    leaving: bool = False
+    noted: bool = False
+
+
+class Dask:
+    """Sessions on workers of a cluster. Stopping reaches them, and ``tell`` hears of lost ones."""
+
+    def __init__(self, address: str, stop: Stop, tell: Tell) -> None:
+        self._address, self._stop, self._tell = address, stop, tell
+        self._cluster: Cluster | None = Cluster(address)
+        self._workers = self._cluster.workers()
+        self._tasks: dict[str, _Task] = {}
+        self._lock = threading.RLock()
+        self._closed = threading.Event()
+        self._beaten = self._looked = 0.0
+        self._thread = threading.Thread(target=self._serve, name="dask", daemon=True)
+        self._thread.start()
+
+    @property
+    def room(self) -> int:
+        """How many sessions all workers run at once."""
+        return sum(one.slots for one in list(self._workers.values()))
+
+    def submit(self, measure: Measure, work: Work) -> Future[End]:
+        """Begin a session at a worker. ``measure`` travels there by pickle."""
+        what = f"{work.slot} {work.platform}"
+        job = partial(_measure, measure, work)
+        return cast("Future[End]", self._take_on(job, Path(work.directory), what, work.provider))
+
+    def clear(self, directory: Path, provider: str) -> None:
+        """Destroy what a session has left, at a worker. Raises OsmefError."""
+        self._take_on(clear, directory, directory.name, provider, leaving=True).result()
+
+    def close(self) -> None:
+        """Leave the cluster. What still runs stops once it hears nothing more from here."""
+        self._closed.set()
+        self._thread.join()
+        with self._lock:
+            for task in list(self._tasks.values()):
+                self._end(task, Interrupted("the campaign's conductor has ended"))
+        if self._cluster is not None:
+            self._cluster.close()
+
+    def _take_on(
+        self, job: Job, directory: Path, what: str, provider: str, *, leaving: bool = False
+    ) -> Future[object]:
+        try:
+            copy = Copy(directory)
+        except StorageError as error:
+            failed: Future[object] = Future()
+            failed.set_exception(error)
+            return failed
+        task = _Task(job, provider, what, copy, leaving=leaving)
+        with self._lock:
+            self._tasks[task.token] = task
+            self._dispatch(task)
+        return task.future
+
+    def _fitting(self, task: _Task) -> list[Worker]:
+        bound = task.copy.bound_to
+        fit = [one for one in self._workers.values() if one.takes(task.provider)]
+        return [one for one in fit if bound in {None, one.host}]
+
+    def _dispatch(self, task: _Task) -> None:
+        """Send a job on its way, if there is a worker that takes it."""
+        try:
+            to = self._fitting(task)
+            if self._cluster is None or not to:
+                return
+            files = task.copy.files()
+            given = Assignment(task.token, task.provider, task.job, task.copy.path.name, files)
+            task.sent = self._cluster.submit(given, to, self._ended)
+        except StorageError as error:
+            self._end(task, error)
+
+    def _ended(self, token: str, outcome: object) -> None:
+        """Take what became of a job; of one that was given up nobody wants to know it."""
+        with self._lock:
+            task = self._tasks.get(token)
+            if task is None:
+                return
+            if isinstance(outcome, Lost):
+                if self._cluster is not None and self._cluster.is_there:
+                    self._lose(task)
+            elif isinstance(outcome, Exception) and task.worker is None:
+                cure = "install the same OSMeF and Python there as here"
+                self._end(task, OsmefError(f"a worker could not begin: {outcome}", cure=cure))
+            else:
+                self._end(task, outcome)
+
+    def _end(self, task: _Task, outcome: object) -> None:
+        self._withdraw(task)
+        try:
+            task.copy.close()
+        except StorageError as error:
+            outcome = error
+        if isinstance(outcome, Exception):
+            task.future.set_exception(outcome)
+        else:
+            task.future.set_result(outcome)
+
+    def _withdraw(self, task: _Task) -> None:
+        """Take a job back: what its worker still says is refused."""
+        del self._tasks[task.token]
+        if task.sent is not None:
+            task.sent.cancel()
+        task.sent = task.worker = task.back = None
+
+    def _again(self, task: _Task) -> None:
+        """Have a job done by another worker."""
+        self._withdraw(task)
+        task.token, task.since = uuid.uuid4().hex, time.monotonic()
+        self._tasks[task.token] = task
+        self._dispatch(task)
+
+    def _lose(self, task: _Task) -> None:
+        """Go on after a worker was lost; after the third one, and after a stop, only clean up."""
+        task.losses += 1
+        where = task.worker.address if task.worker else "of the cluster"
+        self._tell("gap", f"{task.what}: the worker {where} is lost, another takes its place")
+        with suppress(StorageError):
+            task.copy.note("lost", worker=where)
+        reason = self._stop.reason
+        why = (
+            Interrupted(reason) if reason else OsmefError(f"{task.losses} workers were lost in it")
+        )
+        if task.losses > 2 * _MOST_LOSSES:
+            self._end(task, why)
+            return
+        if not task.leaving and (reason or task.losses >= _MOST_LOSSES):
+            task.job, task.leaving = partial(_give_up, why), True
+        self._again(task)
+
+    def _serve(self) -> None:
+        while not self._closed.is_set():
+            try:
+                if self._cluster is None:
+                    self._cluster = Cluster(self._address)
+                self._turn(self._cluster)
+            except (OSError, TimeoutError, RuntimeError, InputError) as error:
+                self._lose_cluster(error)
+                self._closed.wait(_RECONNECT_S)
+
+    def _lose_cluster(self, error: Exception) -> None:
+        """Plan all sessions again: workers that hear nothing from here stop, too."""
+        with self._lock:
+            cluster, self._cluster, self._workers = self._cluster, None, {}
+            for task in list(self._tasks.values()):
+                self._end(task, OsmefError("the Dask cluster is gone", where=self._address))
+        if cluster is not None:
+            self._tell("failure", f"the Dask cluster is gone: {error}")
+            cluster.close()
+
+    def _turn(self, cluster: Cluster) -> None:
+        """Do what workers ask for, then see whether they are still there, and that we are."""
+        replies: dict[str, list[Reply]] = {}
+        for letter in cluster.letters(_LOOK_S / 2):
+            with self._lock:
+                problem = self._take(letter)
+            if letter.number:
+                reply = Reply(letter.token, letter.number, problem)
+                replies.setdefault(letter.back, []).append(reply)
+        for back, those in replies.items():
+            cluster.reply(back, those)
+        now = time.monotonic()
+        if now - self._looked >= _LOOK_S:
+            self._looked = now
+            workers = cluster.workers()
+            with self._lock:
+                self._workers = workers
+                for task in list(self._tasks.values()):
+                    self._look_after(task, cluster)
+        if now - self._beaten >= BEAT_S:
+            self._beaten = now
+            with self._lock:
+                backs = {task.back for task in self._tasks.values() if task.back}
+            cluster.beat(backs)
+
+    def _look_after(self, task: _Task, cluster: Cluster) -> None:
+        reason = None if task.leaving else self._stop.reason
+        if task.worker is not None:
+            if task.worker.address not in self._workers:
+                self._lose(task)
+            elif reason and task.back:
+                cluster.reply(task.back, [Reply(task.token, 0, reason)])
+        elif reason:
+            self._end(task, Interrupted(reason))
+        elif self._fitting(task):
+            if task.sent is None:
+                self._dispatch(task)
+        elif time.monotonic() - task.since > _WORKER_WAIT_S:
+            self._end(task, self._nobody(task))
+        elif task.sent is not None:
+            since = task.since
+            self._again(task)
+            task.since = since
+
+    def _nobody(self, task: _Task) -> OsmefError:
+        tags = " ".join(f"{tag}=8" for tag in ("osmef", task.provider) if tag)
+        machine = task.copy.bound_to
+        if machine is None:
+            cure = f"start one: dask worker {self._address} --resources '{tags}'"
+            return OsmefError(f"no worker has {tags.replace('=8', '')}", cure=cure)
+        cure = f"start a worker there: dask worker {self._address} --resources '{tags}'"
+        return OsmefError(f"only {machine} can take away what was made there", cure=cure)
+
+    def _take(self, letter: Letter) -> str | None:
+        """Do what a letter asks for; return why it can't be done."""
+        task = self._tasks.get(letter.token)
+        if task is None:
+            return _TAKEN_BACK
+        try:
+            if letter.kind == Kind.HELLO:
+                return self._welcome(task, letter)
+            if letter.kind == Kind.APPEND:
+                task.copy.append(letter.path, letter.data)
+                self._note_worker(task)
+            elif letter.kind == Kind.WRITE:
+                task.copy.write(letter.path, letter.data)
+            else:
+                task.copy.show(letter.data)
+        except StorageError as error:
+            return str(error)
+        return None
+
+    def _welcome(self, task: _Task, letter: Letter) -> str | None:
+        """Let a worker begin, unless Dask gave it what another had."""
+        address, _, version = letter.data.decode().partition(" ")
+        if task.worker is not None:
+            self._lose(task)
+            return _TAKEN_BACK
+        if version != osmef.__version__:
+            return f"the worker has OSMeF {version}, its controller {osmef.__version__}"
+        if address not in self._workers and self._cluster is not None:
+            self._workers = self._cluster.workers()
+        task.worker = self._workers.get(address)
+        if task.worker is None:
+            self._again(task)
+            return _TAKEN_BACK
+        task.back, task.noted = letter.back, False
+        return None
+
+    def _note_worker(self, task: _Task) -> None:
+        """Write down once whose machine it is, before anything is made there."""
+        if task.worker is not None and not task.noted:
+            told = {"worker": task.worker.address, "host": task.worker.host}
+            task.noted = task.copy.note("worker", **told)
+
+
+_TAKEN_BACK = "the controller has given this session to another worker"
+
+
+def _measure(measure: Measure, work: Work, directory: Path) -> End:
+    return measure(replace(work, directory=str(directory)))
+
+
+def _give_up(why: OsmefError, directory: Path) -> None:
+    clear(directory)
+    raise why

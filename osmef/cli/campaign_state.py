@@ -1,0 +1,17 @@
+"""``--state``: the database of campaigns that a command looks into."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+StateUrl = Annotated[
+    str,
+    typer.Option(
+        "--state",
+        metavar="URL",
+        envvar="OSMEF_STATE",
+        help="Database of campaigns, as SQLAlchemy names it; by default SQLite in your home.",
+    ),
+]

@@ -1,0 +1,391 @@
+"""Sessions on a real Dask cluster of a scheduler and workers in processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from distributed import Client
+
+import osmef
+from osmef.campaigns import away
+from osmef.campaigns.conduct import Conductor, Means
+from osmef.campaigns.dask import Dask
+from osmef.campaigns.executor import Executor, Measure, Threads
+from osmef.campaigns.holder import this_process
+from osmef.campaigns.read import read_campaign
+from osmef.campaigns.score import make_score
+from osmef.campaigns.session import End, Work
+from osmef.campaigns.store import Session, Store
+from osmef.campaigns.tables import Phase, State
+from osmef.engine.journal import Journal
+from osmef.engine.plan import PlannedTrial
+from osmef.engine.stop import Stop
+from osmef.errors import InputError, Interrupted
+from osmef.providers.base import Resource
+from osmef.results.rundir import RunDirectory
+from tests.campaigns.emulated import EmulatedClouds, SimulatedClock
+
+ROOT = Path(__file__).parents[2]
+START = datetime(2026, 3, 16, tzinfo=UTC)
+FILE = """
+name: two-clouds
+scenarios: [pair.yaml]
+providers: {north: local, south: local}
+exclusive: false
+start: 2026-03-16
+weeks: 1
+windows: {once: {cron: "0 9 16 3 *", length: 8h}}
+"""
+SCENARIO = "name: pair\nworkload: {duration: 1s}\nrepeat: 3\n"
+
+
+@contextmanager
+def dask_process(place: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A scheduler or a worker, as `dask` starts it; killed at the end."""
+    with (place / f"{command[0]}.log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dask", *command, "--no-dashboard"],
+            cwd=place,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=log,
+            stderr=log,
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def scheduler(place: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """A scheduler that answers, and its address."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    address = f"tcp://127.0.0.1:{port}"
+    command = ("scheduler", "--host", "127.0.0.1", "--port", str(port))
+    with dask_process(place, *command) as process:
+        Client(address, timeout="60s", set_as_default=False).close()
+        yield address, process
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with scheduler(tmp_path_factory.mktemp("scheduler")) as (address, _):
+        yield address
+
+
+class Workers:
+    """Workers of a scheduler, which end with the test."""
+
+    def __init__(self, address: str, place: Path, stack: ExitStack) -> None:
+        self.address, self._place, self._stack = address, place, stack
+
+    def start(self, *tags: str) -> None:
+        """Start a worker for each text of tags, and wait until they are there."""
+        with Client(self.address, timeout="60s", set_as_default=False) as client:
+            there = len(client.scheduler_info(n_workers=-1)["workers"])
+            for each in tags:
+                command = ["worker", self.address, "--local-directory", "scratch", "--no-nanny"]
+                more = ["--host", "127.0.0.1", "--nthreads", "4", "--resources", each]
+                self._stack.enter_context(dask_process(self._place, *command, *more))
+            client.wait_for_workers(there + len(tags), timeout=60)
+
+
+@pytest.fixture
+def workers(address: str, tmp_path: Path) -> Iterator[Workers]:
+    with ExitStack() as stack:
+        yield Workers(address, tmp_path, stack)
+    with Client(address, timeout="60s", set_as_default=False) as client:
+        while client.scheduler_info(n_workers=-1)["workers"]:  # it asks each time
+            pass
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "pair.yaml").write_text(SCENARIO)
+    file = tmp_path / "campaign.yaml"
+    file.write_text(FILE)
+    return file
+
+
+class Watched:
+    """An executor, and whether anything runs in it."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self.running: set[Future[End]] = set()
+
+    @property
+    def room(self) -> int:
+        return self._executor.room
+
+    def submit(self, measure: Measure, work: Work) -> Future[End]:
+        future = self._executor.submit(measure, work)
+        self.running.add(future)
+        future.add_done_callback(self.running.discard)
+        return future
+
+    def close(self) -> None:
+        self._executor.close()
+
+
+class PatientClock(SimulatedClock):
+    """Its time stands still while something runs."""
+
+    def __init__(self, watched: Watched) -> None:
+        super().__init__(START)
+        self._watched = watched
+
+    def wait(self, until: datetime | None, wake: threading.Event) -> None:
+        if self._watched.running:
+            wake.wait(1)
+        else:
+            super().wait(until, wake)
+
+
+def conduct(
+    file: Path, out: Path, executor: Executor, measure: Measure, stop: Stop
+) -> tuple[Phase, list[Session]]:
+    programme = read_campaign(file)
+    score = make_score(programme)
+    store = Store(f"sqlite:///{out}.sqlite")
+    about = {"file": str(file), "text": programme.text, "out": str(out)}
+    store.enlist("two-clouds", about, score.rows(), START)
+    standing = store.campaign("two-clouds")
+    watched = Watched(executor)
+    clock = PatientClock(watched)
+    clear = executor.clear if isinstance(executor, Dask) else lambda _path, _provider: None
+    means = Means(this_process(), clock, watched, measure, lambda *_: None, clear)
+    phase = Conductor(store, standing, score, means, stop).run()
+    executor.close()
+    found = store.sessions(standing.id)
+    store.close()
+    return phase, found
+
+
+def numbers(sessions: list[Session]) -> dict[tuple[str, int], float]:
+    """Return what each trial measured, and see that none is there twice."""
+    found: dict[tuple[str, int], float] = {}
+    for one in sessions:
+        assert one.directory is not None
+        for trial in RunDirectory(Path(one.directory)).read_trials().trials:
+            assert (one.platform, trial.index) not in found
+            found[one.platform, trial.index] = trial.metrics["aggregate_btc_bps"] or 0
+    return found
+
+
+class Deadly(EmulatedClouds):
+    """In the second trial of a session on the cloud "north" its worker tells its id, and hangs."""
+
+    def _trial(
+        self, work: Work, planned: PlannedTrial, directory: RunDirectory, at: datetime
+    ) -> None:
+        began = self._things / "began"
+        if work.provider == "north" and planned.index == 1 and began.exists():
+            began.write_text(str(os.getpid()))  # a pipe: it waits for a reader
+            threading.Event().wait()
+        super()._trial(work, planned, directory, at)
+
+
+def kill_when_told(began: Path) -> None:
+    """Kill the process that writes its id into a pipe."""
+    number = int(began.read_text())
+    began.unlink()
+    os.kill(number, signal.SIGKILL)
+
+
+@pytest.mark.timeout(600)
+def test_a_worker_killed_in_a_trial_changes_nothing(
+    file: Path, tmp_path: Path, workers: Workers
+) -> None:
+    clouds = EmulatedClouds(SimulatedClock(START), tmp_path / "calm-things")
+    phase, calm = conduct(file, tmp_path / "calm", Threads(2), clouds.measure, Stop())
+    assert phase is Phase.ENDED
+    workers.start("osmef=2 north=2 south=2", "osmef=2 north=2 south=2")
+    told: list[tuple[str, str]] = []
+    stop = Stop()
+    dask = Dask(workers.address, stop, lambda kind, text: told.append((kind, text)))
+    assert dask.room == 4
+    deadly = Deadly(SimulatedClock(START), tmp_path / "things")
+    began = tmp_path / "things" / "began"
+    os.mkfifo(began)
+    killer = threading.Thread(target=kill_when_told, args=(began,))
+    killer.start()
+    phase, found = conduct(file, tmp_path / "rough", dask, deadly.measure, stop)
+    killer.join()
+    assert [(one.slot, one.platform, one.state, one.trials_ok) for one in found] == [
+        (one.slot, one.platform, one.state, one.trials_ok) for one in calm
+    ]
+    assert {one.state for one in found} == {State.DONE}
+    assert numbers(found) == numbers(calm)
+    assert not list((tmp_path / "things").iterdir())
+    (north,) = (one for one in found if one.provider == "north")
+    assert north.attempts == 1
+    journal = Journal(Path(north.directory or "") / "journal.jsonl")
+    assert len({note["worker"] for note in journal.read("worker")}) == 2
+    assert len(journal.read("lost")) == 1
+    assert journal.standing() == []
+    assert [kind for kind, _ in told] == ["gap"]
+    names = {path.name for path in Path(north.directory or "").iterdir()}
+    assert names == {"scenario.yaml", "journal.jsonl", "trials.jsonl", "summary.json", "lock"}
+
+
+def wait_for_stop(work: Work) -> End:
+    errand = away._errand.get()
+    Path(work.text).write_text(str(os.getpid()))
+    errand.stop.wait(120)
+    raise AssertionError("nobody asked for a stop")
+
+
+def session(place: Path, provider: str, text: str = SCENARIO) -> Work:
+    """A session of the emulated clouds that has not begun."""
+    directory = str(place / "out" / f"pair-{provider}")
+    return Work(
+        session=1,
+        slot="monday",
+        window="monday",
+        platform=f"pair {provider}",
+        text=text,
+        file="pair.yaml",
+        directory=directory,
+        seed=7,
+        provider=provider,
+    )
+
+
+@pytest.fixture
+def join(address: str) -> Iterator[Callable[[Stop], Dask]]:
+    """Make executors on the cluster, and close them."""
+    with ExitStack() as stack:
+
+        def make(stop: Stop) -> Dask:
+            dask = Dask(address, stop, lambda *_: None)
+            stack.callback(dask.close)
+            return dask
+
+        yield make
+
+
+def test_each_session_runs_where_the_tags_say(
+    tmp_path: Path, workers: Workers, join: Callable[[Stop], Dask]
+) -> None:
+    clouds = EmulatedClouds(SimulatedClock(START), tmp_path / "things")
+    workers.start("osmef=1 north=1")
+    dask = join(Stop())
+    south = dask.submit(clouds.measure, session(tmp_path, "south"))
+    north = dask.submit(clouds.measure, session(tmp_path, "north"))
+    assert north.result(60).state is State.DONE
+    assert not south.done()
+    workers.start("osmef=1 south=1")
+    assert south.result(60).state is State.DONE
+    used = [
+        note["worker"]
+        for name in ("north", "south")
+        for note in Journal(tmp_path / "out" / f"pair-{name}" / "journal.jsonl").read("worker")
+    ]
+    assert len(set(used)) == 2
+
+
+def test_nobody_has_the_tag(
+    tmp_path: Path, join: Callable[[Stop], Dask], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("osmef.campaigns.dask._WORKER_WAIT_S", 0.1)
+    clouds = EmulatedClouds(SimulatedClock(START), tmp_path / "things")
+    error = join(Stop()).submit(clouds.measure, session(tmp_path, "west")).exception(60)
+    assert "no worker has osmef west" in str(error)
+    assert "--resources 'osmef=8 west=8'" in str(error)
+
+
+def test_a_stop_reaches_the_worker(
+    tmp_path: Path, workers: Workers, join: Callable[[Stop], Dask]
+) -> None:
+    workers.start("osmef=1 north=1")
+    began, stop = tmp_path / "began", Stop()
+    os.mkfifo(began)
+    dask = join(stop)
+    future = dask.submit(wait_for_stop, session(tmp_path, "north", str(began)))
+    assert int(began.read_text()) > 0
+    stop.request("enough for today")
+    assert isinstance(error := future.exception(60), Interrupted)
+    assert error.message == "enough for today"
+    assert not RunDirectory(tmp_path / "out" / "pair-north").is_live()
+
+
+def test_the_scheduler_is_gone(tmp_path: Path) -> None:
+    began = tmp_path / "began"
+    os.mkfifo(began)
+    with ExitStack() as stack:
+        address, process = stack.enter_context(scheduler(tmp_path))
+        Workers(address, tmp_path, stack).start("osmef=1 north=1")
+        dask = Dask(address, Stop(), lambda *_: None)
+        stack.callback(dask.close)
+        future = dask.submit(wait_for_stop, session(tmp_path, "north", str(began)))
+        assert int(began.read_text()) > 0
+        process.kill()
+        assert "the Dask cluster is gone" in str(future.exception(60))
+        assert dask.room == 0
+
+
+def test_what_is_left_is_taken_away_by_a_worker(
+    tmp_path: Path, workers: Workers, join: Callable[[Stop], Dask]
+) -> None:
+    work = session(tmp_path, "north")
+    with RunDirectory.create_at(Path(work.directory), SCENARIO, ".yaml") as directory:
+        journal = Journal(directory.journal)
+        journal.note("worker", worker="tcp://127.0.0.1:1", host="127.0.0.1")
+        journal.created(Resource("local", "sandbox", "pair", directory.id, "1 1"))
+    workers.start("osmef=1 north=1")
+    join(Stop()).clear(Path(work.directory), "north")
+    assert journal.standing() == []
+
+
+def test_no_cluster_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("osmef.campaigns.cluster._CONNECT_S", 0.5)
+    with pytest.raises(InputError, match="no Dask scheduler answers"):
+        Dask("tcp://127.0.0.1:1", Stop(), lambda *_: None)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs namespaces")
+def test_a_campaign_on_the_local_cloud_of_a_worker(tmp_path: Path, workers: Workers) -> None:
+    workers.start("osmef=1 here=1")
+    (tmp_path / "pair.yaml").write_text(
+        "name: pair\nworkload: {duration: 300ms, interval: 100ms}\nrepeat: 2\n"
+    )
+    now = datetime.now(UTC)
+    campaign = {
+        "name": "now",
+        "scenarios": ["pair.yaml"],
+        "providers": {"here": "local"},
+        "start": f"{now - timedelta(days=1):%Y-%m-%d}",
+        "weeks": 1,
+        "windows": {"once": {"cron": f"{now:%M %H %d %m} *", "length": "1h"}},
+    }
+    (tmp_path / "now.json").write_text(json.dumps(campaign))
+    command = ["campaign", "run", "now.json", "--executor", "dask", "--scheduler", workers.address]
+    ended = subprocess.run(
+        [sys.executable, "-m", "osmef", *command],
+        cwd=tmp_path,
+        env={**os.environ, "OSMEF_STATE": "sqlite:///state.sqlite", "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "1 done" in ended.stdout
+    frame = osmef.load(tmp_path / "results" / "now")
+    assert len(frame) == 2
+    assert frame["aggregate_btc_bps"].gt(0).all()
+    assert len(osmef.load_intervals(tmp_path / "results" / "now")) > 0
