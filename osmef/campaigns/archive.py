@@ -341,6 +341,6 @@ def read_calendar(directory: Path) -> tuple[Standing, list[Session]] | None:
         ) from error
     told = about.model_dump()
     standing = Standing(**told, id=0, text=text, out=str(directory), holder=None)
-    names = [one.name for one in fields(Session)]
-    told_rows = [{name: row.get(name) for name in names} for row in rows]
-    return standing, [Session(**{**row, "state": State(row["state"])}) for row in told_rows]
+    known = {one.name for one in fields(Session)}  # another version may have had others
+    mine = [{name: value for name, value in row.items() if name in known} for row in rows]
+    return standing, [Session(**{**row, "state": State(row["state"])}) for row in mine]
