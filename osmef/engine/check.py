@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from osmef.engine.plan import Plan
 from osmef.errors import InputError
 from osmef.providers import provider_for
 from osmef.providers.base import Provider
+from osmef.scenario.fields import EndpointKind, tries_of
 from osmef.scenario.study import Cell, Study
 from osmef.scenario.workload import BtcSettings, Mode
 
@@ -33,7 +35,11 @@ def _family(provider: Provider, cell: Cell) -> Iterator[tuple[str, str, str]]:
 
 def check_provider(plan: Plan) -> None:
     """Check tools, credentials and quotas before anything is made. Raises ProviderError."""
-    provider_for(plan.study.scenario.provider).check(plan.endpoints)
+    scenario = plan.study.scenario
+    retry = tries_of(scenario.on_mismatch) > 0
+    provider_for(scenario.provider).check(
+        [replace(one, movable=retry and one.kind is EndpointKind.VM) for one in plan.endpoints]
+    )
 
 
 def warnings_of(study: Study) -> list[str]:

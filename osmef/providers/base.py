@@ -29,6 +29,7 @@ class EndpointRequest:
     ``flavor`` is the provider's own name, a need for which it chooses the smallest that fits, or
     None for its default. ``role`` ("sender", "receiver" or "loopback") lets a provider keep both
     ends off each other's CPUs. ``zone`` is the cloud's own name of one, None for the settings'.
+    ``movable`` tells a check that the run may make it anew while it still stands (``replace``).
     """
 
     name: str
@@ -39,6 +40,7 @@ class EndpointRequest:
     tenant: str | None
     lane: int = 1
     zone: str | None = None
+    movable: bool = False
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def test_one_row_a_trial_in_tidy_columns(run: RunDirectory, make_trial: MakeTria
         "scenario",
         "provider",
         "cell",
-        "index",
+        "trial",
         "repetition",
         "group",
         "session",
@@ -65,7 +65,7 @@ def test_one_row_a_trial_in_tidy_columns(run: RunDirectory, make_trial: MakeTria
     ]
     assert frame["run"].tolist() == [run.id, run.id]
     assert frame["scenario"].tolist() == ["quickstart", "quickstart"]
-    assert frame["index"].tolist() == [3, 1]
+    assert frame["trial"].tolist() == [3, 1]
     assert frame["placement"].tolist() == ["different-host", "different-host"]
     assert frame["status"].tolist() == ["ok", "failed"]
     assert frame["started_at"].dt.tz is not None

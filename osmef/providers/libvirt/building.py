@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 from osmef.errors import CapacityError
 from osmef.providers.base import Endpoint, EndpointRequest, Order
 from osmef.providers.libvirt import accelerator, networks
-from osmef.providers.libvirt.connection import Hypervisor
+from osmef.providers.libvirt.connection import Hypervisor, libvirt
 from osmef.providers.libvirt.guest import Base, Guest, start, wait
 from osmef.providers.libvirt.image import Image
 from osmef.providers.libvirt.making import Maker
@@ -25,6 +26,8 @@ from osmef.remote.ssh_config import find_login
 from osmef.scenario.clouds.libvirt import LibvirtFlavor, LibvirtSettings
 
 _UNFILTERED = "libvirt can't filter packets on {host}: all of its network reaches the guest"
+_WRITTEN_BYTES = 1 << 28
+"""What a guest surely writes: logs, the agent, what cloud-init does at the first boot."""
 _SHARED = "the guests of this run on {host} share its CPUs, which are fewer than theirs together"
 
 
@@ -51,7 +54,9 @@ class Build:
         order, hosts = self.order, list(self.hosts.values())
         tenants = self._networks(requests)
         order.progress(f"sending the image to {', '.join(self.hosts)}")
-        bases = dict(zip(self.hosts, side_by_side(self._base, hosts), strict=True))
+        count = Counter(self.placed[request.name] for request in requests)
+        made = side_by_side(lambda host: self._base(host, count[host.name]), hosts)
+        bases = dict(zip(self.hosts, made, strict=True))
         filters = self._filters(tenants, requests)
         guests = self._guests(requests, bases, tenants, filters)
         order.progress(f"starting {len(guests)} guest{'s' * (len(guests) > 1)}")
@@ -65,10 +70,11 @@ class Build:
         self.order.progress(f"making networks for {', '.join(slots)}")
         return networks.make_networks(hosts[0], self.maker, slots)
 
-    def _base(self, host: Hypervisor) -> Base:
-        """Bring the image to a host, and find out what runs guests there."""
+    def _base(self, host: Hypervisor, guests: int) -> Base:
+        """Bring the image to a host for some guests, and find out what runs them there."""
         image, bundle = self.image, self.image.bundle
         store = Store.make(host, self.maker, directory_of(host.uri, self.settings.storage))
+        store.check_room(image.sent_bytes + guests * min(image.disk_bytes, _WRITTEN_BYTES))
         root = store.put_file("root", image.root)
         kernel = None
         if bundle is not None:
@@ -177,6 +183,22 @@ def capabilities_of(host: Hypervisor) -> str:
         return str(connection.getCapabilities())
 
     return host.do("asking for capabilities", ask)
+
+
+def memory_of(host: Hypervisor) -> int:
+    """Return the bytes of memory that guests can have: the free, and what only caches files.
+
+    All of the host's where its driver does not tell.
+    """
+
+    def free(connection: Any) -> int:
+        kibibytes = connection.getMemoryStats(libvirt().VIR_NODE_MEMORY_STATS_ALL_CELLS)
+        return sum(int(kibibytes.get(key, 0)) for key in ("free", "buffers", "cached")) << 10
+
+    found = host.find("asking for its free memory", free)
+    if found is None:  # in MiB (virNodeInfo.memory as Python has it)
+        return host.do("asking for its memory", lambda c: int(c.getInfo()[1])) << 20
+    return found
 
 
 def architecture_of(host: Hypervisor, image: Image) -> str:

@@ -100,7 +100,7 @@ def start(guest: Guest, maker: Maker, order: Order) -> str:
 
 def start_domain(host: Hypervisor, maker: Maker, machine: xml.Machine, address: str | None) -> str:
     """Start a guest that is gone for good when it ends; return its UUID. Raises ProviderError."""
-    description = machine.xml([maker.mark.element(address)])
+    description = machine.xml([maker.mark.element(machine.name, address)])
     domain = maker.make(
         host,
         "domain",
@@ -150,7 +150,7 @@ def wait(guest: Guest, maker: Maker, order: Order, timeout_s: float) -> Login:
         login = _login(guest, order, _address(guest, check, end))
         wait_for_ssh(login, deadline=end, check=check).close()
     except _Ended:
-        raise _boot_error(guest, order, "the guest does not run any more") from None
+        raise _boot_error(guest, order, _why_not(guest, name)) from None
     except HostKeyError:
         raise
     except ReachError as error:
@@ -158,6 +158,22 @@ def wait(guest: Guest, maker: Maker, order: Order, timeout_s: float) -> Login:
             raise
         raise _boot_error(guest, order, error.message) from error
     return login
+
+
+def _why_not(guest: Guest, name: str) -> str:
+    """Tell why a guest does not run any more."""
+    module = libvirt()
+
+    def look(connection: Any) -> tuple[int, ...]:
+        return tuple(connection.lookupByName(name).state())
+
+    # What QEMU does where a write fails for want of room.
+    if guest.host.find("looking at a guest", look) == (
+        module.VIR_DOMAIN_PAUSED,
+        module.VIR_DOMAIN_PAUSED_IOERROR,
+    ):
+        return f"the guest was stopped as its disk in {guest.base.store.directory} can't be written"
+    return "the guest does not run any more"
 
 
 def _address(guest: Guest, check: Any, end: float) -> str:

@@ -22,6 +22,19 @@ class Image:
     disk_bytes: int
     bundle: Bundle | None
 
+    @property
+    def sent_bytes(self) -> int:
+        """The size of the files that a host is sent. Raises NotFoundError."""
+        own = (self.bundle.kernel, self.bundle.initrd) if self.bundle else ()
+        try:
+            return sum(path.stat().st_size for path in (self.root, *own))
+        except OSError as error:
+            raise NotFoundError(
+                f"can't read the image: {error.strerror}",
+                where=str(error.filename),
+                cure="check its rights",
+            ) from error
+
 
 def find_image(wanted: str) -> Image:
     """Return the image of this name, directory or file. Raises NotFoundError."""

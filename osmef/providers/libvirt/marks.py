@@ -25,18 +25,26 @@ class Mark(marks.Mark):
         """Return the name of a pool or filter, which is all that can carry the mark."""
         return f"osmef-{self.run}-{kind}-{self.made}-{self.deadline}"
 
-    def element(self, address: str | None = None) -> ET.Element:
-        """Return the mark as metadata; ``address`` is the one that a guest was given."""
-        values = {"id": self.run, "made": str(self.made), "deadline": str(self.deadline)}
+    def element(self, name: str, address: str | None = None) -> ET.Element:
+        """Return the mark as metadata of a thing of this name.
+
+        ``address`` is the one that a guest was given.
+        """
+        times = {"made": str(self.made), "deadline": str(self.deadline)}
+        values = {"id": self.run, "name": name, **times}
         if address is not None:
             values["address"] = address
         return ET.Element(_TAG, values)
 
 
 def mark_of_xml(description: str) -> Mark | None:
-    """Return the mark in the description of a domain or network; None where it has none."""
-    found = xml.parse(description).find(f"metadata/{_TAG}")
-    if found is None:
+    """Return the mark in the description of a domain or network; None where it has none.
+
+    A copy that somebody made of ours has our metadata too, but another name.
+    """
+    root = xml.parse(description)
+    found = root.find(f"metadata/{_TAG}")
+    if found is None or found.get("name") != root.findtext("name"):
         return None
     try:
         return Mark(found.attrib["id"], int(found.attrib["made"]), int(found.attrib["deadline"]))

@@ -80,7 +80,7 @@ def make_networks(host: Hypervisor, maker: Maker, tenants: Sequence[str]) -> dic
 
 
 def _make(host: Hypervisor, maker: Maker, name: str, subnet: IPv4Network, *, routed: bool) -> None:
-    description = xml.network(name, subnet, maker.mark.element(), routed=routed)
+    description = xml.network(name, subnet, maker.mark.element(name), routed=routed)
     maker.make(
         host,
         "network",

@@ -12,7 +12,7 @@ from osmef.errors import CapacityError, InputError, OsmefError, ProviderError
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
 from osmef.providers.libvirt import feasible, removal, xml
 from osmef.providers.libvirt.accelerator import check_emulator
-from osmef.providers.libvirt.building import Build, architecture_of, size_of
+from osmef.providers.libvirt.building import Build, architecture_of, memory_of, size_of
 from osmef.providers.libvirt.connection import Hypervisor
 from osmef.providers.libvirt.image import find_image
 from osmef.providers.libvirt.making import Maker
@@ -100,12 +100,11 @@ class LibvirtProvider(Provider):
 
     def _check_memory(self, host: Hypervisor, guests: Sequence[EndpointRequest]) -> None:
         needed = sum(size_of(self._settings, request).ram for request in guests)
-        # In MiB (virNodeInfo.memory as Python has it).
-        memory = host.do("asking for its memory", lambda c: int(c.getInfo()[1])) << 20
+        memory = memory_of(host)
         if needed > memory:
             raise CapacityError(
                 f"{len(guests)} guests need {format_size(needed)} of memory,"
-                f" and the host has {format_size(memory)}",
+                f" and the host has {format_size(memory)} for them",
                 where=host.name,
                 cure="use a smaller flavor, fewer guests, or another host",
             )

@@ -13,8 +13,10 @@ from osmef.providers.libvirt.marks import PROVIDER, Mark, mark_of_name, mark_of_
 from osmef.providers.libvirt.storage import remove_pool
 from osmef.providers.parallel import side_by_side
 
-_ORDER = ("domain", "filter", "network", "pool")
+_GUEST = "domain"
+_ORDER = (_GUEST, "filter", "network", "pool")
 """Guests use all the others."""
+_LATE_S = 2.0
 
 
 def owned(host: Hypervisor, run: str | None) -> list[Resource]:
@@ -30,7 +32,7 @@ def owned(host: Hypervisor, run: str | None) -> list[Resource]:
 
 def _marked(kind: str, connection: Any) -> list[tuple[Mark, str, str]]:
     lists = {
-        "domain": connection.listAllDomains,
+        _GUEST: connection.listAllDomains,
         "filter": connection.listAllNWFilters,
         "network": connection.listAllNetworks,
         "pool": connection.listAllStoragePools,
@@ -51,28 +53,62 @@ def _mark(thing: Any, kind: str) -> Mark | None:
 def destroy(
     host: Hypervisor, resources: Sequence[Resource], gone: Callable[[Resource], None]
 ) -> None:
-    """Remove things of one host, those of a kind at once. Raises the first ProviderError."""
+    """Remove things of one host, those of a kind at once. Raises the first ProviderError.
+
+    What was only intended, as far as is known, and is not there is looked for once more: libvirtd
+    goes on with what a controller asked for just before it was killed.
+    """
     errors: list[OsmefError] = []
     host.do("connecting", lambda connection: connection.getLibVersion())  # else each would wait
-
-    def remove(resource: Resource) -> None:
-        try:
-            host.find(f"removing the {resource.kind} {resource.name}", _remover(host, resource))
-        except OsmefError as error:
-            errors.append(error)
-        else:
+    missing = _remove_all(host, resources, gone, errors)
+    late = [resource for resource in missing if resource.id is None]
+    for resource in missing:
+        if resource.id is not None:
             gone(resource)
-
-    for kind in _ORDER:
-        side_by_side(remove, [resource for resource in resources if resource.kind == kind])
+    if late:
+        host.wait(_LATE_S)
+        for resource in _remove_all(host, late, gone, errors):
+            gone(resource)
     if errors:
         raise errors[0]
 
 
-def _remover(host: Hypervisor, resource: Resource) -> Callable[[Any], None]:
-    def remove(connection: Any) -> None:
+def _remove_all(
+    host: Hypervisor,
+    resources: Sequence[Resource],
+    gone: Callable[[Resource], None],
+    errors: list[OsmefError],
+) -> list[Resource]:
+    """Remove what is there, and return what is not; what a guest that stays uses stays, too."""
+    missing: list[Resource] = []
+    held: set[str] = set()
+
+    def remove(resource: Resource) -> None:
+        if resource.kind != _GUEST and resource.run in held:
+            return
+        try:
+            found = host.find(
+                f"removing the {resource.kind} {resource.name}", _remover(host, resource)
+            )
+        except OsmefError as error:
+            errors.append(error)
+            if resource.kind == _GUEST:
+                held.add(resource.run)
+            return
+        if found:
+            gone(resource)
+        else:
+            missing.append(resource)
+
+    for kind in _ORDER:
+        side_by_side(remove, [resource for resource in resources if resource.kind == kind])
+    return missing
+
+
+def _remover(host: Hypervisor, resource: Resource) -> Callable[[Any], bool]:
+    def remove(connection: Any) -> bool:
         look = {
-            "domain": connection.lookupByName,
+            _GUEST: connection.lookupByName,
             "filter": connection.nwfilterLookupByName,
             "network": connection.networkLookupByName,
             "pool": connection.storagePoolLookupByName,
@@ -80,12 +116,13 @@ def _remover(host: Hypervisor, resource: Resource) -> Callable[[Any], None]:
         thing = look(resource.name)
         mark = _mark(thing, resource.kind)
         if mark is None or mark.run != resource.run:
-            return  # somebody else's, under a name like ours
+            return False  # somebody else's, under a name like ours
         if resource.kind == "pool":
             remove_pool(thing, host.check)
         elif resource.kind == "filter":
             thing.undefine()
         else:
             thing.destroy()
+        return True
 
     return remove

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
-from osmef.errors import NotFoundError
+from osmef.errors import CapacityError, NotFoundError
 from osmef.providers.libvirt import xml
 from osmef.providers.libvirt.connection import Hypervisor, libvirt
 from osmef.providers.libvirt.making import Maker
+from osmef.units import format_size
 
 _CHUNK = 1 << 18
 _SYSTEM = "/var/lib/libvirt/images"
@@ -55,6 +56,21 @@ class Store:
             lambda connection: start(connection.storagePoolLookupByName(name)),
         )
         return store
+
+    def check_room(self, needed: int) -> None:
+        """Raise CapacityError unless the pool has room for so many bytes."""
+
+        def ask(connection: Any) -> int:
+            return int(connection.storagePoolLookupByName(self.name).info()[3])
+
+        left = self.host.do("asking for the room in the pool", ask)
+        if left < needed:
+            raise CapacityError(
+                f"image and guests need {format_size(needed)} in {self.directory},"
+                f" and there is room for {format_size(left)}",
+                where=self.host.name,
+                cure="make room there, or name another directory under provider.storage",
+            )
 
     def path(self, name: str) -> str:
         """Return the path of a volume on the host."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from typing import Any, TypeVar, cast
 
 from keystoneauth1.access import AccessInfoV3
@@ -28,13 +30,20 @@ neutron begins those anew: 12 at once took 38 s each, 2 took 10 s, and one by on
 PATIENCE_S = 150.0  # one answer that never comes, and another try
 _ANSWER_S = 60.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 8.0
+_LOOK_S = 0.5
+
+Check = Callable[[], None]
+
+
+def _go_on() -> None:
+    """Let every wait go on."""
 
 
 class Cloud:
     """One project in one region of a cloud. Safe to use from several threads."""
 
-    def __init__(self, region: CloudRegion, access: Access) -> None:
-        self.check: Callable[[], None] = lambda: None
+    def __init__(self, region: CloudRegion, access: Access, check: Check = _go_on) -> None:
+        self.check = check
         """Called at least once a second in every wait; may raise."""
         self._region = region
         self._discovery: dict[str, Any] = {}
@@ -42,11 +51,30 @@ class Cloud:
         named = {key: access[key] for key in ("cloud", "region", "project") if access.get(key)}
         self.name = "/".join(named.values()) or "the cloud of OS_* variables"
         """What to call it in messages."""
-        self.project_id: str = self.do("logging in", self._log_in)
+        self.user_id = ""
+        self.project_id: str = self.do("logging in", self._watched_login)
         at = {"region": region.region_name, "auth_url": region.get_auth_args().get("auth_url")}
         known = {key: str(value) for key, value in at.items() if value}
         self.access: Access = {**known, "home": self.project_id, **access}
         """How to reach it again; ``home`` is the project that the credentials are for."""
+
+    def _watched_login(self, connection: Connection) -> str:
+        """Log in; where nothing answers, waiting for it ends as soon as ``check`` raises.
+
+        A login makes nothing, so it may go on alone.
+        """
+        answer: Future[str] = Future()
+
+        def log_in() -> None:
+            try:
+                answer.set_result(self._log_in(connection))
+            except BaseException as error:  # raised where it is waited for
+                answer.set_exception(error)
+
+        threading.Thread(target=log_in, name="openstack-login", daemon=True).start()
+        while not wait([answer], _LOOK_S).done:
+            self.check()
+        return answer.result()
 
     def _log_in(self, connection: Connection) -> str:
         project = connection.session.get_project_id()
@@ -54,6 +82,7 @@ class Cloud:
             raise CredentialsError(
                 "the credentials name no project", where=self.name, cure=_PROJECT_CURE
             )
+        self.user_id = str(login_of(connection).user_id)
         wanted, there = self._region.get_region_name("compute"), _regions_of(connection)
         if wanted not in there and len(there) > (0 if wanted else 1):
             raise wrong_region(wanted, sorted(there), self.name)
@@ -80,7 +109,7 @@ class Cloud:
             "changing the project",
             lambda c: c.connect_as(project_id=project_id, project_name=None).config,
         )
-        return Cloud(region, {**self.access, "project": project_id})
+        return Cloud(region, {**self.access, "project": project_id}, self.check)
 
     def do(
         self,
@@ -129,13 +158,13 @@ class Cloud:
                 result = call(connection)
             except LIBRARY_ERRORS as error:
                 connection.close()
-                wait = failures.pause_of(error) or pause * random.uniform(0.75, 1.25)  # noqa: S311
-                if not again(error) or time.monotonic() + wait > end:
+                rest = failures.pause_of(error) or pause * random.uniform(0.75, 1.25)  # noqa: S311
+                if not again(error) or time.monotonic() + rest > end:
                     raise self._shown(error, doing) from error
             else:
                 self._idle.append(connection)
                 return result
-            self.wait(wait)
+            self.wait(rest)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     def _shown(self, error: Exception, doing: str) -> ProviderError:
@@ -157,14 +186,16 @@ class Cloud:
 _PROJECT_CURE = "give project_name or project_id in clouds.yaml, or OS_PROJECT_NAME"
 
 
-def open_cloud(access: Access) -> Cloud:
+def open_cloud(access: Access, check: Check = _go_on) -> Cloud:
     """Log into the cloud that ``access`` names, or else the environment.
+
+    ``check`` is called at least once a second in every wait, and may raise.
 
     Raises CredentialsError, also where the project is not the one that ``access`` was noted of:
     nothing would be found there, and so all would seem to be gone. Raises ProviderError.
     """
     region = find_region(access)
-    found = Cloud(region, {k: v for k, v in access.items() if k != "project"})
+    found = Cloud(region, {k: v for k, v in access.items() if k != "project"}, check)
     home = access.get("home", found.project_id)
     if found.project_id != home:
         raise CredentialsError(

@@ -160,7 +160,7 @@ def _ports(cloud: Cloud, servers: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Return port and IPv4 address of those servers that have one, by the server's id."""
     query = {"device_id": servers, "fields": ["id", "device_id", "fixed_ips"]}
     ports = cloud.do("listing ports", lambda c: list(c.network.ports(**query))) if servers else []
-    addresses = ((port, str(one["ip_address"])) for port in ports for one in port.fixed_ips)
+    addresses = ((port, str(one["ip_address"])) for port in ports for one in port.fixed_ips or ())
     return {str(port.device_id): (str(port.id), a) for port, a in addresses if "." in a}
 
 

@@ -16,7 +16,9 @@ from osmef.providers.openstack.networks import Rule, choose_subnets, controller_
 from osmef.providers.openstack.placing import Place, places_of
 from osmef.providers.openstack.reach import (
     FloatingAddresses,
+    Peers,
     Reached,
+    close_groups,
     needs_floating,
     open_groups,
     reach_all,
@@ -102,10 +104,17 @@ class Build:
             made = make_servers(self.maker, orders, settings, give)
             self._floating |= floating.addresses()
         self.servers |= {server.order.request.name: server for server in made}
-        hosts = [host.data_address for host in self.hosts]
-        everybody = list(self.servers.values())
-        open_groups(settings, everybody, self._floating, hosts, self._rules)
+        open_groups(settings, self._peers, self._rules)
         return made
+
+    def shut_out_others(self) -> None:
+        """Take back what let in servers that others have taken the place of."""
+        close_groups(self.settings, self._peers, self._rules)
+
+    @property
+    def _peers(self) -> Peers:
+        hosts = [host.data_address for host in self.hosts]
+        return Peers(list(self.servers.values()), self._floating, hosts)
 
     def _order(self, request: EndpointRequest) -> ServerOrder:
         site = self._sites[str(request.tenant)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 
 from keystoneauth1 import exceptions as auth
 from openstack import exceptions as sdk
@@ -84,10 +86,20 @@ def is_in_use(error: Exception) -> bool:
 
 
 def pause_of(error: Exception) -> float | None:
-    """Return the seconds that the cloud asks to wait (Retry-After, RFC 9110 10.2.3), if it does."""
+    """Return the seconds that the cloud asks to wait (Retry-After, RFC 9110 10.2.3), if it does.
+
+    It asks by a number of seconds, or by the date when to come again.
+    """
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
-    value = headers.get("Retry-After", "")
-    return float(value) if str(value).isdigit() else None
+    value = str(headers.get("Retry-After", ""))
+    if value.isdecimal():
+        return float(value)
+    try:
+        date = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    date = date if date.tzinfo else date.replace(tzinfo=UTC)  # "-0000" is UTC, too
+    return max(0.0, (date - datetime.now(UTC)).total_seconds())
 
 
 def translate(error: Exception, doing: str) -> ProviderError:

@@ -100,7 +100,13 @@ def servers_in(connection: Connection, run: str, status: str) -> set[str]:
 
 
 def _delete_server(connection: Connection, server: str) -> None:
-    connection.compute.delete_server(server, ignore_missing=True)
+    try:
+        # Else a cloud that reclaims servers later only hides it, and its ports hold the network.
+        connection.compute.delete_server(server, force=True)
+    except NotFoundException:
+        return
+    except ForbiddenException:
+        connection.compute.delete_server(server, ignore_missing=True)
 
 
 def _volumes(connection: Connection, _project: str, _run: str | None) -> Iterable[Any]:
@@ -109,12 +115,31 @@ def _volumes(connection: Connection, _project: str, _run: str | None) -> Iterabl
     return connection.block_storage.volumes(details=True)
 
 
+def _going_servers(connection: Connection, run: str) -> dict[str, str]:
+    there = servers_there(connection, run, details=False)
+    return {str(one.id): "" for one in there}  # for the status nova would ask neutron
+
+
+def _going_volumes(connection: Connection, run: str) -> dict[str, str]:
+    return {str(one.id): str(one.status) for one in _volumes(connection, "", run)}
+
+
+GOING: dict[str, Callable[[Connection, str], dict[str, str]]] = {
+    "server": _going_servers,
+    "volume": _going_volumes,
+}
+"""Of the kinds whose deletion is only asked for: what is there, by id, with its status if known."""
+
+
 def _by_description(thing: Any) -> Mark | None:
     return marks.of_text(thing.description)
 
 
 def _by_metadata(thing: Any) -> Mark | None:
-    return Mark.of_tags(thing.metadata)
+    # A copy that somebody made of it may have its metadata, and never its name.
+    mark = Mark.of_tags(thing.metadata)
+    named = mark is not None and str(thing.name or "").startswith(mark.name(""))
+    return mark if named else None
 
 
 def _by_name(thing: Any) -> Mark | None:

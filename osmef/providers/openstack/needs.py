@@ -10,16 +10,17 @@ from typing import Any
 from openstack.connection import Connection
 from openstack.exceptions import raise_from_response
 
-from osmef.errors import ProviderError, QuotaError
+from osmef.errors import QuotaError
 from osmef.providers.base import EndpointRequest
 from osmef.providers.openstack.access import Cloud
 from osmef.providers.openstack.groups import plan_groups
-from osmef.providers.openstack.names import Names
+from osmef.providers.openstack.names import FlavorInfo, Names
 from osmef.providers.openstack.networks import rules_for
 from osmef.providers.openstack.reach import needs_floating
 from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy
 
 _GIB = 2**30
+KEY_PAIRS = "key pairs"
 _OWN_RULES = 2
 """Neutron gives every new security group two rules for what goes out."""
 
@@ -39,36 +40,49 @@ class Room:
 def needs_of(
     settings: OpenStackSettings, names: Names, slot: str, requests: Sequence[EndpointRequest]
 ) -> dict[str, int]:
-    """Return what the requests of the tenant's slot need, by the name of the quota."""
+    """Return what the requests of the tenant's slot need, by the name of the quota.
+
+    With what it takes to make one of those anew that may be, while the old one still stands.
+    """
     ours = [request for request in requests if request.tenant == slot]
-    flavors = [names.flavors[request.flavor or settings.default_flavor] for request in ours]
+    sizes = [_flavor_of(settings, names, request) for request in ours]
+    movable = [_flavor_of(settings, names, request) for request in ours if request.movable]
+    spare = int(bool(movable))
+    count = len(ours) + spare
     need = {
-        "instances": len(ours),
-        "cores": sum(flavor.vcpus for flavor in flavors),
-        "ram (MiB)": sum(flavor.ram_mib for flavor in flavors),
-        "ports": len(ours),
+        "instances": count,
+        "cores": sum(one.vcpus for one in sizes) + max((one.vcpus for one in movable), default=0),
+        "ram (MiB)": sum(one.ram_mib for one in sizes)
+        + max((one.ram_mib for one in movable), default=0),
+        "ports": count,
     }
     if settings.placement_by is PlacedBy.SERVER_GROUP:
         planned = plan_groups(requests, soft=settings.soft).values()
         groups = Counter(group.number for group in planned if group.tenant == slot)
         need["server groups"] = len(groups)
-        need["members of a server group"] = max(groups.values(), default=0)
+        need["members of a server group"] = max(groups.values(), default=-spare) + spare
     if settings.keypair is None:
-        need["key pairs"] = 1
+        need[KEY_PAIRS] = 1
     if needs_floating(settings, requests):
-        need["floating IPs"] = len(ours)
+        need["floating IPs"] = count
     if settings.network is None:
         router = int(names.external is not None)
         need |= {"networks": 1, "subnets": 1, "routers": router}
         need["ports"] += 1 + router  # of DHCP and of the router
     if not settings.security_groups:
-        others = [str(number) for number in range(len(requests) - len(ours))]
+        peers = [one for one in requests if one.tenant != slot]
+        more = any(one.movable for one in peers)
+        others = [str(number) for number in range(len(peers) + more)]
         need["security groups"] = 1
         need["security group rules"] = len(rules_for(["controller"], others)) + _OWN_RULES
     if names.source.kind != "image" or settings.boot.size is not None:
         size = max(1, -(-(settings.boot.size or 0) // _GIB), names.source.disk_gib)
-        need |= {"volumes": len(ours), "volume space (GiB)": size * len(ours)}
+        need |= {"volumes": count, "volume space (GiB)": size * count}
     return need
+
+
+def _flavor_of(settings: OpenStackSettings, names: Names, request: EndpointRequest) -> FlavorInfo:
+    return names.flavors[request.flavor or settings.default_flavor]
 
 
 def check_quotas(cloud: Cloud, need: Mapping[str, int]) -> None:
@@ -88,8 +102,9 @@ def check_quotas(cloud: Cloud, need: Mapping[str, int]) -> None:
 
 
 def _room(limit: object, used: object) -> Room:
-    number = int(str(limit))
-    return Room(None if number < 0 else number, int(str(used)))
+    """Return a quota; one that the cloud does not tell stops nobody here."""
+    number = -1 if limit is None else int(str(limit))
+    return Room(None if number < 0 else number, 0 if used is None else int(str(used)))
 
 
 def _compute_room(cloud: Cloud) -> dict[str, Room]:
@@ -101,13 +116,18 @@ def _compute_room(cloud: Cloud) -> dict[str, Room]:
 
     found = cloud.do("reading the quotas of compute", limits)
     keypairs = cloud.do("listing key pairs", lambda c: len(list(c.compute.keypairs())))
+    quotas = {
+        "instances": ("maxTotalInstances", "totalInstancesUsed"),
+        "cores": ("maxTotalCores", "totalCoresUsed"),
+        "ram (MiB)": ("maxTotalRAMSize", "totalRAMUsed"),
+        "server groups": ("maxServerGroups", "totalServerGroupsUsed"),
+    }
     return {
-        "instances": _room(found["maxTotalInstances"], found["totalInstancesUsed"]),
-        "cores": _room(found["maxTotalCores"], found["totalCoresUsed"]),
-        "ram (MiB)": _room(found["maxTotalRAMSize"], found["totalRAMUsed"]),
-        "key pairs": _room(found["maxTotalKeypairs"], keypairs),
-        "server groups": _room(found["maxServerGroups"], found["totalServerGroupsUsed"]),
-        "members of a server group": _room(found["maxServerGroupMembers"], 0),
+        KEY_PAIRS: _room(found.get("maxTotalKeypairs"), keypairs),
+        "members of a server group": _room(found.get("maxServerGroupMembers"), 0),
+        **{
+            what: _room(found.get(limit), found.get(used)) for what, (limit, used) in quotas.items()
+        },
     }
 
 
@@ -126,7 +146,7 @@ def _network_room(cloud: Cloud) -> dict[str, Room]:
         "security group rules": quota.security_group_rules,
     }
     return {
-        what: _room(one["limit"], one["used"] + one.get("reserved", 0))
+        what: _room(one.get("limit"), (one.get("used") or 0) + (one.get("reserved") or 0))
         for what, one in names.items()
         if isinstance(one, dict)
     }
@@ -137,12 +157,9 @@ def _volume_room(cloud: Cloud, need: Mapping[str, int]) -> dict[str, Room]:
         return {}
     found = cloud.do("reading the quotas of volumes", lambda c: c.block_storage.get_limits())
     limits = found.absolute
-    try:
-        return {
-            "volumes": _room(limits.max_total_volumes, limits.total_volumes_used),
-            "volume space (GiB)": _room(
-                limits.max_total_volume_gigabytes, limits.total_gigabytes_used
-            ),
-        }
-    except (AttributeError, ValueError) as error:
-        raise ProviderError(f"the cloud's quotas of volumes make no sense: {error}") from error
+    if limits is None:
+        return {}
+    return {
+        "volumes": _room(limits.max_total_volumes, limits.total_volumes_used),
+        "volume space (GiB)": _room(limits.max_total_volume_gigabytes, limits.total_gigabytes_used),
+    }

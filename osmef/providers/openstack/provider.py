@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
-from osmef.errors import ProviderError
+from osmef.errors import Interrupted, ProviderError
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
 from osmef.providers.openstack import feasible, removal
-from osmef.providers.openstack.access import Cloud, open_cloud
+from osmef.providers.openstack.access import Check, Cloud, open_cloud
 from osmef.providers.openstack.building import Build
 from osmef.providers.openstack.hosts import HostEndpoints
 from osmef.providers.openstack.kinds import PROVIDER
 from osmef.providers.openstack.making import Maker
 from osmef.providers.openstack.marks import Mark
 from osmef.providers.openstack.names import look_up
-from osmef.providers.openstack.needs import check_quotas, needs_of
+from osmef.providers.openstack.needs import KEY_PAIRS, check_quotas, needs_of
 from osmef.providers.openstack.places import location_of
 from osmef.providers.openstack.placing import usable_hosts
 from osmef.providers.openstack.projects import (
@@ -53,24 +56,42 @@ class OpenStackProvider(Provider):
 
     def check(self, requests: Sequence[EndpointRequest]) -> None:
         """Check credentials, names and quotas. Raises ProviderError."""
-        settings, slots = self._settings, slots_of(requests)
         self._hosts.check(requests)
-        if not slots:  # physical hosts alone
+        if not slots_of(requests):  # physical hosts alone
             return
+        over = threading.Event()
+
+        def still() -> None:
+            if over.is_set():
+                raise Interrupted("stopped")
+
+        # Ctrl-C reaches this thread alone, and the others look at what it says.
+        with ThreadPoolExecutor(1) as beside:
+            try:
+                beside.submit(self._check, requests, still).result()
+            finally:
+                over.set()
+
+    def _check(self, requests: Sequence[EndpointRequest], still: Check) -> None:
+        settings, slots = self._settings, slots_of(requests)
         if settings.projects == _MADE:
-            base = open_cloud(access_of(settings))
+            base = open_cloud(access_of(settings), still)
             tenants = [Tenant(slot, n, slot, base) for n, slot in enumerate(slots, 1)]
         else:
-            tenants = named_tenants(settings, slots)
+            tenants = named_tenants(settings, slots, still)
         if settings.placement_by is PlacedBy.HOST:
             usable_hosts(tenants[0].cloud, settings)
         floating = needs_floating(settings, requests)
+        users = Counter(tenant.cloud.user_id for tenant in tenants)
 
         def check(tenant: Tenant) -> None:
             ours = [request for request in requests if request.tenant == tenant.slot]
             names = look_up(tenant.cloud, settings, ours, floating=floating)
             if settings.projects != _MADE:
-                check_quotas(tenant.cloud, needs_of(settings, names, tenant.slot, requests))
+                need = needs_of(settings, names, tenant.slot, requests)
+                if KEY_PAIRS in need:  # they belong to the user, in whichever project
+                    need[KEY_PAIRS] = users[tenant.cloud.user_id]
+                check_quotas(tenant.cloud, need)
 
         side_by_side(check, tenants)
 
@@ -90,15 +111,12 @@ class OpenStackProvider(Provider):
         if not slots:
             return self._hosts.create(order)
         if settings.projects == _MADE:
-            base = open_cloud(access_of(settings))
+            base = open_cloud(access_of(settings), order.check)
             self._clouds = [base]
-            base.check = order.check
             tenants = make_tenants(maker, base, slots)
         else:
-            tenants = named_tenants(settings, slots)
+            tenants = named_tenants(settings, slots, order.check)
         self._clouds += [tenant.cloud for tenant in tenants]
-        for cloud in self._clouds:
-            cloud.check = order.check
         hosts = self._hosts.create(order)
         fixed = self._hosts.names(order.requests)
         self._build = Build(settings, order, maker, tenants, hosts, fixed)
@@ -139,6 +157,7 @@ class OpenStackProvider(Provider):
             raise ProviderError("nothing was made yet", where=PROVIDER)
         old = self._reached[endpoint.name].server
         made = self._build.add([endpoint.request])
+        self._build.shut_out_others()
         names = {old.order.name, old.order.name.replace("osmef-", "osmef-ip-", 1)}
         self._remove([what for what in self._made() if what[0].name in names], order)
         return self._endpoint(made[0])
@@ -175,8 +194,11 @@ class OpenStackProvider(Provider):
     def listen_address(
         self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
     ) -> str:
-        """Return the address in the tenant's network: a floating one is translated to it."""
-        return super().data_address(receiver, sender, layer, family)
+        """Return the address in the tenant's network: a floating one is translated to it.
+
+        A physical host behind NAT has that of the inventory.
+        """
+        return receiver.listen_address or super().data_address(receiver, sender, layer, family)
 
     @classmethod
     def owned(cls, access: Access, run: str | None = None) -> list[Resource]:

@@ -15,7 +15,7 @@ from osmef.providers.openstack.access import FLOATING_AT_ONCE
 from osmef.providers.openstack.making import Maker
 from osmef.providers.openstack.networks import Rule, rules_for, source_address
 from osmef.providers.openstack.servers import POLL_S, Server, console_of
-from osmef.providers.openstack.tenants import Site, open_group
+from osmef.providers.openstack.tenants import Site, close_group, open_group
 from osmef.providers.parallel import side_by_side
 from osmef.remote.login import HostKeys, Login
 from osmef.remote.ssh_config import find_login
@@ -89,34 +89,61 @@ class FloatingAddresses:
         return str(made.floating_ip_address)
 
 
-def open_groups(
-    settings: OpenStackSettings,
-    servers: Sequence[Server],
-    floating: Mapping[str, str],
-    hosts: Sequence[str],
-    done: dict[str, set[Rule]],
-) -> None:
+@dataclass(frozen=True)
+class Peers:
+    """The servers of a run, their floating addresses by id, and the physical hosts' addresses."""
+
+    servers: Sequence[Server]
+    floating: Mapping[str, str]
+    hosts: Sequence[str]
+
+    @property
+    def sites(self) -> list[Site]:
+        """The tenants whose group was made for the run."""
+        found = {server.order.site.tenant.slot: server.order.site for server in self.servers}
+        return [site for site in found.values() if site.group is not None]
+
+    def rules(self, settings: OpenStackSettings, site: Site) -> list[Rule]:
+        """Return what a tenant's group is to let in: SSH from here, and data from the peers."""
+        ours = [s for s in self.servers if s.order.site is site]
+        others = [s for s in self.servers if s.order.site is not site]
+        targets = (self.floating.get(server.id, server.fixed) for server in ours)
+        beside = bool(site.names.own)  # all are in the one network that the settings name
+        addresses = [s.fixed if beside else self.floating.get(s.id, s.fixed) for s in others]
+        peers = [f"{address}/32" for address in (*addresses, *self.hosts)]
+        return rules_for(_controllers(settings, targets), peers)
+
+
+def open_groups(settings: OpenStackSettings, peers: Peers, done: dict[str, set[Rule]]) -> None:
     """Let in SSH from this machine, and data from the peers, where groups were made for the run.
 
-    ``hosts`` are addresses of physical hosts, peers of all. ``done`` holds what each tenant's slot
-    has by now, and is kept up. Raises ProviderError.
+    ``done`` holds what each tenant's slot has by now, and is kept up. Raises ProviderError.
     """
-    sites = {server.order.site.tenant.slot: server.order.site for server in servers}
 
     def add(site: Site) -> None:
-        ours = [s for s in servers if s.order.site is site]
-        others = [s for s in servers if s.order.site is not site]
-        targets = (floating.get(server.id, server.fixed) for server in ours)
-        beside = bool(site.names.own)  # all are in the one network that the settings name
-        addresses = [s.fixed if beside else floating.get(s.id, s.fixed) for s in others]
-        peers = [f"{address}/32" for address in (*addresses, *hosts)]
         known = done.setdefault(site.tenant.slot, set())
-        new = [r for r in rules_for(_controllers(settings, targets), peers) if r not in known]
+        new = [rule for rule in peers.rules(settings, site) if rule not in known]
         if new:
             open_group(site, new)
         known.update(new)
 
-    side_by_side(add, [site for site in sites.values() if site.group is not None])
+    side_by_side(add, peers.sites)
+
+
+def close_groups(settings: OpenStackSettings, peers: Peers, done: dict[str, set[Rule]]) -> None:
+    """Let nobody in any more who is no peer now: the address may be another's soon.
+
+    ``done`` as for open_groups. Raises ProviderError.
+    """
+
+    def remove(site: Site) -> None:
+        known = done.setdefault(site.tenant.slot, set())
+        old = known.difference(peers.rules(settings, site))
+        if old:
+            close_group(site, old)
+        known.difference_update(old)
+
+    side_by_side(remove, peers.sites)
 
 
 def _controllers(settings: OpenStackSettings, targets: Iterable[str]) -> set[str]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from osmef.errors import OsmefError, ProviderError
 from osmef.providers.base import Resource
 from osmef.providers.openstack import failures
 from osmef.providers.openstack.access import Cloud
-from osmef.providers.openstack.kinds import KINDS, PROVIDER, Thing, pause_for, servers_there
+from osmef.providers.openstack.kinds import GOING, KINDS, PROVIDER, Thing, pause_for
 from osmef.providers.parallel import side_by_side
 
 _STAGES = (
-    ("server", "key-pair", "server-group"),  # and until the servers are gone
+    ("server", "key-pair", "server-group"),
     # Those of servers that run would make nova read anew what neutron has for each of them, and
     # change the router, which takes only one change at a time.
     ("floating-ip",),
@@ -61,15 +61,15 @@ def remove(resources: Sequence[tuple[Resource, Cloud]], gone: Gone) -> None:
         if "project" in stage and removal.failed:
             break  # what is left in it could not be reached any more
         removal.delete_all(stage)
+        removal.await_all(stage)
         if "server" not in stage:
             continue
-        removal.await_servers()
         if removal.unseen:
             # What a controller asked for just before it was killed may have come about by now.
             late = {k: [r for r in ones if r in removal.unseen] for k, ones in lists.items()}
             find({k: ones for k, ones in late.items() if ones}, again=True)
             removal.delete_all(stage)
-            removal.await_servers()
+            removal.await_all(stage)
     removal.finish()
 
 
@@ -116,16 +116,16 @@ class _Removal:
         """Whether something would not go."""
         return bool(self._failures)
 
-    def things(self) -> list[Thing]:
-        """List what is still there."""
-        return [thing for thing, _resource in self._left.values()]
+    def things(self, kinds: Container[str]) -> list[Thing]:
+        """List what is still there of these kinds."""
+        return [thing for thing, _resource in self._left.values() if thing.kind in kinds]
 
     def delete_all(self, kinds: Sequence[str]) -> None:
         """Delete what is there of these kinds."""
-        side_by_side(self.delete, [thing for thing in self.things() if thing.kind in kinds])
+        side_by_side(self.delete, self.things(kinds))
 
     def delete(self, thing: Thing) -> None:
-        """Delete one thing; a server is only on its way then."""
+        """Delete one thing; a server or a volume is only on its way then."""
         try:
             thing.cloud.do(
                 f"deleting the {thing.kind} {thing.name}",
@@ -135,43 +135,47 @@ class _Removal:
         except OsmefError as error:
             self._fail(error, thing)
             return
-        if thing.kind != "server":
+        if thing.kind not in GOING:
             self._done(thing)
 
-    def await_servers(self) -> None:
-        """Wait until all servers are gone, looking at all of a project and run in one call.
+    def await_all(self, kinds: Sequence[str]) -> None:
+        """Wait until all servers and volumes of these kinds are gone.
 
-        Many take long: they fail when for a while not one of them has gone.
+        Looks at all of a project and run in one call. Many take long: they fail when for a while
+        not one of them has gone.
         """
+        going = GOING.keys() & set(kinds)
         changed, before = time.monotonic(), 0
-        while servers := [thing for thing in self.things() if thing.kind == "server"]:
-            if len(servers) != before:
-                changed, before = time.monotonic(), len(servers)
-            servers[0].cloud.wait(pause_for(before, time.monotonic() - changed))
-            groups: dict[tuple[int, str], list[Thing]] = defaultdict(list)
-            for server in servers:
-                groups[id(server.cloud), server.mark.run].append(server)
+        while things := self.things(going):
+            if len(things) != before:
+                changed, before = time.monotonic(), len(things)
+            things[0].cloud.wait(pause_for(before, time.monotonic() - changed))
+            groups: dict[tuple[int, str, str], list[Thing]] = defaultdict(list)
+            for thing in things:
+                groups[id(thing.cloud), thing.kind, thing.mark.run].append(thing)
             for group in groups.values():
                 self._look_at(group)
             if time.monotonic() > changed + _GONE_S:
-                for thing in (t for t in self.things() if t.kind == "server"):
-                    self._fail(ProviderError("the server does not go away", cure=_CURE), thing)
+                for thing in self.things(going):
+                    self._fail(_stays(thing, "does not go away"), thing)
                 return
 
-    def _look_at(self, servers: Sequence[Thing]) -> None:
-        first = servers[0]
+    def _look_at(self, things: Sequence[Thing]) -> None:
+        first = things[0]
         try:
             there = first.cloud.do(
-                "listing servers",
-                lambda c: {s.id for s in servers_there(c, first.mark.run, details=False)},
+                f"listing {first.kind}s", lambda c: GOING[first.kind](c, first.mark.run)
             )
         except ProviderError as error:
-            for server in servers:
-                self._fail(error, server)
+            for thing in things:
+                self._fail(error, thing)
             return
-        for server in servers:
-            if server.id not in there:
-                self._done(server)
+        for thing in things:
+            status = there.get(thing.id)
+            if status is None:
+                self._done(thing)
+            elif status.startswith("error_deleting"):
+                self._fail(_stays(thing, f"was not deleted: its status is {status}"), thing)
 
     def _fail(self, error: OsmefError, thing: Thing) -> None:
         shown = ProviderError(error.message, where=error.where, cure=error.cure or _CURE)
@@ -189,6 +193,10 @@ class _Removal:
         """Raise the first failure."""
         if self._failures:
             raise self._failures[0]
+
+
+def _stays(thing: Thing, why: str) -> ProviderError:
+    return ProviderError(f"the {thing.kind} {thing.name} {why}", where=thing.cloud.name, cure=_CURE)
 
 
 _CURE = "look at it with the cloud's own tools, then: osmef reap --provider " + PROVIDER

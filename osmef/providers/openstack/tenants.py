@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
+from typing import Any
 
 from openstack.connection import Connection
 
@@ -135,13 +136,18 @@ def make_router(maker: Maker, site: Site) -> None:
 
     def joined(connection: Connection) -> object:
         ports = connection.network.ports(device_id=router.id)
-        return next((p for p in ports if p.fixed_ips[0]["subnet_id"] == site.subnet), None)
+        return next((p for p in ports if site.subnet in _subnets_of(p)), None)
 
     cloud.create(
         f"joining the router {name} to its network",
         lambda c: c.network.add_interface_to_router(router.id, site.subnet),
         joined,
     )
+
+
+def _subnets_of(port: Any) -> set[str]:
+    """Return the subnets in which a port has an address; it may have none."""
+    return {str(one["subnet_id"]) for one in port.fixed_ips or ()}
 
 
 def open_group(site: Site, rules: Sequence[Rule]) -> None:
@@ -158,3 +164,15 @@ def open_group(site: Site, rules: Sequence[Rule]) -> None:
         lambda c: c.network.create_security_group_rules(bodies),
         there,
     )
+
+
+def close_group(site: Site, rules: Container[Rule]) -> None:
+    """Take rules out of the group that was made for the run. Raises ProviderError."""
+
+    def remove(connection: Connection) -> None:
+        network = connection.network
+        for one in list(network.security_group_rules(security_group_id=site.group)):
+            if Rule.of(one) in rules:
+                network.delete_security_group_rule(one.id, ignore_missing=True)
+
+    site.tenant.cloud.do("removing rules of the security group", remove)

@@ -18,6 +18,7 @@ from osmef.remote.session import Session
 PATH = "/dev/shm/osmef-lock"  # noqa: S108 - for all users of the machine, and gone with its next boot
 _WORD = r"([A-Za-z0-9._-]+)"
 _TIME = r"([0-9]{1,11})"
+_TRIES = 4
 _TEXT = re.compile(rf"osmef/{_WORD}/{_WORD}/{_TIME}/{_TIME}")
 
 
@@ -55,10 +56,12 @@ def acquire(session: Session, wanted: Holder) -> None:
 
     Raises CapacityError when another run holds it, ReachError.
     """
-    for _ in range(2):
-        if session.link(str(wanted), PATH):
-            return
+    for _ in range(_TRIES):
+        session.link(str(wanted), PATH)  # unless there is one
+        # Read again also where it was made: somebody may have moved it aside, see remove.
         held = holder(session)
+        if held == wanted:
+            return
         if held is None:  # it has gone in between
             continue
         if held.run == wanted.run and held.endpoint != wanted.endpoint:
@@ -80,6 +83,21 @@ def acquire(session: Session, wanted: Holder) -> None:
     )
 
 
+def confirm(session: Session, wanted: Holder) -> None:
+    """See that a machine is still taken for a run. Raises CapacityError, ReachError.
+
+    Two that take over a stale lock at one moment may both believe that it is theirs (see remove).
+    """
+    held = holder(session)
+    if held != wanted:
+        by = "nobody" if held is None else f"the run {held.run}"
+        raise CapacityError(
+            f"this run had taken the machine, and now {by} holds it",
+            where=session.name,
+            cure=f"measure again; if it was you who removed {PATH}: leave it while a run lasts",
+        )
+
+
 def release(session: Session, run: str, endpoint: str) -> None:
     """Give a machine back, if the run holds it for this endpoint. Raises ReachError."""
     held = holder(session)
@@ -91,7 +109,8 @@ def remove(session: Session, held: Holder) -> None:
     """Remove the lock, if it is still that of the holder. Raises ReachError.
 
     Whoever read it as well may have taken the machine since. So it is moved away in one step,
-    looked at there, and put back if it is another's.
+    looked at there, and put back if it is another's. If a third one has taken the machine in this
+    moment, that one has it: the other finds out when it confirms its lock.
     """
     aside = f"{PATH}-{secrets.token_hex(8)}"
     if not session.rename(PATH, aside):

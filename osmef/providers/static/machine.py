@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from ipaddress import ip_address
 
-from osmef.errors import NotFoundError
+from osmef.errors import NotFoundError, ReachError
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Resource
 from osmef.providers.static import lock
 from osmef.remote.login import Login
@@ -49,6 +50,21 @@ def holder_of(request: EndpointRequest, order: Order) -> lock.Holder:
 def take(session: Session, request: EndpointRequest, order: Order) -> None:
     """Lock a machine for an endpoint. Raises CapacityError, ReachError."""
     lock.acquire(session, holder_of(request, order))
+
+
+def confirm(resource: Resource) -> None:
+    """See that a run still holds a machine. Raises CapacityError.
+
+    Where nobody can look now, the trials will tell.
+    """
+    endpoint = resource.name.removeprefix(f"osmef-{resource.run}-")
+    times = (int(resource.made or 0), int(resource.deadline or 0))
+    with contextlib.suppress(ReachError):
+        _, session = open_session(resource.access)
+        try:
+            lock.confirm(session, lock.Holder(resource.run, endpoint, *times))
+        finally:
+            session.close()
 
 
 def open_session(access: Access) -> tuple[Login, Session]:

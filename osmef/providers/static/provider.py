@@ -10,6 +10,7 @@ from ipaddress import ip_address
 
 from osmef.errors import CapacityError, InputError, OsmefError, ProviderError
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
+from osmef.providers.parallel import side_by_side
 from osmef.providers.static import machine
 from osmef.providers.static.assign import assign, physical_host
 from osmef.providers.static.wanted import requests_of
@@ -111,7 +112,12 @@ class StaticProvider(Provider):
         return endpoint
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
-        """Return where the inventory says that the endpoints stand."""
+        """Return where the inventory says that the endpoints stand.
+
+        Raises CapacityError where another run has taken one of the machines.
+        """
+        taken = [self._taken[one.name] for one in endpoints if one.name in self._taken]
+        side_by_side(machine.confirm, taken)
         return [
             Location(
                 host=physical_host(endpoint.resource_id, host),

@@ -152,9 +152,10 @@ provider:
             "on that network",
         ),
         ("  flavors: {huge: {vcpus: 1000, ram: 128MB}}", "Maximum CPUs", "fewer vcpus"),
+        ("  flavors: {huge: {vcpus: 1, ram: 9TB}}", "2 guests need 18 TB of memory", "smaller"),
         ("  storage: /proc/nowhere", "cannot create path '/proc/nowhere'", "provider.storage"),
     ],
-    ids=["no such bridge", "no route", "too many CPUs", "no such directory"],
+    ids=["no such bridge", "no route", "too many CPUs", "no memory", "no such directory"],
 )
 def test_what_a_host_can_not_do_is_told_and_leaves_nothing(
     osmef: Osmef, lab: Lab, more: str, said: str, cure: str
@@ -168,4 +169,23 @@ def test_what_a_host_can_not_do_is_told_and_leaves_nothing(
     assert said in ended.err
     assert cure in ended.err
     assert "Traceback" not in ended.err
+    assert LibvirtProvider.owned({"uri": alpha.uri}) == []
+
+
+def test_a_host_without_room_for_image_and_guests_is_sent_nothing(osmef: Osmef, lab: Lab) -> None:
+    alpha = lab["alpha"]
+    disk = osmef.directory / "disk.raw"
+    disk.write_bytes(bytes(1 << 20))
+    text = SCENARIO.format(uri=alpha.uri, disk=disk) + "  storage: /run/small"
+    alpha.run("mkdir", "/run/small")
+    alpha.run("mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", "/run/small")
+    try:
+        ended = osmef("run", osmef.write(text), prefix=alpha.network)
+        assert alpha.run("ls", "-A", "/run/small") == ""
+    finally:
+        alpha.run("umount", "/run/small")
+        alpha.run("rmdir", "/run/small")
+    assert ended.code == 3
+    assert "image and guests need 3.15 MB in /run/small" in ended.err
+    assert "make room there" in ended.err
     assert LibvirtProvider.owned({"uri": alpha.uri}) == []

@@ -22,7 +22,7 @@ from osmef.errors import (
     ReachError,
 )
 from osmef.providers.base import EndpointRequest, Resource
-from osmef.providers.libvirt import xml
+from osmef.providers.libvirt import removal, xml
 from osmef.providers.libvirt.connection import Hypervisor
 from osmef.providers.libvirt.image import find_image
 from osmef.providers.libvirt.making import Maker
@@ -57,8 +57,10 @@ def test_names_and_metadata_carry_the_mark() -> None:
     assert mark_of_name(MARK.marking_name("pool"), "pool") == MARK
     assert mark_of_name(MARK.marking_name("pool"), "filter") is None
     subnet = IPv4Network("10.1.2.0/24")
-    description = xml.network(MARK.name("tenant-1"), subnet, MARK.element(), routed=True)
+    name = MARK.name("tenant-1")
+    description = xml.network(name, subnet, MARK.element(name), routed=True)
     assert mark_of_xml(description) == MARK
+    assert mark_of_xml(description.replace(f"<name>{name}", f"<name>{name}-clone")) is None
     assert xml.parse(description).find("ip[@address='10.1.2.1'][@prefix='24']") is not None
 
 
@@ -77,7 +79,8 @@ def test_names_like_ours_are_no_marks(name: str) -> None:
         "<metadata/>",
         "<metadata><run xmlns='urn:other' id='a' made='1' deadline='2'/></metadata>",
         "<metadata><run xmlns='urn:osmef:libvirt:1' id='a' made='1'/></metadata>",
-        "<metadata><run xmlns='urn:osmef:libvirt:1' id='a' made='soon' deadline='2'/></metadata>",
+        "<metadata><run xmlns='urn:osmef:libvirt:1' id='a' made='1' deadline='2'/></metadata>",
+        "<metadata><o:run xmlns:o='urn:osmef:libvirt:1' name='osmef-a-vm' id='a'/></metadata>",
     ],
 )
 def test_what_others_wrote_into_a_domain_is_no_mark(metadata: str) -> None:
@@ -190,6 +193,78 @@ def test_networks_are_made_where_nothing_is_and_removed_by_their_mark(
     assert len(gone) == 4
     assert LibvirtProvider.owned({"uri": FAKE}) == []
     assert fake.do("looking", lambda connection: connection.listNetworks()) == ["default"]
+
+
+def intended(kind: str, name: str) -> Resource:
+    """Return what a journal holds of a thing whose making was not seen to end."""
+    return MARK.resource("libvirt", kind, name, {"uri": FAKE})
+
+
+def test_what_comes_about_late_is_removed_at_the_second_look(
+    fake: Hypervisor, ledger: MemoryLedger
+) -> None:
+    late: list[str] = []
+
+    def come() -> None:
+        if not late:
+            late.extend(
+                one.name for one in make_networks(fake, Maker(MARK, ledger), ["t"]).values()
+            )
+
+    fake.do("connecting", lambda connection: connection.getLibVersion())
+    fake.check = come
+    gone: list[Resource] = []
+    removal.destroy(fake, [intended("network", MARK.name("t"))], gone.append)
+    assert late == [MARK.name("t")]
+    assert [one.name for one in gone] == late
+    assert fake.do("looking", lambda connection: connection.listNetworks()) == ["default"]
+
+
+def test_what_a_guest_that_stays_uses_is_not_taken_from_it(
+    fake: Hypervisor, ledger: MemoryLedger
+) -> None:
+    """It can't be ended, as it is not running; somebody has defined it."""
+    (network,) = make_networks(fake, Maker(MARK, ledger), ["t"]).values()
+    name, other = MARK.name("a"), Mark("other-20260101T000000Z-ab12", 1000, 2000)
+    (theirs,) = make_networks(fake, Maker(other, ledger), ["t"]).values()
+    machine = xml.Machine(name, "x86_64", "tcg", 1, 1 << 28, None).xml([MARK.element(name)])
+    described = machine.replace("type='qemu'", "type='test'").replace('type="qemu"', 'type="test"')
+    domain = fake.do("defining", lambda connection: connection.defineXML(described))
+    left = [intended("domain", name), intended("network", network.name)]
+    also = other.resource("libvirt", "network", theirs.name, {"uri": FAKE})
+    gone: list[Resource] = []
+    try:
+        with pytest.raises(ProviderError, match=name):
+            removal.destroy(fake, [*left, also], gone.append)
+        assert gone == [also]
+        there = fake.do("looking", lambda connection: connection.listNetworks())
+        assert set(there) == {"default", network.name}
+    finally:
+        domain.undefine()
+    removal.destroy(fake, left, gone.append)
+    assert set(gone) == {also, *left}
+
+
+def test_a_copy_that_somebody_made_of_ours_is_theirs(
+    fake: Hypervisor, ledger: MemoryLedger
+) -> None:
+    (network,) = make_networks(fake, Maker(MARK, ledger), ["t"]).values()
+    copy = xml.network(
+        f"{network.name}-clone",
+        IPv4Network("10.250.9.0/24"),
+        MARK.element(network.name),
+        routed=False,
+    )
+    theirs = fake.do("copying", lambda connection: connection.networkCreateXML(copy))
+    try:
+        ours = LibvirtProvider.owned({"uri": FAKE})
+        assert [one.name for one in ours] == [network.name]
+        gone: list[Resource] = []
+        removal.destroy(fake, [*ours, intended("network", theirs.name())], gone.append)
+        assert len(gone) == 2
+        assert theirs.isActive()
+    finally:
+        theirs.destroy()
 
 
 def test_without_a_uri_the_environment_says_where_to_look(

@@ -16,6 +16,16 @@ from tests.providers.openstack.lab import Lab
 
 
 @pytest.fixture
+def clouds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return where a clouds.yaml is to be written that alone counts."""
+    path = tmp_path / "clouds.yaml"
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(path))
+    for name in ("OS_CLOUD", "OS_AUTH_URL", "OS_REGION_NAME"):
+        monkeypatch.delenv(name, raising=False)
+    return path
+
+
+@pytest.fixture
 def lab(openstack_cloud: Cloud, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Lab]:
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(openstack_cloud.clouds_yaml))
     for name in ("OS_CLOUD", "OS_AUTH_URL"):

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import json
+import signal
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from openstack.exceptions import ForbiddenException
+import requests
+from openstack.exceptions import ForbiddenException, HttpException
 
-from osmef.errors import CredentialsError, PolicyError, ProviderError, QuotaError
+from osmef.errors import CredentialsError, Interrupted, PolicyError, ProviderError, QuotaError
 from osmef.providers.base import Resource
 from osmef.providers.openstack import failures
 from osmef.providers.openstack.access import open_cloud
 from osmef.providers.openstack.provider import OpenStackProvider
 from tests.cli.conftest import Osmef
-from tests.providers.openstack.keystone import keystone, write_cloud
+from tests.providers.openstack.keystone import entry, keystone, write_cloud
 
 
 @pytest.fixture
-def clouds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "clouds.yaml"
-    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(path))
-    for name in ("OS_CLOUD", "OS_AUTH_URL", "OS_REGION_NAME"):
-        monkeypatch.delenv(name, raising=False)
-    return path
+def osmef(tmp_path: Path) -> Iterator[Osmef]:
+    command = Osmef(tmp_path)
+    yield command
+    for process in command.started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
 
 
 @pytest.fixture(scope="module")
@@ -155,3 +160,79 @@ def test_what_was_made_in_another_project_is_not_taken_for_gone(
     assert "clouds.yaml" in str(caught.value.cure)
     with pytest.raises(CredentialsError, match="project p1"):
         OpenStackProvider.owned(access)
+
+
+@pytest.mark.parametrize(
+    ("asked", "low", "high"),
+    [
+        ("7", 7.0, 7.0),
+        ("Fri, 31 Dec 2038 23:59:59 GMT", 1e6, 1e12),
+        ("Fri, 31 Dec 1999 23:59:59 GMT", 0.0, 0.0),
+        ("Fri, 31 Dec 1999 23:59:59 -0000", 0.0, 0.0),
+    ],
+)
+def test_the_pause_that_a_cloud_asks_for_is_a_number_or_a_date(
+    asked: str, low: float, high: float
+) -> None:
+    pause = failures.pause_of(refusal(asked))
+    assert pause is not None
+    assert low <= pause <= high
+
+
+@pytest.mark.parametrize("asked", ["", "soon", "-1", "1.5", "\N{SUPERSCRIPT TWO}"])
+def test_a_pause_that_makes_no_sense_is_none(asked: str) -> None:
+    assert failures.pause_of(refusal(asked)) is None
+
+
+def refusal(retry_after: str) -> Exception:
+    answer = requests.Response()
+    answer.status_code = 503
+    answer.headers["Retry-After"] = retry_after
+    return HttpException("busy", response=answer)
+
+
+@pytest.fixture
+def silent(clouds: Path) -> Iterator[socket.socket]:
+    """A keystone that takes connections and says nothing, as that of two clouds."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/v3"
+        both = {name: entry(url, name) for name in ("red", "blue")}
+        clouds.write_text(json.dumps({"clouds": both}))
+        yield server
+
+
+def test_a_stop_ends_a_login_that_nobody_answers(silent: socket.socket) -> None:
+    asked: list[socket.socket] = []
+    thread = threading.Thread(target=lambda: asked.append(silent.accept()[0]))
+    thread.start()
+
+    def check() -> None:
+        if asked:
+            raise Interrupted("stopped by SIGINT")
+
+    with pytest.raises(Interrupted):
+        open_cloud({"cloud": "red"}, check)
+    thread.join()
+    asked[0].close()
+
+
+def test_ctrl_c_ends_the_check_of_two_projects_whose_keystone_is_dead(
+    osmef: Osmef, silent: socket.socket
+) -> None:
+    scenario = {
+        "name": "x",
+        "provider": {
+            "kind": "openstack",
+            "projects": {"a": "red", "b": "blue"},
+            "boot": {"image": "i"},
+            "default_flavor": "f",
+        },
+        "tenancy": "different-tenant",
+    }
+    process = osmef.start("run", osmef.write(json.dumps(scenario), "x.json"))
+    silent.settimeout(osmef.end_s)
+    with silent.accept()[0], silent.accept()[0]:
+        osmef.interrupt(process, signal.SIGINT)
+        ended = osmef.finish(process)  # in less time than one answer may take
+    assert ended.code == 4, ended.err
+    assert "stopped by SIGINT" in ended.err

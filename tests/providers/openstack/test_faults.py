@@ -40,7 +40,7 @@ def test_killed_between_request_and_answer_leaves_what_reap_finds(lab: Lab) -> N
         asked(lab) as calls,
         calls_fail(lab.cloud, "nova-api", "(POST|GET) .*/servers", "lose", times=1000),
     ):
-        process = lab.start("run", lab.write())
+        process = lab.start("run", lab.write(placement="any"))  # so both are asked for at once
         until(lambda: sum(c["method"] == "POST" and c["lost"] for c in calls()) == 2)
         process.kill()
         process.communicate()
@@ -151,6 +151,29 @@ def test_ports_taken_away_in_a_trial_fail_trials_and_leave_nothing(lab: Lab) -> 
     assert failed
     assert all(one["failure"]["cure"] for one in failed)
     assert lab.owned() == []
+
+
+@pytest.fixture
+def keeps_deleted(lab: Lab) -> Iterator[None]:
+    """Have nova keep deleted servers for an hour."""
+    path = lab.cloud.state / "etc/nova.conf"
+    before = path.read_text()
+    path.write_text(f"{before}\n[DEFAULT]\nreclaim_instance_interval = 3600\n")
+    try:
+        lab.cloud.restart("nova-api")
+        yield
+    finally:
+        path.write_text(before)
+        lab.cloud.restart("nova-api")
+
+
+@pytest.mark.usefixtures("keeps_deleted")
+def test_a_cloud_that_keeps_deleted_servers_keeps_none_of_ours(lab: Lab) -> None:
+    ended = lab("run", lab.write())
+    assert ended.code == 0, ended.err
+    assert lab.owned() == []
+    with openstack.connect(cloud="admin") as admin:
+        assert list(admin.compute.servers(all_projects=True, status="SOFT_DELETED")) == []
 
 
 def test_destroying_what_is_gone_or_not_ours_is_success_and_touches_nothing(lab: Lab) -> None:

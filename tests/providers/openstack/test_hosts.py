@@ -15,7 +15,7 @@ from osmef.providers.openstack.provider import OpenStackProvider
 from osmef.providers.static import lock
 from osmef.remote.keys import KeyPair
 from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy
-from osmef.scenario.fields import EndpointKind
+from osmef.scenario.fields import EndpointKind, Family, Layer
 from tests.providers.conftest import MemoryLedger
 from tests.sshd import Sshd
 
@@ -76,3 +76,18 @@ def test_a_host_without_ipv4_is_refused_and_given_back(machine: dict[str, str]) 
         provider.close()
     assert "cmp1.data_address" in str(caught.value.cure)
     assert [event for event, _ in ledger.events] == ["intend", "created", "destroyed"]
+
+
+def test_a_host_behind_nat_listens_at_the_address_that_the_inventory_gives_it(
+    machine: dict[str, str],
+) -> None:
+    behind = {**machine, "data_address": "192.0.2.7", "listen_address": "10.0.0.7"}
+    wanted = {"cloud": "nowhere", "boot": {"image": "none"}, "hosts": {"cmp1": behind}}
+    provider = OpenStackProvider(OpenStackSettings.model_validate(wanted))
+    try:
+        (there,) = provider.create(order_of(HOST, MemoryLedger()))
+        path = (there, there, Layer.BARE, Family.IPV4)
+        assert provider.data_address(*path) == "192.0.2.7"
+        assert provider.listen_address(*path) == "10.0.0.7"
+    finally:
+        provider.close()

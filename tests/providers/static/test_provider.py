@@ -202,6 +202,40 @@ def test_who_comes_second_to_a_stale_lock_leaves_the_new_one(machines: Any, orde
         session.close()
 
 
+class Meddled(Session):
+    """A session beside which another run takes the machine whenever its lock is away."""
+
+    other: lock.Holder
+
+    def rename(self, path: str, new: str) -> bool:
+        moved = super().rename(path, new)
+        self.link(str(self.other), path)
+        return moved
+
+
+def test_who_loses_the_machine_to_a_third_one_learns_it(machines: Any, order: Order) -> None:
+    machine = machines("a")
+    stale = lock.Holder("dead", "host-1", 0, 1)
+    provider = StaticProvider(settings(a=machine))
+    session = Meddled.open(machine.sshd.login())
+    assert isinstance(session, Meddled)
+    session.other = lock.Holder("third", "host-1", 1, int(order.deadline))
+    try:
+        (endpoint,) = provider.create(order)
+        assert provider.describe([endpoint])
+        lock.remove(session, stale)  # as read before the run took it over
+        assert lock.holder(session) == session.other
+        with pytest.raises(CapacityError, match="the run third holds it") as caught:
+            provider.describe([endpoint])
+        assert caught.value.cure
+        provider.close()
+        assert lock.holder(session) == session.other
+    finally:
+        provider.close()
+        session.remove(lock.PATH)
+        session.close()
+
+
 @pytest.mark.parametrize(
     "strange",
     [
