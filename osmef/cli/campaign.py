@@ -47,9 +47,6 @@ app = typer.Typer(
     help="Measure in sessions over weeks: plan, run, and follow campaigns.",
     no_args_is_help=True,
 )
-app.command("report", epilog=campaign_report.EPILOG)(campaign_report.command)
-app.command("export", epilog=campaign_archive.EXPORT_EPILOG)(campaign_archive.export_command)
-app.command("import", epilog=campaign_archive.IMPORT_EPILOG)(campaign_archive.import_command)
 
 File = Annotated[
     Path, typer.Argument(help="Campaign file, YAML or JSON.", metavar="FILE", show_default=False)
@@ -225,6 +222,9 @@ def log(
             out.print(f"{at:%Y-%m-%d %H:%M:%S}Z {kind:<8} {escape(text)}")
 
 
+app.command("report", epilog=campaign_report.EPILOG)(campaign_report.command)
+app.command("export", epilog=campaign_archive.EXPORT_EPILOG)(campaign_archive.export_command)
+app.command("import", epilog=campaign_archive.IMPORT_EPILOG)(campaign_archive.import_command)
 app.command(epilog="Example:\n\nosmef campaign serve --port 8700")(serve)
 app.command(epilog="Example:\n\nosmef campaign install scenarios/campaigns/four-weeks.yaml")(
     install

@@ -18,11 +18,18 @@ from osmef.providers.aws.instances import (
     make_instance,
 )
 from osmef.providers.aws.making import Maker
-from osmef.providers.aws.names import Names, look_up
+from osmef.providers.aws.names import Names, free_zones, look_up
 from osmef.providers.aws.placing import Placer
 from osmef.providers.aws.quotas import check_quotas
-from osmef.providers.aws.tenants import Site, SiteMaker, Tenant, data_from, open_group
-from osmef.providers.aws.zones import candidates, id_of
+from osmef.providers.aws.tenants import (
+    Site,
+    SiteMaker,
+    Tenant,
+    close_group,
+    data_from,
+    open_group,
+)
+from osmef.providers.aws.zones import id_of
 from osmef.providers.base import EndpointRequest, Order
 from osmef.providers.parallel import side_by_side
 from osmef.remote.keys import KeyPair
@@ -50,6 +57,8 @@ class Build:
     """By the name of the request."""
     _sites: dict[str, Site] = field(default_factory=dict)
     _names: dict[str, Names] = field(default_factory=dict)
+    _outside: dict[str, set[str]] = field(default_factory=dict)
+    """The addresses elsewhere that each security group lets in."""
     _zone: str | None = None
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
@@ -112,7 +121,7 @@ class Build:
             return [id_of(names[0].zones, self.settings.zone)]
         if all(request.zone for request in requests):
             return [id_of(names[0].zones, str(requests[0].zone))]
-        return candidates([one.zones for one in names], [one.offered for one in names])
+        return free_zones(self._names, self.settings, requests)
 
     def _make_in(self, zone: str, requests: Sequence[EndpointRequest]) -> list[Instance]:
         self.order.progress(f"making {len(requests)} instances in {zone}")
@@ -160,9 +169,18 @@ class Build:
             for address in others:
                 open_group(site, data_from([address]))
 
+    def forget(self, instance: Instance) -> None:
+        """Let in no more data from the address of an instance that is gone."""
+        for site in self._sites.values():
+            if site is not instance.order.site:
+                close_group(site, data_from([instance.public]))
+
     def admit(self, names: Sequence[str], peers: Sequence[str]) -> None:
-        """Let data in from peers elsewhere, to instances given by the names of their requests."""
-        sites = {id(s): s for s in (self.instances[name].order.site for name in names)}
-        for site in sites.values():
-            for address in sorted(set(peers)):
+        """Let data in from these peers elsewhere alone, to instances given by their requests."""
+        sites = {s.group: s for s in (self.instances[name].order.site for name in names)}
+        for group, site in sites.items():
+            before, self._outside[group] = self._outside.get(group, set()), set(peers)
+            for address in sorted(before - set(peers)):
+                close_group(site, data_from([address]))
+            for address in sorted(set(peers) - before):
                 open_group(site, data_from([address]))
