@@ -33,8 +33,9 @@ class Part:
 
     @property
     def places(self) -> frozenset[str]:
-        """The names of what it measures."""
-        return places_of(self.study.scenario.provider)
+        """The names of what it measures, of all its clouds."""
+        clouds = self.study.scenario.clouds.values()
+        return frozenset().union(*(places_of(settings) for settings in clouds))
 
     @property
     def cloud(self) -> str:

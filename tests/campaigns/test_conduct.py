@@ -52,11 +52,12 @@ class Stage:
     clock: SimulatedClock = field(default_factory=lambda: SimulatedClock(START))
     told: list[tuple[str, str]] = field(default_factory=list)
     url: str = ""
+    scenarios: str = "pair.yaml"
 
     def __post_init__(self) -> None:
         (self.directory / "pair.yaml").write_text(SCENARIO)
         file = self.directory / "campaign.yaml"
-        file.write_text(FILE + self.more)
+        file.write_text(FILE.replace("pair.yaml", self.scenarios) + self.more)
         programme = read_campaign(file)
         self.score: Score = make_score(programme)
         self.store = Store(self.url or f"sqlite:///{self.directory / 'state.sqlite'}")
