@@ -58,7 +58,7 @@ class Postgres:
     def new_database(self) -> str:
         """Make a database, and return its URL."""
         name = f"test_{next(self.numbers)}"
-        command = [self.programs / "createdb", "-h", str(self.place), "-U", "osmef", name]
+        command = [str(self.programs / "createdb"), "-h", str(self.place), "-U", "osmef", name]
         subprocess.run(command, check=True, cwd="/")
         return f"postgresql+psycopg://osmef@/{name}?host={self.place}"
 
@@ -79,7 +79,18 @@ def postgres() -> Iterator[Postgres]:
             user = next(pwd.getpwnam(name) for name in _ACCOUNTS if _is_there(name))
             account = {"user": user.pw_uid, "group": user.pw_gid}
             os.chown(place, user.pw_uid, user.pw_gid)
-        command = [initdb, "-D", "data", "-A", "trust", "-U", "osmef", "-E", "UTF8", "--no-sync"]
+        command = [
+            str(initdb),
+            "-D",
+            "data",
+            "-A",
+            "trust",
+            "-U",
+            "osmef",
+            "-E",
+            "UTF8",
+            "--no-sync",
+        ]
         subprocess.run(
             command,
             check=True,

@@ -50,10 +50,10 @@ class Stage:
     directory: Path
     more: str = ""
     clock: SimulatedClock = field(default_factory=lambda: SimulatedClock(START))
-    scenarios: str = "pair.yaml"
     told: list[tuple[str, str]] = field(default_factory=list)
     until_idle: bool = False
     url: str = ""
+    scenarios: str = "pair.yaml"
 
     def __post_init__(self) -> None:
         (self.directory / "pair.yaml").write_text(SCENARIO)
