@@ -264,14 +264,21 @@ def limits_of(summaries: Mapping[str, Summary]) -> pd.DataFrame:
 
 
 def endpoints_of(summaries: Mapping[str, Summary]) -> pd.DataFrame:
-    """Return one row an endpoint: run, endpoint, and the host and tenant where it really stood."""
+    """Return one row an endpoint: run, endpoint, and the host and tenant where it really stood.
+
+    Of a run with several sites these begin with the site.
+    """
     rows = [
-        {"run": run, "endpoint": one.name, "host": one.achieved.host,
-         "tenant": one.achieved.tenant}
+        {"run": run, "endpoint": one.name, "host": _of_site(one.achieved.host, one.achieved.site),
+         "tenant": _of_site(one.achieved.tenant, one.achieved.site)}
         for run, summary in summaries.items()
         for one in summary.endpoints
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=pd.Index(["run", "endpoint", "host", "tenant"]))
+
+
+def _of_site(name: str | None, site: str | None) -> str | None:
+    return name if None in {name, site} else f"{site}: {name}"
 
 
 def pairs_of(trials: Iterable[tuple[str, Trial]]) -> pd.DataFrame:

@@ -118,7 +118,7 @@ def summary_table(summary: Summary) -> Table:
     table = Table(
         title=Text(f"{summary.run.scenario}  {summary.run.description}".strip(), style="bold"),
         title_justify="left",
-        caption=Text("\n".join([_caption(interval=interval), *_told(same)])),
+        caption=Text("\n".join([_caption(summary, interval=interval), *_told(same)])),
         caption_justify="left",
         box=box.SIMPLE_HEAD,
         padding=0,
@@ -251,7 +251,9 @@ def _interval(cell: CellInfo) -> str | None:
     return "..".join(f"{end:.0f}" if end >= 100 else f"{end:.3g}" for end in ends)
 
 
-def _caption(*, interval: bool) -> str:
+def _caption(summary: Summary, *, interval: bool) -> str:
+    told = "Medians of the trials; too few (n < 6) for an interval of 95 %."
     if interval:
-        return "Medians of the trials; the interval is that of the first rate's median."
-    return "Medians of the trials; too few (n < 6) for an interval of 95 %."
+        told = "Medians of the trials; the interval is that of the first rate's median."
+    sites = ", ".join(f"{name} ({kind})" for name, kind in summary.run.sites.items())
+    return f"{told}\nSites: {sites}." if sites else told

@@ -127,6 +127,15 @@ def test_a_run_without_cells_is_an_empty_table(make_summary: MakeSummary) -> Non
     assert lines(make_summary())[0] == "vm-to-vm  The four placements"
 
 
+def test_the_sites_of_a_run_are_named(make_cell: MakeCell, make_summary: MakeSummary) -> None:
+    summary = make_summary(make_cell())
+    run = summary.run.model_copy(update={"sites": {"ec2": "aws", "office": "static"}})
+    assert (
+        lines(summary.model_copy(update={"run": run}))[-1] == "Sites: ec2 (aws), office (static)."
+    )
+    assert not any("Sites" in line for line in lines(summary))
+
+
 def test_what_all_imported_cells_share_stands_below(
     make_cell: MakeCell, make_summary: MakeSummary
 ) -> None:

@@ -16,6 +16,7 @@ from osmef.report.html.page import write_report
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import CellInfo, Cost, HourlyPrice, Summary
 from osmef.scenario.fields import Placement
+from osmef.scenario.location import Location
 from tests.report.html.parsed import Page
 
 SAMPLE = Path(__file__).parents[2] / "results/data/quickstart-20261121T031500Z-3f9a"
@@ -117,6 +118,18 @@ def test_several_runs_and_how_their_hosts_differ(
         'kernel.release"6.12"2: vm-1, 2: vm-2',
     ]
     assert not any("uptime_s" in one.text for one in page.all("tr"))
+
+
+def test_endpoints_name_their_site_and_its_kind(
+    tmp_path: Path, make_run: MakeRun, measured: Summary
+) -> None:
+    ends = [
+        one.model_copy(update={"achieved": Location(site=site)})
+        for one, site in zip(measured.endpoints, ("ec2", "office"), strict=True)
+    ]
+    info = measured.run.model_copy(update={"sites": {"ec2": "aws", "office": "static"}})
+    run = make_run("sites", measured.model_copy(update={"run": info, "endpoints": ends}))
+    assert row(page_of(tmp_path, run.path), "vm-1ec2").startswith("vm-1ec2aws")
 
 
 def test_failures_have_reason_place_and_cure(tmp_path: Path) -> None:
