@@ -1,17 +1,30 @@
-"""Two sets of trials, cell by cell: better, worse, the same, or nobody can tell."""
+"""Two sets of trials, cell by cell: better, worse, the same, or nobody can tell.
+
+Where trials are of sessions, the medians of these are compared (``osmef.analysis.replicates``).
+"""
 
 from __future__ import annotations
 
+import re
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
 import pandas as pd
 
 from osmef.analysis.direction import Direction, direction, quantity
 from osmef.analysis.effects import hodges_lehmann
 from osmef.analysis.pairs import holm, mann_whitney
 from osmef.analysis.quantiles import Interval
+from osmef.analysis.replicates import (
+    PLATFORM,
+    has_sessions,
+    independent,
+    platform_columns,
+    platform_names,
+)
 from osmef.errors import InputError
 
 SAME_MEANING = (
@@ -23,6 +36,12 @@ SAME_MEANING = (
     "achieved_tenancy",
 )
 """What two cells of one key must have in common, of the columns of ``osmef.load``."""
+
+SHOWN = ("provider", "sender_flavors", "receiver_flavors", "window", "price_per_hour")
+"""What two cells may differ in, as they do where two clouds are compared; it is told."""
+
+_PLACE = ("achieved_placement", "achieved_tenancy")
+_UNIT = re.compile(r"_([kmg]?bps|[mun]?s|[kmg]?bytes|.*_per_.*)$")
 
 _COLUMNS = (
     "cell",
@@ -84,31 +103,37 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
 ) -> pd.DataFrame:
     """Return how the trials ``b`` differ from the trials ``a``, one row a common cell and metric.
 
-    Both are frames of ``osmef.load``. ``metrics`` are columns of them; without, all that have a
-    better way; ``better`` says which way that is, where it is not their names. ``margin`` >= 0 is
-    how large a difference does not matter, as a share of the median of ``a``. Columns: cell,
-    metric; n_a, n_b, trials that have it; median_a, median_b; difference, of ``b`` over ``a``, with
-    low and high (``hodges_lehmann``) and margin, all in the metric's unit; p of ``mann_whitney``,
-    and p_holm over the whole table; verdict, a ``Verdict``; reason, why there is no interval, else
-    None. ``attrs`` has only_a and only_b, the cells of just one.
+    Both are frames of ``osmef.load``. Cells of several scenarios, platforms (``platform_columns``)
+    or achieved places on a side are compared each with its own. ``metrics`` are columns of them;
+    without, all that have a better way; ``better`` says which way that is, where it is not their
+    names. ``margin`` >= 0 is how large a difference does not matter, as a share of the median of
+    ``a``; where that is 0 it is 1 of a count and 0.1 of a percentage.
+    Columns: cell, metric; n_a, n_b, trials that have it, or sessions where either side has any;
+    median_a, median_b; difference, of ``b`` over ``a``, with low and high (``hodges_lehmann``) and
+    margin, all in the metric's unit; p of ``mann_whitney``, and p_holm over the whole table;
+    verdict, a ``Verdict``; reason, why there is no interval, else None. ``attrs`` has only_a and
+    only_b, the cells of just one; unit, what n counts; failures, of ``failed_more``; and differs,
+    what else two cells differ in (``SHOWN``).
 
-    Assumed are independent trials and, for the interval, that a cell's distribution only shifts.
-    For 95 % at least 4 trials against 4 are needed. An interval is of its cell alone: of 100 cells
-    that do not differ by more than the margin, up to 5 may get a wrong verdict.
+    Assumed are independent trials, or sessions, and, for the interval, that a cell's distribution
+    only shifts. For 95 % at least 4 against 4 are needed. An interval is of its cell alone: of 100
+    cells that do not differ by more than the margin, up to 5 may get a wrong verdict.
 
     Raises InputError, with all that was found, where cells of one key differ in what was measured
     (``SAME_MEANING``), a metric has another unit on the other side, or no cell is common.
     """
     if not margin >= 0:
         raise ValueError(f"a margin is not below 0, and {margin!r} is")
-    common = _comparable(a, b)
+    first, second = _by_cell(a, b)
+    common = _comparable(first, second, a.columns, b.columns)
     names = _metrics(a, b) if metrics is None else list(metrics)
+    sessions = has_sessions(a, b)
     rows = [
         {"cell": cell, "metric": name}
         | _difference(
-            _known(a, cell, name),
-            _known(b, cell, name),
-            margin,
+            independent(first[cell], name, by_session=sessions),
+            independent(second[cell], name, by_session=sessions),
+            Allowed(name, margin),
             confidence,
             better or direction(name),
         )
@@ -120,17 +145,89 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
         row["p_holm"] = p
     table = pd.DataFrame(rows, columns=pd.Index(_COLUMNS))
     table = table.astype(dict.fromkeys(_COLUMNS[4:12], "float64"))
-    table.attrs["only_a"] = [cell for cell in a["cell"].unique() if cell not in common]
-    table.attrs["only_b"] = [cell for cell in b["cell"].unique() if cell not in common]
+    table.attrs["only_a"] = [cell for cell in first if cell not in common]
+    table.attrs["only_b"] = [cell for cell in second if cell not in common]
+    table.attrs["unit"] = "sessions" if sessions else "trials"
+    table.attrs["failures"] = [
+        {"cell": cell} | found
+        for cell in common
+        if (found := failed_more(first[cell], second[cell], 1 - confidence))
+    ]
+    table.attrs["differs"] = _differs(first, second, common)
     return table
 
 
+def _by_cell(*sides: pd.DataFrame) -> list[dict[str, pd.DataFrame]]:
+    """Return the trials of each cell of each side, by names that tell platforms apart, too."""
+    columns = platform_columns(*sides, columns=(*PLATFORM, *_PLACE))
+    found = []
+    for side in sides:
+        platforms = platform_names(side, columns)
+        names = [f"{one}: {cell}" if one else str(cell)
+                 for one, cell in zip(platforms, side["cell"], strict=True)]  # fmt: skip
+        groups = side.groupby(np.array(names, dtype="object"), sort=False)
+        found.append({str(cell): trials for cell, trials in groups})
+    return found
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """How large a difference of a metric does not matter: a share of A's median."""
+
+    metric: str
+    share: float
+
+    def margin(self, median: float | None) -> float:
+        """Return it in the metric's unit; a share of 0 would make every retransmission count."""
+        if median or not self.share:
+            return self.share * abs(median or 0.0)
+        if self.metric.endswith("_percent"):
+            return 0.1
+        return 0.0 if _UNIT.search(self.metric) else 1.0
+
+
+def failed_more(a: pd.DataFrame, b: pd.DataFrame, level: float = 0.05) -> dict[str, object]:
+    """Return how many trials of a cell failed on both sides, and whether the share differs.
+
+    Keys: trials_a, failed_a, trials_b, failed_b, p of Fisher's exact test (two-tailed), and
+    verdict: worse or better where p <= ``level``, the same where the shares are, else inconclusive.
+    Empty where none failed. Assumed is that trials fail independently of each other.
+
+    Source: Fisher, "Statistical Methods for Research Workers", 1934, section 21.02.
+    """
+    counts = [(len(one), int((one["status"] != "ok").sum())) if "status" in one else (len(one), 0)
+              for one in (a, b)]  # fmt: skip
+    (n_a, bad_a), (n_b, bad_b) = counts
+    if not bad_a and not bad_b:
+        return {}
+    from scipy.stats import fisher_exact  # noqa: PLC0415 - slow to load
+
+    table = np.array([[bad_a, n_a - bad_a], [bad_b, n_b - bad_b]])
+    p = float(fisher_exact(table).pvalue)
+    found = Verdict.INCONCLUSIVE
+    if bad_a * n_b == bad_b * n_a:
+        found = Verdict.SAME
+    elif p <= level:
+        found = Verdict.WORSE if bad_b * n_a > bad_a * n_b else Verdict.BETTER
+    return {"trials_a": n_a, "failed_a": bad_a, "trials_b": n_b, "failed_b": bad_b, "p": p,
+            "verdict": found}  # fmt: skip
+
+
+def _differs(
+    a: Mapping[str, pd.DataFrame], b: Mapping[str, pd.DataFrame], common: Sequence[str]
+) -> list[dict[str, str]]:
+    pairs = ((cell, name, _meaning(a[cell], name), _meaning(b[cell], name))
+             for cell in common for name in SHOWN)  # fmt: skip
+    return [{"cell": cell, "column": name, "a": one, "b": other}
+            for cell, name, one, other in pairs if one != other]  # fmt: skip
+
+
 def _difference(
-    a: list[float], b: list[float], margin: float, confidence: float, better: Direction
+    a: list[float], b: list[float], allowed: Allowed, confidence: float, better: Direction
 ) -> dict[str, object]:
     shift = hodges_lehmann(b, a, confidence)
     median = statistics.median(a) if a else None
-    allowed = None if median is None else margin * abs(median)
+    margin = allowed.margin(median)
     return {
         "n_a": len(a),
         "n_b": len(b),
@@ -139,25 +236,29 @@ def _difference(
         "difference": shift.value,
         "low": shift.interval.low,
         "high": shift.interval.high,
-        "margin": allowed,
+        "margin": None if median is None else margin,
         "p": mann_whitney(b, a).p,
-        "verdict": verdict(shift.interval, allowed or 0.0, better),
+        "verdict": verdict(shift.interval, margin, better),
         "reason": shift.interval.reason,
     }
 
 
-def _comparable(a: pd.DataFrame, b: pd.DataFrame) -> list[str]:
+def _comparable(
+    a: Mapping[str, pd.DataFrame],
+    b: Mapping[str, pd.DataFrame],
+    columns_a: pd.Index,
+    columns_b: pd.Index,
+) -> list[str]:
     """Return the cells of both, in the order of ``a``. Raises InputError."""
-    there = set(b["cell"])
-    common = [cell for cell in a["cell"].unique() if cell in there]
+    common = [cell for cell in a if cell in b]
     problems = [] if common else ["they have no cell in common"]
     for cell in common:
         for column in SAME_MEANING:
-            one, other = (_meaning(frame, cell, column) for frame in (a, b))
+            one, other = (_meaning(side[cell], column) for side in (a, b))
             if one != other:
                 problems.append(f"cell {cell}: {column} is {one} and {other}")
-    for name in a.columns.difference(b.columns):
-        others = [other for other in b.columns.difference(a.columns) if quantity(other)]
+    for name in columns_a.difference(columns_b):
+        others = [other for other in columns_b.difference(columns_a) if quantity(other)]
         same = [other for other in others if quantity(other) == quantity(name)]
         problems += [f"{name} of the one is {other} of the other" for other in same]
     if problems:
@@ -168,24 +269,16 @@ def _comparable(a: pd.DataFrame, b: pd.DataFrame) -> list[str]:
     return common
 
 
-def _meaning(frame: pd.DataFrame, cell: str, column: str) -> str:
-    if column not in frame:
+def _meaning(trials: pd.DataFrame, column: str) -> str:
+    if column not in trials:
         return "unknown"
-    values = frame.loc[frame["cell"] == cell, column]
-    known = sorted(str(value) for value in values.dropna().unique())
+    known = sorted(str(value) for value in trials[column].dropna().unique())
     return ", ".join(known) or "none"
 
 
 def _metrics(a: pd.DataFrame, b: pd.DataFrame) -> list[str]:
     names = dict.fromkeys([*a.columns, *b.columns])
     return [name for name in names if direction(str(name)) is not Direction.NEITHER]
-
-
-def _known(frame: pd.DataFrame, cell: str, metric: str) -> list[float]:
-    if metric not in frame:
-        return []
-    values = frame.loc[frame["cell"] == cell, metric].dropna()
-    return [float(value) for value in values]
 
 
 def _number(value: object) -> float | None:

@@ -43,7 +43,7 @@ def differences(
 
     Lists are compared whole. ``ignore`` names dotted keys that do not count, nor what is in them.
     """
-    one, other = (dict(_flat(record, ignore)) for record in (a, b))
+    one, other = (dict(flat(record, ignore)) for record in (a, b))
     return [
         Difference(key, one.get(key), other.get(key))
         for key in sorted({*one, *other})
@@ -55,11 +55,11 @@ def spread(
     records: Mapping[str, Mapping[str, object]], ignore: Collection[str] = ()
 ) -> list[Spread]:
     """Return what is not the same in all of these named records, by dotted keys in order."""
-    flat = {name: dict(_flat(record, ignore)) for name, record in records.items()}
+    known = {name: dict(flat(record, ignore)) for name, record in records.items()}
     found = []
-    for key in sorted({key for record in flat.values() for key in record}):
+    for key in sorted({key for record in known.values() for key in record}):
         who: dict[str, list[str]] = defaultdict(list)
-        for name, record in flat.items():
+        for name, record in known.items():
             who[json.dumps(record.get(key), ensure_ascii=False, sort_keys=True)].append(name)
         if len(who) > 1:
             common = sorted(who, key=lambda value: (-len(who[value]), value))
@@ -67,14 +67,15 @@ def spread(
     return found
 
 
-def _flat(
+def flat(
     record: Mapping[str, object], ignore: Collection[str], group: str = ""
 ) -> Iterator[tuple[str, object]]:
+    """Give what a nested record holds, by dotted keys, without those to ignore."""
     for name, value in record.items():
         key = f"{group}{name}"
         if key in ignore:
             continue
         if isinstance(value, Mapping):
-            yield from _flat(value, ignore, f"{key}.")
+            yield from flat(value, ignore, f"{key}.")
         else:
             yield key, value

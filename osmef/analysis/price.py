@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -22,17 +24,68 @@ class PricePerformance:
     unpriced: pd.DataFrame
 
 
+class PriceTable:
+    """The known prices of a table with the columns of ``KEY`` and ``PRICE``.
+
+    Raises InputError where a column is not there, a price is not above 0, or a flavor has two of
+    them in one region.
+    """
+
+    def __init__(self, prices: pd.DataFrame) -> None:
+        missing = [name for name in (*KEY, *PRICE) if name not in prices]
+        if missing:
+            raise InputError(
+                f"the table of prices has no column {', '.join(missing)}",
+                cure=f"give it the columns {', '.join((*KEY, *PRICE))}",
+            )
+        known = prices.loc[prices["price_per_hour"].notna(), [*KEY, *PRICE]]
+        rows = known.astype(object).where(known.notna(), None).to_dict("records")
+        self._known: dict[tuple[Any, Any], dict[Any, dict[Any, Any]]] = defaultdict(dict)
+        problems = []
+        for row in rows:
+            name = f"{row['provider']} {row['flavor']}"
+            if not row["price_per_hour"] > 0:
+                problems.append(f"{name}: a price of {row['price_per_hour']:g}")
+            of = self._known[row["provider"], row["flavor"]]
+            if row["region"] in of:
+                problems.append(f"{name}: several prices")
+            of[row["region"]] = row
+        if problems:
+            raise InputError(
+                "these prices can't be used:\n" + "\n".join(f"  {one}" for one in problems),
+                cure="give each flavor one price above 0 in a region; leave out unknown ones",
+            )
+
+    def find(self, provider: Any, flavor: Any, region: Any = None) -> dict[Any, Any] | None:
+        """Return the price of a flavor in a region, or that for all regions; None if unknown.
+
+        Where the region is not known (None), it is the only price that there is. Raises InputError
+        where there are several.
+        """
+        of = self._known.get((provider, flavor), {})
+        if region in of or region is not None:
+            return of.get(region, of.get(None))
+        if len(of) > 1:
+            raise InputError(
+                f"{provider} {flavor} has several prices, of {', '.join(map(str, of))}, and the"
+                " runs don't tell their region",
+                cure="leave all but one of them out of the table",
+            )
+        return next(iter(of.values()), None)
+
+
 def price_performance(results: pd.DataFrame, prices: pd.DataFrame, value: str) -> PricePerformance:
     """Return what each flavor gives for an hour's price.
 
     ``results`` has the columns of ``KEY`` and ``value``, one row a result, in one unit and better
-    higher; ``prices`` those of ``KEY`` and ``PRICE``. The ranking has all these columns, and
+    higher, and may have ``region``, None where it is not known; ``prices`` those of ``KEY`` and
+    ``PRICE``. The ranking has all these columns, and
     ``per_price`` = value / price_per_hour, in the value's unit for a unit of the currency an hour,
     and ``rank`` from 1. An unknown price (no row, or NaN) is unknown, never 0: such results stand
     in ``unpriced``. So do unknown results of a known price.
 
-    Raises InputError where prices are in several currencies, a flavor has two of them, one is not
-    above 0, or lower values are better. Prices are data: with the date, the region and the source.
+    Raises InputError as ``PriceTable``, and where the prices are in several currencies, or lower
+    values are better. Prices are data: with the date, the region and the source.
 
     Source: Deval, "Empirical Evaluation of Cloud IaaS Platforms using System-level Benchmarks",
     2017, section 5.2.
@@ -42,39 +95,22 @@ def price_performance(results: pd.DataFrame, prices: pd.DataFrame, value: str) -
             f"{value} is better lower, so a price per unit of it says nothing",
             cure="rank by a rate, or give a budget instead",
         )
-    known = known_prices(prices)
-    table = results.merge(known, on=list(KEY), how="left", validate="many_to_one")
+    known = PriceTable(prices)
+    rows = []
+    for row in results.astype(object).where(results.notna(), None).to_dict("records"):
+        found = known.find(row["provider"], row["flavor"], row.get("region"))
+        rows.append({**dict.fromkeys(PRICE), **row, **(found or {})})
+    columns = dict.fromkeys([*results.columns, *PRICE])
+    table = pd.DataFrame(rows, columns=pd.Index(list(columns)))
+    table = table.astype(dict.fromkeys((value, "price_per_hour"), "float64"))
+    currencies = sorted(map(str, table["currency"].dropna().unique()))
+    if len(currencies) > 1:
+        raise InputError(
+            f"the prices are in several currencies: {', '.join(currencies)}",
+            cure="rank the results of each currency for themselves: none is ever converted",
+        )
     whole = table["price_per_hour"].notna() & table[value].notna()
     ranking = table[whole].assign(per_price=lambda rows: rows[value] / rows["price_per_hour"])
     ranking = ranking.sort_values("per_price", ascending=False, kind="stable", ignore_index=True)
     ranks = ranking["per_price"].rank(method="min", ascending=False).astype("int64")
     return PricePerformance(ranking.assign(rank=ranks), table[~whole].reset_index(drop=True))
-
-
-def known_prices(prices: pd.DataFrame) -> pd.DataFrame:
-    """Return the prices that are known, the columns of ``KEY`` and ``PRICE``.
-
-    Raises InputError as ``price_performance`` does, and where a column is not there.
-    """
-    missing = [name for name in (*KEY, *PRICE) if name not in prices]
-    if missing:
-        raise InputError(
-            f"the table of prices has no column {', '.join(missing)}",
-            cure=f"give it the columns {', '.join((*KEY, *PRICE))}",
-        )
-    known = prices.loc[prices["price_per_hour"].notna(), [*KEY, *PRICE]]
-    problems = [
-        f"{row.provider} {row.flavor}: a price of {row.price_per_hour:g}"
-        for row in known[~(known["price_per_hour"] > 0)].itertuples()
-    ]
-    twice = known[known.duplicated(list(KEY), keep="first")]
-    problems += [f"{row.provider} {row.flavor}: several prices" for row in twice.itertuples()]
-    currencies = sorted(map(str, known["currency"].unique()))
-    if len(currencies) > 1:
-        problems.append(f"several currencies: {', '.join(currencies)}")
-    if problems:
-        raise InputError(
-            "these prices can't be used:\n" + "\n".join(f"  {one}" for one in problems),
-            cure="give each flavor one price above 0, all of one currency; leave out unknown ones",
-        )
-    return known

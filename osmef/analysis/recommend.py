@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import pandas as pd
 
 from osmef.analysis.describe import describe
-from osmef.analysis.price import known_prices
+from osmef.analysis.replicates import has_sessions, independent
+from osmef.errors import InputError
 from osmef.results.summary import Metric
 
 OPTION = (
@@ -35,79 +36,139 @@ class Fit(StrEnum):
     NO = "no"
 
 
+_ORDER = {fit: place for place, fit in enumerate(Fit)}
+
+
 @dataclass(frozen=True)
 class Needs:
     """What is needed; None where it does not matter.
 
     ``btc_bps``: aggregate BTC of at least this, with ``connections`` parallel connections;
     ``rtt_us``: a median round trip of at most this; ``price_per_hour``: all machines of the option
-    together cost at most this, in the currency of the prices.
+    together cost at most this, in ``currency``, or whatever the prices are in without it.
     """
 
     btc_bps: float | None = None
     rtt_us: float | None = None
     connections: int | None = None
     price_per_hour: float | None = None
+    currency: str | None = None
+
+    def check(self) -> None:
+        """Raise InputError where nothing is needed, or connections without a rate."""
+        if self.btc_bps is None and self.connections is not None:
+            raise InputError("a number of connections needs a BTC", cure="say which BTC is needed")
+        if (self.btc_bps, self.rtt_us, self.price_per_hour) == (None, None, None):
+            raise InputError(
+                "nothing is needed, so every option would do",
+                cure="say which BTC, round-trip time or price is needed",
+            )
 
 
-def recommend(
-    trials: pd.DataFrame,
-    needs: Needs,
-    prices: pd.DataFrame | None = None,
-    by: Sequence[str] = OPTION,
-) -> pd.DataFrame:
+@dataclass(frozen=True)
+class _Evidence:
+    """What the trials of one cell say of one need."""
+
+    cell: str
+    metric: Metric
+    fit: Fit
+    price: float
+    currency: str | None
+
+
+def recommend(trials: pd.DataFrame, needs: Needs, by: Sequence[str] = OPTION) -> pd.DataFrame:
     """Return the options that were measured, the best first, with the evidence for each.
 
-    ``trials`` are those of ``osmef.load``, ``prices`` as in ``price_performance``; an option is
-    what ``by`` tells apart. Columns: those of ``by``; fit, a ``Fit``; btc and rtt, each with _n,
-    _median, _low and _high (the exact 95 % interval), bit/s and microseconds; price_per_hour of all
-    flavors in ``sender_flavors`` and ``receiver_flavors``, NaN if one is unknown; missing, what was
-    not measured or is not known, in words.
+    ``trials`` are those of ``osmef.load``; an option is what ``by`` tells apart. What is wanted is
+    judged cell by cell, of all that were measured of an option without a background, and the best
+    cell counts: other settings of the same option may do worse. Columns: those of ``by``; fit, a
+    ``Fit``; btc and rtt, each with _n, _median, _low and _high (the exact 95 % interval), bit/s and
+    microseconds, over the trials or, where there are any, sessions, and _cell, which one it is;
+    price_per_hour of all machines of these cells with currency, NaN and None where unknown;
+    missing, what was not measured or is not known, in words.
 
     A need is met where the whole interval meets it, likely where the median does but not all of the
     interval, or there is none, and not met otherwise; an option is as good as its worst need. They
     are ranked by fit, then price, unknown ones last, then BTC. Assumed is that what was measured
-    will be so again: see ``variability`` for how far that holds. Raises InputError as
-    ``price_performance``.
+    will be so again: see ``variability`` for how far that holds. The best of many cells is partly
+    so by chance. Raises InputError as ``Needs.check``.
+
+    Source: OSMeF; the interval as in Hoefler and Belli, SC 2015, rule 5.
     """
+    needs.check()
+    sessions = has_sessions(trials)
     rows = []
     for key, group in trials.groupby(list(by), sort=False, dropna=False):
         option = dict(zip(by, key, strict=True))
-        rows.append({**option, **_judged(group, needs, _price(option, prices))})
+        rows.append({**option, **_judged(_calm(group), needs, by_session=sessions)})
     table = pd.DataFrame(rows)
     if table.empty:
         return table
-    order = {fit: i for i, fit in enumerate(Fit)}
-    table = table.assign(_fit=table["fit"].map(order), _btc=-table["btc_median"])
+    table = table.assign(_fit=table["fit"].map(_ORDER), _btc=-table["btc_median"])
     table = table.sort_values(["_fit", "price_per_hour", "_btc"], kind="stable", ignore_index=True)
     return table.drop(columns=["_fit", "_btc"])
 
 
-def _judged(group: pd.DataFrame, needs: Needs, price: float) -> dict[str, object]:
+def _calm(group: pd.DataFrame) -> pd.DataFrame:
+    return group[group["background"].isna()] if "background" in group else group
+
+
+def _judged(group: pd.DataFrame, needs: Needs, *, by_session: bool) -> dict[str, object]:
     at = group
     if needs.connections is not None:
         at = group[(group["connections"] == needs.connections).fillna(False).astype(bool)]
-    btc, rtt = _described(at, BTC), _described(group, RTT)
+    btc = _best(_cells(at, BTC, needs, by_session=by_session), 1)
+    rtt = _best(_cells(group, RTT, needs, by_session=by_session), -1)
     fits, missing = [], []
-    wanted = ((needs.btc_bps, btc, "BTC", 1), (needs.rtt_us, rtt, "RTT", -1))
-    for need, metric, name, sign in wanted:
-        if need is not None:
-            fits.append(_fit(metric, need, sign))
-            if metric.n == 0:
-                missing.append(f"{name}{_where(group, needs) if sign > 0 else ''}")
-            elif metric.ci95_reason:
-                missing.append(f"interval of the {name}: {metric.ci95_reason}")
+    for need, found, name in ((needs.btc_bps, btc, "BTC"), (needs.rtt_us, rtt, "RTT")):
+        if need is None:
+            continue
+        fits.append(Fit.UNKNOWN if found is None else found.fit)
+        if found is None:
+            missing.append(f"{name}{_where(group, needs) if name == 'BTC' else ''}")
+        elif found.metric.ci95_reason:
+            missing.append(f"interval of the {name}: {found.metric.ci95_reason}")
+    used = [one for need, one in ((needs.btc_bps, btc), (needs.rtt_us, rtt))
+            if one and need is not None] or [one for one in (btc, rtt) if one]  # fmt: skip
+    price, currency = _price(used)
     if needs.price_per_hour is not None:
-        fits.append(_affordable(price, needs.price_per_hour))
-        missing += ["price"] if math.isnan(price) else []
-    worst = max(fits, key=list(Fit).index, default=Fit.YES)
+        fits.append(_affordable(price, currency, needs))
+        missing += [_no_price(currency)] if fits[-1] is Fit.UNKNOWN else []
     return {
-        "fit": worst,
+        "fit": max(fits, key=_ORDER.__getitem__),
         **_evidence("btc", btc),
         **_evidence("rtt", rtt),
         "price_per_hour": price,
+        "currency": currency,
         "missing": "; ".join(missing),
     }
+
+
+def _cells(
+    group: pd.DataFrame, metric: str, needs: Needs, *, by_session: bool
+) -> Iterator[_Evidence]:
+    """Give what each cell of an option says of a need."""
+    need, sign = (needs.btc_bps, 1) if metric == BTC else (needs.rtt_us, -1)
+    keys = [name for name in ("scenario", "cell") if name in group]
+    for key, trials in group.groupby(keys, sort=False, dropna=False):
+        found = describe(independent(trials, metric, by_session=by_session))
+        if found.n == 0:
+            continue
+        prices = trials["price_per_hour"] if "price_per_hour" in trials else pd.Series([math.nan])
+        currencies = set(trials["currency"].dropna()) if "currency" in trials else set()
+        price = float(prices.iloc[-1]) if prices.notna().all() else math.nan
+        currency = currencies.pop() if len(currencies) == 1 else None
+        fit = Fit.YES if need is None else _fit(found, need, sign)
+        if needs.price_per_hour is not None:
+            fit = max(fit, _affordable(price, currency, needs), key=_ORDER.__getitem__)
+        yield _Evidence(str(key[-1]), found, fit, price, currency)
+
+
+def _best(found: Iterator[_Evidence], sign: int) -> _Evidence | None:
+    """Return the cell that fits best, of equal ones that with the best median."""
+    return min(
+        found, key=lambda one: (_ORDER[one.fit], -sign * (one.metric.median or 0.0)), default=None
+    )
 
 
 def _fit(metric: Metric, need: float, sign: int) -> Fit:
@@ -120,10 +181,26 @@ def _fit(metric: Metric, need: float, sign: int) -> Fit:
     return Fit.YES if end is not None and sign * (end - need) >= 0 else Fit.LIKELY
 
 
-def _affordable(price: float, budget: float) -> Fit:
-    if math.isnan(price):
+def _affordable(price: float, currency: str | None, needs: Needs) -> Fit:
+    if needs.price_per_hour is None:
+        return Fit.YES
+    other = needs.currency is not None and currency != needs.currency
+    if math.isnan(price) or other:
         return Fit.UNKNOWN
-    return Fit.YES if price <= budget else Fit.NO
+    return Fit.YES if price <= needs.price_per_hour else Fit.NO
+
+
+def _no_price(currency: str | None) -> str:
+    return "price" if currency is None else f"price in the currency of the budget, not {currency}"
+
+
+def _price(used: Sequence[_Evidence]) -> tuple[float, str | None]:
+    """Return the highest price of the cells; what they are of is one option."""
+    prices = [one.price for one in used]
+    currencies = {one.currency for one in used}
+    if not prices or any(map(math.isnan, prices)) or len(currencies) > 1:
+        return math.nan, None
+    return max(prices), currencies.pop()
 
 
 def _where(group: pd.DataFrame, needs: Needs) -> str:
@@ -134,30 +211,15 @@ def _where(group: pd.DataFrame, needs: Needs) -> str:
     return f" with {needs.connections} connections (measured: {seen})"
 
 
-def _described(group: pd.DataFrame, metric: str) -> Metric:
-    return describe(group[metric].dropna().tolist() if metric in group else [])
-
-
-def _evidence(name: str, metric: Metric) -> dict[str, object]:
+def _evidence(name: str, found: _Evidence | None) -> dict[str, object]:
     def known(value: float | None) -> float:
         return math.nan if value is None else value
 
+    metric = found.metric if found else describe([])
     return {
         f"{name}_n": metric.n,
         f"{name}_median": known(metric.median),
         f"{name}_low": known(metric.ci95_low),
         f"{name}_high": known(metric.ci95_high),
+        f"{name}_cell": found.cell if found else None,
     }
-
-
-def _price(option: dict[str, object], prices: pd.DataFrame | None) -> float:
-    if prices is None:
-        return math.nan
-    known = known_prices(prices).set_index(["provider", "flavor"])["price_per_hour"]
-    flavors = _flavors(option.get("sender_flavors"), option.get("receiver_flavors"))
-    found = [known.get((option.get("provider"), flavor), math.nan) for flavor in flavors]
-    return math.fsum(found) if found else math.nan
-
-
-def _flavors(*texts: object) -> Iterable[str]:
-    return [name for text in texts if isinstance(text, str) for name in text.split(",")]

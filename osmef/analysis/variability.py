@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Sequence
 
 import pandas as pd
 
 from osmef.analysis.describe import describe
+from osmef.analysis.quantiles import Interval, finite
 
 
 def session_results(points: pd.DataFrame, value: str, by: Sequence[str]) -> pd.DataFrame:
@@ -44,3 +47,28 @@ def variability(sessions: pd.DataFrame, value: str, by: Sequence[str]) -> pd.Dat
     numbers = ["median", "mean", "stdev", "cov_percent", "min", "max", "ci95_low", "ci95_high"]
     table = pd.DataFrame(rows, columns=pd.Index([*by, "sessions", *numbers]))
     return table.astype(dict.fromkeys(numbers, "float64"))
+
+
+def cov_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
+    """Return the interval of the coefficient of variation, in percent.
+
+    ``values`` are session results or trials, in any one unit. Assumed is that they are independent
+    and normally distributed, and that the CoV is below a third or so, above which it is only rough.
+    There is none for fewer than 2 values, or a mean that is not above 0. Raises ValueError for a
+    value that is not finite.
+
+    Source: Vangel, "Confidence Intervals for a Normal Coefficient of Variation", The American
+    Statistician 50, 1996 (McKay's method, modified).
+    """
+    known = finite(values)
+    if len(known) < 2 or statistics.fmean(known) <= 0:
+        return Interval(None, None, None, "2 values with a mean above 0 are needed")
+    from scipy.special import chdtri  # noqa: PLC0415 - slow to load
+
+    n, ratio = len(known), statistics.stdev(known) / statistics.fmean(known)
+    ends = []
+    for tail in ((1 - confidence) / 2, (1 + confidence) / 2):
+        quantile = float(chdtri(n - 1, tail))  # of which so much lies above
+        below = ((quantile + 2) / n - 1) * ratio**2 + quantile / (n - 1)
+        ends.append(100 * ratio / math.sqrt(below) if below > 0 else math.inf)
+    return Interval(ends[0], ends[1], confidence)

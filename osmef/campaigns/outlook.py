@@ -115,7 +115,8 @@ def _too_full(score: Score, planned: list[PlannedSession]) -> list[str]:
     room: dict[str, float] = {}
     for one in planned:
         part = score.parts[one.platform]
-        needed[one.slot.window, one.slot.opens, part.cloud] += part.seconds
+        for cloud in part.clouds:
+            needed[one.slot.window, one.slot.opens, cloud] += part.seconds
         length = (one.slot.closes - one.due).total_seconds()
         room[one.slot.window] = min(length, room.get(one.slot.window, length))
     if not score.campaign.exclusive:

@@ -33,6 +33,16 @@ class Programme:
 def read_campaign(path: Path) -> Programme:
     """Read a campaign file and its scenarios. Raises InputError, with every Problem found."""
     text = read_text(path)
+    campaign, tree = _parse(text, path)
+    return Programme(path, text, campaign, _studies(path, campaign, tree))
+
+
+def parse_campaign(text: str, path: Path) -> Campaign:
+    """Return a campaign from the text of its file, without its scenarios. Raises InputError."""
+    return _parse(text, path)[0]
+
+
+def _parse(text: str, path: Path) -> tuple[Campaign, Node]:
     tree, builder = read_nodes(text, path)
     if tree is None or not isinstance(tree.content, Mapping):
         what = "the file is empty" if tree is None else f"it is {kind_of(tree.plain())}"
@@ -46,7 +56,7 @@ def read_campaign(path: Path) -> Programme:
         problems += [_explain(one, tree) for one in error.errors(include_url=False)]
     if campaign is None or problems:
         raise InputError.from_problems(problems)
-    return Programme(path, text, campaign, _studies(path, campaign, tree))
+    return campaign, tree
 
 
 def _studies(path: Path, campaign: Campaign, tree: Node) -> dict[Platform, Study]:

@@ -16,7 +16,7 @@ from osmef.engine.check import check_study
 from osmef.engine.cost import PlannedCost, cost_of
 from osmef.engine.plan import make_plan
 from osmef.errors import InputError
-from osmef.scenario.model import Scenario
+from osmef.scenario.clouds.base import CloudSettings
 from osmef.scenario.money import parse_money
 from osmef.scenario.study import Study
 
@@ -38,9 +38,10 @@ class Part:
         return self.cost.money.amount if self.cost.money else 0.0
 
     @property
-    def cloud(self) -> str:
-        """The cloud that it measures, as a text that is the same for the same cloud."""
-        return _cloud(self.study.scenario)
+    def clouds(self) -> tuple[str, ...]:
+        """The clouds that it measures, each as a text that is the same for the same cloud."""
+        clouds = self.study.scenario.clouds.values()
+        return tuple(sorted({_cloud(settings) for settings in clouds}))
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,8 @@ class Score:
     parts: Mapping[Platform, Part]
 
     def rows(self) -> list[PlannedRow]:
-        """Return all its sessions, with the cloud that each measures."""
-        return [PlannedRow(one, self.parts[one.platform].cloud) for one in sessions(self.campaign)]
+        """Return all its sessions, with the clouds that each measures."""
+        return [PlannedRow(one, self.parts[one.platform].clouds) for one in sessions(self.campaign)]
 
 
 def make_score(programme: Programme) -> Score:
@@ -89,10 +90,10 @@ def _check_budget(programme: Programme, score: Score) -> None:
         raise InputError(message, where=str(programme.path), cure=cure)
 
 
-def _cloud(scenario: Scenario) -> str:
-    settings = scenario.provider.model_dump(mode="json")
-    place = {key: settings[key] for key in _PLACE if settings.get(key)}
+def _cloud(settings: CloudSettings) -> str:
+    written = settings.model_dump(mode="json")
+    place = {key: written[key] for key in _PLACE if written.get(key)}
     if not place:
-        return f"{scenario.provider.kind} on {socket.gethostname()}"
+        return f"{settings.kind} on {socket.gethostname()}"
     text = json.dumps(place, sort_keys=True)
-    return f"{scenario.provider.kind} {hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    return f"{settings.kind} {hashlib.sha256(text.encode()).hexdigest()[:12]}"

@@ -25,6 +25,7 @@ from osmef.errors import InputError, StorageError
 
 # A holder on another machine counts as gone when it has not said for so long that it lives.
 LEASE = timedelta(minutes=10)
+_BESIDE = ", "  # between the clouds of a session that measures several
 
 
 @dataclass(frozen=True)
@@ -174,18 +175,19 @@ class Store:
             return [Session(**{**row, "state": State(row["state"])}) for row in rows]
 
     def claim(self, session: Session, holder: str, now: datetime, *, exclusive: bool) -> bool:
-        """Begin a planned session; False where another has it, or measures its cloud.
+        """Begin a planned session; False where another has it, or measures one of its clouds.
 
-        Without ``exclusive`` the cloud may be measured by others at the same time.
+        Without ``exclusive`` the clouds may be measured by others at the same time.
         """
-        name = session.cloud if exclusive else f"{session.cloud} {session.id}"
+        names = session.cloud.split(_BESIDE) if exclusive else [f"{session.cloud} {session.id}"]
         begun = {"state": State.RUNNING.value, "holder": holder, "started_at": now}
         is_planned = (SESSIONS.c.id == session.id, SESSIONS.c.state == State.PLANNED.value)
         try:
             with self._transaction() as connection:
-                _break_dead_lock(connection, name, now)
-                lock = {"name": name, "holder": holder, "session": session.id}
-                connection.execute(insert(LOCKS).values(**lock, until=now + LEASE))
+                for name in names:
+                    _break_dead_lock(connection, name, now)
+                    lock = {"name": name, "holder": holder, "session": session.id}
+                    connection.execute(insert(LOCKS).values(**lock, until=now + LEASE))
                 more = {"attempts": SESSIONS.c.attempts + 1, **begun}
                 done = connection.execute(update(SESSIONS).where(*is_planned).values(**more))
                 if done.rowcount != 1:
@@ -257,10 +259,10 @@ class Store:
 
 @dataclass(frozen=True)
 class PlannedRow:
-    """A session to be, and the cloud that it measures."""
+    """A session to be, and the clouds that it measures."""
 
     session: PlannedSession
-    cloud: str
+    clouds: tuple[str, ...]
 
 
 def _replace_plans(connection: Connection, campaign: int, rows: Sequence[PlannedRow]) -> None:
@@ -293,7 +295,7 @@ def _values(campaign: int, row: PlannedRow) -> dict[str, Any]:
         "scenario": planned.platform.scenario,
         "provider": planned.platform.provider or "",
         "instance_class": planned.platform.instance_class or "",
-        "cloud": row.cloud,
+        "cloud": _BESIDE.join(row.clouds),
     }
 
 

@@ -14,12 +14,15 @@ from rich.table import Table
 from osmef.campaigns.background import start_in_background
 from osmef.campaigns.conduct import Conductor
 from osmef.campaigns.holder import is_gone
+from osmef.campaigns.metrics import metrics_file
 from osmef.campaigns.outlook import Outlook, outlook
 from osmef.campaigns.read import read_campaign
 from osmef.campaigns.score import make_score
 from osmef.campaigns.store import Session, Standing, Store, default_url
 from osmef.campaigns.tables import Phase, State
+from osmef.cli import campaign_archive, campaign_report
 from osmef.cli.campaign_executor import ExecutorKind, Kind, Scheduler, make_means
+from osmef.cli.campaign_serve import serve
 from osmef.cli.campaign_state import StateUrl
 from osmef.cli.console import AsJson, Verbose, err, out, print_json, reporting, set_up_logging
 from osmef.engine.stop import stop_on_signals
@@ -31,11 +34,18 @@ app = typer.Typer(
     help="Measure in sessions over weeks: plan, run, and follow campaigns.",
     no_args_is_help=True,
 )
+app.command("report", epilog=campaign_report.EPILOG)(campaign_report.command)
+app.command("export", epilog=campaign_archive.EXPORT_EPILOG)(campaign_archive.export_command)
+app.command("import", epilog=campaign_archive.IMPORT_EPILOG)(campaign_archive.import_command)
 
 File = Annotated[
     Path, typer.Argument(help="Campaign file, YAML or JSON.", metavar="FILE", show_default=False)
 ]
 Name = Annotated[str, typer.Argument(help="Name of a campaign.", metavar="NAME")]
+Metrics = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Keep it up to date with metrics for Prometheus."),
+]
 Parallel = Annotated[
     int, typer.Option(metavar="N", min=1, max=1000, help="Sessions at once, on different clouds.")
 ]
@@ -65,6 +75,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
     parallel: Parallel = 8,
     executor: ExecutorKind = Kind.THREADS,
     scheduler: Scheduler = "",
+    metrics: Metrics = None,
     verbose: Verbose = False,
 ) -> None:
     """Conduct a campaign in the foreground: each session at its time, until the last."""
@@ -87,7 +98,8 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         standing = store.campaign(name)
         with stop_on_signals(lambda text: err.print(f"[yellow]{text}[/]")) as stop:
             means = make_means(executor, parallel, scheduler, stop, _tell)
-            phase = Conductor(store, standing, score, means, stop).run()
+            with metrics_file(metrics, store, name, _tell):
+                phase = Conductor(store, standing, score, means, stop).run()
             means.executor.close()
         found = store.sessions(standing.id)
         _print_status(standing.name, phase, found)
@@ -107,6 +119,7 @@ def start(  # noqa: PLR0913, PLR0917 - its options
     parallel: Parallel = 8,
     executor: ExecutorKind = Kind.THREADS,
     scheduler: Scheduler = "",
+    metrics: Metrics = None,
 ) -> None:
     """Conduct a campaign in the background; its log is DIR/NAME/campaign.log."""
     with reporting():
@@ -115,6 +128,7 @@ def start(  # noqa: PLR0913, PLR0917 - its options
         log = directory / campaign.campaign.name / "campaign.log"
         options = ["--out", str(directory), "--parallel", str(parallel)]
         options += ["--executor", executor, *(["--scheduler", scheduler] if scheduler else [])]
+        options += ["--metrics", str(metrics)] if metrics else []
         options += ["--state", state] if state else []
         number = start_in_background(["campaign", "run", str(file), *options], log)
         out.print(f"process {number} conducts it; log: {escape(str(log))}")
@@ -170,6 +184,9 @@ def log(
         store = Store(state or default_url())
         for at, kind, text in store.log(store.campaign(name).id, last):
             out.print(f"{at:%Y-%m-%d %H:%M:%S}Z {kind:<8} {escape(text)}")
+
+
+app.command(epilog="Example:\n\nosmef campaign serve --port 8700")(serve)
 
 
 def _set(name: str, state: str, phase: Phase) -> None:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from osmef.analysis.differences import MOVING, Difference, differences
+from osmef.analysis.differences import MOVING, Difference, differences, flat
 from osmef.analysis.direction import Direction, direction
 from osmef.cli.console import AsJson, err, out, print_json, reporting
 from osmef.errors import InputError
@@ -85,7 +86,8 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 ) -> None:
     """Compare runs, cell by cell: better, worse, the same, or inconclusive.
 
-    Several runs of a side are taken together, each scenario for itself.
+    Several runs of a side are taken together, each scenario and platform for itself. Of a campaign
+    the medians of sessions are compared.
     """
     with reporting(as_json):
         sides = find_runs(a), find_runs(b)
@@ -93,13 +95,13 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         table = _compared(a, b, metric, margin, better)
         if fail_on is not None and better is None:
             _refuse_unknown_ways(table)
-        hosts = _hosts(*sides)
-        rows = table.to_dict("records")
+        hosts, notes = _hosts(*sides), _notes(sides, table)
         if as_json:
-            print_json(_document(table, hosts))
+            print_json(_document(table, hosts, notes))
         else:
-            _show(rows, table.attrs, hosts)
-        found = {str(row["verdict"]) for row in rows}
+            _show(table, hosts, notes)
+        rows = table.to_dict("records")
+        found = {str(row["verdict"]) for row in (*rows, *table.attrs["failures"])}
         lost = bool(table.attrs["only_a"]) or any(row["n_a"] and not row["n_b"] for row in rows)
         regressed = "worse" in found or lost
         unclear = fail_on is FailOn.INCONCLUSIVE and "inconclusive" in found
@@ -127,9 +129,6 @@ def _compared(
     from osmef.results.frame import load  # noqa: PLC0415
 
     first, second = load(a), load(b)
-    if max(first["scenario"].nunique(), second["scenario"].nunique()) > 1:
-        for side in (first, second):  # cells of two scenarios may be called alike
-            side["cell"] = side["scenario"] + ": " + side["cell"]
     for name in metrics or ():
         if name not in first and name not in second:
             raise InputError(
@@ -187,64 +186,104 @@ def _settings(run: RunDirectory) -> dict[str, dict[str, object]]:
 
 
 def _hosts(a: Sequence[RunDirectory], b: Sequence[RunDirectory]) -> dict[str, list[Difference]]:
-    """Return what the facts of any run of B have otherwise than the first of A, by endpoint."""
-    sides = [[run.read_summary() for run in side if run.summary.exists()] for side in (a, b)]
+    """Return which facts of an endpoint no run of A has as one of B has them, by endpoint."""
+    known = [_facts(side) for side in (a, b)]
     found: dict[str, list[Difference]] = {}
-    for first in sides[0][:1]:
-        facts = {end.name: _before(end.facts) for end in first.endpoints}
-        for end in (end for summary in sides[1] for end in summary.endpoints if end.name in facts):
-            ignored = (*MOVING, "hostname")
-            for one in differences(facts[end.name], _before(end.facts), ignore=ignored):
-                if one not in found.setdefault(end.name, []):
-                    found[end.name].append(one)
+    for name in [name for name in known[0] if name in known[1]]:
+        first, second = (side[name] for side in known)
+        for key in sorted({*first, *second}):
+            old, new = (side.get(key, {"null": None}) for side in (first, second))
+            more = [value for text, value in new.items() if text not in old]
+            if more:
+                told = next(iter(old.values())), more[0]
+                found.setdefault(name, []).append(Difference(key, *told))
     return found
 
 
-def _before(facts: Mapping[str, Any]) -> Mapping[str, object]:
-    return facts.get("before") or {}
+def _facts(runs: Sequence[RunDirectory]) -> dict[str, dict[str, dict[str, object]]]:
+    """Return the values that each fact of each endpoint has in any of the runs, by JSON."""
+    found: dict[str, dict[str, dict[str, object]]] = {}
+    for summary in (run.read_summary() for run in runs if run.summary.exists()):
+        for end in summary.endpoints:
+            of = found.setdefault(end.name, {})
+            for when in ("before", "after"):
+                facts = {**(end.facts.get(when) or {}), "flavor": end.flavor, "image": end.image}
+                for key, value in flat(facts, (*MOVING, "hostname")):
+                    of.setdefault(key, {})[json.dumps(value, sort_keys=True)] = value
+    return found
 
 
-def _show(
-    rows: Sequence[Mapping[Any, Any]], cells: Mapping[Any, Any], hosts: dict[str, list[Difference]]
-) -> None:
-    table = Table("cell", "metric", box=None, pad_edge=False)
-    for head in ("n", "median A", "median B", "change %", "interval %"):
-        table.add_column(head, justify="right")
-    table.add_column("verdict")
-    for row in rows:
-        verdict = str(row["verdict"])
-        colour = _COLOURS.get(verdict, "cyan")
+def _notes(sides: Sequence[Sequence[RunDirectory]], table: pd.DataFrame) -> list[str]:
+    """Say what a reader of the verdicts has to know."""
+    notes = []
+    for name, runs in zip("AB", sides, strict=True):
+        if not any(run.summary.exists() for run in runs):
+            notes.append(f"no run of {name} has ended, so its hosts and settings are not known")
+        elif any(not any(run.path.glob("scenario.*")) for run in runs):
+            notes.append(f"{name} was imported: only what tells its cells apart says how")
+    differs = {(str(one["column"]), str(one["a"]), str(one["b"])) for one in table.attrs["differs"]}
+    notes += [f"{column} is {a} in A and {b} in B" for column, a, b in sorted(differs)]
+    tests = int(table["low"].notna().sum())
+    if tests > 1:
+        notes.append(
+            f"of {tests} verdicts with an interval chance alone may make {0.05 * tests:.2g} wrong"
+        )
+    return notes
+
+
+def _show(table: pd.DataFrame, hosts: dict[str, list[Difference]], notes: Sequence[str]) -> None:
+    shown = Table("cell", "metric", box=None, pad_edge=False)
+    heads = (f"n ({table.attrs['unit']})", "median A", "median B", "change", "interval")
+    for head in heads:
+        shown.add_column(head, justify="right")
+    shown.add_column("verdict")
+    for row in table.to_dict("records"):
         reason = f" ({row['reason']})" if isinstance(row["reason"], str) else ""
-        ends = " to ".join(_percent(row[end], row["median_a"]) for end in ("low", "high"))
-        table.add_row(
+        ends = " to ".join(_change(row[end], row["median_a"]) for end in ("low", "high"))
+        shown.add_row(
             escape(str(row["cell"])),
             row["metric"],
             f"{row['n_a']}, {row['n_b']}",
             f"{row['median_a']:.6g}",
             f"{row['median_b']:.6g}",
-            _percent(row["difference"], row["median_a"]),
+            _change(row["difference"], row["median_a"]),
             ends,
-            f"[{colour}]{verdict}[/]{reason}",
+            f"{_coloured(row['verdict'])}{reason}",
         )
-    out.print(table)
+    out.print(shown)
+    for one in table.attrs["failures"]:
+        told = [f"{one[f'failed_{side}']} of {one[f'trials_{side}']}" for side in "ab"]
+        cell = escape(str(one["cell"]))
+        p = f"p = {one['p']:.2g}"
+        err.print(f"{cell}: failed {told[0]}, {told[1]}: {_coloured(one['verdict'])} ({p})")
     for side in ("a", "b"):
-        for cell in cells[f"only_{side}"]:
+        for cell in table.attrs[f"only_{side}"]:
             err.print(f"[yellow]only {side.upper()} has the cell {escape(str(cell))}[/]")
+    for note in notes:
+        err.print(f"[yellow]note[/]: {escape(note)}")
     for name, changed in hosts.items():
-        for one in changed:
-            err.print(escape(f"{name}: {one.key} was {one.a}, is {one.b}"))
+        for fact in changed:
+            err.print(escape(f"{name}: {fact.key} was {fact.a}, is {fact.b}"))
 
 
-def _percent(value: float, of: float) -> str:
-    """Return a share as text; NaN, which is what is unknown, as a dash."""
-    share = 100 * value / abs(of) if of else float("nan")
-    return f"{share:+.1f}" if share == share else "-"  # noqa: PLR0124 - NaN is not itself
+def _coloured(verdict: object) -> str:
+    return f"[{_COLOURS.get(str(verdict), 'cyan')}]{verdict}[/]"
 
 
-def _document(table: pd.DataFrame, hosts: dict[str, list[Difference]]) -> dict[str, object]:
+def _change(value: float, of: float) -> str:
+    """Return a difference in percent of A's median, or as it is where that is 0."""
+    if value != value or of != of:  # noqa: PLR0124 - NaN, what is unknown, is not itself
+        return "-"
+    return f"{100 * value / abs(of):+.1f} %" if of else f"{value:+.4g}"
+
+
+def _document(
+    table: pd.DataFrame, hosts: dict[str, list[Difference]], notes: Sequence[str]
+) -> dict[str, object]:
     known = table.astype(object).where(table.notna(), None)
     return {
         "rows": known.to_dict("records"),
-        **{str(name): list(cells) for name, cells in table.attrs.items()},
+        **{str(name): value for name, value in table.attrs.items()},
         "hosts": {name: [vars(one) for one in changed] for name, changed in hosts.items()},
+        "notes": list(notes),
     }

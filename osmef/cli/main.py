@@ -27,6 +27,7 @@ from osmef.cli import (
     schema,
     show,
     similarity,
+    statistics,
     validate,
 )
 
@@ -40,8 +41,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 for module in (
-    run, resume, reap, validate, plan, show, plot, compare, recommend, similarity, report, import_,
-    export, schema,
+    run, resume, reap, validate, plan, show, plot, compare, recommend, similarity, statistics,
+    report, import_, export, schema,
 ):  # fmt: skip
     name = module.__name__.rpartition(".")[2].strip("_")  # import is a word of Python's
     app.command(name=name, epilog=module.EPILOG)(module.command)

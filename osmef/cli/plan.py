@@ -21,10 +21,11 @@ from osmef.cli.console import (
 from osmef.engine.check import check_study, warnings_of
 from osmef.engine.cost import PlannedCost, check_budget, cost_of
 from osmef.engine.plan import Plan, PlannedCell, make_plan
-from osmef.providers import provider_for
 from osmef.providers.base import EndpointRequest
+from osmef.providers.sites import sites_of
 from osmef.report.table import keep_whole
 from osmef.scenario.load import load
+from osmef.scenario.model import Scenario
 from osmef.scenario.money import Money
 from osmef.units import format_duration
 from osmef.workloads import Programme
@@ -43,7 +44,7 @@ def command(file: ScenarioFile, overrides: Overrides = [], as_json: AsJson = Fal
         check_study(study)
         plan = make_plan(study)
         notes, cost = warnings_of(study), cost_of(plan)
-        machines = provider_for(study.scenario.provider).machines(plan.endpoints)
+        machines = sites_of(study.scenario).machines(plan.endpoints)
         if as_json:
             print_json(_record(plan, notes, cost, machines))
         else:
@@ -59,11 +60,21 @@ def _print(plan: Plan, notes: list[str], cost: PlannedCost, machines: Mapping[st
     scenario = plan.study.scenario
     out.print(
         f"{len(plan.cells)} cells x {scenario.repeat} = {len(plan.trials)} trials, "
-        f"{scenario.order} order, on {len(plan.endpoints)} endpoints ({scenario.provider.kind}): "
+        f"{scenario.order} order, on {len(plan.endpoints)} endpoints ({_clouds(scenario)}): "
         f"about [bold]{format_duration(plan.estimate_s)}[/]"
     )
-    if cost.vms and (cost.per_hour or scenario.budget or scenario.provider.priced_region):
+    if cost.vms and (cost.per_hour or scenario.budget or _has_prices(scenario)):
         out.print(f"cost: {_cost(cost)}, without traffic, disks and addresses")
+
+
+def _clouds(scenario: Scenario) -> str:
+    """Name the kind of the cloud, or each site with its kind."""
+    sites = [f"{name}: {cloud.kind}" for name, cloud in scenario.sites.items()]
+    return ", ".join(sites) or scenario.provider.kind
+
+
+def _has_prices(scenario: Scenario) -> bool:
+    return any(cloud.priced_region(None) for cloud in scenario.clouds.values())
 
 
 def _cost(cost: PlannedCost) -> str:
@@ -115,11 +126,13 @@ def _group(names: list[str]) -> str:
 
 
 def _endpoints(plan: Plan, machines: Mapping[str, str]) -> Table:
+    sites = ("site",) if plan.study.scenario.sites else ()
     known = ("machine",) if machines else ()
-    table = Table("endpoint", "kind", "flavor", "host", "tenant", *known, box=SIMPLE_HEAD)
+    table = Table("endpoint", *sites, "kind", "flavor", "host", "tenant", *known, box=SIMPLE_HEAD)
     for end in plan.endpoints:
         flavor = "-" if end.kind == "host" else _flavor(end) or "the provider's default"
-        row = (end.name, end.kind, flavor, end.host or "any", end.tenant or "-")
+        site = [end.site] if end.site else []
+        row = (end.name, *site, end.kind, flavor, end.host or "any", end.tenant or "-")
         table.add_row(*map(escape, row), *(machines.get(end.name, "-") for _ in known))
     return table
 
@@ -133,7 +146,7 @@ def _record(
 ) -> dict[str, Any]:
     return {
         "scenario": plan.study.scenario.name,
-        "provider": plan.study.scenario.provider.kind,
+        "provider": plan.study.scenario.kinds_of_clouds,
         "trials": len(plan.trials),
         "estimate_s": plan.estimate_s,
         "warnings": notes,

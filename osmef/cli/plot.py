@@ -10,6 +10,7 @@ from rich.markup import escape
 from typer.models import OptionInfo
 
 from osmef.cli.console import out, reporting, set_up_logging
+from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
 from osmef.report.kinds import Kind
 
@@ -77,11 +78,7 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             help="Where to write it: .svg, .png or .pdf; KIND.svg here without it.",
         ),
     ] = None,
-    where: Annotated[
-        list[str] | None,
-        _option("Only trials with one of these values in a column. May be repeated.", _DATA,
-                metavar="COLUMN=VALUE,..."),
-    ] = None,
+    where: Where = None,
     metric: Annotated[
         list[str] | None,
         _option("Which metric: ecdf, sessions, price; cov takes several.", _DATA),
@@ -198,10 +195,7 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             look=look, messages=messages, whole=whole, metrics=metric or (), prices=prices,
             flavor=flavor or "sender_flavors", machines=machines,
         )  # fmt: skip
-        chosen = {
-            column: values.split(",") for column, values in _pairs(where or [], "--where").items()
-        }
-        write(draw(kind, Data(*(runs or []), where=chosen), wanted), path)
+        write(draw(kind, Data(*(runs or []), where=where_of(where)), wanted), path)
     out.print(f"figure: {escape(str(path))}")
 
 

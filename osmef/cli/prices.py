@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from osmef.cli.console import AsJson, err, out, print_json, reporting
+from osmef.cli.where import Where, where_of
 from osmef.errors import NotFoundError
 from osmef.prices.book import fetched_file, read_book
 from osmef.prices.update import update
@@ -104,7 +105,7 @@ def update_command(
 
 
 @app.command("rank", epilog=_RANK_EPILOG)
-def rank_command(
+def rank_command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     runs: Annotated[
         list[Path],
         typer.Argument(
@@ -126,15 +127,19 @@ def rank_command(
             show_default=False,
         ),
     ] = None,
+    where: Where = None,
     as_json: AsJson = False,
 ) -> None:
-    """Rank flavors by what they give for the price of an hour, unknown prices apart."""
+    """Rank flavors by what they give for the price of an hour, unknown prices apart.
+
+    Each cell that was measured of a flavor has a line.
+    """
     with reporting(as_json):
         # pandas takes a while to load
         from osmef.report.data import Data  # noqa: PLC0415
         from osmef.report.prices import price_ranking  # noqa: PLC0415
 
-        name, found = price_ranking(Data(*runs), metric, prices, flavor)
+        name, found = price_ranking(Data(*runs, where=where_of(where)), metric, prices, flavor)
         ranking, unpriced = (
             table.astype(object).where(table.notna(), None).to_dict("records")
             for table in (found.ranking, found.unpriced)
@@ -142,8 +147,8 @@ def rank_command(
         if as_json:
             print_json({"metric": name, "ranking": ranking, "unpriced": unpriced})
             return
-    table = Table("rank", "provider", "flavor", box=SIMPLE_HEAD)
-    for head in (name, "an hour", "for 1 an hour"):
+    table = Table("rank", "provider", "flavor", "cell", box=SIMPLE_HEAD)
+    for head in (name, "95 % interval", "n", "CoV %", "an hour", "for 1 an hour"):
         table.add_column(head, justify="right")
     table.add_column("price of")
     for row in [*ranking, *unpriced]:
@@ -151,13 +156,22 @@ def rank_command(
         table.add_row(
             str(row.get("rank", "-")),
             escape(str(row["provider"])),
-            escape(str(row["flavor"])),
+            escape(str(row["flavor"] or "unknown")),
+            escape(str(row["cell"])),
             "unknown" if row[name] is None else f"{row[name]:.4g}",
+            _interval(row),
+            str(row["n"]),
+            "-" if row["cov_percent"] is None else f"{row['cov_percent']:.3g}",
             price,
             f"{row['per_price']:.4g}" if "per_price" in row else "-",
             escape(str(row["date"] or "-")),
         )
     out.print(keep_whole(table))
+
+
+def _interval(row: Mapping[Any, Any]) -> str:
+    low, high = row["ci95_low"], row["ci95_high"]
+    return "-" if low is None or high is None else f"{low:.4g} to {high:.4g}"
 
 
 def _show(prices: Sequence[Price], *, as_json: bool) -> None:

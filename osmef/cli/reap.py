@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -21,7 +21,7 @@ from osmef.cli.console import (
     set_up_logging,
 )
 from osmef.cli.console import out as console
-from osmef.engine.reap import Found, Left, Orphan, Search, find_orphans, reap
+from osmef.engine.reap import Found, Left, Orphan, Search, Spared, find_orphans, reap
 from osmef.errors import InputError
 from osmef.providers import provider_kinds
 from osmef.providers.base import Access
@@ -63,6 +63,13 @@ Region = Annotated[
 Uri = Annotated[
     str | None, typer.Option(metavar="URI", help="With --provider: look at this address.")
 ]
+ControllerIsDead = Annotated[
+    bool,
+    typer.Option(
+        "--controller-is-dead",
+        help="Also what runs of other machines have here in copies: you know that they are dead.",
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Destroy without asking.")]
 
 
@@ -73,6 +80,7 @@ def command(  # noqa: PLR0913, PLR0917 - an argument an option
     cloud: Cloud = None,
     region: Region = None,
     uri: Uri = None,
+    controller_is_dead: ControllerIsDead = False,
     yes: Yes = False,
     as_json: AsJson = False,
     verbose: Verbose = False,
@@ -82,11 +90,14 @@ def command(  # noqa: PLR0913, PLR0917 - an argument an option
     with reporting(as_json):
         ways = {"cloud": cloud, "region": region, "uri": uri}
         access = {key: value for key, value in ways.items() if value}
-        found = find_orphans(_search(out, provider, older_than, access))
+        search = _search(out, provider, older_than, access)
+        found = find_orphans(replace(search, controllers_are_dead=controller_is_dead))
         orphans = found.orphans
         if not as_json:
             for orphan in orphans:
                 console.print(f"{escape(_describe(orphan))}")
+            for spared in found.spared:
+                err.print(escape(_why_spared(spared)))
         confirmed = yes or (bool(orphans) and not as_json and _confirm(len(orphans)))
         left = reap(orphans) if confirmed else []
         stay = [one.orphan for one in left] if confirmed else orphans
@@ -135,6 +146,10 @@ def _print_json(found: Found, stay: list[Orphan], left: list[Left]) -> None:
         {
             "reaped": [_record(orphan) for orphan in found.orphans if orphan not in stay],
             "left": [{**_record(one), "error": errors.get(one.resource.key)} for one in stay],
+            "spared": [
+                {"run": one.run, "machine": one.machine, "count": len(one.resources)}
+                for one in found.spared
+            ],
             "errors": [error_record(error) for error in found.errors],
         }
     )
@@ -145,6 +160,14 @@ def _describe(orphan: Orphan) -> str:
     where = "".join(f" {key} {value}" for key, value in r.access.items())
     name = f"{r.provider} {r.kind} {r.name} ({r.id or 'id unknown'}){where and f' at{where}'}"
     return f"{name} of run {r.run}: {orphan.reason}"
+
+
+def _why_spared(one: Spared) -> str:
+    count = len(one.resources)
+    return (
+        f"left alone: {count} thing{'s' * (count > 1)} of run {one.run}, whose controller is on the"
+        f" machine {one.machine} and may live; if it is dead for sure, add --controller-is-dead"
+    )
 
 
 def _record(orphan: Orphan) -> dict[str, object]:

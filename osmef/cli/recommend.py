@@ -12,9 +12,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from osmef.cli.console import AsJson, out, print_json, reporting
+from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
 from osmef.report.table import keep_whole
-from osmef.scenario.money import parse_money
+from osmef.scenario.money import Money, parse_money
 from osmef.units import format_rate, parse_duration, parse_rate
 
 if TYPE_CHECKING:
@@ -26,8 +27,8 @@ osmef recommend results/aws-* results/gce-* --btc 5Gbit/s --connections 10
 
 osmef recommend RUNS --rtt 200us --budget "0.50 USD" --prices prices.yaml --json
 
-yes: the whole 95 % interval meets every need; likely: the medians do; unknown: something was not \
-measured, or has no price; no: a median does not."""
+yes: the whole 95 % interval of the best cell meets every need; likely: its median does; \
+unknown: something was not measured, or has no price; no: a median does not."""
 
 _COLOURS = {"yes": "green", "likely": "cyan", "unknown": "yellow", "no": "red"}
 
@@ -65,6 +66,7 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             show_default=False,
         ),
     ] = None,
+    where: Where = None,
     as_json: AsJson = False,
 ) -> None:
     """Say which flavors and placements meet what is needed, with the evidence."""
@@ -72,18 +74,19 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         # pandas takes a while to load
         from osmef.analysis.recommend import Needs, recommend  # noqa: PLC0415
         from osmef.report.data import Data  # noqa: PLC0415
-        from osmef.report.prices import price_table  # noqa: PLC0415
+        from osmef.report.prices import priced  # noqa: PLC0415
 
-        data = Data(*runs)
-        known = price_table(data, prices)
+        trials = priced(Data(*runs, where=where_of(where)), prices)
         rtt_s = _parsed("--rtt", rtt, parse_duration)
+        money = _budget(budget, trials)
         needs = Needs(
             btc_bps=_parsed("--btc", btc, parse_rate),
             rtt_us=None if rtt_s is None else 1e6 * rtt_s,
             connections=connections,
-            price_per_hour=_budget(budget, known),
+            price_per_hour=money.amount if money else None,
+            currency=money.currency if money else None,
         )
-        table = recommend(data.trials, needs, known)
+        table = recommend(trials, needs)
         rows = table.astype(object).where(table.notna(), None).to_dict("records")
         if as_json:
             print_json({"options": rows})
@@ -101,8 +104,8 @@ def _parsed(option: str, text: str | None, parse: Any) -> float | None:
         raise InputError(what, where=option, cure=cure) from error
 
 
-def _budget(text: str | None, prices: pd.DataFrame) -> float | None:
-    """Return the amount of a budget. Raises InputError where it is in another currency."""
+def _budget(text: str | None, trials: pd.DataFrame) -> Money | None:
+    """Return a budget. Raises InputError where all prices are in other currencies."""
     if text is None:
         return None
     try:
@@ -110,20 +113,21 @@ def _budget(text: str | None, prices: pd.DataFrame) -> float | None:
     except ValueError as error:
         what, _, cure = str(error).partition("; ")
         raise InputError(what, where="--budget", cure=cure) from error
-    others = set(prices["currency"].dropna()) - {money.currency}
-    if others:
+    others = set(trials["currency"].dropna())
+    if others and money.currency not in others:
         raise InputError(
             f"the budget is in {money.currency}, and prices are in {', '.join(sorted(others))}",
             where="--budget",
             cure="write it in the currency of the prices: none is ever converted",
         )
-    return money.amount
+    return money
 
 
 def _show(rows: Sequence[Mapping[Any, Any]]) -> None:
     table = Table("fits", "provider", "flavors", "place", box=SIMPLE_HEAD)
     for head in ("aggregate BTC", "RTT µs", "an hour"):
         table.add_column(head, justify="right")
+    table.add_column("of the cell")
     table.add_column("missing")
     for row in rows:
         fit = str(row["fit"])
@@ -136,10 +140,21 @@ def _show(rows: Sequence[Mapping[Any, Any]]) -> None:
             ", ".join(_text(one) for one in place if one),
             _evidence(row, "btc", format_rate),
             _evidence(row, "rtt", "{:.0f}".format),
-            "-" if row["price_per_hour"] is None else f"{row['price_per_hour']:.4g}",
+            _price(row),
+            _cells(row),
             escape(str(row["missing"])),
         )
     out.print(keep_whole(table))
+
+
+def _cells(row: Mapping[Any, Any]) -> str:
+    cells = dict.fromkeys(row[f"{name}_cell"] for name in ("btc", "rtt"))
+    return escape("; ".join(str(cell) for cell in cells if cell)) or "-"
+
+
+def _price(row: Mapping[Any, Any]) -> str:
+    known = row["price_per_hour"] is not None
+    return f"{row['price_per_hour']:.4g} {row['currency']}" if known else "-"
 
 
 def _text(value: object) -> str:

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from osmef.cli.console import err, out, reporting
+from osmef.errors import InputError
 
 EPILOG = """Examples:
 
@@ -39,6 +40,12 @@ def command(
     with reporting():
         from osmef.report.html.page import write_report  # noqa: PLC0415 - matplotlib loads slowly
 
+        if output.suffix.lower() not in {".html", ".htm"}:
+            raise InputError(
+                f"a page can't be written as {output.name}",
+                where="--output",
+                cure="let the file end with .html",
+            )
         readings = write_report(runs, output, title)
     for reading in readings:
         if reading.summary is None:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
 from rich.markup import escape
 
 from osmef.cli.console import AsJson, RunPath, Verbose, err, reporting, set_up_logging
 from osmef.cli.execution import execute
 from osmef.engine.check import check_provider
+from osmef.engine.controller import refuse_second
 from osmef.engine.reap import destroy, leftovers
 from osmef.engine.resume import reopen
 from osmef.results.rundir import RunDirectory
+
+ControllerIsDead = Annotated[
+    bool,
+    typer.Option(
+        "--controller-is-dead",
+        help="Go on also where the run was begun on another machine: you know it is dead there.",
+    ),
+]
 
 EPILOG = """Example:
 
@@ -19,11 +31,17 @@ Trials that have ended, well or not, are kept. What the interrupted run left beh
 first. Exit codes are those of `osmef run`."""
 
 
-def command(run: RunPath, as_json: AsJson = False, verbose: Verbose = False) -> None:
+def command(
+    run: RunPath,
+    controller_is_dead: ControllerIsDead = False,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
     """Go on with a run that was interrupted or killed."""
     set_up_logging(verbose)
     with reporting(as_json), RunDirectory.open(run) as directory:
         directory.acquire()
+        refuse_second(directory, is_dead=controller_is_dead)
         orphans = leftovers(directory)
         for orphan in orphans:
             err.print(f"destroying what was left: {escape(orphan.resource.name)}")

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from osmef.cli.console import AsJson, out, print_json, reporting
+from osmef.errors import InputError
 from osmef.report.table import keep_whole
 
 EPILOG = """Examples:
@@ -45,6 +46,12 @@ def command(
         from osmef.report.data import read_machines  # noqa: PLC0415
 
         found = counterparts(similarity_matrix(machine_vectors(read_machines(machines))))
+        if found.empty:
+            raise InputError(
+                "no machine type is of another provider",
+                where=str(machines),
+                cure="give machine types of two providers; osmef plot similarity draws them all",
+            )
         rows = found[found["rank"] <= most].to_dict("records")
         if as_json:
             print_json({"counterparts": rows})

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from osmef.engine.journal import Journal
 from osmef.engine.plan import Plan
 from osmef.errors import InputError
 from osmef.prices.book import read_book
+from osmef.prices.update import KINDS
 from osmef.providers.base import EndpointRequest
 from osmef.results.summary import Cost, EndpointInfo, HourlyPrice
 from osmef.scenario.fields import EndpointKind
@@ -24,38 +26,50 @@ class PriceTags:
     """The prices of a run's VMs. Raises InputError where a price list can't be read."""
 
     def __init__(self, scenario: Scenario) -> None:
-        self._settings = scenario.provider
+        self._clouds = scenario.clouds
         self._book = read_book(scenario.prices)
 
     @property
     def on_demand(self) -> bool:
         """Whether the list prices are what is paid, and not only the most that is."""
-        return self._settings.on_demand
+        return all(cloud.on_demand for cloud in self._clouds.values())
 
     def list_price(self, request: EndpointRequest, flavor: str | None = None) -> Price | None:
         """Return the list price of a VM, of the flavor that it got or else is to get."""
         name = flavor or self.flavor(request)
-        settings = self._settings
+        settings = self._clouds[request.site]
         if name is None or request.kind is EndpointKind.HOST or not settings.priced_by_flavor:
             return None
-        return self._book.find(settings.kind, settings.priced_region, name)
+        return self._book.find(settings.kind, settings.priced_region(request.zone), name)
 
     def flavor(self, request: EndpointRequest) -> str | None:
         """Return the name of the flavor that it is to get; None where the provider decides."""
         if request.flavor is None:
-            return self._settings.usual_flavor
+            return self._clouds[request.site].usual_flavor
         return request.flavor if isinstance(request.flavor, str) else None
 
     def label(self, request: EndpointRequest) -> str:
         """Return for a message what it is that has a price or not."""
         name = self.flavor(request) or str(request.flavor or "default")
-        region = self._settings.priced_region
-        return f"{self._settings.kind} {name}" + (f" in {region}" if region else "")
+        settings = self._clouds[request.site]
+        region = settings.priced_region(request.zone)
+        return f"{settings.kind} {name}" + (f" in {region}" if region else "")
 
     def tag(self, request: EndpointRequest, flavor: str | None) -> HourlyPrice | None:
         """Return what is paid for a VM of this flavor; None where that is not known."""
-        price = self.list_price(request, flavor) if self.on_demand else None
+        return self.most(request, flavor) if self._clouds[request.site].on_demand else None
+
+    def most(self, request: EndpointRequest, flavor: str | None) -> HourlyPrice | None:
+        """Return what is paid at most for a VM of this flavor: spare capacity costs less."""
+        price = self.list_price(request, flavor)
         return hourly(price) if price else None
+
+    def fetching(self, request: EndpointRequest) -> tuple[str, str | None, str] | None:
+        """Return kind, region and flavor to ask a price API for; None where there is none."""
+        settings, name = self._clouds[request.site], self.flavor(request)
+        if name is None or settings.kind not in KINDS:
+            return None
+        return settings.kind, settings.priced_region(request.zone), name
 
 
 def hourly(price: Price) -> HourlyPrice:
@@ -84,8 +98,8 @@ def total(prices: Iterable[Cost | None]) -> Cost | None:
 class PlannedCost:
     """What VMs will cost by plan. ``per_hour``: together, None where that can't be told.
 
-    ``unknown`` names flavors without a price. With spare capacity it is only the most that it can
-    be: ``on_demand`` is false.
+    ``unknown`` names flavors without a price, and ``fetch`` is the commands that ask for it. With
+    spare capacity it is only the most that it can be: ``on_demand`` is false.
     """
 
     vms: int
@@ -93,6 +107,7 @@ class PlannedCost:
     per_hour: Cost | None
     unknown: tuple[str, ...]
     on_demand: bool
+    fetch: tuple[str, ...] = ()
 
     @property
     def money(self) -> Money | None:
@@ -109,9 +124,24 @@ def planned_cost(
     tags = PriceTags(scenario)
     vms = [request for request in requests if request.kind is EndpointKind.VM]
     prices = {request: tags.list_price(request) for request in vms}
-    unknown = dict.fromkeys(tags.label(one) for one, price in prices.items() if price is None)
+    without = [request for request, price in prices.items() if price is None]
+    unknown = tuple(dict.fromkeys(tags.label(request) for request in without))
     per_hour = total(hourly(price) if price else None for price in prices.values())
-    return PlannedCost(len(vms), seconds / _HOUR_S, per_hour, tuple(unknown), tags.on_demand)
+    hours, fetch = seconds / _HOUR_S, tuple(_fetching(tags, without))
+    return PlannedCost(len(vms), hours, per_hour, unknown, tags.on_demand, fetch)
+
+
+def _fetching(tags: PriceTags, requests: Iterable[EndpointRequest]) -> Iterator[str]:
+    """Yield the commands that fetch the prices of VMs, one for each region of a cloud."""
+    flavors: dict[tuple[str, str | None], dict[str, None]] = {}
+    for request in requests:
+        found = tags.fetching(request)
+        if found is not None:
+            flavors.setdefault(found[:2], {})[found[2]] = None
+    for (kind, region), names in flavors.items():
+        where = ["--region", region] if region else []
+        words = [*where, *(word for name in names for word in ("--flavor", name))]
+        yield shlex.join(["osmef", "prices", "update", kind, *words])
 
 
 def cost_of(plan: Plan) -> PlannedCost:
@@ -134,9 +164,13 @@ def _over(budget: Money, cost: PlannedCost, before: float | None) -> tuple[str, 
     """Return what is wrong with a budget, and the cure."""
     if cost.unknown:
         what = ", ".join(cost.unknown)
-        cure = "write the price under prices, fetch it with `osmef prices update`, or remove budget"
+        fetch = "".join(f"fetch it with `{command}`, " for command in cost.fetch)
+        cure = f"write the price under prices, {fetch}or remove budget"
         return f"the budget can't be held: nobody knows the price of {what}", cure
-    if cost.money is None or cost.money.currency != budget.currency or before is None:
+    if before is None:
+        cure = "remove budget, or measure the rest in a run of its own"
+        return "the budget can't be held: nobody knows what the run has cost so far", cure
+    if cost.money is None or cost.money.currency != budget.currency:
         cure = "write the budget in the currency of the prices: none is ever converted"
         return f"the budget is in {budget.currency}, and not all prices are", cure
     if before + cost.money.amount <= budget.amount:
@@ -152,16 +186,18 @@ def affordable_s(scenario: Scenario, cost: PlannedCost, before: Spent) -> float 
     if scenario.budget is None or cost.per_hour is None:
         return None
     budget = parse_money(scenario.budget)
-    left = budget.amount - (before.money(budget.currency) or 0.0)
-    return max(0.0, left) / cost.per_hour.amount * _HOUR_S
+    gone = before.money(budget.currency)
+    left = 0.0 if gone is None else max(0.0, budget.amount - gone)
+    return left / cost.per_hour.amount * _HOUR_S
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What the journal of a run tells of what it has cost so far."""
+    """What the journal of a run tells of what it has cost so far, and has cost at most."""
 
     vm_hours: float
     parts: tuple[Cost | None, ...]
+    most: tuple[Cost | None, ...]
 
     @property
     def cost(self) -> Cost | None:
@@ -169,23 +205,25 @@ class Spent:
         return total(self.parts)
 
     def money(self, currency: str) -> float | None:
-        """Return the amount in this currency; None where that can't be told."""
-        if not self.parts:
+        """Return how much of this currency it is at most; None where that can't be told."""
+        if not self.most:
             return 0.0
-        return self.cost.amount if self.cost and self.cost.currency == currency else None
+        whole = total(self.most)
+        return whole.amount if whole and whole.currency == currency else None
 
 
-def note_prices(journal: Journal, tags: PriceTags, requests: Iterable[EndpointRequest]) -> None:
-    """Write down that VMs begin to cost, and what they cost as far as it is known."""
-    prices = {
-        request.name: _dumped(tags.tag(request, None))
-        for request in requests
-        if request.kind is EndpointKind.VM
-    }
-    journal.note("provision", prices=prices)
+def note_provision(
+    journal: Journal, tags: PriceTags, requests: Iterable[EndpointRequest], deadline: float
+) -> None:
+    """Write down that VMs begin to cost, what as far as it is known, and until when at most."""
+    vms = [request for request in requests if request.kind is EndpointKind.VM]
+    prices = {request.name: dumped(tags.tag(request, None)) for request in vms}
+    most = {request.name: dumped(tags.most(request, None)) for request in vms}
+    journal.note("provision", prices=prices, most=most, deadline=deadline)
 
 
-def _dumped(price: HourlyPrice | None) -> dict[str, Any] | None:
+def dumped(price: HourlyPrice | None) -> dict[str, Any] | None:
+    """Return a price as it stands in a journal."""
     return price.model_dump(mode="json") if price else None
 
 
@@ -195,14 +233,21 @@ def spent(journal: Journal) -> Spent:
     A run that was killed has no such note: then until the last note before it was started again,
     which is that of what was left and destroyed.
     """
-    hours, parts = 0.0, []
+    hours = 0.0
+    parts: list[Cost | None] = []
+    most: list[Cost | None] = []
     for notes in _stretches(journal.read()):
         begin, end = (datetime.fromisoformat(notes[at]["at"]) for at in (0, -1))
         length = max(0.0, (end - begin).total_seconds()) / _HOUR_S
-        for price in _prices(notes).values():
-            hours += length
-            parts.append(price and Cost(amount=price.amount * length, currency=price.currency))
-    return Spent(hours, tuple(parts))
+        paid, list_prices = _prices(notes, "prices"), _prices(notes, "most")
+        hours += length * len(paid)
+        parts += [_for(length, price) for price in paid.values()]
+        most += [_for(length, price) for price in list_prices.values()]
+    return Spent(hours, tuple(parts), tuple(most))
+
+
+def _for(hours: float, price: HourlyPrice | None) -> Cost | None:
+    return price and Cost(amount=price.amount * hours, currency=price.currency)
 
 
 def _stretches(notes: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
@@ -219,13 +264,21 @@ def _stretches(notes: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     return found
 
 
-def _prices(notes: Sequence[Mapping[str, Any]]) -> dict[str, HourlyPrice | None]:
-    """Return the price of each VM of a stretch: of what it became, else of what it was to be."""
-    planned = notes[0]["prices"]
+def _prices(
+    notes: Sequence[Mapping[str, Any]], which: Literal["prices", "most"]
+) -> dict[str, HourlyPrice | None]:
+    """Return the price of each VM of a stretch: of what it became, else of what it was to be.
+
+    Journals of older versions tell what is paid alone.
+    """
+    planned = notes[0].get(which, notes[0]["prices"])
     prices = {name: one and HourlyPrice.model_validate(one) for name, one in planned.items()}
     for note in notes:
         if note["event"] == "endpoint":
             info = EndpointInfo.model_validate(note["endpoint"])
+            most = note.get("most", note["endpoint"].get("price"))
             if info.name in prices:
-                prices[info.name] = info.price
+                prices[info.name] = (
+                    info.price if which == "prices" else most and HourlyPrice.model_validate(most)
+                )
     return prices

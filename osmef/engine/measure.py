@@ -17,7 +17,7 @@ from osmef.engine.sharing import Sharing
 from osmef.engine.station import Station
 from osmef.engine.stop import Stop
 from osmef.errors import Interrupted, OsmefError
-from osmef.providers.base import Provider
+from osmef.providers.sites import Sites
 from osmef.results.occasion import Occasion
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Failure, Status, Trial
@@ -36,7 +36,7 @@ Ended = tuple[Trial, Outcome]
 class Bench:
     """All that the trials of one run share."""
 
-    provider: Provider
+    sites: Sites
     stations: dict[str, Station]
     directory: RunDirectory
     observer: Observer
@@ -120,7 +120,7 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
         senders=[end.name for end in cell.senders],
         receivers=[end.name for end in cell.receivers],
         placement=scenario.placement,
-        tenancy=scenario.tenancy,
+        tenancy=None if scenario.is_between_sites else scenario.tenancy,
         achieved_placement=achieved.placement,
         achieved_tenancy=achieved.tenancy,
         distance=achieved.distance,
@@ -158,7 +158,7 @@ def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:
 
 def _pair(bench: Bench, sender: str, receiver: str, planned: PlannedTrial) -> Pair:
     here, there = bench.stations[sender], bench.stations[receiver]
-    scenario, provider = planned.cell.cell.scenario, bench.provider
+    scenario, sites = planned.cell.cell.scenario, bench.sites
     if here is there:
         loopback = _LOOPBACK[scenario.family]
         return Pair(here, there, loopback, loopback)
@@ -166,8 +166,8 @@ def _pair(bench: Bench, sender: str, receiver: str, planned: PlannedTrial) -> Pa
     return Pair(
         here,
         there,
-        sender_address=provider.data_address(here.endpoint, there.endpoint, *path),
-        receiver_address=provider.data_address(there.endpoint, here.endpoint, *path),
-        sender_bind=provider.listen_address(here.endpoint, there.endpoint, *path),
-        receiver_bind=provider.listen_address(there.endpoint, here.endpoint, *path),
+        sender_address=sites.data_address(here.endpoint, there.endpoint, *path),
+        receiver_address=sites.data_address(there.endpoint, here.endpoint, *path),
+        sender_bind=sites.listen_address(here.endpoint, there.endpoint, *path),
+        receiver_bind=sites.listen_address(there.endpoint, here.endpoint, *path),
     )

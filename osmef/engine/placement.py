@@ -42,13 +42,13 @@ def the_same(values: Iterable[T]) -> T | None:
 
 
 def requested(cell: PlannedCell) -> Standing:
-    """Return what the scenario asks for: of a loopback no placement, of hosts no tenancy."""
+    """Return what is asked for: of a loopback no placement, of hosts and sites no tenancy."""
     scenario = cell.cell.scenario
     loopback = scenario.endpoints.loopback is not None
     free = loopback or scenario.placement is Placement.ANY
-    hosts = EndpointKind.HOST in {end.kind for end in scenario.ends}
+    untold = scenario.is_between_sites or EndpointKind.HOST in {end.kind for end in scenario.ends}
     return Standing(
-        None if free else scenario.placement, None if hosts else scenario.tenancy, cell.distance
+        None if free else scenario.placement, None if untold else scenario.tenancy, cell.distance
     )
 
 
@@ -70,7 +70,8 @@ def standing(
 def _tenancy(here: Location, there: Location) -> Tenancy | None:
     if here.tenant is None or there.tenant is None:
         return None
-    return Tenancy.SAME_TENANT if here.tenant == there.tenant else Tenancy.DIFFERENT_TENANT
+    one = (here.site, here.tenant) == (there.site, there.tenant)
+    return Tenancy.SAME_TENANT if one else Tenancy.DIFFERENT_TENANT
 
 
 def standings(cell: PlannedCell, places: Places) -> dict[tuple[str, str], Standing]:

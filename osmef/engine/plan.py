@@ -23,6 +23,9 @@ _TRIAL_OVERHEAD_S = 0.1
 _NO_WORD = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_WORD = 40
 
+Sites = tuple[str | None, str | None]
+"""Where sender and receiver are."""
+
 
 @dataclass(frozen=True)
 class PlannedCell:
@@ -89,14 +92,27 @@ def make_plan(study: Study, seed: int | None = None) -> Plan:
 def _place(cells: Sequence[Cell], scenario: Scenario) -> tuple[PlannedCell, ...]:
     """Give every cell its endpoints; cells that differ only in the workload share them.
 
-    In one lane all cells use the same two hosts, so that their numbers compare. Trials that may
-    run at once need hosts of their own, so pairs are then spread over lanes of two hosts each.
+    In one lane all cells with ends at the same sites use the same two hosts, so that their numbers
+    compare. Trials that may run at once need hosts of their own, so pairs are then spread over
+    lanes of two hosts each.
     """
-    kinds: dict[tuple[object, ...], int] = {}
+    kinds: dict[Sites, dict[tuple[object, ...], int]] = {}
     for cell in cells:
-        kinds.setdefault(_kind_of_pair(cell), len(kinds))
-    lanes = scenario.provider.lanes(scenario.parallel, len(kinds))
-    return tuple(_place_cell(cell, kinds[_kind_of_pair(cell)] % lanes + 1) for cell in cells)
+        there = kinds.setdefault(_sites_of(cell), {})
+        there.setdefault(_kind_of_pair(cell), len(there))
+
+    def lane(cell: Cell) -> int:
+        there = kinds[_sites_of(cell)]
+        clouds = [scenario.clouds[site] for site in _sites_of(cell)]
+        lanes = min(cloud.lanes(scenario.parallel, len(there)) for cloud in clouds)
+        return there[_kind_of_pair(cell)] % lanes + 1
+
+    return tuple(_place_cell(cell, lane(cell)) for cell in cells)
+
+
+def _sites_of(cell: Cell) -> Sites:
+    sender, receiver = cell.scenario.ends
+    return (sender.site, receiver.site)
 
 
 def _kind_of_pair(cell: Cell) -> tuple[object, ...]:
@@ -111,7 +127,7 @@ def _place_cell(cell: Cell, lane: int) -> PlannedCell:
     if scenario.endpoints.loopback is not None:
         end = _request("loopback", sender, _Slot(lane, first_host, 1))
         return PlannedCell(cell, (end,), (end,), 0)
-    anywhere = scenario.placement is Placement.ANY
+    anywhere = scenario.placement is Placement.ANY or scenario.is_between_sites
     other_host = first_host + (scenario.placement is not Placement.SAME_HOST)
     other_tenant = 1 + (scenario.tenancy is Tenancy.DIFFERENT_TENANT)
     ones = _group("sender", sender, _Slot(lane, first_host, 1, anywhere))
@@ -143,30 +159,35 @@ def _request(role: str, end: EndpointSettings, slot: _Slot) -> EndpointRequest:
     host = f"host-{slot.host}"
     if end.kind is EndpointKind.HOST:
         # A host is one endpoint, whatever its role in a cell.
-        return EndpointRequest(host, role, end.kind, None, host, None, slot.lane)
+        name = "-".join(filter(None, (end.site, host)))
+        return EndpointRequest(name, role, end.kind, None, host, None, slot.lane, None, end.site)
     flavor = None if end.flavor is None else _word(str(end.flavor))
     place = f"any{slot.lane}" if slot.anywhere else f"h{slot.host}"
+    if end.zone is not None:
+        place = f"{_word(end.zone)}.{place}"
     return EndpointRequest(
-        name="-".join(filter(None, (role, flavor, place, f"t{slot.tenant}"))),
+        name="-".join(filter(None, (end.site, role, flavor, place, f"t{slot.tenant}"))),
         role=role,
         kind=end.kind,
         flavor=end.flavor,
         host=None if slot.anywhere else host,
         tenant=f"tenant-{slot.tenant}",
         lane=slot.lane,
+        zone=end.zone,
+        site=end.site,
     )
 
 
-def _word(flavor: str) -> str:
-    """Return a flavor's name as a part of names, also of files; different ones stay different."""
-    plain = _NO_WORD.sub("-", flavor)[:_LONGEST_WORD]
-    if plain == flavor:
-        return flavor
-    return f"{plain}-{hashlib.sha256(flavor.encode()).hexdigest()[:6]}"
+def _word(text: str) -> str:
+    """Return a cloud's name as a part of names, also of files; different ones stay different."""
+    plain = _NO_WORD.sub("-", text)[:_LONGEST_WORD]
+    if plain == text:
+        return text
+    return f"{plain}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
 
 def _slots(request: EndpointRequest) -> Location:
-    return Location(host=request.host, tenant=request.tenant)
+    return Location(site=request.site, host=request.host, tenant=request.tenant)
 
 
 def _order(cells: Sequence[PlannedCell], scenario: Scenario, seed: int) -> tuple[PlannedTrial, ...]:

@@ -7,8 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
+from osmef.engine.controller import Controller, State, controller_of
 from osmef.engine.journal import Journal, resource_of
 from osmef.errors import OsmefError, ProviderError, StorageError
 from osmef.providers import AMBIENT, provider_class
@@ -40,12 +42,14 @@ class Search:
     Without a provider it is wherever nobody has to say where to look, as on this machine. With one,
     it is also every place that a journal names, and ``access`` if it is given, else wherever the
     environment points to. ``older_than_s`` takes what was made longer ago, before its deadline.
+    ``controllers_are_dead`` is the word of a user that they are also where nobody can see it.
     """
 
     out: Path
     provider: str | None = None
     access: Access = field(default_factory=dict)
     older_than_s: float | None = None
+    controllers_are_dead: bool = False
 
     def is_due(self, resource: Resource, now: float) -> bool:
         """Tell whether a resource that no journal knows may be taken."""
@@ -56,33 +60,97 @@ class Search:
 
 
 @dataclass
+class Spared:
+    """A run that may live on another machine, and what its journal here says still stands."""
+
+    run: str
+    machine: str
+    resources: list[Resource]
+
+
+@dataclass
 class Found:
-    """What is left of dead runs, and where one could not look."""
+    """What is left of dead runs, what may be of living ones, and where one could not look."""
 
     orphans: list[Orphan] = field(default_factory=list)
+    spared: list[Spared] = field(default_factory=list)
     errors: list[OsmefError] = field(default_factory=list)
+
+
+@dataclass
+class _Run:
+    """A run whose directory is here, whether it is locked, and what is left of it."""
+
+    directory: RunDirectory
+    locked: bool
+    left: list[Resource]
+
+    @cached_property
+    def controller(self) -> Controller:
+        """The controller that it has or had."""
+        return Controller(State.LIVE) if self.locked else controller_of(self.directory)
+
+    def why(self, search: Search, resource: Resource) -> str | None:
+        """Return why nobody needs a thing of this run any more; None where somebody may."""
+        if self.controller.state is State.DEAD:
+            return "its controller is gone"
+        if self.controller.state is State.LIVE:
+            return None
+        where = f"its controller on {self.controller.machine}"
+        if search.controllers_are_dead:
+            return f"{where} is dead, as you say"
+        known = replace(resource, deadline=resource.deadline or self.controller.deadline)
+        return f"{where} {_past(known)}" if search.is_due(known, time.time()) else None
+
+
+def _past(resource: Resource) -> str:
+    over = resource.deadline is not None and resource.deadline <= time.time()
+    return "is past its deadline" if over else "began long ago"
 
 
 def find_orphans(search: Search) -> Found:
     """List what journals say still stands, and what carries our mark and is past its time.
 
     A run whose controller lives is left alone, wherever its directory is: what no journal here
-    knows counts only once it is due. Lists, and destroys nothing. Raises StorageError.
+    knows counts only once it is due, and so does that of a run whose controller is on another
+    machine. Lists, and destroys nothing.
     """
     found: dict[tuple[object, ...], Orphan] = {}
-    runs = {path.parent.name: RunDirectory(path.parent) for path in _journals(search.out)}
-    live = {name for name, directory in runs.items() if directory.is_live()}
-    dead = [directory for name, directory in runs.items() if name not in live]
-    for orphan in (one for directory in dead for one in leftovers(directory)):
-        if search.provider in {None, orphan.resource.provider}:
-            found[orphan.resource.key] = orphan
     result = Found()
+    runs = _runs(search.out, result.errors)
+    for name, run in runs.items():
+        whys = {r: run.why(search, r) for r in run.left if search.provider in {None, r.provider}}
+        orphans = [Orphan(r, why, run.directory) for r, why in whys.items() if why is not None]
+        found |= {orphan.resource.key: orphan for orphan in orphans}
+        spared = [resource for resource, why in whys.items() if why is None]
+        if spared and run.controller.state is State.UNSEEN:
+            result.spared.append(Spared(name, str(run.controller.machine), spared))
     for resource in _owned(search, runs, result.errors):
         marked = _by_mark(search, resource, runs)
-        if resource.run not in live and marked is not None and not _is_among(resource, found):
+        if marked is not None and not _is_among(resource, found):
             found[resource.key] = marked
     result.orphans = list(found.values())
     return result
+
+
+def _runs(out: Path, errors: list[OsmefError]) -> dict[str, _Run]:
+    """Return the runs whose directories are here, by name: of several copies the locked one.
+
+    Keeps why one can't be read, and goes on.
+    """
+    found: dict[str, _Run] = {}
+    for path in _journals(out):
+        directory = RunDirectory(path.parent)
+        try:
+            left = [orphan.resource for orphan in leftovers(directory)]
+            run = _Run(directory, directory.is_live(), left)
+        except StorageError as error:
+            errors.append(error)
+            continue
+        before = found.get(directory.path.name)
+        if before is None or not before.locked:
+            found[directory.path.name] = run
+    return found
 
 
 def _is_among(resource: Resource, found: Mapping[tuple[object, ...], Orphan]) -> bool:
@@ -100,9 +168,11 @@ def _journals(out: Path) -> list[Path]:
     return sorted([*out.glob("*/journal.jsonl"), *out.glob("*/*/journal.jsonl")])  # campaigns' own
 
 
-def _by_mark(search: Search, resource: Resource, runs: Mapping[str, RunDirectory]) -> Orphan | None:
-    if resource.run in runs:
-        return Orphan(resource, "its controller is gone", runs[resource.run])
+def _by_mark(search: Search, resource: Resource, runs: Mapping[str, _Run]) -> Orphan | None:
+    run = runs.get(resource.run)
+    if run is not None:
+        why = run.why(search, resource)
+        return None if why is None else Orphan(resource, why, run.directory)
     if not search.is_due(resource, time.time()):
         return None
     over = resource.deadline is not None and resource.deadline <= time.time()
@@ -110,7 +180,7 @@ def _by_mark(search: Search, resource: Resource, runs: Mapping[str, RunDirectory
 
 
 def _owned(
-    search: Search, runs: Mapping[str, RunDirectory], errors: list[OsmefError]
+    search: Search, runs: Mapping[str, _Run], errors: list[OsmefError]
 ) -> Iterator[Resource]:
     """Ask every cloud for what carries our mark; keep why one can't be asked, and go on."""
     for kind in (search.provider,) if search.provider else AMBIENT:
@@ -122,9 +192,10 @@ def _owned(
                 errors.append(error)
 
 
-def _named(kind: str, runs: Mapping[str, RunDirectory]) -> list[Access]:
+def _named(kind: str, runs: Mapping[str, _Run]) -> list[Access]:
     """Return every place at which journals say that something was made."""
-    notes = (note for one in runs.values() for note in Journal(one.journal).read("intend"))
+    journals = [Journal(one.directory.journal) for one in runs.values()]
+    notes = (note for journal in journals for note in journal.read("intend"))
     resources = (resource_of(note) for note in notes)
     return [one.access for one in resources if one is not None and one.provider == kind]
 

@@ -7,17 +7,20 @@ import time
 from dataclasses import dataclass
 from itertools import groupby
 
+from osmef.engine.controller import this_controller
 from osmef.engine.cost import (
     PriceTags,
     affordable_s,
     check_budget,
-    note_prices,
+    dumped,
+    note_provision,
     planned_cost,
     spent,
 )
 from osmef.engine.journal import Journal
 from osmef.engine.measure import Bench, run_trials
 from osmef.engine.metadata import collect_facts, first_moment
+from osmef.engine.moves import look_again
 from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan, PlannedTrial, estimate
 from osmef.engine.resume import occasion_of
@@ -25,8 +28,8 @@ from osmef.engine.settle import settle
 from osmef.engine.station import Station, close_stations, open_stations
 from osmef.engine.stop import Stop
 from osmef.engine.summarise import endpoint_info, summarise
-from osmef.providers import provider_for
-from osmef.providers.base import EndpointRequest, Order, Provider
+from osmef.providers.base import EndpointRequest, Order
+from osmef.providers.sites import Sites, sites_of
 from osmef.remote.keys import KeyPair
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
@@ -57,14 +60,15 @@ class Run:
         Raises ProviderError, EndpointError while the endpoints are made ready, StorageError,
         Interrupted. A trial that fails raises nothing: it is a record.
         """
-        provider = provider_for(self.plan.study.scenario.provider)
+        sites = sites_of(self.plan.study.scenario)
         done = {trial.index for trial in self.directory.read_trials().trials}
         missing = [planned for planned in self.plan.trials if planned.index not in done]
         journal = Journal(self.directory.journal)
-        journal.note("start", seed=self.plan.seed, missing=len(missing))
+        who = this_controller(self.directory)
+        journal.note("start", seed=self.plan.seed, missing=len(missing), controller=who)
         try:
             if missing:
-                self._provision(missing, provider, journal)
+                self._provision(missing, sites, journal)
             if missing or not journal.read("end"):
                 journal.note("end")
         finally:
@@ -99,7 +103,7 @@ class Run:
     def _tries(self) -> int:
         return tries_of(self.plan.study.scenario.on_mismatch)
 
-    def _provision(self, missing: list[PlannedTrial], provider: Provider, journal: Journal) -> None:
+    def _provision(self, missing: list[PlannedTrial], sites: Sites, journal: Journal) -> None:
         """Make the endpoints that the missing trials need, measure, and destroy them."""
         stations: dict[str, Station] = {}
         cells = list({t.cell.cell.key: t.cell for t in missing}.values())
@@ -117,37 +121,41 @@ class Run:
             keep=self.directory.keep,
             planned=self.plan.endpoints,
         )
-        note_prices(journal, tags, requests)
+        note_provision(journal, tags, requests, order.deadline)
         try:
             self.observer.step(f"provisioning {len(names)} endpoints")
             # pyarrow takes a while to load: now, and not between the first two trials.
             importlib.import_module("osmef.results.tables")
-            settled = settle(provider, order, cells, self._tries, journal.note)
+            settled = settle(sites, order, cells, self._tries, journal.note)
             self.observer.step(f"putting the agent on {len(names)} endpoints")
             stations = open_stations(settled, order)
             for name, station in stations.items():
-                price = tags.tag(station.endpoint.request, station.endpoint.flavor)
-                info = endpoint_info(station, settled.earlier.get(name, []), price)
-                journal.note("endpoint", endpoint=info.model_dump(mode="json"))
-            shared = (provider, stations, self.directory, self.observer, self.stop)
+                what = (station.endpoint.request, station.endpoint.flavor)
+                info = endpoint_info(station, settled.earlier.get(name, []), tags.tag(*what))
+                most = dumped(tags.most(*what))
+                journal.note("endpoint", endpoint=info.model_dump(mode="json"), most=most)
+            shared = (sites, stations, self.directory, self.observer, self.stop)
             bench = Bench(*shared, occasion_of(journal))
             self._measure(missing, bench)
         finally:
             self.observer.step("tearing down")
             close_stations(stations)
-            provider.close()
+            sites.close()
             if journal.unnoted is not None:
                 raise journal.unnoted
             journal.note("gone")
 
     def _measure(self, missing: list[PlannedTrial], bench: Bench) -> None:
         """Run the trials group by group, with the facts before and after each."""
+        journal = Journal(self.directory.journal)
         self.observer.measuring(len(missing), estimate(missing))
-        starts = len(Journal(self.directory.journal).read("start"))
+        starts = len(journal.read("start"))
         moment = first_moment(missing[0].group, starts)
         facts = collect_facts(bench.stations, self.directory, moment, {})
-        for group, trials in groupby(missing, key=lambda planned: planned.group):
-            run_trials(bench, list(trials), self.plan.study.scenario.parallel)
+        for group, some in groupby(missing, key=lambda planned: planned.group):
+            trials = list(some)
+            run_trials(bench, trials, self.plan.study.scenario.parallel)
+            look_again(bench, trials, journal.note)
             facts = collect_facts(bench.stations, self.directory, f"{group:05}", facts)
 
 

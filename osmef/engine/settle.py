@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from osmef.engine.placement import mismatches, requested, standing
 from osmef.engine.plan import PlannedCell
 from osmef.errors import EndpointError, OsmefError, ProviderError
-from osmef.providers.base import Endpoint, Order, Provider
+from osmef.providers.base import Endpoint, Order
+from osmef.providers.sites import Sites
 from osmef.scenario.fields import EndpointKind
 from osmef.scenario.location import Location
 
@@ -24,7 +25,7 @@ class Settled:
 
 
 def settle(
-    provider: Provider,
+    sites: Sites,
     order: Order,
     cells: Sequence[PlannedCell],
     tries: int,
@@ -35,17 +36,17 @@ def settle(
     A replacement that fails ends the tries: what stands wrongly then does so when it is measured.
     ``note`` is told of each. Raises ProviderError, Interrupted.
     """
-    made = {endpoint.name: endpoint for endpoint in provider.create(order)}
+    made = {endpoint.name: endpoint for endpoint in sites.create(order)}
     order.check()
-    settled = Settled(made, _describe(provider, made))
+    settled = Settled(made, _describe(sites, made))
     for number in range(1, tries + 1):
         moving = to_replace(cells, settled.places)
         if not moving:
             break
         order.progress(f"making {', '.join(moving)} anew, try {number} of {tries}")
-        failed = _replace(provider, order, settled, moving)
+        failed = _replace(sites, order, settled, moving)
         note("replace", endpoints=moving, attempt=number, error=failed and str(failed))
-        settled.places = _describe(provider, settled.endpoints)
+        settled.places = _describe(sites, settled.endpoints)
         if failed:
             order.progress(f"that failed: {failed.message}")
             break
@@ -53,21 +54,21 @@ def settle(
 
 
 def _replace(
-    provider: Provider, order: Order, settled: Settled, names: Sequence[str]
+    sites: Sites, order: Order, settled: Settled, names: Sequence[str]
 ) -> OsmefError | None:
     """Make endpoints anew; return why one could not be made, and leave the others then."""
     for name in names:
         order.check()
         try:
-            settled.endpoints[name] = provider.replace(settled.endpoints[name], order)
+            settled.endpoints[name] = sites.replace(settled.endpoints[name], order)
         except (ProviderError, EndpointError) as error:  # also one that SSH does not reach
             return error
         settled.earlier.setdefault(name, []).append(settled.places[name])
     return None
 
 
-def _describe(provider: Provider, endpoints: Mapping[str, Endpoint]) -> dict[str, Location]:
-    found = provider.describe(list(endpoints.values()))
+def _describe(sites: Sites, endpoints: Mapping[str, Endpoint]) -> dict[str, Location]:
+    found = sites.describe(list(endpoints.values()))
     return dict(zip(endpoints, found, strict=True))
 
 

@@ -16,6 +16,7 @@ from osmef.engine.check import warnings_of
 from osmef.engine.cost import spent, total
 from osmef.engine.journal import Journal
 from osmef.engine.metadata import made_at
+from osmef.engine.moves import moved_from
 from osmef.engine.placement import (
     Standing,
     mismatches,
@@ -56,7 +57,7 @@ def endpoint_info(
         flavor=station.endpoint.flavor,
         vcpus=station.endpoint.vcpus,
         image=station.endpoint.image,
-        requested=Location(host=request.host, tenant=request.tenant),
+        requested=Location(site=request.site, host=request.host, tenant=request.tenant),
         achieved=station.location,
         earlier=earlier,
         price=price,
@@ -76,8 +77,7 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
     """
     journal = Journal(directory.journal)
     log = directory.read_trials()
-    found = [EndpointInfo.model_validate(n["endpoint"]) for n in journal.read("endpoint")]
-    endpoints = {info.name: info for info in found}
+    endpoints = _endpoints(journal)
     by_cell: dict[str, list[Trial]] = defaultdict(list)
     for trial in log.trials:
         by_cell[trial.cell].append(trial)
@@ -88,6 +88,37 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
         endpoints=[_with_facts(info, directory) for info in endpoints.values()],
         cells=cells,
     )
+
+
+def _endpoints(journal: Journal) -> dict[str, EndpointInfo]:
+    """Return the endpoints of the run by name, as they were last made and moved."""
+    found: dict[str, EndpointInfo] = {}
+    for note in journal.read():
+        if note.get("event") == "endpoint":
+            info = EndpointInfo.model_validate(note["endpoint"])
+            found[info.name] = info
+        for name, place in note["places"].items() if note.get("event") == "moved" else ():
+            found[name] = _moved(found[name], Location.model_validate(place), note["group"])
+    return found
+
+
+def _moved(info: EndpointInfo, place: Location, group: int) -> EndpointInfo:
+    where = moved_from(info.achieved, place)
+    warning = f"the cloud moved it {where}, in group {group} of the trials"
+    return info.model_copy(
+        update={
+            "achieved": place,
+            "earlier": [*info.earlier, info.achieved],
+            "warnings": [*info.warnings, warning],
+        }
+    )
+
+
+def _not_read(journal: Journal) -> list[str]:
+    """Tell of groups of trials after which nobody could see whether endpoints had moved."""
+    groups = [str(note["group"]) for note in journal.read("moved") if note["error"]]
+    told = "whether endpoints were moved in these groups of trials could not be read"
+    return [f"{told}: {', '.join(dict.fromkeys(groups))}"] if groups else []
 
 
 def _not_replaced(journal: Journal) -> list[str]:
@@ -130,7 +161,8 @@ def _run_info(
         scenario=scenario.name,
         description=scenario.description,
         scenario_digest=plan.study.digest,
-        provider=scenario.provider.kind,
+        provider=scenario.kinds_of_clouds,
+        sites={name: cloud.kind for name, cloud in scenario.sites.items()},
         tags=scenario.tags,
         seed=plan.seed,
         started_at=datetime.fromisoformat(starts[0]["at"]),
@@ -143,7 +175,7 @@ def _run_info(
             "python": platform.python_version(),
             "controller_kernel": platform.release(),
         },
-        warnings=[*warnings_of(plan.study), *_not_replaced(journal), *found],
+        warnings=[*warnings_of(plan.study), *_not_replaced(journal), *_not_read(journal), *found],
         vm_hours=cost.vm_hours,
         cost=cost.cost,
     )
@@ -178,7 +210,7 @@ def _cell_info(
         senders=[end.name for end in planned.senders],
         receivers=[end.name for end in planned.receivers],
         placement=scenario.placement,
-        tenancy=scenario.tenancy,
+        tenancy=None if scenario.is_between_sites else scenario.tenancy,
         achieved_placement=achieved.placement,
         achieved_tenancy=achieved.tenancy,
         distance=achieved.distance,

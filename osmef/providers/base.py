@@ -28,8 +28,9 @@ class EndpointRequest:
     one ``lane`` meet in a trial: different host slots of different lanes may be one host.
     ``flavor`` is the provider's own name, a need for which it chooses the smallest that fits, or
     None for its default. ``role`` ("sender", "receiver" or "loopback") lets a provider keep both
-    ends off each other's CPUs. ``zone`` is the cloud's own name of one, None for the settings'.
-    ``movable`` tells a check that the run may make it anew while it still stands (``replace``).
+    ends off each other's CPUs. ``site`` names the cloud, None where there is one only; ``zone`` is
+    the cloud's own name of one, None for the settings'. ``movable`` tells a check that the run may
+    make it anew while it still stands (``replace``).
     """
 
     name: str
@@ -40,6 +41,7 @@ class EndpointRequest:
     tenant: str | None
     lane: int = 1
     zone: str | None = None
+    site: str | None = None
     movable: bool = False
 
 
@@ -128,6 +130,8 @@ class Order:
     chooses among machines chooses for all, so that a run that goes on later gets the same ones.
     ``keep`` writes a text, such as the console of an endpoint that
     failed to boot, into the run directory under a file name, and returns its path for the message.
+    ``site`` is the number of the site that it is for, None where there is one only: a part of
+    names, as two sites can be in one account.
     """
 
     run: str
@@ -139,6 +143,7 @@ class Order:
     made: float = field(default_factory=time.time)
     check: Callable[[], None] = field(default=lambda: None)
     keep: Callable[[str, str], str] = field(default=lambda name, _text: name)
+    site: int | None = None
     planned: Sequence[EndpointRequest] = ()
 
     @property
@@ -157,6 +162,10 @@ class Provider(ABC):
     kind: str
     families: frozenset[Family] = frozenset({Family.IPV4})
     """What its networks can carry; a cell that asks for another is a problem of the file."""
+    outside: frozenset[Family] = frozenset()
+    """Over which its endpoints can be measured from another site; then it has ``admit``, too."""
+    has_zones = False
+    """Whether an endpoint can name its zone."""
 
     @abstractmethod
     def check(self, requests: Sequence[EndpointRequest]) -> None:
@@ -208,16 +217,12 @@ class Provider(ABC):
     def close(self) -> None:
         """Destroy all that ``create`` made, and note it in the ledger."""
 
-    def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:  # noqa: ARG002
-        """Open the data ports of its endpoints to peers of another cloud, by IPv4 address.
+    def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:  # noqa: B027
+        """Open the data ports of its endpoints to peers at another site, by IPv4 address.
 
-        Raises ProviderError; by default, as this cloud can't be met from another.
+        Raises ProviderError. By default nothing: for a cloud that nobody meets from ``outside``, or
+        that has no firewall of its own.
         """
-        raise ProviderError(
-            f"endpoints of the provider {self.kind} can't be measured from another cloud",
-            where="provider",
-            cure="use endpoints of one cloud",
-        )
 
     def data_address(
         self,

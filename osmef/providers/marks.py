@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from osmef.providers.base import Access, Order, Resource
@@ -13,20 +13,28 @@ PREFIX = "osmef-"
 
 @dataclass(frozen=True)
 class Mark:
-    """The run, and the UNIX times at which it began to make things and after which it is over."""
+    """The run, and the UNIX times at which it began to make things and after which it is over.
+
+    ``site`` is the order's, and no part of what can be read.
+    """
 
     run: str
     made: int
     deadline: int
+    site: int | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, order: Order) -> Self:
         """Return the mark of all that is made for an order."""
-        return cls(order.run, int(order.made), int(order.deadline))
+        return cls(order.run, int(order.made), int(order.deadline), order.site)
 
     def name(self, what: str) -> str:
         """Return the name of a thing of the run."""
-        return f"{PREFIX}{self.run}-{what}"
+        return f"{PREFIX}{self.run}-{self.at_site(what)}"
+
+    def at_site(self, what: str) -> str:
+        """Return the part of a name that tells a thing from others of the run."""
+        return what if self.site is None else f"s{self.site}-{what}"
 
     @property
     def tags(self) -> dict[str, str]:

@@ -11,6 +11,7 @@ from typing import TypeVar
 import pandas as pd
 from matplotlib.figure import Figure
 
+from osmef.analysis.replicates import has_sessions
 from osmef.report.cells import Cell, cells_of, nothing, source_of
 from osmef.report.chart import MOST_UPRIGHT, Chart, Line, render
 from osmef.report.look import PLAIN, Look
@@ -63,6 +64,7 @@ def btc_distance(trials: pd.DataFrame, look: Look = PLAIN) -> Figure:
     chart = Chart(
         title="BTC per connection against distance",
         source=source_of(trials),
+        by_session=has_sessions(trials),
         variants=_variants(cells),
         lines=lines,
         x_label="",
@@ -103,6 +105,7 @@ def cpu(trials: pd.DataFrame, look: Look = PLAIN, *, whole: bool = False) -> Fig
     chart = Chart(
         title=f"CPU load of {what} against connections",
         source=source_of(trials),
+        by_session=has_sessions(trials),
         variants=variants,
         lines=_by_place(found, look),
         x_label="parallel connections",
@@ -129,6 +132,7 @@ def _against_connections(  # noqa: PLR0913, PLR0917 - what the figures differ in
     chart = Chart(
         title=f"{title} against connections",
         source=source_of(trials),
+        by_session=has_sessions(trials),
         variants=_variants(cells),
         lines=lines,
         x_label="parallel connections",

@@ -6,9 +6,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from osmef.analysis.describe import describe
+from osmef.analysis.replicates import independent, platform_columns, platform_names
 from osmef.errors import NothingToDrawError
 from osmef.report.look import Look
 from osmef.report.series import (
@@ -25,14 +27,16 @@ from osmef.report.series import (
 from osmef.scenario.fields import Placement, Tenancy
 
 _ALWAYS = ("placement", "tenancy", "connections", "workload")
+_WHERE = ("achieved_placement", "achieved_tenancy")
 _BEFORE, _AFTER = "connections", "status"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a run: its trials, and what tells it from the other cells of the frame.
+    """A cell of a run or a platform: its trials, and what tells it from the others of the frame.
 
-    ``source`` names its run among several, and is empty for one.
+    A platform is that of several runs that are its sessions, of which ``run`` is the first.
+    ``source`` names the run or the platform among several, and is empty for one.
     """
 
     run: str
@@ -49,18 +53,20 @@ class Cell:
         return point(x, describe(self.values(metric)))
 
     def values(self, metric: str) -> list[float]:
-        """Return a metric of its trials, those that have it."""
-        if metric not in self.trials:
-            return []
-        found: list[float] = self.trials[metric].dropna().astype("float64").tolist()
-        return found
+        """Return a metric of its trials, or the medians of its sessions (``independent``)."""
+        return independent(self.trials, metric)
 
 
-def cells_of(trials: pd.DataFrame, look: Look) -> list[Cell]:
-    """Return the cells of the trials of ``osmef.load``, in the order in which they occur."""
-    groups = dict(list(trials.groupby(["run", "cell"], sort=False)))
+def cells_of(trials: pd.DataFrame, look: Look, *, by_run: bool = False) -> list[Cell]:
+    """Return the cells of the trials of ``osmef.load``, in the order in which they occur.
+
+    Runs that are sessions of one platform have their cells together, or, ``by_run``, each its own.
+    """
+    owners, sources = _owners(trials, by_run=by_run)
+    where = [name for name in _WHERE if name in trials and not by_run]
+    keys = [np.array(owners, dtype="object"), "cell", *where]  # a cloud may place each session anew
+    groups = dict(list(trials.groupby(keys, sort=False, dropna=False)))
     firsts = {key: rows.iloc[0] for key, rows in groups.items()}
-    sources = _sources(trials)
     swept = _swept(trials)
     own = {name.rpartition(".")[2] for name in swept if has_axis(name)}
     swept += [name for name in _ALWAYS if name in trials and name not in own]
@@ -70,10 +76,10 @@ def cells_of(trials: pd.DataFrame, look: Look) -> list[Cell]:
     found = []
     for key, rows in groups.items():
         values, first = told[key], firsts[key]
-        source = look.named(sources[str(first["run"])])
+        source = look.named(sources[str(key[0])])
         parts = [_part(names[name], values[name], look) for name in varying if name in values]
-        where = _place(first)
-        parts += [f"asked for: {where.asked}"] if where.asked else []
+        place = _place(first)
+        parts += [f"asked for: {place.asked}"] if place.asked else []
         label = ", ".join(filter(None, [source, *parts])) or str(first.get("scenario") or key[1])
         found.append(
             Cell(
@@ -83,7 +89,7 @@ def cells_of(trials: pd.DataFrame, look: Look) -> list[Cell]:
                 label=look.named(label),
                 variant=tuple((name, values[name]) for name in varying
                               if name in values and not has_axis(name)),
-                place=where,
+                place=place,
                 connections=_known(first.get("connections")),
                 trials=rows,
             )
@@ -102,13 +108,36 @@ def nothing(what: str, cure: str) -> NothingToDrawError:
     return NothingToDrawError(f"these runs have no {what}", cure=cure)
 
 
-def _sources(trials: pd.DataFrame) -> dict[str, str]:
-    """Return what tells each run from the others: the scenario, or its name where these repeat."""
-    scenarios = dict(zip(trials["run"], trials["scenario"], strict=True))
-    if len(scenarios) == 1:
-        return dict.fromkeys(scenarios, "")
+def _owners(trials: pd.DataFrame, *, by_run: bool) -> tuple[list[str], dict[str, str]]:
+    """Return whose each trial is, by the name of a run, and what tells each owner from the others.
+
+    A run is its own, or belongs to the first of the runs that are sessions of its platform.
+    """
+    runs = [str(run) for run in trials["run"]]
+    sessions = trials["session"].notna().tolist() if "session" in trials else [False] * len(runs)
+    if by_run or not any(sessions):
+        return runs, _sources(trials, dict(zip(runs, runs, strict=True)))
+    names = platform_names(trials, platform_columns(trials[sessions]))
+    first: dict[tuple[str, str], str] = {}
+    owners: list[str] = []
+    called: dict[str, str] = {}
+    for run, scenario, name, of_session in zip(
+        runs, trials["scenario"], names, sessions, strict=True
+    ):
+        owner = first.setdefault((str(scenario), name), run) if of_session else run
+        owners.append(owner)
+        called.setdefault(owner, (name or str(scenario)) if of_session else run)
+    return owners, _sources(trials, called)
+
+
+def _sources(trials: pd.DataFrame, called: Mapping[str, str]) -> dict[str, str]:
+    """Return the scenario of each owner, or what it is called where scenarios repeat."""
+    every = dict(zip(trials["run"], trials["scenario"], strict=True))
+    if len(called) == 1:
+        return dict.fromkeys(called, "")
+    scenarios = {owner: str(every[owner]) for owner in called}
     many = len(set(scenarios.values())) < len(scenarios)
-    return {run: run if many else str(scenario) for run, scenario in scenarios.items()}
+    return {owner: called[owner] if many else scenarios[owner] for owner in called}
 
 
 def _swept(trials: pd.DataFrame) -> list[str]:

@@ -34,6 +34,7 @@ class Chart:
 
     Values are in ``unit``, empty for a number; None is a rate in bits per second, shown with a
     prefix. An axis from 0 to 1 has ``top`` 1. ``note`` ends the caption.
+    ``by_session``: the values are the medians of sessions, not of single trials.
 
     ``variants`` is the order of the panels; those without a point are left out.
     """
@@ -50,6 +51,7 @@ class Chart:
     unit: str | None = None
     top: float | None = None
     note: str = ""
+    by_session: bool = False
 
 
 @styled
@@ -57,7 +59,11 @@ def render(chart: Chart, look: Look) -> Figure:
     """Return the chart as a figure. At least one line must have a point."""
     variants = [v for v in chart.variants if any(v in line.points for line in chart.lines)]
     lines = [line for line in chart.lines if line.points]
-    words = Words(chart.title, f"{_caption(lines)} {chart.note}".strip(), chart.source)
+    words = Words(
+        chart.title,
+        f"{_caption(lines, by_session=chart.by_session)} {chart.note}".strip(),
+        chart.source,
+    )
     legend = {line.label: line.stroke.line() for line in lines}
     figure, all_axes = page(words, legend, look, len(variants), _size(chart, len(variants)))
     divisor, unit = (1.0, chart.unit) if chart.unit is not None else rate_unit(max(_ends(lines)))
@@ -188,10 +194,11 @@ def _round_up(value: float) -> float:
     return min((step * decade for step in (2, 5, 10, 20) if step * decade > value), default=value)
 
 
-def _caption(lines: list[Line]) -> str:
+def _caption(lines: list[Line], *, by_session: bool) -> str:
     points = [point for line in lines for panel in line.points.values() for point in panel]
     bars = {point.exact for point in points if point.high > point.low}
-    text = "Points: median of the trials."
+    what = "sessions, each the median of its trials" if by_session else "trials"
+    text = f"Points: median of the {what}."
     if True in bars:
         text += " Bars with caps: exact 95 % interval of the median."
     if False in bars:

@@ -21,7 +21,9 @@ from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.results.trial import Trial
 
-_REQUESTS = ("run", "cell", "purpose", "size", "length", "relay_s", "duration_s", "error")
+_REQUESTS = (
+    "run", "cell", "trial", "purpose", "size", "length", "relay_s", "duration_s", "error",
+)  # fmt: skip
 _INTERVALS = (
     "run", "cell", "trial", "purpose", "endpoint", "peer", "role", "flow", "start_s", "length_s",
     "warmup", "bytes",
@@ -33,8 +35,10 @@ _RATES = ("aggregate_btc_bps", "goodput_bps")
 class Data:
     """The frames of the runs that paths name, as ``osmef.load`` takes them.
 
-    ``where`` keeps the trials whose columns have one of the values, compared as text. Raises
-    InputError for a path without a run, a column that is not there, and where no trial is left.
+    ``where`` keeps the trials whose columns have one of the values, compared as text; a value that
+    no trial has may be several with commas between. What belongs to other trials is left out of
+    all frames. Raises InputError for a path without a run, a column that is not there, and where no
+    trial is left.
     """
 
     def __init__(
@@ -61,7 +65,9 @@ class Data:
                     where="--where",
                     cure="give one of these",
                 )
-            trials = trials[trials[name].astype("string").isin(list(values)).fillna(False)]
+            texts = trials[name].astype("string")
+            wanted = [part for one in values for part in _parts(one, texts)]
+            trials = trials[texts.isin(wanted).fillna(False)]
         if trials.empty:
             cure = "give other values" if self._where else "give a run with trials"
             raise InputError("no trial is left to draw", cure=cure)
@@ -107,8 +113,22 @@ class Data:
 
     @cached_property
     def limits(self) -> pd.DataFrame:
-        """What limited the cells, see ``limits_of``."""
-        return self._kept(limits_of(self.summaries))
+        """What limited the cells, see ``limits_of``.
+
+        Raises InputError where only some trials of a cell were kept: it is known of whole cells.
+        """
+        if not self._where:
+            return limits_of(self.summaries)
+        every = load(*self._paths)
+        counts = [frame.groupby(["run", "cell"]).size() for frame in (every, self.trials)]
+        if not counts[1].eq(counts[0].reindex(counts[1].index)).all():
+            raise InputError(
+                "what limited connections is known of whole cells, not of some of their trials",
+                where="--where",
+                cure="choose by what tells cells apart",
+            )
+        kept = pd.DataFrame(list(counts[1].index), columns=["run", "cell"])
+        return limits_of(self.summaries).merge(kept, on=["run", "cell"])
 
     @cached_property
     def endpoints(self) -> pd.DataFrame:
@@ -140,26 +160,44 @@ class Data:
         return [(run.id, trial) for run in runs for trial in run.read_trials().trials]
 
     def _kept(self, rows: pd.DataFrame) -> pd.DataFrame:
-        """Return the rows of the cells whose trials were kept."""
+        """Return the rows of the trials that were kept."""
         if not self._where or rows.empty:
             return rows
-        kept = self.trials[["run", "cell"]].drop_duplicates()
-        return rows.astype({"run": "object", "cell": "object"}).merge(kept, on=["run", "cell"])
+        kept = self.trials[["run", "trial"]].astype({"trial": "int64"})
+        return rows.astype({"run": "object", "trial": "int64"}).merge(kept, on=["run", "trial"])
 
 
-def read_table(path: Path) -> pd.DataFrame:
-    """Return a CSV file as a frame. Raises InputError where it is none."""
+def _parts(value: str, texts: pd.Series) -> list[str]:
+    return [value] if texts.eq(value).any() else value.split(",")
+
+
+def read_table(path: Path, numbers: Sequence[str] = ()) -> pd.DataFrame:
+    """Return a CSV file as a frame, of which some columns are numbers.
+
+    Raises InputError where it is none, and for a text in such a column, with its line.
+    """
     try:
-        return pd.read_csv(path)
+        table = pd.read_csv(path)
     except (OSError, ValueError) as error:  # what pandas finds wrong is a ValueError
         told = str(error).splitlines()[0]
         cure = "give a CSV file with a line of column names"
         raise InputError(f"can't read this table: {told}", where=str(path), cure=cure) from error
+    for name in (name for name in numbers if name in table):
+        known = pd.to_numeric(table[name], errors="coerce")
+        odd = table.index[known.isna() & table[name].notna()]
+        if len(odd):
+            raise InputError(
+                f"{name} is no number: {str(table[name][odd[0]])!r}",
+                where=f"{path}:{odd[0] + 2}",
+                cure="write it without a unit, with a point and without thousands separators",
+            )
+        table[name] = known
+    return table
 
 
 def read_machines(path: Path) -> pd.DataFrame:
     """Return the measurements of machine types in a CSV file. Raises InputError."""
-    table = read_table(path)
+    table = read_table(path, COMPONENTS)
     missing = [name for name in ("provider", "flavor", *COMPONENTS) if name not in table]
     if missing:
         raise InputError(
@@ -167,37 +205,50 @@ def read_machines(path: Path) -> pd.DataFrame:
             where=str(path),
             cure=f"give it the columns provider, flavor, {', '.join(COMPONENTS)}",
         )
+    nameless = table.index[table[["provider", "flavor"]].isna().any(axis="columns")]
+    if len(nameless):
+        raise InputError(
+            "a machine type has no provider or no flavor",
+            where=f"{path}:{nameless[0] + 2}",
+            cure="fill in both",
+        )
     return table
 
 
 def sizes_of(trials: Iterable[tuple[str, Trial]]) -> pd.DataFrame:
     """Return one row a run, trial and message size that a sweep measured.
 
-    Columns: run, cell, size in bytes; throughput_bps of all connections together and time_us, the
-    shortest of a message on any connection (``osmef.analysis.sweep``).
+    Columns: run, cell, trial, size in bytes; throughput_bps of all connections together and
+    time_us, the shortest of a message on any connection (``osmef.analysis.sweep``).
     """
     rows = []
     for run, trial in trials:
         measured = [point for point in trial.sizes if point.purpose is Purpose.MEASURED]
         rates, times = total_rates(measured), shortest_times(measured)
         rows += [
-            {"run": run, "cell": trial.cell, "size": size, "time_us": time_us,
+            {"run": run, "cell": trial.cell, "trial": trial.index, "size": size, "time_us": time_us,
              "throughput_bps": rates.get(size, float("nan"))}
             for size, time_us in times.items()
         ]  # fmt: skip
-    columns = ["run", "cell", "size", "time_us", "throughput_bps"]
+    columns = ["run", "cell", "trial", "size", "time_us", "throughput_bps"]
     return pd.DataFrame(rows, columns=pd.Index(columns))
 
 
 def exchanges_of(trials: Iterable[tuple[str, Trial]]) -> pd.DataFrame:
-    """Return one row an exchange that was measured: run, cell, phase and its histogram."""
+    """Return one row an exchange that was measured: run, cell, trial, phase and its histogram."""
     rows = [
-        {"run": run, "cell": trial.cell, "phase": one.phase.value, "histogram": one.rtt.histogram}
+        {
+            "run": run,
+            "cell": trial.cell,
+            "trial": trial.index,
+            "phase": one.phase.value,
+            "histogram": one.rtt.histogram,
+        }
         for run, trial in trials
         for one in trial.exchanges
         if one.purpose is Purpose.MEASURED
     ]
-    return pd.DataFrame(rows, columns=pd.Index(["run", "cell", "phase", "histogram"]))
+    return pd.DataFrame(rows, columns=pd.Index(["run", "cell", "trial", "phase", "histogram"]))
 
 
 def limits_of(summaries: Mapping[str, Summary]) -> pd.DataFrame:
@@ -213,27 +264,38 @@ def limits_of(summaries: Mapping[str, Summary]) -> pd.DataFrame:
 
 
 def endpoints_of(summaries: Mapping[str, Summary]) -> pd.DataFrame:
-    """Return one row an endpoint: run, endpoint, and the host and tenant where it really stood."""
+    """Return one row an endpoint: run, endpoint, and the host and tenant where it really stood.
+
+    Of a run with several sites these begin with the site.
+    """
     rows = [
-        {"run": run, "endpoint": one.name, "host": one.achieved.host,
-         "tenant": one.achieved.tenant}
+        {"run": run, "endpoint": one.name, "host": _of_site(one.achieved.host, one.achieved.site),
+         "tenant": _of_site(one.achieved.tenant, one.achieved.site)}
         for run, summary in summaries.items()
         for one in summary.endpoints
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=pd.Index(["run", "endpoint", "host", "tenant"]))
 
 
-def pairs_of(trials: Iterable[tuple[str, Trial]]) -> pd.DataFrame:
-    """Return one row a trial and pair: run, cell, sender, receiver, bps in their common interval.
+def _of_site(name: str | None, site: str | None) -> str | None:
+    return name if None in {name, site} else f"{site}: {name}"
 
-    Where the trial does not tell that, as an imported one, it is the rate of its only pair.
+
+def pairs_of(trials: Iterable[tuple[str, Trial]]) -> pd.DataFrame:
+    """Return one row a trial and pair: run, cell, trial, sender, receiver, bps.
+
+    The rate is that in their common interval. Where the trial does not tell that, as an imported
+    one, it is the rate of its only pair.
     """
     rows = []
     for run, trial in trials:
         found = _measured(trial) or _only(trial)
-        rows += [{"run": run, "cell": trial.cell, "sender": sender, "receiver": receiver,
-                  "bps": bps} for (sender, receiver), bps in found.items()]  # fmt: skip
-    columns = ["run", "cell", "sender", "receiver", "bps"]
+        of = {"run": run, "cell": trial.cell, "trial": trial.index}
+        rows += [
+            {**of, "sender": sender, "receiver": receiver, "bps": bps}
+            for (sender, receiver), bps in found.items()
+        ]
+    columns = ["run", "cell", "trial", "sender", "receiver", "bps"]
     return pd.DataFrame(rows, columns=pd.Index(columns))
 
 

@@ -27,7 +27,7 @@ def latency(exchanges: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -
     groups = exchanges.groupby(["run", "cell", "phase"])["histogram"]
     points = {key: found for key, of in groups if (found := longer(of))}
     panels = []
-    for cell in cells_of(trials, look):
+    for cell in cells_of(trials, look, by_run=True):
         curves = [
             Curve(look.named(phase.value), stroke(number), points[key], steps=True)
             for number, phase in enumerate(Phase)

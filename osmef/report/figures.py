@@ -9,7 +9,7 @@ such as ``osmef.report.btc.btc_connections``.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -124,15 +124,22 @@ KINDS: dict[Kind, Drawing] = {
 }
 
 
-def figure(kind: str, *paths: str | PathLike[str], wanted: Wanted | None = None) -> Figure:
+def figure(
+    kind: str,
+    *paths: str | PathLike[str],
+    wanted: Wanted | None = None,
+    where: Mapping[str, Sequence[str]] | None = None,
+) -> Figure:
     """Draw a kind of figure of the runs that paths name, as ``osmef.load`` takes them.
+
+    ``where`` keeps some of the trials, see ``osmef.report.data.Data``.
 
     Raises InputError for an unknown kind, a path without a run, and runs without the data.
     """
     found = next((one for one in Kind if one == kind), None)
     if found is None:
         raise InputError(f"there is no figure {kind!r}", cure=f"give one of: {', '.join(Kind)}")
-    return draw(found, Data(*paths), wanted or Wanted())
+    return draw(found, Data(*paths, where=where), wanted or Wanted())
 
 
 def draw(kind: Kind, data: Data, wanted: Wanted) -> Figure:

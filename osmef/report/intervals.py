@@ -48,7 +48,8 @@ def intervals(rows: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> F
     """
     own = _one_end(rows[rows["purpose"] != Purpose.BACKGROUND.value])
     groups = dict(list(own.groupby(["run", "cell"], observed=True, sort=False)))
-    cells = [cell for cell in cells_of(trials, look) if (cell.run, cell.key) in groups]
+    every = cells_of(trials, look, by_run=True)
+    cells = [cell for cell in every if (cell.run, cell.key) in groups]
     if not cells:
         raise nothing("intervals", "give runs of `workload: btc` or `udp` that ended")
     if len(cells) > _MOST_CELLS:

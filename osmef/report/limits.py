@@ -37,7 +37,8 @@ def limits(counts: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> Fi
     """
     known = counts.set_index(["run", "cell"])
     known = known[known.sum(axis=1) > 0]
-    cells = [cell for cell in cells_of(trials, look) if (cell.run, cell.key) in known.index]
+    every = cells_of(trials, look, by_run=True)
+    cells = [cell for cell in every if (cell.run, cell.key) in known.index]
     if not cells:
         raise nothing("verdict of what limited them", "give runs of `workload: btc` that ended")
     table = known.loc[[(cell.run, cell.key) for cell in cells]]

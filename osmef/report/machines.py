@@ -9,7 +9,7 @@ from osmef.analysis.price import PricePerformance
 from osmef.report.cells import nothing
 from osmef.report.look import PLAIN, Look
 from osmef.report.metric import unit
-from osmef.report.style import GREY, Words, page, patch, styled
+from osmef.report.style import GREY, LINE_INCHES, Words, broken, page, patch, styled
 
 _CELL_INCHES = 0.45
 _BAR_INCHES = 0.24
@@ -64,7 +64,9 @@ def price(result: PricePerformance, value: str, look: Look = PLAIN) -> Figure:
     """Draw what each flavor gives for an hour's price as bars, the best first.
 
     ``result`` is that of ``osmef.analysis.price.price_performance`` for ``value``. What has no
-    known price or no result stands below, without a bar. Raises InputError for nothing.
+    known price or no result stands below, without a bar. Where the table has ``ci95_low`` and
+    ``ci95_high``, lines are the exact 95 % interval of the result over the price. Raises InputError
+    for nothing.
     """
     ranking, unpriced = result.ranking, result.unpriced
     rows = len(ranking) + len(unpriced)
@@ -76,18 +78,23 @@ def price(result: PricePerformance, value: str, look: Look = PLAIN) -> Figure:
     when = f" Prices of {' to '.join(dict.fromkeys((dates[0], dates[-1])))}." if dates else ""
     header = Words(
         "Performance for its price",
-        f"Median of the results over the price of an hour.{when}",
-        f"{rows} flavors",
+        f"Median of the results over the price of an hour.{_told(ranking)}{when}",
+        f"{rows} results",
     )
-    figure, (axes,) = page(header, {}, look, size=(6.6, 0.7 + _BAR_INCHES * rows))
+    names, lines = broken(_result_names(ranking, unpriced, look))
+    bar = max(_BAR_INCHES, LINE_INCHES * lines + 0.04)
+    figure, (axes,) = page(header, {}, look, size=(6.6, 0.7 + bar * rows))
     bars = axes.barh(range(len(ranking)), ranking["per_price"] / how.divisor, 0.72, **patch(0))
+    ends = _ends(ranking, how.divisor)
+    for place, (low, high) in enumerate(ends):
+        axes.plot(
+            (low, high), (place, place), color="black", linewidth=1.2, marker="|", markersize=5
+        )
     prices = [f"{amount:g} {currency}/h" for amount in ranking["price_per_hour"]]
     axes.bar_label(bars, prices, padding=3, fontsize=7)
     for place, missing in enumerate(unpriced["price_per_hour"].isna(), start=len(ranking)):
         text = "price unknown" if missing else "result unknown"
         axes.text(0, place, f" {text}", va="center", fontsize=7, color=GREY, style="italic")
-    names = [look.named(f"{row.provider} {row.flavor}") for table in (ranking, unpriced)
-             for row in table.itertuples()]  # fmt: skip
     axes.set_yticks(range(rows), names, fontsize=7.5)
     axes.set_ylim(rows - 0.5, -0.5)
     axes.margins(x=0.16)
@@ -96,6 +103,34 @@ def price(result: PricePerformance, value: str, look: Look = PLAIN) -> Figure:
     axes.set_xlabel(f"{how.label} for 1 {currency} an hour")
     look.apply(axes)
     return figure
+
+
+def _ends(ranking: pd.DataFrame, divisor: float) -> list[tuple[float, float]]:
+    """Return the interval of each bar, NaN where there is none."""
+    if "ci95_low" not in ranking:
+        return []
+    per = ranking["price_per_hour"] * divisor
+    low, high = (ranking[f"ci95_{end}"].astype("float64") / per for end in ("low", "high"))
+    return list(zip(low, high, strict=True))
+
+
+def _told(ranking: pd.DataFrame) -> str:
+    if "ci95_low" not in ranking or ranking["ci95_low"].isna().all():
+        return ""
+    return " Lines: exact 95 % interval of the result."
+
+
+def _result_names(ranking: pd.DataFrame, unpriced: pd.DataFrame, look: Look) -> list[str]:
+    """Return what each result is called: also by region and cell where a flavor has several."""
+    columns = [name for name in ("provider", "flavor", "region", "cell") if name in unpriced]
+    rows = [row for table in (ranking, unpriced) for row in table[columns].to_dict("records")]
+    flavors = [(row["provider"], row["flavor"]) for row in rows]
+    several = len(set(flavors)) < len(flavors)
+    named = [name for name in columns if several or name in {"provider", "flavor"}]
+    return [
+        look.named(" ".join("unknown" if pd.isna(row[name]) else str(row[name]) for name in named))
+        for row in rows
+    ]
 
 
 def _name(machine: object) -> str:

@@ -128,7 +128,7 @@ def _series(requests: pd.DataFrame, trials: pd.DataFrame, look: Look) -> Series:
     with_requests = trials[trials["workload"] == "pingpong"]
     found = {
         cell.label: groups[cell.run, cell.key]
-        for cell in cells_of(with_requests, look)
+        for cell in cells_of(with_requests, look, by_run=True)
         if (cell.run, cell.key) in groups
     }
     if not found:

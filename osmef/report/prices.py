@@ -2,38 +2,52 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pandas as pd
 
-from osmef.analysis.price import KEY, PRICE, PricePerformance, price_performance
+from osmef.analysis.describe import describe
+from osmef.analysis.price import KEY, PRICE, PricePerformance, PriceTable, price_performance
+from osmef.analysis.replicates import has_sessions, independent
 from osmef.errors import InputError
 from osmef.prices.book import read_prices
 from osmef.report.cells import nothing
 from osmef.report.data import Data, read_table
 from osmef.report.metric import chosen
-from osmef.results.summary import HourlyPrice
+from osmef.results.summary import EndpointInfo, HourlyPrice
 from osmef.scenario.money import Price
+
+SPREAD = ("n", "ci95_low", "ci95_high", "cov_percent")
+"""How sure a result is, of ``osmef.analysis.describe``; in the result's unit and percent."""
 
 
 def price_table(data: Data, file: Path | None) -> pd.DataFrame:
     """Return the prices of a file, or else those that the runs recorded, one row a flavor.
 
     The columns are those of ``osmef.analysis.price``. The file is a price list in YAML, or a CSV
-    file with these columns. Raises InputError where it is neither.
+    file with these columns. Of several recorded prices of a flavor in a region the latest counts.
+    Raises InputError where the file is neither.
     """
-    if file is None:
-        recorded = _table(
-            [
-                _row(summary.run.provider, end.flavor, end.price)
-                for summary in data.summaries.values()
-                for end in summary.endpoints
-                if end.price is not None
-            ]
-        )
-        return recorded.drop_duplicates([*KEY, "price_per_hour", "currency"], keep="last")
+    if file is not None:
+        return _read(file)
+    recorded = _table(
+        [
+            _row(summary.run.provider, end.flavor, end.price)
+            for summary in data.summaries.values()
+            for end in summary.endpoints
+            if end.price is not None
+        ]
+    )
+    latest = recorded.sort_values("date", kind="stable")
+    return latest.drop_duplicates([*KEY, "region", "currency"], keep="last")
+
+
+def _read(file: Path) -> pd.DataFrame:
     if file.suffix.lower() not in {".yaml", ".yml"}:
-        return read_table(file)
+        table = read_table(file, numbers=("price_per_hour",))
+        PriceTable(table)  # which says what is wrong with it
+        return table
     if not file.is_file():
         raise InputError("there is no such price list", where=str(file), cure="check the path")
     return _table([_listed(price) for price in read_prices(file)])
@@ -44,8 +58,10 @@ def price_ranking(
 ) -> tuple[str, PricePerformance]:
     """Return a metric's name, and what each flavor gives of it for the price of an hour.
 
-    The result of a flavor is the median of its trials; ``flavor`` is the column that tells flavors
-    apart. Without ``metric`` it is the first one of ``PREFERRED``. Raises InputError.
+    The result of a flavor is the median of the trials of one cell, or of its sessions, where there
+    are any; each cell has a row. The tables have the columns of ``price_performance``, ``cell`` and
+    ``SPREAD``. ``flavor`` is the column that tells flavors apart. Without ``metric`` it is the
+    first one of ``PREFERRED``. Raises InputError.
     """
     name = chosen(data.trials, metric)
     if flavor not in data.trials:
@@ -54,17 +70,90 @@ def price_ranking(
             where="--flavor",
             cure="give the column of the flavors, or of what is as good as one",
         )
-    known = pd.DataFrame(
-        {
-            "provider": data.trials["provider"].fillna("unknown"),
-            "flavor": data.trials[flavor],
-            name: data.trials[name],
-        }
-    )
-    results = known.groupby(list(KEY), sort=False)[name].median().reset_index()
-    if results.empty:
+    results = _results(data, name, flavor)
+    if results["flavor"].isna().all():
         raise nothing("flavors", "say with --flavor which column tells them apart")
     return name, price_performance(results, price_table(data, file), name)
+
+
+def _results(data: Data, metric: str, flavor: str) -> pd.DataFrame:
+    trials = data.trials.assign(
+        _provider=data.trials["provider"].fillna("unknown"),
+        _region=pd.Series(_regions(data), index=data.trials.index, dtype="object"),
+    )
+    sessions, rows = has_sessions(trials), []
+    keys = ["_provider", flavor, "_region", "cell"]
+    for key, group in trials.groupby(keys, sort=False, dropna=False):
+        told = describe(independent(group, metric, by_session=sessions)).model_dump()
+        known = dict(zip(("provider", "flavor", "region", "cell"), key, strict=True))
+        rows.append({**known, metric: told["median"], **{one: told[one] for one in SPREAD}})
+    return pd.DataFrame(rows)
+
+
+def _regions(data: Data) -> list[str | None]:
+    """Return in which region the machines of each trial were, None where nobody tells."""
+    ends = _endpoints(data)
+    found: list[str | None] = []
+    for run, *names in _machines(data.trials):
+        prices = [end.price for name in names if (end := ends.get((run, name)))]
+        regions = {price.region for price in prices if price}
+        found.append(next(iter(regions)) if len(regions) == 1 else None)
+    return found
+
+
+def _endpoints(data: Data) -> dict[tuple[str, str], EndpointInfo]:
+    return {
+        (run, end.name): end for run, summary in data.summaries.items() for end in summary.endpoints
+    }
+
+
+def _machines(trials: pd.DataFrame) -> list[tuple[str, ...]]:
+    """Return the run and the names of all machines of each trial, each once."""
+    columns = zip(trials["run"], trials["senders"], trials["receivers"], strict=True)
+    return [
+        (str(run), *dict.fromkeys(f"{senders},{receivers}".split(",")))
+        for run, senders, receivers in columns
+    ]
+
+
+def priced(data: Data, file: Path | None) -> pd.DataFrame:
+    """Return the trials with the price of an hour of all their machines, and its currency.
+
+    It is what the runs recorded, or that of a file as for ``price_table``: NaN where the flavor of
+    a machine, or its price, or which one of several holds, is not known. Raises InputError.
+    """
+    if file is None:
+        return data.trials
+    table, ends = PriceTable(_read(file)), _endpoints(data)
+    known: dict[tuple[str, ...], tuple[float, str | None]] = {}
+    machines = _machines(data.trials)
+    for key in dict.fromkeys(machines):
+        provider = data.summaries[key[0]].run.provider if key[0] in data.summaries else None
+        known[key] = _sum([_find(table, provider, ends.get((key[0], one))) for one in key[1:]])
+    return data.trials.assign(
+        price_per_hour=[known[key][0] for key in machines],
+        currency=pd.Series([known[key][1] for key in machines], data.trials.index, "object"),
+    )
+
+
+def _find(
+    table: PriceTable, provider: str | None, end: EndpointInfo | None
+) -> tuple[float, str] | None:
+    if end is None or end.flavor is None:
+        return None
+    try:
+        row = table.find(provider, end.flavor, end.price.region if end.price else None)
+    except InputError:  # in which region it stood is not known
+        return None
+    return (float(row["price_per_hour"]), str(row["currency"])) if row else None
+
+
+def _sum(prices: list[tuple[float, str] | None]) -> tuple[float, str | None]:
+    found = [price for price in prices if price is not None]
+    currencies = {currency for _amount, currency in found}
+    if len(found) < len(prices) or len(currencies) != 1:
+        return math.nan, None
+    return math.fsum(amount for amount, _currency in found), currencies.pop()
 
 
 def _listed(price: Price) -> dict[str, object]:
@@ -80,7 +169,7 @@ def _listed(price: Price) -> dict[str, object]:
 
 def _row(provider: str | None, flavor: str | None, price: HourlyPrice) -> dict[str, object]:
     return {
-        "provider": provider,
+        "provider": provider or "unknown",
         "flavor": flavor,
         "price_per_hour": price.amount,
         "currency": price.currency,

@@ -12,8 +12,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from osmef.analysis.describe import describe
 from osmef.analysis.ecdf import ecdf as distribution
-from osmef.analysis.variability import session_results, variability
+from osmef.analysis.quantiles import Interval
+from osmef.analysis.replicates import has_sessions, independent
+from osmef.analysis.variability import cov_interval
 from osmef.report.cells import Cell, cells_of, nothing, source_of
 from osmef.report.look import PLAIN, Look
 from osmef.report.metric import chosen, metrics_of, unit, words
@@ -30,7 +33,8 @@ _CURE = "give runs with trials that went well"
 def ecdf(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = None) -> Figure:
     """Draw the empirical distribution function of a metric over the trials, a line each cell.
 
-    ``trials`` are those of ``osmef.load``, as in every function here. The band holds the whole true
+    ``trials`` are those of ``osmef.load``, as in every function here. Where there are sessions it
+    is that of their medians. The band holds the whole true
     function with 95 % (``osmef.analysis.ecdf``). Without ``metric`` it is the first one of
     ``PREFERRED``. Raises InputError where no trial has it.
     """
@@ -38,7 +42,8 @@ def ecdf(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = None)
     cells = [(cell, values) for cell in cells_of(trials, look) if (values := cell.values(name))]
     how = unit(name, max(max(values) for _, values in cells))
     caption = "Bands: 95 % confidence for the whole function (Dvoretzky, Kiefer, Wolfowitz)."
-    header = Words(f"Distribution of {words(name)} over the trials", caption, source_of(trials))
+    over = "session results" if has_sessions(trials) else "trials"
+    header = Words(f"Distribution of {words(name)} over the {over}", caption, source_of(trials))
     legend = {f"{cell.label}, n = {len(values)}": stroke(number).line()
               for number, (cell, values) in enumerate(cells)}  # fmt: skip
     figure, (axes,) = page(header, legend, look)
@@ -60,7 +65,7 @@ def ecdf(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = None)
         )
     axes.set_ylim(0, 1.03)
     axes.set_xlabel(how.label)
-    axes.set_ylabel(look.y_label or "share of the trials up to it")
+    axes.set_ylabel(look.y_label or f"share of the {over} up to it")
     look.apply(axes)
     return figure
 
@@ -138,11 +143,13 @@ def cov(
     (``osmef.analysis.variability``). Without ``metrics`` it is the first of ``PREFERRED``, of
     sessions all. Raises InputError where there are none.
     """
-    by_session = bool(trials["session"].notna().any())
+    by_session = has_sessions(trials)
     every = metrics_of(trials) if by_session and not metrics else None
     names = every or [chosen(trials, name) for name in metrics or (None,)]
     cells = cells_of(trials, look)
-    values = {name: [_cov(cell, name, by_session=by_session) for cell in cells] for name in names}
+    results = {name: [independent(cell.trials, name, by_session=by_session) for cell in cells]
+               for name in names}  # fmt: skip
+    values = {name: [describe(one).cov_percent for one in each] for name, each in results.items()}
     shown = [number for number in range(len(cells))
              if any(values[name][number] is not None for name in names)]  # fmt: skip
     if not shown:
@@ -150,7 +157,8 @@ def cov(
     of = "session results" if by_session else "trials"
     header = Words(
         f"Coefficient of variation over the {of}",
-        f"100 * sample standard deviation (n - 1) / mean, over the {of} of a cell.",
+        f"100 * sample standard deviation (n - 1) / mean, over the {of} of a cell. In"
+        " brackets: 95 % interval, if they are normally distributed (Vangel).",
         source_of(trials),
     )
     legend = {words(name): _bar(number) for number, name in enumerate(names)}
@@ -163,8 +171,9 @@ def cov(
         widths = [values[name][cell] or 0.0 for cell in shown]
         bars = axes.barh(at, widths, thick, **patch(number), label=words(name))
         known = [values[name][cell] is not None for cell in shown]
-        told = [f"{width:.2f}" if ok else "unknown"
-                for width, ok in zip(widths, known, strict=True)]  # fmt: skip
+        ends = [cov_interval(results[name][cell]) for cell in shown]
+        told = [_cov_text(width, end, known=ok)
+                for width, end, ok in zip(widths, ends, known, strict=True)]  # fmt: skip
         axes.bar_label(bars, told, padding=2, fontsize=7)
     axes.set_yticks(range(len(shown)), rows, fontsize=7.5)
     axes.set_ylim(len(shown) - 0.5, -0.5)
@@ -184,13 +193,9 @@ def _mark(number: int) -> Artist:
     return replace(stroke(number), dashes="").line()
 
 
-def _cov(cell: Cell, metric: str, *, by_session: bool) -> float | None:
-    """Return the CoV of a cell in percent, None where there are not two values."""
-    if metric not in cell.trials:
-        return None
-    rows = cell.trials.assign(platform=0)
-    if not by_session:
-        rows = rows.assign(session=range(len(rows)))
-    found = variability(session_results(rows, metric, ["platform"]), metric, ["platform"])
-    value = found["cov_percent"].iloc[0] if len(found) else float("nan")
-    return None if pd.isna(value) else float(value)
+def _cov_text(width: float, interval: Interval, *, known: bool) -> str:
+    if not known:
+        return "unknown"
+    if interval.low is None or interval.high is None:
+        return f"{width:.2f}"
+    return f"{width:.2f} ({interval.low:.2g} to {interval.high:.2g})"

@@ -36,7 +36,8 @@ def _draw(
     medians = sizes.groupby(["run", "cell", "size"])[value].median()
     found = {(str(run), str(cell)) for run, cell, _size in medians.index}
     swept = trials[trials["workload"] == "size-sweep"]
-    cells = [cell for cell in cells_of(swept, look) if (cell.run, cell.key) in found]
+    every = cells_of(swept, look, by_run=True)
+    cells = [cell for cell in every if (cell.run, cell.key) in found]
     if not cells:
         raise nothing("size sweep", "give runs of `workload: size-sweep`")
     curves = [

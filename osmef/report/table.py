@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich import box
@@ -111,12 +111,14 @@ def summary_table(summary: Summary) -> Table:
     Numbers are medians over the trials, with the exact 95 % interval of the first rate where there
     is one. CPU is the agent's, in percent of one CPU; retransmits are segments, RTT microseconds.
     """
-    swept = list(dict.fromkeys(key for cell in summary.cells for key in shown_values(cell)))
+    same = _same(summary)
+    told = dict.fromkeys(key for cell in summary.cells for key in shown_values(cell))
+    swept = [key for key in told if key not in same]
     interval = any(_interval(cell) for cell in summary.cells)
     table = Table(
         title=Text(f"{summary.run.scenario}  {summary.run.description}".strip(), style="bold"),
         title_justify="left",
-        caption=Text(_caption(interval=interval)),
+        caption=Text("\n".join([_caption(summary, interval=interval), *_told(same)])),
         caption_justify="left",
         box=box.SIMPLE_HEAD,
         padding=0,
@@ -139,6 +141,23 @@ def summary_table(summary: Summary) -> Table:
     return keep_whole(table)
 
 
+def _same(summary: Summary) -> dict[str, Scalar]:
+    """Return what an imported run tells of all of its cells alike; a sweep has no such values."""
+    if summary.run.scenario_digest is not None or len(summary.cells) < 2:
+        return {}
+    first, *others = (cell.values for cell in summary.cells)
+    return {
+        key: value
+        for key, value in first.items()
+        if all(key in other and other[key] == value for other in others)
+    }
+
+
+def _told(same: Mapping[str, Scalar]) -> list[str]:
+    values = ", ".join(f"{key} {_short(value)}" for key, value in same.items())
+    return [f"All cells: {values}."] if same else []
+
+
 def leading_metrics(summary: Summary) -> list[str]:
     """Return the metrics of the table, in its order; the first of each workload leads."""
     return [column.metric for column in _columns(summary)]
@@ -156,9 +175,12 @@ def _columns(summary: Summary) -> list[_Column]:
     kinds = {cell.workload for cell in summary.cells}
     metrics = {name for cell in summary.cells for name in cell.metrics}
     of_kinds = [c for kind, columns in _COLUMNS.items() if kind in kinds for c in columns]
-    if not kinds & _COLUMNS.keys():  # imported, of a program that OSMeF does not run
-        return [_Column(name.replace("_", "\n"), name, ".6g") for name in sorted(metrics)]
-    return [column for column in dict.fromkeys(of_kinds) if column.metric in metrics]
+    known = [column for column in dict.fromkeys(of_kinds) if column.metric in metrics]
+    # Imported, of a program that OSMeF does not run.
+    foreign = {name for cell in summary.cells if cell.workload not in _COLUMNS
+               for name in cell.metrics}  # fmt: skip
+    more = sorted(foreign - {column.metric for column in known})
+    return [*known, *(_Column(name.replace("_", "\n"), name, ".6g") for name in more)]
 
 
 def _numbers(cell: CellInfo, columns: Sequence[_Column], *, interval: bool) -> list[Text]:
@@ -229,7 +251,9 @@ def _interval(cell: CellInfo) -> str | None:
     return "..".join(f"{end:.0f}" if end >= 100 else f"{end:.3g}" for end in ends)
 
 
-def _caption(*, interval: bool) -> str:
+def _caption(summary: Summary, *, interval: bool) -> str:
+    told = "Medians of the trials; too few (n < 6) for an interval of 95 %."
     if interval:
-        return "Medians of the trials; the interval is that of the first rate's median."
-    return "Medians of the trials; too few (n < 6) for an interval of 95 %."
+        told = "Medians of the trials; the interval is that of the first rate's median."
+    sites = ", ".join(f"{name} ({kind})" for name, kind in summary.run.sites.items())
+    return f"{told}\nSites: {sites}." if sites else told

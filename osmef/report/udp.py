@@ -8,6 +8,7 @@ from collections import defaultdict
 import pandas as pd
 from matplotlib.figure import Figure
 
+from osmef.analysis.replicates import has_sessions
 from osmef.report.cells import Cell, cells_of, nothing, source_of
 from osmef.report.chart import Chart, Line, render
 from osmef.report.look import PLAIN, Look
@@ -58,6 +59,7 @@ def _draw(trials: pd.DataFrame, look: Look, metric: str, words: tuple[str, str, 
     chart = Chart(
         title=f"{title} of UDP against the offered rate",
         source=source_of(trials),
+        by_session=has_sessions(trials),
         variants=list(dict.fromkeys(_panel(cell) for cell, _offered in cells)),
         lines=lines,
         x_label="offered rate of payload, all flows together (logarithmic)",

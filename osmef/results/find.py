@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 
@@ -21,7 +21,8 @@ def find_runs(*paths: str | PathLike[str]) -> list[RunDirectory]:
 
     A path is a run directory, a summary.json or trials.jsonl in one, a directory that holds runs at
     any depth, which come sorted, or a pattern of such paths with ``*``, ``?``, ``[...]`` and
-    ``**``. Raises InputError for a path that leads to no run, and without any path.
+    ``**``. Raises InputError for a path that leads to no run, for two runs of one name, and without
+    any path.
     """
     if not paths:
         raise InputError("no run was named", cure=_CURE)
@@ -29,7 +30,20 @@ def find_runs(*paths: str | PathLike[str]) -> list[RunDirectory]:
     for path in paths:
         for run in _runs(path):
             found.setdefault(run.resolve(), RunDirectory(run))
+    _check_names(found)
     return list(found.values())
+
+
+def _check_names(runs: Mapping[Path, RunDirectory]) -> None:
+    """Raise InputError for two runs of one name, which frames could not tell apart."""
+    known: dict[str, Path] = {}
+    for path, run in runs.items():
+        other = known.setdefault(run.id, path)
+        if other != path:
+            raise InputError(
+                f"two runs are called {run.id}: {other} and {path}",
+                cure="leave one of them out if it is a copy, or rename its directory",
+            )
 
 
 def _runs(path: str | PathLike[str]) -> list[Path]:

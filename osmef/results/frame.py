@@ -19,7 +19,7 @@ _AT_ONCE = 4096
 _RUN = ("run", "scenario", "provider")
 _PLACE = (
     "cell",
-    "index",
+    "trial",
     "repetition",
     "group",
     "session",
@@ -41,9 +41,12 @@ _PLACE = (
 _COURSE = ("status", "failure_kind", "failure_message", "started_at", "wall_s")
 _WORK = ("workload", "background", "limited_by", "start_spread_s")
 _FIXED = (*_RUN, *_PLACE, *_COURSE, *_WORK)
-_WHOLE = ("index", "repetition", "group", "distance", "connections")
+_WHOLE = ("trial", "repetition", "group", "distance", "connections")
 _NUMBERS = ("price_per_hour", "wall_s", "start_spread_s")
-_MADE = ("senders", "receivers", "sender_flavors", "receiver_flavors", "price_per_hour", "currency")
+_MADE = (
+    *("trial", "senders", "receivers", "sender_flavors", "receiver_flavors"),
+    *("price_per_hour", "currency"),
+)
 _GIVEN = tuple(name for name in _FIXED if name not in {*_RUN, *_MADE} and "failure" not in name)
 # A swept TCP window is not the window of a session.
 _OTHER = {"window": "workload.window"}
@@ -54,7 +57,7 @@ def load(*paths: str | PathLike[str]) -> pd.DataFrame:
     """Return the trials of runs, one row each; within a run in the order in which they ended.
 
     Each path is a run directory, or the summary.json or trials.jsonl in it, a directory that holds
-    runs, or a pattern such as ``results/vm-*``. Columns: run, scenario, provider, cell, index,
+    runs, or a pattern such as ``results/vm-*``. Columns: run, scenario, provider, cell, trial,
     repetition, group, session, window and platform of a campaign, senders, receivers,
     sender_flavors, receiver_flavors, price_per_hour of all VMs of the cell and its currency,
     placement, tenancy (both as requested), achieved_placement, achieved_tenancy, distance (as
@@ -146,17 +149,18 @@ class _Columns:
             column.extend([nan if value is None else value for value in found])
 
     def frame(self) -> pd.DataFrame:
-        """Return all of it."""
-        columns: dict[str, Any] = {name: words.column() for name, words in self._words.items()}
+        """Return all of it, and keep nothing: there is no room for a million trials twice."""
+        names = list(self._words)
+        columns: dict[str, Any] = {name: self._words.pop(name).column() for name in names}
         columns |= {name: _whole(np.frombuffer(self._numbers[name])) for name in _WHOLE}
         columns |= {name: np.frombuffer(self._numbers[name]) for name in _NUMBERS}
         if self._started or not self._times:
             self._read_times()
         columns["started_at"] = pd.concat(self._times, ignore_index=True)
-        columns |= self._swept
+        columns |= {name: _swept(values) for name, values in self._swept.items()}
         columns |= {name: np.frombuffer(column) for name, column in self._metrics.items()}
         order = (*_RUN, *_PLACE, *self._swept, *_COURSE, *_WORK, *self._metrics)
-        return pd.DataFrame({name: columns[name] for name in order})
+        return pd.DataFrame({name: columns.pop(name) for name in order}, copy=False)
 
 
 def _renamed(values: dict[str, Any]) -> dict[str, Any]:
@@ -164,6 +168,12 @@ def _renamed(values: dict[str, Any]) -> dict[str, Any]:
     if _OTHER.keys().isdisjoint(values):
         return values
     return {_OTHER.get(name, name): value for name, value in values.items()}
+
+
+def _swept(values: list[Any]) -> Any:
+    """Return swept values as a column: whole numbers stay whole where some cells have none."""
+    mixed = set(map(type, values)) == {int, type(None)}
+    return pd.array(values, dtype="Int64") if mixed else values
 
 
 def _whole(numbers: np.ndarray) -> pd.api.extensions.ExtensionArray:
@@ -175,6 +185,7 @@ def _columns(trials: Sequence[BriefTrial], run: str, summary: BriefSummary) -> d
     """Return the fixed columns of trials of a run."""
     rows: Sequence[Mapping[str, Any]] = trials
     columns: dict[str, list[Any]] = {name: [row.get(name) for row in rows] for name in _GIVEN}
+    columns["trial"] = [row["index"] for row in rows]
     same = {"run": run, "scenario": summary.scenario, "provider": summary.provider}
     columns |= {name: [value] * len(rows) for name, value in same.items()}
     for end in ("sender", "receiver"):

@@ -27,7 +27,7 @@ from osmef.errors import InputError, StorageError
 from osmef.results.document import read_document, read_json
 from osmef.results.files import append_line, storage, write_atomically
 from osmef.results.summary import Summary
-from osmef.results.trial import Interval, Trial
+from osmef.results.trial import Interval, Status, Trial
 
 if TYPE_CHECKING:
     from pyarrow import Table  # pyarrow is slow to load
@@ -208,6 +208,28 @@ class RunDirectory:
         ]
         return TrialLog(trials, warnings if torn else [])
 
+    def correct_trials(self, corrected: Sequence[Trial]) -> None:
+        """Put trials into the log in the place of those of the same number.
+
+        One that failed after all loses its time series, too. The log is the old one or the new one
+        at any time; nobody may append to it meanwhile. Raises InputError for a damaged log.
+        """
+        from osmef.results.tables import as_table  # noqa: PLC0415 - pyarrow is slow to load
+
+        changed = {trial.index: trial for trial in corrected}
+        if not changed:
+            return
+        trials = [changed.get(trial.index, trial) for trial in self.read_trials().trials]
+        text = "".join(trial.model_dump_json() + "\n" for trial in trials)
+        write_atomically(self.trials, lambda draft: draft.write_text(text, encoding="utf-8"))
+        for trial in corrected:
+            for table in _TABLES if trial.status is Status.FAILED else ():
+                if self._part(table, trial.index).exists():
+                    self._write_part(table, trial.index, [as_table(table, [])])
+
+    def _part(self, table: str, trial: int) -> Path:
+        return self.path / table / f"{trial:05d}.parquet"
+
     def write_intervals(self, trial: int, rows: Sequence[Interval]) -> None:
         """Write the time series of one trial, of all its connections at both ends."""
         from osmef.results.tables import as_table  # noqa: PLC0415 - pyarrow is slow to load
@@ -222,7 +244,7 @@ class RunDirectory:
     def _write_part(self, table: str, trial: int, tables: Sequence[Table]) -> None:
         from osmef.results.tables import write_part  # noqa: PLC0415 - pyarrow is slow to load
 
-        part = self.path / table / f"{trial:05d}.parquet"
+        part = self._part(table, trial)
         write_atomically(part, lambda draft: write_part(draft, tables))
 
     def write_facts(self, moment: str, endpoint: str, facts: Mapping[str, Any]) -> None:

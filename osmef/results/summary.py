@@ -62,7 +62,12 @@ class RunInfo(Model):
         description="sha256 of the scenario file; null if the run was imported"
     )
     provider: str | None = Field(
-        description="kind of cloud; null if the run was imported and nobody told"
+        description="kind of cloud, or of all sites, as in `aws+gce`; null if the run was imported"
+        " and nobody told"
+    )
+    sites: dict[str, str] = Field(
+        default_factory=dict,
+        description="kind of cloud of each site by its name, if it has several",
     )
     tags: dict[str, str] = Field(description="the scenario's tags")
     seed: int | None = Field(
@@ -105,7 +110,10 @@ class RunInfo(Model):
 class EndpointInfo(Model):
     """An endpoint: what was asked for, what it really was, and its facts."""
 
-    name: str = Field(description="ROLE-FLAVOR-HOST-TENANT as slots of the plan, or the host")
+    name: str = Field(
+        description="ROLE-FLAVOR-HOST-TENANT as slots of the plan, or the host; with sites the site"
+        " before it"
+    )
     kind: EndpointKind | None = Field(
         description="what it is; null if an imported run does not tell"
     )
@@ -116,11 +124,12 @@ class EndpointInfo(Model):
     image: str | None = Field(
         default=None, description="the cloud's id of its image; null where nobody can tell"
     )
-    requested: Location = Field(description="host and tenant as slots of the plan")
+    requested: Location = Field(description="site, and host and tenant as slots of the plan")
     achieved: Location = Field(description="where it really stands, read back from the cloud")
     earlier: list[Location] = Field(
         default_factory=list,
-        description="where it stood before it was made anew, with `on_mismatch: retry N`",
+        description="where it stood before it was made anew, with `on_mismatch: retry N`, or before"
+        " the cloud moved it",
     )
     price: HourlyPrice | None = Field(
         default=None,
@@ -162,7 +171,7 @@ class CellInfo(Model):
         description="as requested; null if an imported cell does not tell"
     )
     tenancy: Tenancy | None = Field(
-        description="as requested; null if an imported cell does not tell"
+        description="as requested; null between two sites, or if an imported cell does not tell"
     )
     achieved_placement: Placement | None = Field(
         description="read back from the cloud; null if it does not tell, or pairs differ"

@@ -266,7 +266,7 @@ class Trial(Model):
         description="as requested; null if an imported trial does not tell"
     )
     tenancy: Tenancy | None = Field(
-        description="as requested; null if an imported trial does not tell"
+        description="as requested; null between two sites, or if an imported trial does not tell"
     )
     achieved_placement: Placement | None = Field(
         default=None,

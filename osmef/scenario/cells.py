@@ -52,7 +52,8 @@ def make_cells(tree: Node, sweep: Sweep) -> tuple[list[Cell], list[Problem]]:
         if first[0] is not combination:
             problems[_same(combination, *first)] = None
     found = [cell for _, cell in cells.values()]
-    return found, [*problems, *sweep.problems, *_too_many(found, tree)]
+    unused = () if problems or sweep.problems else _unused_sites(found, tree)
+    return found, [*problems, *sweep.problems, *_too_many(found, tree), *unused]
 
 
 def _too_many(cells: Sequence[Cell], tree: Node) -> Iterator[Problem]:
@@ -65,6 +66,14 @@ def _too_many(cells: Sequence[Cell], tree: Node) -> Iterator[Problem]:
             f"{len(cells)} cells, repeat: {repeat} make {trials} trials; {MAX_TRIALS} is the limit",
             "repeat less, sweep fewer values, or split the scenario",
         )
+
+
+def _unused_sites(cells: Sequence[Cell], tree: Node) -> Iterator[Problem]:
+    sites, used = tree.get(("sites",)), {end.site for cell in cells for end in cell.scenario.ends}
+    for name, entry in sites.entries.items() if sites and cells else ():
+        if name not in used:
+            cure = f"remove it, or write site: {name} for an endpoint"
+            yield entry.key.problem(f"no endpoint is at the site {name!r}", cure)
 
 
 def _single_values(tree: Node, sweep: Sweep) -> Iterator[Problem]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from osmef.errors import InputError, Problem
+from osmef.scenario.fields import EndpointKind, Flavor
 from osmef.scenario.model import EndpointSettings, Scenario
 from osmef.scenario.names import did_you_mean
 from osmef.scenario.node import Entry, Node
@@ -51,24 +52,36 @@ def _known() -> dict[str, Entry]:
 
 
 def resolve(scenario: Scenario, tree: Node) -> tuple[Scenario, list[Problem]]:
-    """Return a cell's scenario with flavors in the place of classes; what is unknown is listed."""
+    """Return a cell's scenario with flavors in the place of classes; what is unknown is listed.
+
+    A class that is a cloud's default becomes the flavor of each end that names none.
+    """
     problems: list[Problem] = []
     ends: dict[str, EndpointSettings] = {}
     for name in ("sender", "receiver", "loopback"):
         end: EndpointSettings | None = getattr(scenario.endpoints, name)
-        flavor = end.flavor if end is not None else None
+        flavor, place = _flavor(scenario, name, end) if end is not None else (None, ())
         if end is None or not isinstance(flavor, str) or not flavor.startswith(PREFIX):
             continue
         word = flavor.removeprefix(PREFIX)
         if word in scenario.classes:
-            there = scenario.classes[word].flavor(scenario.provider.kind)
+            there = scenario.classes[word].flavor(scenario.clouds[end.site].kind)
             ends[name] = end.model_copy(update={"flavor": there})
         else:
             names = sorted({*scenario.classes, *_known()})
-            place = tree.nearest(("endpoints", name, "flavor"))
             cure = did_you_mean(word, names, names)
-            problems.append(place.problem(f"there is no class {word!r}", cure))
+            problems.append(tree.nearest(place).problem(f"there is no class {word!r}", cure))
     if not ends:
         return scenario, problems
     endpoints = scenario.endpoints.model_copy(update=ends)
     return scenario.model_copy(update={"endpoints": endpoints}), problems
+
+
+def _flavor(
+    scenario: Scenario, name: str, end: EndpointSettings
+) -> tuple[Flavor | None, tuple[str, ...]]:
+    """Return what size a VM is to have, and the key that says so: its own, or the cloud's."""
+    if end.flavor is not None or end.kind is EndpointKind.HOST:
+        return end.flavor, ("endpoints", name, "flavor")
+    cloud = ("provider",) if end.site is None else ("sites", end.site)
+    return scenario.clouds[end.site].usual_flavor, (*cloud, "default_flavor")

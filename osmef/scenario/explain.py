@@ -14,13 +14,13 @@ from osmef.errors import Problem
 from osmef.scenario.fields import FLAVOR_TAGS, quantity_of
 from osmef.scenario.model import Scenario
 from osmef.scenario.names import (
-    BY_KIND,
     all_paths,
     default_kind,
     did_you_mean,
     field_at,
     kind_at,
     models_at,
+    settings_around,
 )
 from osmef.scenario.node import Node, Path, kind_of, quoted
 from osmef.scenario.yaml_text import write_inline
@@ -54,15 +54,15 @@ def examine(tree: Node) -> tuple[Scenario | None, list[ErrorDetails]]:
     try:
         return Scenario.model_validate_json(json.dumps(tree.plain()), strict=True), []
     except ValidationError as error:
-        found = [_without_tag(one, tree) for one in error.errors(include_url=False)]
-        return None, _without_followers(found)
+        return None, [_without_tag(one, tree) for one in error.errors(include_url=False)]
 
 
 def _without_tag(error: ErrorDetails, tree: Node) -> ErrorDetails:
     """Return an error with its path as it stands in the file: pydantic puts choices into it."""
     loc = tuple(part for part in error["loc"] if part not in FLAVOR_TAGS)
-    if len(loc) > 1 and loc[0] in BY_KIND and loc[1] == kind_at(tree, str(loc[0])):
-        loc = (loc[0], *loc[2:])
+    around = settings_around(str(part) for part in loc) if loc else None
+    if around and len(loc) > len(around) and loc[len(around)] == kind_at(tree, around):
+        loc = (*around, *loc[len(around) + 1 :])
     return {**error, "loc": loc}
 
 
@@ -103,16 +103,6 @@ def _touches(assignment: Assignment, key: Path) -> bool:
     return any(key[: len(path)] == path or path[: len(key)] == key for path in assignment.paths)
 
 
-def _without_followers(errors: list[ErrorDetails]) -> list[ErrorDetails]:
-    """Drop what only follows from settings read as those of another kind."""
-    unknown = {e["loc"][:-1] for e in errors if _is_kind(e)}
-    return [e for e in errors if _is_kind(e) or e["loc"][:1] not in unknown]
-
-
-def _is_kind(error: ErrorDetails) -> bool:
-    return error["type"] == "union_tag_invalid" or error["loc"] == ("provider", "kind")
-
-
 def _path(error: ErrorDetails) -> Path:
     return tuple(str(part) for part in error["loc"] if part != "[key]")
 
@@ -132,8 +122,8 @@ def _unknown_key(_error: ErrorDetails, path: Path, _node: Node, tree: Node) -> P
     key = path[-1]
     models = models_at(path[:-1])
     others: list[str] = []
-    if path[0] in BY_KIND and len(path) == 2:
-        kind = kind_at(tree, path[0])
+    if (around := settings_around(path)) and len(path) == len(around) + 1:
+        kind = kind_at(tree, around)
         others = [default_kind(m) for m in models if key in m.model_fields]
         models = [m for m in models if default_kind(m) == kind]
     known = [name for model in models for name in model.model_fields]
@@ -160,10 +150,9 @@ def _unknown_word(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> P
     choices = re.findall(r"'([^']*)'", str(error["ctx"]["expected"]))
     plain = node.plain()
     given = quoted(plain) if isinstance(plain, str) else kind_of(plain)
-    what = (
-        f"there is no {path[0]} {given}" if _is_kind(error) else f"{_label(path)} can't be {given}"
+    return node.problem(
+        f"{_label(path)} can't be {given}", did_you_mean(str(plain), choices, choices)
     )
-    return node.problem(what, did_you_mean(str(plain), choices, choices))
 
 
 def _unknown_kind(error: ErrorDetails, path: Path, _node: Node, tree: Node) -> Problem:
@@ -171,9 +160,8 @@ def _unknown_kind(error: ErrorDetails, path: Path, _node: Node, tree: Node) -> P
     node = tree.nearest((*path, "kind"))
     plain = node.plain()
     given = quoted(plain) if isinstance(plain, str) else kind_of(plain)
-    return node.problem(
-        f"there is no {path[0]} {given}", did_you_mean(str(plain), choices, choices)
-    )
+    what = "provider" if path[0] == "sites" else path[0]
+    return node.problem(f"there is no {what} {given}", did_you_mean(str(plain), choices, choices))
 
 
 def _quantity(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> Problem:

@@ -1,4 +1,4 @@
-"""Put the hosts of an inventory file where a scenario names it: ``provider.inventory``."""
+"""Put the hosts of inventory files where a scenario names them: ``provider.inventory``."""
 
 from __future__ import annotations
 
@@ -7,22 +7,33 @@ from pathlib import Path
 
 from osmef.errors import InputError, Problem
 from osmef.scenario.node import Node, kind_of
+from osmef.scenario.node import Path as Keys
 from osmef.scenario.text_file import read_nodes, read_text
 
-_HERE = ("provider", "inventory")
-_HOSTS = ("provider", "hosts")
 
+def with_inventories(tree: Node, folder: Path) -> tuple[Node, list[Problem]]:
+    """Return the scenario with the hosts of its inventories in it, each at its place in that file.
 
-def with_inventory(tree: Node, folder: Path) -> tuple[Node, list[Problem]]:
-    """Return the scenario with the hosts of its inventory in it, each at its place in that file.
-
-    Without an inventory, or with one that is no text, it comes back as it is. ``folder`` is where
-    the scenario file lies. What is wrong with the inventory is listed.
+    ``folder`` is where the scenario file lies. What is wrong with an inventory is listed.
     """
-    named = tree.get(_HERE)
+    problems: list[Problem] = []
+    sites = tree.get(("sites",))
+    for name in sites.entries if sites else ():
+        tree, wrong = _with_inventory(tree, ("sites", name), folder)
+        problems += wrong
+    tree, wrong = _with_inventory(tree, ("provider",), folder)
+    return tree, [*problems, *wrong]
+
+
+def _with_inventory(tree: Node, cloud: Keys, folder: Path) -> tuple[Node, list[Problem]]:
+    """Return the scenario with the hosts of a cloud's inventory in it.
+
+    Without an inventory, or with one that is no text, it comes back as it is.
+    """
+    named = tree.get((*cloud, "inventory"))
     if named is None or not isinstance(named.content, str) or not named.content:
         return tree, []
-    if tree.get(_HOSTS) is not None:
+    if tree.get((*cloud, "hosts")) is not None:
         message = "the hosts stand in the scenario and in an inventory"
         return tree, [named.problem(message, "keep one of hosts and inventory")]
     try:
@@ -38,5 +49,5 @@ def with_inventory(tree: Node, folder: Path) -> tuple[Node, list[Problem]]:
         at = named if hosts is None else hosts
         message = f"an inventory is a mapping of names to hosts, but {named.content} is {what}"
         return tree, [at.problem(message, "write lines such as my-host: {ssh: user@address}")]
-    provider = tree.nearest(_HERE[:1]).without("inventory").put(("hosts",), hosts)
-    return tree.put(_HERE[:1], provider), builder.problems
+    settings = tree.nearest(cloud).without("inventory").put(("hosts",), hosts)
+    return tree.put(cloud, settings), builder.problems

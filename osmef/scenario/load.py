@@ -10,7 +10,7 @@ from pathlib import Path
 from osmef.errors import InputError, Problem
 from osmef.scenario.cells import make_cells
 from osmef.scenario.classes import with_classes
-from osmef.scenario.inventory_file import with_inventory
+from osmef.scenario.inventory_file import with_inventories
 from osmef.scenario.node import kind_of
 from osmef.scenario.override import override
 from osmef.scenario.study import Study
@@ -39,7 +39,7 @@ def load_text(text: str, path: Path, overrides: Mapping[str, str] | None = None)
         raise tree.source.error(tree.index, what, "begin with a line such as name: my-test")
     written = tree
     tree, problems = override(tree, overrides or {})
-    tree, wrong = with_inventory(tree, path.parent)
+    tree, wrong = with_inventories(tree, path.parent)
     tree, wrong_classes = with_classes(tree)
     sweep = read_sweep(tree.get(("sweep",)))
     cells, more = make_cells(tree.without("sweep"), sweep)

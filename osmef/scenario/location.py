@@ -22,6 +22,9 @@ class Location(Model):
     )
     zone: str | None = Field(default=None, description="availability zone")
     region: str | None = Field(default=None, description="region of a public cloud")
+    site: str | None = Field(
+        default=None, description="site of the scenario; null where it has one cloud"
+    )
     tenant: str | None = Field(default=None, description="tenant, project, account or VPC")
 
 
@@ -29,12 +32,14 @@ def same_host(one: Location, other: Location) -> bool | None:
     """Return whether both stand on one host; None where the locations do not tell.
 
     Ids of a host that a cloud gives a tenant, so that it can't tell which host it is, say nothing
-    about the ids that it gives another. A host stands in one rack, zone and region.
+    about the ids that it gives another. A host stands in one rack, zone and region. Two sites are
+    two regions, unless both tell that they are in the same one.
     """
     apart = [
         None not in pair and pair[0] != pair[1]
         for pair in ((one.region, other.region), (one.zone, other.zone))
     ]
+    apart.append(_are_two_sites(one, other) and None in {one.region, other.region})
     if any(apart):
         return False
     if one.host_scope != other.host_scope:
@@ -46,6 +51,18 @@ def same_host(one: Location, other: Location) -> bool | None:
     return one.host == other.host
 
 
+def has_moved(before: Location, after: Location) -> bool:
+    """Tell whether something has come to stand elsewhere; what is told no more is no move."""
+    pairs = [(before.zone, after.zone), (before.region, after.region)]
+    if before.host_scope == after.host_scope:
+        pairs += [(before.host, after.host), (before.rack, after.rack)]
+    return any(None not in pair and pair[0] != pair[1] for pair in pairs)
+
+
+def _are_two_sites(one: Location, other: Location) -> bool:
+    return None not in {one.site, other.site} and one.site != other.site
+
+
 def distance(sender: Location, receiver: Location) -> int | None:
     """Return 0, 2 or 4: edges between two endpoints in the tree of the cloud.
 
@@ -55,7 +72,10 @@ def distance(sender: Location, receiver: Location) -> int | None:
     Study of Data-intensive Network Traffic Patterns in a Private Cloud", section IV-D and figure 1.
 
     Physical hosts have no tenant: two of them are one tenant's, and so is a host with a VM.
+    Between two sites it is 4: their traffic goes through routers at both.
     """
+    if _are_two_sites(sender, receiver):
+        return 4
     if None not in {sender.tenant, receiver.tenant} and sender.tenant != receiver.tenant:
         return 4
     together = same_host(sender, receiver)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from osmef.scenario.base import Model, conflict
+from osmef.scenario.clouds.base import Text
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import (
     Duration,
@@ -23,12 +25,23 @@ from osmef.scenario.fields import (
 from osmef.scenario.money import InstanceClass, Price, Sum
 from osmef.scenario.pingpong import PingPongSettings
 from osmef.scenario.provider import ProviderSettings
+from osmef.scenario.sites import check_sites
 from osmef.scenario.workload import (
     BackgroundSettings,
     BtcSettings,
     LatencySettings,
     WorkloadSettings,
 )
+
+USUAL_KINDS = {"provider": "local", "sites": "local", "workload": "btc", "background": "btc"}
+"""Of settings that do not name their kind; each of the sites has one."""
+
+
+def _with_kind(value: Any, usual: str) -> Any:  # pydantic hands over whatever the file holds
+    """Return settings with their kind, which may stand alone."""
+    if isinstance(value, dict):
+        return {"kind": usual, **value}
+    return {"kind": value} if isinstance(value, str) else value
 
 
 class EndpointSettings(Model):
@@ -45,6 +58,11 @@ class EndpointSettings(Model):
         le=256,
         description="how many of them make a group; every sender sends to every receiver",
     )
+    site: Name | None = Field(default=None, description="which of the `sites` it is made at")
+    zone: Text | None = Field(
+        default=None,
+        description="availability zone, by the cloud's name; by default what its settings say",
+    )
 
     @model_validator(mode="after")
     def _what_only_vms_have(self) -> EndpointSettings:
@@ -55,6 +73,10 @@ class EndpointSettings(Model):
         if self.kind is EndpointKind.HOST and self.count > 1:
             raise conflict(
                 "a group is made of VMs", "remove count, or use kind: vm", "count", "kind"
+            )
+        if self.kind is EndpointKind.HOST and self.zone is not None:
+            raise conflict(
+                "a physical host is where it is", "remove zone, or use kind: vm", "zone", "kind"
             )
         return self
 
@@ -101,6 +123,11 @@ class Scenario(Model):
     description: str = Field(default="", description="one line for the reader of the results")
     provider: ProviderSettings = Field(
         default_factory=LocalSettings, description="the cloud: its name, or its settings"
+    )
+    sites: dict[Name, ProviderSettings] = Field(
+        default_factory=dict,
+        description="several clouds by names of yours, in the place of `provider`: of each its"
+        " kind, or its settings; every endpoint names its `site`",
     )
     endpoints: Endpoints = Field(
         default_factory=lambda: Endpoints(sender=EndpointSettings(), receiver=EndpointSettings()),
@@ -185,18 +212,20 @@ class Scenario(Model):
 
     @field_validator("provider", "workload", "background", mode="before")
     @classmethod
-    def _kind_alone(cls, value: Any) -> Any:  # pydantic hands over whatever the file holds
-        return {"kind": value} if isinstance(value, str) else value
+    def _kind_alone(cls, value: Any, info: ValidationInfo) -> Any:
+        return _with_kind(value, USUAL_KINDS[str(info.field_name)])
 
-    @field_validator("provider", mode="before")
+    @field_validator("sites", mode="before")
     @classmethod
-    def _local_by_default(cls, value: Any) -> Any:
-        return {"kind": "local", **value} if isinstance(value, dict) else value
+    def _kinds_alone(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {name: _with_kind(one, USUAL_KINDS["sites"]) for name, one in value.items()}
 
-    @field_validator("workload", "background", mode="before")
-    @classmethod
-    def _btc_by_default(cls, value: Any) -> Any:
-        return {"kind": "btc", **value} if isinstance(value, dict) else value
+    @model_validator(mode="after")
+    def _sites_and_ends(self) -> Scenario:
+        check_sites(self)
+        return self
 
     @model_validator(mode="after")
     def _background_lasts_as_long_as_needed(self) -> Scenario:
@@ -282,3 +311,25 @@ class Scenario(Model):
         if self.endpoints.sender is None or self.endpoints.receiver is None:
             raise AssertionError("the model's own check lets no such endpoints through")
         return (self.endpoints.sender, self.endpoints.receiver)
+
+    @property
+    def zones_of_ends(self) -> tuple[str | None, str | None]:
+        """The zones that the ends are to be in; None where the cloud decides, or has no zones."""
+        sender, receiver = (end.zone or self.clouds[end.site].usual_zone for end in self.ends)
+        return (sender, receiver)
+
+    @property
+    def clouds(self) -> Mapping[str | None, ProviderSettings]:
+        """Settings of the sites by their names; without sites, of the one cloud under None."""
+        one: Mapping[str | None, ProviderSettings] = {None: self.provider}
+        return one if not self.sites else dict(self.sites.items())
+
+    @property
+    def kinds_of_clouds(self) -> str:
+        """The kind of the cloud, or the kinds of all sites, such as `aws+gce`."""
+        return "+".join(dict.fromkeys(cloud.kind for cloud in self.clouds.values()))
+
+    @property
+    def is_between_sites(self) -> bool:
+        """Whether the two ends are at two sites."""
+        return len({end.site for end in self.ends}) > 1

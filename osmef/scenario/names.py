@@ -16,7 +16,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from osmef.scenario.model import Scenario
+from osmef.scenario.model import USUAL_KINDS, Scenario
 from osmef.scenario.node import Entry, Node, Path
 
 SWEPT = ("endpoints", "placement", "tenancy", "layer", "family", "workload", "background", "lead")
@@ -25,7 +25,7 @@ SWEPT = ("endpoints", "placement", "tenancy", "layer", "family", "workload", "ba
 BY_KIND = ("provider", "workload", "background")
 """The keys whose settings depend on the ``kind`` that is written there."""
 
-_ONE_CLOUD = "one run measures one cloud: write a scenario file for each provider"
+_ONE_CLOUD = "name several clouds under sites, and sweep endpoints.receiver.site"
 _WHOLE_RUN = "it holds for the whole run: set it beside the sweep"
 
 
@@ -52,11 +52,19 @@ def default_kind(model: type[BaseModel]) -> str:
     return str(model.model_fields["kind"].default)
 
 
-def kind_at(tree: Node, key: str) -> object:
-    """Return the kind that is written under a key, as it may be: alone, with settings, or not."""
-    node = tree.get((key, "kind")) or tree.get((key,))
+def settings_around(path: Iterable[str]) -> Path | None:
+    """Return the start of a path that leads to settings of several kinds; None without any."""
+    top, *inner = path
+    if top in BY_KIND:
+        return (top,)
+    return (top, inner[0]) if top == "sites" and inner else None
+
+
+def kind_at(tree: Node, path: Path) -> object:
+    """Return the kind that is written in settings, as it may be: alone, with others, or not."""
+    node = tree.get((*path, "kind")) or tree.get(path)
     plain = node.plain() if node else None
-    return default_kind(models_at((key,))[0]) if isinstance(plain, dict) else plain
+    return USUAL_KINDS[path[0]] if isinstance(plain, dict) else plain
 
 
 def field_at(path: Path) -> FieldInfo | None:
@@ -102,7 +110,7 @@ def resolve(name: str, tops: tuple[str, ...] = tuple(Scenario.model_fields)) -> 
 def resolve_swept(name: str) -> tuple[Path, ...]:
     """Return the paths that the name of an axis stands for. Raises UnknownNameError."""
     if name.split(".", maxsplit=1)[0] in set(Scenario.model_fields) - set(SWEPT):
-        cure = _ONE_CLOUD if name.startswith("provider") else _WHOLE_RUN
+        cure = _ONE_CLOUD if name.startswith(("provider", "sites")) else _WHOLE_RUN
         raise UnknownNameError(f"{name} can't be swept", cure)
     swept = all_paths(SWEPT)
     known = {".".join(p) for p in swept} | short_names(SWEPT).keys()

@@ -29,8 +29,12 @@ def json_schema() -> Json:
     beyond it: only ``load`` judges those.
     """
     schema = Scenario.model_json_schema()
+    properties = schema["properties"]
     for key in BY_KIND:
-        _allow_kind_alone(schema["properties"], key)
+        properties[key] = _or_kind_alone(properties[key], key)
+    sites = properties["sites"]["patternProperties"]
+    for pattern, settings in sites.items():
+        sites[pattern] = _or_kind_alone(settings, "sites")
     for path in all_paths(tuple(Scenario.model_fields)):
         _write_default_with_unit(schema, path)
     schema["properties"]["sweep"] = _sweep_schema()
@@ -42,12 +46,13 @@ def json_schema() -> Json:
     }
 
 
-def _allow_kind_alone(properties: Json, key: str) -> None:
+def _or_kind_alone(settings: Json, key: str) -> Json:
     kinds = [default_kind(model) for model in models_at((key,))]
-    settings = properties[key]
-    told = {name: settings.pop(name) for name in ("description", "default") if name in settings}
+    told: Json = {
+        name: settings.pop(name) for name in ("description", "default") if name in settings
+    }
     choices = settings.pop("anyOf", [settings])
-    properties[key] = {**told, "anyOf": [{"enum": kinds}, *map(_any_kind, choices)]}
+    return {**told, "anyOf": [{"enum": kinds}, *map(_any_kind, choices)]}
 
 
 def _any_kind(settings: Json) -> Json:

@@ -160,3 +160,82 @@ def test_which_way_is_better(metric: str, expected: str) -> None:
 )
 def test_the_quantity_of_a_metric(metric: str, expected: tuple[str, str] | None) -> None:
     assert quantity(metric) == expected
+
+
+def sessions(
+    chance: np.random.Generator, provider: str, mean: float, count: int = 4
+) -> pd.DataFrame:
+    """Make sessions of one platform, a run each, whose medians vary more than their trials."""
+    frames = []
+    for number in range(count):
+        level = mean * (1 + 0.15 * chance.standard_normal())
+        btc = (level * (1 + 0.01 * chance.standard_normal(10))).tolist()
+        frames.append(
+            trials(btc, other={"session": f"day {number}", "run": f"{provider}-{number}",
+                               "provider": provider, "scenario": "s", "status": "ok"})
+        )  # fmt: skip
+    return pd.concat(frames, ignore_index=True)
+
+
+def test_sessions_that_do_not_differ_rarely_get_a_wrong_verdict() -> None:
+    chance, wrong = np.random.default_rng(5), 0
+    for _ in range(60):
+        table = compare(sessions(chance, "aws", 1e9), sessions(chance, "aws", 1e9), [BTC])
+        wrong += table["verdict"].iloc[0] in {"better", "worse"}
+        assert (table["n_a"].iloc[0], table.attrs["unit"]) == (4, "sessions")
+    assert wrong <= 6
+
+
+def test_each_platform_is_compared_with_itself() -> None:
+    chance = np.random.default_rng(6)
+    a = pd.concat([sessions(chance, "aws", 9e9, 8), sessions(chance, "gce", 1e9, 8)])
+    b = pd.concat([sessions(chance, "aws", 9e9, 8), sessions(chance, "gce", 0.3e9, 8)])
+    table = compare(a, b, [BTC]).set_index("cell")
+    assert table["verdict"]["gce: all"] == "worse"
+    assert table["verdict"]["aws: all"] != "worse"
+    assert table["n_a"].tolist() == [8, 8]
+    lost = compare(a, b[b["provider"] == "aws"], [BTC])
+    assert lost.attrs["only_a"] == ["gce: all"]
+
+
+def test_what_else_differs_is_told() -> None:
+    table = compare(
+        trials(BASE, other={"sender_flavors": "small", "provider": "aws"}),
+        trials(BASE, other={"sender_flavors": "large", "provider": "aws"}),
+        [BTC],
+    )
+    assert table.attrs["differs"] == [
+        {"cell": "all", "column": "sender_flavors", "a": "small", "b": "large"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ((0, 6, 14, 20), "worse"),
+        ((14, 20, 0, 6), "better"),
+        ((3, 6, 2, 4), "same"),
+        ((0, 6, 1, 6), "inconclusive"),
+    ],
+)
+def test_trials_that_failed_count(counts: tuple[int, int, int, int], expected: str) -> None:
+    def side(failed: int, count: int) -> pd.DataFrame:
+        good = [100.0] * (count - failed) + [float("nan")] * failed
+        return trials(good).assign(status=["ok"] * (count - failed) + ["failed"] * failed)
+
+    a, b = side(*counts[:2]), side(*counts[2:])
+    (found,) = compare(a, b, [BTC]).attrs["failures"]
+    assert (found["verdict"], found["failed_b"], found["trials_b"]) == (expected, *counts[2:])
+    assert compare(trials(BASE), trials(BASE)).attrs["failures"] == []
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "expected"),
+    [("retransmits", 1.0, "same"), ("retransmits", 3.0, "worse"), ("loss_percent", 0.05, "same"),
+     ("loss_percent", 0.5, "worse"), (RTT, 0.5, "worse")],
+)  # fmt: skip
+def test_a_median_of_zero_has_an_absolute_margin(metric: str, value: float, expected: str) -> None:
+    a = trials(BASE).assign(**{metric: 0.0})
+    table = compare(a, a.assign(**{metric: value}), [metric])
+    assert table["verdict"].tolist() == [expected]
+    assert compare(a, a.assign(**{metric: value}), [metric], margin=0)["margin"].tolist() == [0]

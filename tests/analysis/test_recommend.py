@@ -1,45 +1,47 @@
 from __future__ import annotations
 
 import pandas as pd
+import pytest
 
 from osmef.analysis.recommend import BTC, RTT, Needs, recommend
+from osmef.errors import InputError
 
 
-def trials(flavor: str, btc: list[float], rtt: list[float], n: int = 10) -> pd.DataFrame:
-    rows: list[dict[str, float | None]] = [{"connections": n, BTC: value} for value in btc]
-    rows += [{"connections": None, RTT: value} for value in rtt]
-    return pd.DataFrame(rows, columns=["connections", BTC, RTT]).assign(
+def trials(
+    flavor: str, btc: list[float], rtt: list[float], n: int = 10, price: float | None = None
+) -> pd.DataFrame:
+    rows: list[dict[str, object]] = [
+        {"cell": f"btc {n}", "connections": n, BTC: value} for value in btc
+    ]
+    rows += [{"cell": "rtt", "connections": None, RTT: value} for value in rtt]
+    return pd.DataFrame(rows, columns=["cell", "connections", BTC, RTT]).assign(
         provider="p",
         sender_flavors=flavor,
         receiver_flavors=flavor,
         achieved_placement="same-host",
         achieved_tenancy="same-tenant",
+        price_per_hour=float("nan") if price is None else price,
+        currency=None if price is None else "EUR",
     )
-
-
-def prices(**of: float | None) -> pd.DataFrame:
-    table = pd.DataFrame({"provider": "p", "flavor": of.keys(), "price_per_hour": of.values()})
-    return table.assign(currency="EUR", region="here", date="2026-11-01", source="a list")
 
 
 ALL = pd.concat(
     [
-        trials("slow", [1e9] * 8, [50.0] * 8),
-        trials("dear", [9e9] * 8, [50.0] * 8),
-        trials("good", [8e9] * 8, [50.0] * 8),
-        trials("hasty", [8e9] * 3, [50.0] * 3),
-        trials("blank", [8e9] * 8, []),
-        trials("other", [8e9] * 8, [50.0] * 8, n=1),
+        trials("slow", [1e9] * 8, [50.0] * 8, price=0.2),
+        trials("dear", [9e9] * 8, [50.0] * 8, price=10.0),
+        trials("good", [8e9] * 8, [50.0] * 8, price=1.0),
+        trials("hasty", [8e9] * 3, [50.0] * 3, price=0.4),
+        trials("blank", [8e9] * 8, [], price=0.6),
+        trials("other", [8e9] * 8, [50.0] * 8, n=1, price=0.6),
         trials("free", [8.5e9] * 8, [50.0] * 8),
     ],
     ignore_index=True,
 )
-PRICES = prices(slow=0.1, dear=5.0, good=0.5, hasty=0.2, blank=0.3, other=0.3, free=None)
 
 
 def test_the_best_first_with_the_evidence_and_what_is_missing() -> None:
     needs = Needs(btc_bps=5e9, rtt_us=100, connections=10, price_per_hour=2.0)
-    table = recommend(ALL, needs, PRICES).set_index("sender_flavors")
+    table = recommend(ALL, needs).set_index("sender_flavors")
     assert table["fit"].to_dict() == {
         "good": "yes",
         "hasty": "likely",
@@ -50,9 +52,9 @@ def test_the_best_first_with_the_evidence_and_what_is_missing() -> None:
         "dear": "no",
     }
     assert list(table.index[:2]) == ["good", "hasty"]
-    assert table["price_per_hour"]["good"] == 1.0  # both machines
-    good = table[["btc_n", "btc_median", "btc_low", "rtt_n"]].to_dict("index")["good"]
-    assert good == {"btc_n": 8, "btc_median": 8e9, "btc_low": 8e9, "rtt_n": 8}
+    assert (table["price_per_hour"]["good"], table["currency"]["good"]) == (1.0, "EUR")
+    good = table[["btc_n", "btc_median", "btc_low", "rtt_n", "btc_cell"]].to_dict("index")["good"]
+    assert good == {"btc_n": 8, "btc_median": 8e9, "btc_low": 8e9, "rtt_n": 8, "btc_cell": "btc 10"}
     assert table["missing"]["good"] == ""
     assert table["missing"]["blank"] == "RTT"
     assert table["missing"]["other"] == "BTC with 10 connections (measured: 1)"
@@ -61,9 +63,16 @@ def test_the_best_first_with_the_evidence_and_what_is_missing() -> None:
 
 
 def test_without_a_budget_an_unknown_price_does_no_harm_but_stands_last() -> None:
-    table = recommend(ALL, Needs(btc_bps=5e9, connections=10), PRICES)
+    table = recommend(ALL, Needs(btc_bps=5e9, connections=10))
     assert table["sender_flavors"].tolist()[:4] == ["blank", "good", "dear", "free"]
     assert table["fit"].tolist()[:4] == ["yes"] * 4
+
+
+def test_a_price_in_another_currency_is_none() -> None:
+    needs = Needs(btc_bps=5e9, price_per_hour=2.0, currency="USD")
+    found = recommend(ALL[ALL["sender_flavors"] == "good"], needs).iloc[0]
+    assert found["fit"] == "unknown"
+    assert found["missing"] == "price in the currency of the budget, not EUR"
 
 
 def test_an_interval_that_reaches_below_the_need_is_only_likely() -> None:
@@ -73,8 +82,30 @@ def test_an_interval_that_reaches_below_the_need_is_only_likely() -> None:
     assert recommend(wide, Needs(btc_bps=4e9))["fit"].tolist() == ["yes"]
 
 
-def test_needing_nothing_ranks_by_btc() -> None:
-    assert recommend(ALL, Needs())["sender_flavors"].tolist()[0] == "dear"
+def test_cells_are_judged_each_for_itself_and_the_best_one_counts() -> None:
+    sweep = pd.concat([trials("m", [n * 1e8] * 6, [], n=n) for n in (1, 10, 50)])
+    (row,) = recommend(sweep, Needs(btc_bps=4e9)).to_dict("records")
+    assert (row["fit"], row["btc_cell"], row["btc_n"], row["btc_low"]) == ("yes", "btc 50", 6, 5e9)
+    busy = sweep["connections"].eq(50).map({True: "btc", False: None})
+    loaded = sweep.assign(background=busy)
+    assert recommend(loaded, Needs(btc_bps=4e9))["fit"].tolist() == ["no"]
+
+
+def test_sessions_count_not_their_trials() -> None:
+    one = trials("m", [5e9] * 10, []).assign(run="a", session="monday")
+    (row,) = recommend(one, Needs(btc_bps=4e9)).to_dict("records")
+    assert (row["fit"], row["btc_n"]) == ("likely", 1)
+
+
+def test_an_option_whose_trials_all_failed_is_unknown() -> None:
+    failed = trials("m", [float("nan")] * 6, [], price=1.0)
+    assert recommend(failed, Needs(price_per_hour=2.0))["fit"].tolist() == ["unknown"]
+
+
+@pytest.mark.parametrize("needs", [Needs(), Needs(connections=10)])
+def test_needing_nothing_is_refused(needs: Needs) -> None:
+    with pytest.raises(InputError, match=r"nothing is needed|needs a BTC"):
+        recommend(ALL, needs)
 
 
 def test_without_trials_there_is_nothing_to_recommend() -> None:

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from osmef.analysis.price import price_performance
-from osmef.analysis.variability import session_results, variability
+from osmef.analysis.variability import cov_interval, session_results, variability
 from tests.published import published
 
 BY = ["instance_class", "metric", "platform"]
@@ -65,3 +66,21 @@ def test_one_session_has_no_variability() -> None:
     table = variability(pd.DataFrame({"p": ["a"], "x": [3.0]}), "x", ["p"])
     assert table["cov_percent"].isna().all()
     assert table["median"].tolist() == [3.0]
+
+
+def test_the_interval_of_the_cov_holds_the_true_one_as_often_as_it_promises() -> None:
+    chance, held = np.random.default_rng(3), 0
+    for _ in range(400):
+        found = cov_interval((100 + 10 * chance.standard_normal(4)).tolist())
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= 10 <= found.high
+    assert 0.92 <= held / 400 <= 0.98
+
+
+def test_the_cov_of_four_sessions_is_rough() -> None:
+    found = cov_interval([98.0, 99.0, 101.0, 102.0])
+    assert found.low == pytest.approx(0.567 * 1.8257, rel=0.01)
+    assert found.high == pytest.approx(3.73 * 1.8257, rel=0.01)
+    assert cov_interval([1.0]).low is None
+    assert cov_interval([-1.0, 1.0]).reason == "2 values with a mean above 0 are needed"

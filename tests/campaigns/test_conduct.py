@@ -35,10 +35,10 @@ prices:
 """
 FILE = """\
 name: test
-scenarios: [pair.yaml]
+scenarios: [{scenarios}]
 start: 2026-03-23
 weeks: 1
-windows: {day: {opens: '09:00', closes: '17:00'}}
+windows: {{day: {{opens: '09:00', closes: '17:00'}}}}
 """
 Measure = Callable[[Work], End]
 
@@ -50,12 +50,13 @@ class Stage:
     directory: Path
     more: str = ""
     clock: SimulatedClock = field(default_factory=lambda: SimulatedClock(START))
+    scenarios: str = "pair.yaml"
     told: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         (self.directory / "pair.yaml").write_text(SCENARIO)
         file = self.directory / "campaign.yaml"
-        file.write_text(FILE + self.more)
+        file.write_text(FILE.format(scenarios=self.scenarios) + self.more)
         programme = read_campaign(file)
         self.score: Score = make_score(programme)
         self.store = Store(f"sqlite:///{self.directory / 'state.sqlite'}")
@@ -220,6 +221,32 @@ def test_a_cloud_is_measured_by_one_at_a_time(stage: Stage) -> None:
     assert stage.store.claim(second, me, now, exclusive=False)
     stage.store.finish(first.id, State.DONE, now)
     assert not stage.store.claim(first, me, now, exclusive=True)  # it is done
+
+
+OFFICE, RACK = (
+    f"{{kind: static, hosts: {{{a}: {{ssh: {a}, kind: vm}}, {b}: {{ssh: {b}, kind: vm}}}}}}"
+    for a, b in ("ab", "cd")
+)
+
+
+def test_what_measures_several_clouds_has_each_of_them_alone(tmp_path: Path) -> None:
+    ends = "endpoints: {sender: {site: office}, receiver: {site: rack}}\n"
+    both = f"name: both\nsites: {{office: {OFFICE}, rack: {RACK}}}\n{ends}"
+    (tmp_path / "both.yaml").write_text(both)
+    (tmp_path / "alone.yaml").write_text(f"name: alone\nprovider: {RACK}\nplacement: any\n")
+    stage = Stage(tmp_path, "", scenarios="both.yaml, alone.yaml")
+    both_clouds, alone = (
+        next(one for one in stage.sessions if one.scenario == name)
+        for name in ("both.yaml", "alone.yaml")
+    )
+    me, now = this_process(), START + timedelta(days=1)
+    assert stage.store.claim(alone, me, now, exclusive=True)
+    assert not stage.store.claim(both_clouds, me, now, exclusive=True)
+    stage.store.finish(alone.id, State.PLANNED, now)
+    assert stage.store.claim(both_clouds, me, now, exclusive=True)
+    assert not stage.store.claim(alone, me, now, exclusive=True)
+    stage.store.finish(both_clouds.id, State.DONE, now)
+    assert stage.store.claim(alone, me, now, exclusive=True)
 
 
 def test_the_lock_of_a_dead_process_is_broken(stage: Stage) -> None:

@@ -256,6 +256,7 @@ def session(place: Path, provider: str, text: str = SCENARIO) -> Work:
     return Work(
         session=1,
         slot="monday",
+        window="monday",
         platform=f"pair {provider}",
         text=text,
         file="pair.yaml",

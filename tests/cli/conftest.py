@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from osmef.providers.local import processes
+from tests.cli.machines import Lab, two_machines
 
 ROOT = Path(__file__).parents[2]
 
@@ -131,3 +132,9 @@ def left_behind(osmef: Osmef) -> Callable[[], list[str]]:
         return [process.identity for process in processes.marked() if process.run in runs]
 
     return find
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    with two_machines(tmp_path) as machines:
+        yield machines

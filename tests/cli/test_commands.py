@@ -24,6 +24,7 @@ COMMANDS = (
     "compare",
     "recommend",
     "similarity",
+    "statistics",
     "prices list",
     "prices rank",
     "prices update",

@@ -182,6 +182,24 @@ def test_reap_destroys_a_cloud_that_hangs_and_leaves_a_living_run_alone(
     assert osmef.finish(living).code == 4
 
 
+def test_a_copy_of_a_living_run_is_neither_reaped_nor_resumed(
+    osmef: Osmef, left_behind: LeftBehind
+) -> None:
+    process = osmef.start("run", osmef.write(LONG))
+    osmef.until(process, "measuring")
+    shutil.copytree(osmef.directory / "results", osmef.directory / "copy")
+    standing = left_behind()
+    reaped = osmef("reap", "--yes", "--out", "copy")
+    assert (reaped.code, reaped.out) == (0, "nothing left\n"), reaped.err
+    resumed = osmef("resume", f"copy/{osmef.run.name}")
+    assert resumed.code == 4
+    assert "of which this directory is a copy" in " ".join(resumed.err.split())
+    assert left_behind() == standing != []
+    osmef.interrupt(process, signal.SIGINT)
+    assert osmef.finish(process).code == 4
+    assert left_behind() == []
+
+
 def test_an_agent_that_is_killed_in_a_transfer_fails_its_trial_alone(
     osmef: Osmef, left_behind: LeftBehind
 ) -> None:

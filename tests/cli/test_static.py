@@ -3,75 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from osmef.providers.static.lock import PATH
 from osmef.remote.keys import KeyPair
 from tests.cli.conftest import Osmef
+from tests.cli.machines import Lab
 
-# In namespaces of its own: this one is the controller's, joined by a cable to machine a, and that
-# by another one to machine b. Both have a home and a memory of their own.
-LAB = """
-set -e
-mount -t tmpfs tmpfs /run
-mkdir /run/netns /run/sshd
-printf 'root:*:19000:0:99999:7:::\\n' >/run/shadow
-mount --bind /run/shadow /etc/shadow
-ip link set lo up
-ip netns add a
-ip netns add b
-ip link add cable0 type veth peer name ctl0 netns a
-ip -n a link add data0 type veth peer name data0 netns b
-ip addr add 10.9.1.1/30 dev cable0
-ip -n a addr add 10.9.1.2/30 dev ctl0
-ip -n a addr add 10.9.3.1/30 dev data0
-ip -n b addr add 10.9.3.2/30 dev data0
-ip -n a addr add fd00:9::1/64 dev data0 nodad
-ip -n b addr add fd00:9::2/64 dev data0 nodad
-ip link set cable0 up
-for m in a b; do
-  ip -n $m link set lo up
-  ip -n $m link set data0 up
-done
-ip -n a link set ctl0 up
-for m in a b; do
-  ip netns exec $m sh -c "mount --bind $1/$m/shm /dev/shm; mount --bind $1/$m/home /root;
-    exec /usr/sbin/sshd -D -e -f $1/$m/config" 2>>"$1/$m/log" &
-done
-for m in a b; do
-  until grep -q 'listening on 0' "$1/$m/log"; do sleep 0.05; done
-done
-echo ready
-exec cat
-"""
-SSHD = """
-ListenAddress 0.0.0.0
-HostKey {folder}/host_key
-AuthorizedKeysFile {folder}/authorized_keys
-StrictModes no
-UsePAM no
-PidFile none
-Subsystem sftp internal-sftp
-"""
-CONFIG = """
-Host node-*
-  User root
-  IdentityFile ~/.ssh/lab
-  IdentitiesOnly yes
-Host node-a
-  HostName 10.9.1.2
-Host node-b
-  HostName 10.9.3.2
-  ProxyJump node-a
-"""
 SCENARIO = """
 name: two-machines
 provider: {{kind: static, inventory: hosts.yaml}}
@@ -87,74 +29,6 @@ HOSTS = (
 DNAT = ("-j", "DNAT", "--to-destination", "10.9.3.2")
 STRANGER = KeyPair.generate("stranger").public
 BRIEF = "duration: 300ms, interval: 100ms"
-
-
-@dataclass
-class Lab:
-    """Two machines, and what reaches the controller's namespace."""
-
-    folder: Path
-    prefix: tuple[str, ...]
-    keys: dict[str, str]
-    """The public host key of each machine."""
-
-    def on(self, machine: str, *argv: str) -> subprocess.CompletedProcess[str]:
-        """Run a program in the network of a machine."""
-        inside = (*self.prefix, "ip", "netns", "exec", machine)
-        return subprocess.run([*inside, *argv], capture_output=True, text=True, check=False)
-
-    def edit(self, file: str, old: str, new: str) -> None:
-        """Change what the controller's user has in a file of ~/.ssh."""
-        path = self.folder / "home/.ssh" / file
-        path.write_text(path.read_text().replace(old, new))
-
-    def left(self) -> list[str]:
-        """List what is on the machines."""
-        kept = [path for m in "ab" for path in (self.folder / m / "home").iterdir()]
-        locks = [self.folder / m / "shm" / Path(PATH).name for m in "ab"]
-        return [str(path) for path in kept] + [str(lock) for lock in locks if lock.is_symlink()]
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Iterator[Lab]:
-    if os.geteuid() != 0:
-        pytest.skip("only root can make two machines of this one")
-    if not all(map(shutil.which, ("ip", "nsenter", "unshare", "sshd"))):
-        pytest.skip(
-            "no ip, nsenter, unshare or sshd (Debian: iproute2, util-linux, openssh-server)"
-        )
-    user = KeyPair.generate("user")
-    home = tmp_path / "home" / ".ssh"
-    home.mkdir(parents=True)
-    (home / "config").write_text(CONFIG)
-    (home / "lab").write_text(user.private)
-    keys = {}
-    for name, address in (("a", "10.9.1.2"), ("b", "10.9.3.2")):
-        folder, host = tmp_path / name, KeyPair.generate(name)
-        for inner in ("home", "shm"):
-            (folder / inner).mkdir(parents=True)
-        (folder / "config").write_text(SSHD.format(folder=folder))
-        (folder / "authorized_keys").write_text(user.public)
-        (folder / "host_key").write_text(host.private)
-        (folder / "host_key").chmod(0o600)
-        (folder / "log").touch()
-        keys[name] = f"{address} {host.public}\n"
-    (home / "known_hosts").write_text("".join(keys.values()))
-    argv = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    process = subprocess.Popen(
-        [*argv, "sh", "-c", LAB, "sh", str(tmp_path)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=True,
-    )
-    with process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        inside = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().strip()
-        enter = ("nsenter", "--target", inside, "--net", "--mount", f"--wdns={tmp_path}")
-        yield Lab(tmp_path, (*enter, "env", "-u", "SSH_AUTH_SOCK", f"HOME={tmp_path}/home"), keys)
-        process.kill()
 
 
 def scenario(osmef: Osmef, duration: str = "300ms", hosts: str = HOSTS) -> str:

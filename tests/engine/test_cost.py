@@ -1,10 +1,20 @@
 from __future__ import annotations
 
+import json
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from osmef.engine.cost import check_budget, cost_of, spent
+from osmef.engine.cost import (
+    PriceTags,
+    Spent,
+    affordable_s,
+    check_budget,
+    cost_of,
+    note_provision,
+    spent,
+)
 from osmef.engine.journal import Journal
 from osmef.engine.plan import Plan, make_plan
 from osmef.errors import InputError
@@ -80,12 +90,77 @@ def test_what_was_spent_before_counts(tmp_path: Path) -> None:
         check_budget(plan, cost_of(plan), before)
 
 
+SPOT = (
+    "provider: {kind: gce, region: r, default_flavor: f, controller_cidr: 192.0.2.1/32, spot: true}"
+)
+DATED = "date: 2026-01-01, source: us"
+LIST = f"prices: [{{provider: gce, region: r, flavor: f, per_hour: 0.5 USD, {DATED}}}]"
+
+
+def journal_of(tmp_path: Path, plan: Plan, hours: int) -> Journal:
+    """Return the journal of a run whose VMs have stood for some hours."""
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.note("start")
+    note_provision(journal, PriceTags(plan.study.scenario), plan.endpoints, deadline=0.0)
+    journal.note("gone")
+    first, second, third = journal.read()
+    third["at"] = (datetime.fromisoformat(second["at"]) + timedelta(hours=hours)).isoformat()
+    lines = [json.dumps(note) for note in (first, second, third)]
+    journal.path.write_text("\n".join(lines) + "\n")
+    return journal
+
+
+def test_spare_capacity_has_cost_at_most_what_the_list_says(tmp_path: Path) -> None:
+    plan = plan_of(f"budget: 4.1 USD\n{SPOT}\n{LIST}")
+    cost, before = cost_of(plan), spent(journal_of(tmp_path, plan, 3))
+    assert (before.vm_hours, before.cost) == (6.0, None)
+    assert before.money("USD") == pytest.approx(3.0)
+    check_budget(plan, cost, before)
+    assert affordable_s(plan.study.scenario, cost, before) == pytest.approx(1.1 * 3600)
+    dear = plan_of(f"budget: 3.9 USD\n{SPOT}\n{LIST}")
+    with pytest.raises(InputError, match="so far"):
+        check_budget(dear, cost, before)
+
+
+def test_what_nobody_knows_is_not_nothing() -> None:
+    plan = plan_of(f"budget: 9 USD\n{SPOT}\n{LIST}")
+    cost, before = cost_of(plan), Spent(1.0, (None, None), (None, None))
+    with pytest.raises(InputError, match="nobody knows what the run has cost so far"):
+        check_budget(plan, cost, before)
+    assert affordable_s(plan.study.scenario, cost, before) == 0.0
+
+
+def test_a_price_is_that_of_the_region_of_the_endpoint_s_zone() -> None:
+    ends = "endpoints: {sender: {}, receiver: {zone: s-a}}"
+    found = cost_of(plan_of(f"{SPOT}\n{ends}\n{LIST}"))
+    assert (found.money, found.unknown) == (None, ("gce f in s",))
+    there = LIST.replace("region: r", "region: s").replace("0.5", "2").partition("[")[2]
+    both = cost_of(plan_of(f"{SPOT}\n{ends}\n{LIST[:-1]}, {there}"))
+    assert both.per_hour is not None
+    assert both.per_hour.amount == 2.5
+
+
+def test_the_cure_fetches_exactly_the_prices_that_are_unknown() -> None:
+    ends = "endpoints: {sender: {flavor: big}, receiver: {zone: s-a}}"
+    plan = plan_of(f"budget: 9 USD\n{SPOT}\n{ends}\n{LIST}")
+    with pytest.raises(InputError) as caught:
+        check_budget(plan, cost_of(plan))
+    (problem,) = caught.value.problems
+    assert "`osmef prices update gce --region r --flavor big`" in problem.cure
+    assert "`osmef prices update gce --region s --flavor f`" in problem.cure
+    local = plan_of("budget: 9 USD")
+    with pytest.raises(InputError) as caught:
+        check_budget(local, cost_of(local))
+    assert "osmef prices update" not in caught.value.problems[0].cure
+
+
 @pytest.mark.parametrize(
     ("kind", "alone"),
     [
         ("aws", "dedicated: true"),
         ("aws", "placement_by: dedicated-host"),
         ("gce", "node_group: nodes, zone: r-a"),
+        ("gce", "tier_1: true"),
         ("azure", "dedicated_host: DSv5-Type1"),
     ],
 )

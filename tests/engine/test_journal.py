@@ -64,6 +64,15 @@ def test_garbage_in_the_journal_is_passed_over(tmp_path: Path) -> None:
     assert journal.standing() == [OTHER, SANDBOX]
 
 
+def test_things_of_one_name_in_two_clouds_are_two(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    here, there = (replace(SANDBOX, access={"region": name}) for name in ("here", "there"))
+    for resource in (here, there):
+        journal.intend(resource)
+    journal.destroyed(here)
+    assert journal.standing() == [there]
+
+
 @pytest.mark.parametrize(
     "odd",
     [

@@ -14,7 +14,7 @@ from osmef.engine.plan import PlannedTrial, make_plan
 from osmef.engine.sharing import Sharing
 from osmef.engine.stop import Stop
 from osmef.errors import Interrupted, StorageError
-from osmef.providers import provider_for
+from osmef.providers.sites import sites_of
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Status, Trial
 from osmef.scenario.load import load_text
@@ -45,7 +45,7 @@ RunTrial = Callable[[Bench, PlannedTrial], Ended]
 def bench(tmp_path: Path) -> Iterator[Bench]:
     stop = Stop()
     with RunDirectory.create(tmp_path, "many", "name: many\n", ".yaml") as directory:
-        yield Bench(provider_for(PLAN.study.scenario.provider), {}, directory, Observer(), stop)
+        yield Bench(sites_of(PLAN.study.scenario), {}, directory, Observer(), stop)
     stop.close()
 
 

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,10 @@ from typer.testing import CliRunner
 
 from osmef import providers
 from osmef.cli.main import app
+from osmef.engine.controller import refuse_second, this_controller
 from osmef.engine.journal import Journal
 from osmef.engine.reap import Orphan, Search, find_orphans, reap
-from osmef.errors import ReachError
+from osmef.errors import InputError, ReachError, StorageError
 from osmef.providers.base import EndpointRequest, Order, Resource
 from osmef.providers.local.provider import LocalProvider
 from osmef.remote.keys import KeyPair
@@ -236,6 +239,140 @@ def test_a_live_run_is_never_touched_whatever_its_age(
         assert names(Search(tmp_path, "memory", {"cloud": LAB}, 0)) == []
 
 
+# --- a copy of the directory of a run
+
+
+@dataclass
+class Copied:
+    """A run at work, and a copy of its directory in ``out``."""
+
+    run: RunDirectory
+    out: Path
+
+    @property
+    def journal(self) -> Journal:
+        return Journal(self.out / self.run.id / "journal.jsonl")
+
+    def say(self, **changes: object) -> None:
+        """Have the copy's journal say otherwise who works on the run."""
+        notes = self.journal.read()
+        notes[0]["controller"] |= changes
+        self.journal.path.write_text("".join(json.dumps(note) + "\n" for note in notes))
+
+
+@pytest.fixture
+def copied(tmp_path: Path, memory: dict[str, Site]) -> Iterator[Copied]:
+    with RunDirectory.create(tmp_path / "there", "copied", "name: copied\n", ".yaml") as run:
+        journal = Journal(run.journal)
+        journal.note("start", controller=this_controller(run))
+        journal.note("provision", prices={}, deadline=now(600))
+        one = thing("one", run.id, deadline=now(600))
+        rule = replace(one, name="rule", deadline=None)  # some marks have no room for a deadline
+        add(memory, one, rule)
+        for resource in (one, rule):
+            journal.created(resource)
+        shutil.copytree(run.path, tmp_path / "here" / run.id)
+        yield Copied(run, tmp_path / "here")
+
+
+ELSEWHERE = {"host": "far", "machine": "m", "boot": "b", "lock": "1:1"}
+
+
+@pytest.mark.parametrize("named", [None, "memory"])
+def test_a_copy_of_a_living_run_is_left_alone(copied: Copied, named: str | None) -> None:
+    found = find_orphans(Search(copied.out, named, {"cloud": LAB} if named else {}))
+    assert (found.orphans, found.spared) == ([], [])
+    with pytest.raises(StorageError, match="of which this directory is a copy"):
+        refuse_second(RunDirectory(copied.out / copied.run.id), is_dead=True)
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        ELSEWHERE,
+        {**ELSEWHERE, "machine": None},
+        {"boot": "another", "host": "a clone of this machine"},
+        {"processes": "pid:[1]"},
+    ],
+    ids=["another machine", "of no id", "of the same id", "another container"],
+)
+@pytest.mark.parametrize("named", [None, "memory"])
+def test_what_is_copied_from_another_machine_may_live_there(
+    copied: Copied, named: str | None, says: dict[str, object]
+) -> None:
+    copied.say(**says)
+    host = str(says.get("host", socket.gethostname()))
+    search = Search(copied.out, named, {"cloud": LAB} if named else {})
+    found = find_orphans(search)
+    assert found.orphans == []
+    assert [(one.run, one.machine, len(one.resources)) for one in found.spared] == [
+        (copied.run.id, host, 2)
+    ]
+    with pytest.raises(InputError, match=host):
+        refuse_second(RunDirectory(copied.out / copied.run.id), is_dead=False)
+    refuse_second(RunDirectory(copied.out / copied.run.id), is_dead=True)
+    said = find_orphans(replace(search, controllers_are_dead=True)).orphans
+    assert sorted(one.resource.name for one in said) == ["one", "rule"]
+    assert {one.reason for one in said} == {f"its controller on {host} is dead, as you say"}
+
+
+def test_what_is_copied_from_another_machine_is_taken_after_its_deadline(copied: Copied) -> None:
+    copied.say(**ELSEWHERE)
+    notes = copied.journal.read()
+    notes[1]["deadline"] = notes[2]["resource"]["deadline"] = now(-1)
+    copied.journal.path.write_text("".join(json.dumps(note) + "\n" for note in notes))
+    found = find_orphans(Search(copied.out))
+    assert sorted(one.resource.name for one in found.orphans) == ["one", "rule"]
+    assert {one.reason for one in found.orphans} == {"its controller on far is past its deadline"}
+    assert found.spared == []
+    refuse_second(RunDirectory(copied.out / copied.run.id), is_dead=False)
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        {"pid": 2**22 + 1},
+        {"began": 1},
+        {"boot": "before the machine was started anew"},
+    ],
+    ids=["its process is gone", "another has its number", "started anew"],
+)
+def test_a_copy_of_a_run_that_died_on_this_machine_is_taken(
+    copied: Copied, says: dict[str, object]
+) -> None:
+    copied.say(**says)
+    assert {one.reason for one in find_orphans(Search(copied.out)).orphans} == {
+        "its controller is gone"
+    }
+    refuse_second(RunDirectory(copied.out / copied.run.id), is_dead=False)
+
+
+def test_a_run_that_died_while_its_process_lives_on_is_taken(copied: Copied) -> None:
+    """A campaign's process has many runs, one after the other; the lock tells of which it died."""
+    copied.run.close()
+    found = find_orphans(Search(copied.run.path.parent))
+    assert {one.reason for one in found.orphans} == {"its controller is gone"}
+    refuse_second(copied.run, is_dead=False)
+
+
+@pytest.mark.parametrize("end", ["gone", "end"])
+def test_a_run_that_has_ended_elsewhere_may_go_on_here(copied: Copied, end: str) -> None:
+    copied.say(**ELSEWHERE)
+    copied.journal.note(end)
+    refuse_second(RunDirectory(copied.out / copied.run.id), is_dead=False)
+    assert len(find_orphans(Search(copied.out)).orphans) == 2
+
+
+def test_a_run_that_can_t_be_read_hides_no_other(tmp_path: Path, memory: dict[str, Site]) -> None:
+    one = thing("one", "run")
+    add(memory, one)
+    dead_run(tmp_path, one)
+    (tmp_path / "broken" / "journal.jsonl").mkdir(parents=True)
+    found = find_orphans(Search(tmp_path))
+    assert [orphan.resource.name for orphan in found.orphans] == ["one"]
+    assert [error.kind for error in found.errors] == ["storage"]
+
+
 def test_what_does_not_carry_our_mark_is_not_touched(
     tmp_path: Path, memory: dict[str, Site]
 ) -> None:
@@ -267,6 +404,29 @@ def test_all_of_a_place_is_destroyed_at_once_and_what_stays_is_told(
     assert names(Search(tmp_path)) == ["a1"]
     memory[LAB].stuck = set()
     assert reap(find_orphans(Search(tmp_path)).orphans) == []
+
+
+def test_things_of_one_name_at_two_places_are_two(tmp_path: Path, memory: dict[str, Site]) -> None:
+    both = [thing("net", "run", place) for place in (LAB, FAR)]
+    add(memory, *both)
+    dead_run(tmp_path, *both)
+    assert names(Search(tmp_path)) == ["net", "net"]
+    assert reap(find_orphans(Search(tmp_path)).orphans) == []
+    assert memory[LAB].things == memory[FAR].things == {}
+    assert Journal(tmp_path / "run" / "journal.jsonl").standing() == []
+
+
+def test_what_two_accesses_lead_to_is_found_once(tmp_path: Path, memory: dict[str, Site]) -> None:
+    resource = thing("one", "run")
+    add(memory, resource)
+    dead_run(tmp_path, resource)
+    as_written = replace(resource, access={**resource.access, "region": "x"})
+    Journal(tmp_path / "run" / "journal.jsonl").destroyed(resource)
+    Journal(tmp_path / "run" / "journal.jsonl").created(as_written)
+    found = find_orphans(Search(tmp_path, "memory", {"cloud": LAB})).orphans
+    assert [one.resource for one in found] == [as_written]
+    assert reap(found) == []
+    assert memory[LAB].things == {}
 
 
 def test_a_full_disk_stops_no_removal_and_is_told(tmp_path: Path, memory: dict[str, Site]) -> None:
@@ -315,6 +475,21 @@ def test_the_command_lists_before_it_destroys(tmp_path: Path, memory: dict[str, 
     code, text = invoke(*where, "--older-than", "1h", "--yes")
     assert code == 0
     assert "memory vm old (id-old) at cloud lab of run run: it was made long ago" in text
+    assert memory[LAB].things == {}
+
+
+def test_the_command_tells_what_it_leaves_alone_and_takes_it_on_the_user_s_word(
+    copied: Copied, memory: dict[str, Site]
+) -> None:
+    copied.say(**ELSEWHERE)
+    out = ["--out", str(copied.out)]
+    code, text = invoke(*out, "--yes")
+    assert code == 0
+    assert f"left alone: 2 things of run {copied.run.id}" in " ".join(text.split())
+    assert len(memory[LAB].things) == 2
+    spared = json.loads(invoke(*out, "--json")[1])["spared"]
+    assert spared == [{"run": copied.run.id, "machine": "far", "count": 2}]
+    assert invoke(*out, "--yes", "--controller-is-dead")[0] == 0
     assert memory[LAB].things == {}
 
 

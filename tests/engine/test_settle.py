@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.engine import run as engine_run
 from osmef.engine.journal import Journal
 from osmef.engine.observer import Observer
 from osmef.engine.placement import mismatches, requested, standings
@@ -19,8 +18,10 @@ from osmef.engine.run import Run
 from osmef.engine.settle import Settled, settle, to_replace
 from osmef.engine.stop import Stop
 from osmef.errors import CapacityError, Interrupted, OsmefError, ProviderError, ReachError
+from osmef.providers import sites
 from osmef.providers.base import Endpoint, Order
 from osmef.providers.local.provider import LocalProvider
+from osmef.providers.sites import Sites
 from osmef.remote.keys import KeyPair
 from osmef.remote.login import HostKeys, Login
 from osmef.results.rundir import RunDirectory
@@ -123,7 +124,7 @@ Try = Callable[[Scheduler, int], Settled]
 def tried(order: Order) -> Try:
     assert isinstance(order.ledger, Journal)
     note = order.ledger.note
-    return lambda cloud, tries: settle(cloud, order, PLACEMENTS.cells, tries, note)
+    return lambda cloud, tries: settle(Sites({None: cloud}), order, PLACEMENTS.cells, tries, note)
 
 
 def test_an_endpoint_is_made_anew_until_it_stands_as_requested(tried: Try, order: Order) -> None:
@@ -169,7 +170,13 @@ def test_a_stop_ends_the_tries(order: Order) -> None:
 
     cloud = Scheduler({SENDER: ["a"], NEAR: ["b", "a"], FAR: ["b"]})
     with pytest.raises(Interrupted):
-        settle(cloud, replace(order, check=stop), PLACEMENTS.cells, 3, lambda *_a, **_k: None)
+        settle(
+            Sites({None: cloud}),
+            replace(order, check=stop),
+            PLACEMENTS.cells,
+            3,
+            lambda *_a, **_k: None,
+        )
     assert cloud.replaced == []
 
 
@@ -214,7 +221,7 @@ RunIt = Callable[[str], Summary]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunIt]:
-    monkeypatch.setattr(engine_run, "provider_for", Wandering)
+    monkeypatch.setattr(sites, "provider_for", Wandering)
     monkeypatch.setattr(Wandering, "made_anew", 0)
     stop = Stop()
 

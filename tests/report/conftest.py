@@ -153,7 +153,7 @@ def make_trials() -> Callable[..., pd.DataFrame]:
         fixed = {
             "run": RUN.id, "scenario": RUN.scenario, "provider": "local",
             "cell": ",".join(f"{key}={value}" for key, value in values.items()),
-            "index": range(1, len(rates) + 1), "session": None,
+            "trial": range(1, len(rates) + 1), "session": None,
             "senders": "vm-1", "receivers": "vm-2", "placement": placement, "tenancy": tenancy,
             "achieved_placement": placement, "achieved_tenancy": tenancy,
             "distance": _distance(Placement(placement), Tenancy(tenancy)),

@@ -12,6 +12,7 @@ from matplotlib.patches import PathPatch
 
 from osmef.errors import InputError, NothingToDrawError
 from osmef.importers import import_files
+from osmef.report.btc import btc_connections
 from osmef.report.data import Data
 from osmef.report.metric import chosen, unit, words
 from osmef.report.spread import cov, ecdf, sessions
@@ -104,3 +105,42 @@ def test_metrics_are_chosen_and_written() -> None:
     assert unit("aggregate_btc_bps", 9e9).divisor == 1e9
     assert unit("unixbench_single_score", 9).label == "unixbench single score"
     assert words("transfer_rate_bytes_per_s") == "transfer rate"
+
+
+def campaign(make: MakeTrials, provider: str, sessions: int = 6) -> pd.DataFrame:
+    """Make sessions as a campaign has them: each a run of its own, of one platform."""
+    frames = [
+        make(
+            aggregate_bps=[1e9 * (number + 1)] * 3,
+            run=f"s-{provider}-{number}", provider=provider, session=f"day {number}",
+        )
+        for number in range(sessions)
+    ]  # fmt: skip
+    return pd.concat(frames, ignore_index=True)
+
+
+def test_the_sessions_of_a_campaign_are_of_one_platform(make_trials: MakeTrials) -> None:
+    trials = campaign(make_trials, "aws")
+    (drawn,) = widths(cov(trials, metrics=["aggregate_btc_bps"]))
+    assert drawn == [pytest.approx(100 * np.std(range(6), ddof=1) / 3.5)]
+    figure = sessions(trials)
+    assert len(figure.axes[0].get_xticklabels()) == 6
+    assert legend(figure) == ["vm-to-vm"]
+    assert "6 runs" in texts(figure)[-1]
+    assert legend(ecdf(trials)) == ["vm-to-vm, n = 6"]
+
+
+def test_the_platforms_of_a_campaign_are_told_apart(make_trials: MakeTrials) -> None:
+    trials = pd.concat([campaign(make_trials, "aws"), campaign(make_trials, "gce")])
+    assert legend(sessions(trials)) == ["aws", "gce"]
+    assert legend(ecdf(trials)) == ["aws, n = 6", "gce, n = 6"]
+    assert legend(btc_connections(trials)) == [
+        f"{one}, distance 2, different hosts, same tenant" for one in ("aws", "gce")
+    ]
+
+
+def test_sessions_that_the_cloud_placed_otherwise_are_apart(make_trials: MakeTrials) -> None:
+    there = campaign(make_trials, "aws")
+    moved = there["session"].eq("day 5")
+    there.loc[moved, "achieved_placement"] = "same-host"
+    assert [name.rpartition(", n = ")[2] for name in legend(ecdf(there))] == ["5", "1"]

@@ -125,3 +125,29 @@ def test_markup_in_a_value_is_only_text(make_cell: MakeCell, make_summary: MakeS
 
 def test_a_run_without_cells_is_an_empty_table(make_summary: MakeSummary) -> None:
     assert lines(make_summary())[0] == "vm-to-vm  The four placements"
+
+
+def test_the_sites_of_a_run_are_named(make_cell: MakeCell, make_summary: MakeSummary) -> None:
+    summary = make_summary(make_cell())
+    run = summary.run.model_copy(update={"sites": {"ec2": "aws", "office": "static"}})
+    assert (
+        lines(summary.model_copy(update={"run": run}))[-1] == "Sites: ec2 (aws), office (static)."
+    )
+    assert not any("Sites" in line for line in lines(summary))
+
+
+def test_what_all_imported_cells_share_stands_below(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    cells = [make_cell(connections=n, values={"mss_bytes": 1448}) for n in (1, 10)]
+    foreign = {"workload": "connect", "metrics": {"connects_per_s": describe([7000.0])}}
+    cells.append(make_cell(values={"mss_bytes": 1448}).model_copy(update=foreign))
+    summary = make_summary(*cells)
+    run = summary.run.model_copy(update={"scenario_digest": None})
+    text = lines(summary.model_copy(update={"run": run}))
+    shared = "All cells: placement other, tenancy same, mss_bytes 1448."
+    assert text[-1].strip() == shared
+    assert "mss_bytes" not in "".join(text[:-1])
+    assert any("connects" in line for line in text)
+    assert any(line.split()[-1] == "7000" for line in text if line.strip())
+    assert "All cells" not in "".join(lines(summary))

@@ -15,7 +15,7 @@ OLD_RUN = Path(__file__).parent / "data" / "quickstart-20261121T031500Z-3f9a"
 def campaign(tmp_path: Path) -> Path:
     for session in ("monday", "sunday"):
         for name in ("a", "b"):
-            shutil.copytree(OLD_RUN, tmp_path / session / name)
+            shutil.copytree(OLD_RUN, tmp_path / session / f"{session}-{name}")
     (tmp_path / "monday" / "notes.txt").write_text("nothing")
     return tmp_path
 
@@ -25,16 +25,21 @@ def _names(*paths: str | os.PathLike[str]) -> list[str]:
 
 
 def test_a_directory_of_runs_at_any_depth(campaign: Path) -> None:
-    assert _names(campaign) == ["monday/a", "monday/b", "sunday/a", "sunday/b"]
+    assert _names(campaign) == [
+        "monday/monday-a",
+        "monday/monday-b",
+        "sunday/sunday-a",
+        "sunday/sunday-b",
+    ]
 
 
 @pytest.mark.parametrize(
     ("pattern", "found"),
     [
-        ("*/a", ["monday/a", "sunday/a"]),
-        ("monday/*", ["monday/a", "monday/b"]),
-        ("**/b/summary.json", ["monday/b", "sunday/b"]),
-        ("sun[dx]ay/?", ["sunday/a", "sunday/b"]),
+        ("*/*-a", ["monday/monday-a", "sunday/sunday-a"]),
+        ("monday/*", ["monday/monday-a", "monday/monday-b"]),
+        ("**/*-b/summary.json", ["monday/monday-b", "sunday/sunday-b"]),
+        ("sun[dx]ay/sunday-?", ["sunday/sunday-a", "sunday/sunday-b"]),
     ],
 )
 def test_a_pattern(campaign: Path, pattern: str, found: list[str]) -> None:
@@ -42,8 +47,8 @@ def test_a_pattern(campaign: Path, pattern: str, found: list[str]) -> None:
 
 
 def test_each_run_counts_once_however_often_it_is_named(campaign: Path) -> None:
-    one = campaign / "sunday" / "b"
-    assert _names(one, campaign, one / "trials.jsonl")[0] == "sunday/b"
+    one = campaign / "sunday" / "sunday-b"
+    assert _names(one, campaign, one / "trials.jsonl")[0] == "sunday/sunday-b"
     assert len(_names(one, campaign, one / "trials.jsonl")) == 4
 
 
@@ -62,7 +67,7 @@ def test_what_leads_to_no_run_is_told(campaign: Path) -> None:
 
 
 def test_the_columns_of_many_runs_are_those_of_all(campaign: Path) -> None:
-    trials = campaign / "monday" / "a" / "trials.jsonl"
+    trials = campaign / "monday" / "monday-a" / "trials.jsonl"
     text = trials.read_text()
     changed = text.replace('"connections":1', '"flavor":"small"').replace(
         '"jain_fairness"', '"new_metric_us"'
@@ -76,3 +81,12 @@ def test_the_columns_of_many_runs_are_those_of_all(campaign: Path) -> None:
     assert frame["flavor"].notna().sum() == 3
     assert frame["new_metric_us"].notna().sum() == 2
     assert frame["jain_fairness"].notna().sum() == 6
+
+
+def test_two_runs_of_one_name_are_refused(tmp_path: Path) -> None:
+    for place in ("results", "backup"):
+        (tmp_path / place / "one").mkdir(parents=True)
+        (tmp_path / place / "one" / "trials.jsonl").touch()
+    with pytest.raises(InputError, match=r"two runs are called one: .*backup/one and .*results"):
+        find_runs(tmp_path)
+    assert len(find_runs(tmp_path / "backup", tmp_path / "backup" / "one")) == 1

@@ -1,6 +1,7 @@
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def test_one_row_a_trial_in_tidy_columns(run: RunDirectory, make_trial: MakeTria
         "scenario",
         "provider",
         "cell",
-        "index",
+        "trial",
         "repetition",
         "group",
         "session",
@@ -64,7 +65,7 @@ def test_one_row_a_trial_in_tidy_columns(run: RunDirectory, make_trial: MakeTria
     ]
     assert frame["run"].tolist() == [run.id, run.id]
     assert frame["scenario"].tolist() == ["quickstart", "quickstart"]
-    assert frame["index"].tolist() == [3, 1]
+    assert frame["trial"].tolist() == [3, 1]
     assert frame["placement"].tolist() == ["different-host", "different-host"]
     assert frame["status"].tolist() == ["ok", "failed"]
     assert frame["started_at"].dt.tz is not None
@@ -116,6 +117,16 @@ def test_a_swept_window_of_tcp_is_not_that_of_a_session(
     assert row["workload.window"] == 65536
 
 
+def test_a_whole_number_that_some_cells_have_stays_whole(
+    run: RunDirectory, make_trial: MakeTrial
+) -> None:
+    for index, values in enumerate(({"size": 1400}, {}, {"size": 64})):
+        run.append_trial(make_trial(index, values=values))
+    sizes = osmef.load(run.path)["size"]
+    assert sizes.astype("string").dropna().tolist() == ["1400", "64"]
+    assert sizes.isna().tolist() == [False, True, False]
+
+
 @pytest.mark.parametrize("name", ["", "summary.json", "trials.jsonl"])
 def test_a_run_of_version_1_still_loads(name: str) -> None:
     frame = osmef.load(OLD_RUN / name)
@@ -162,3 +173,24 @@ def test_importing_osmef_loads_no_heavy_library() -> None:
 def test_what_osmef_does_not_have_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="nothing"):
         _ = osmef.nothing
+
+
+def test_many_trials_need_little_more_memory_than_their_frame(
+    run: RunDirectory, make_trial: MakeTrial
+) -> None:
+    line = make_trial(1).model_dump_json() + "\n"
+    peaks, sizes = [], []
+    for count in (8_192, 8_192, 24_576):  # the first time, more is loaded than the trials
+        run.trials.write_text(line * count)
+        tracemalloc.start()
+        try:
+            frame = osmef.load(run.path)
+            peaks.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+        assert len(frame) == count
+        sizes.append(int(frame.memory_usage().sum()))
+        del frame
+    growth = sizes[2] - sizes[1]
+    assert peaks[2] - peaks[1] < 2 * growth
+    assert 2 * growth < 16_384 * len(line), "less than the text of the trials alone"

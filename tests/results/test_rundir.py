@@ -11,7 +11,7 @@ from osmef.errors import InputError, StorageError
 from osmef.results.exchange import Request
 from osmef.results.rundir import RunDirectory
 from osmef.results.tables import as_table
-from osmef.results.trial import Interval, Trial
+from osmef.results.trial import Interval, Status, Trial
 from tests.small_files import small_files
 
 MakeTrial = Callable[..., Trial]
@@ -62,6 +62,23 @@ def test_trials_come_back_as_they_were(run: RunDirectory, make_trial: MakeTrial)
     assert run.read_trials().trials == written
     assert run.read_trials().warnings == []
     assert len(run.trials.read_bytes().splitlines()) == 2
+
+
+def test_a_trial_that_failed_after_all_loses_its_series_and_others_stay(
+    run: RunDirectory, make_trial: MakeTrial, make_intervals: MakeIntervals
+) -> None:
+    first, second, third = (make_trial(index) for index in (3, 1, 2))
+    for trial in (first, second, third):
+        run.write_intervals(trial.index, make_intervals(trial.index))
+        run.append_trial(trial)
+    failed = second.model_copy(update={"status": Status.FAILED, "metrics": {}})
+    unplaced = third.model_copy(update={"distance": None})
+    run.correct_trials([])
+    run.correct_trials([unplaced, failed])
+    assert run.read_trials().trials == [first, failed, unplaced]
+    run.finish()
+    assert set(pd.read_parquet(run.intervals)["trial"]) == {3, 2}
+    run.correct_trials([failed])  # its series are merged by then: nothing is left to lose
 
 
 def test_a_writer_killed_at_any_byte_loses_only_the_line_it_wrote(

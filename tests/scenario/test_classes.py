@@ -42,3 +42,40 @@ def test_a_wrong_file_is_told_at_its_own_place(
     (home / "classes.yaml").write_text("memory: {vcpus: many}\n")
     found = problems("name: t\nendpoints: {sender: {flavor: class:memory}, receiver: {}}\n")
     assert found[0].startswith(f"{home}/classes.yaml:1:17: ")
+
+
+BOTH = "endpoints: {sender: {site: a}, receiver: {site: b}}\n"
+GCE = "kind: gce, region: r-1, controller_cidr: 192.0.2.1/32"
+
+
+def test_a_class_may_be_a_cloud_s_default(read: Reader) -> None:
+    (cell,) = read(
+        f"name: t\nprovider: {{{GCE}, default_flavor: class:memory}}\n"
+        "classes: {memory: {vcpus: 4, flavors: {gce: big}}}\n"
+        "endpoints: {sender: {}, receiver: {flavor: small}}\n"
+    ).cells
+    assert [end.flavor for end in cell.scenario.ends] == ["big", "small"]
+
+
+def test_each_site_has_its_own_default(read: Reader) -> None:
+    (cell,) = read(
+        f"name: t\nsites: {{a: {{{GCE}, default_flavor: class:tiny}}, b: {{kind: local}}}}\n"
+        f"classes: {{tiny: {{vcpus: 2}}}}\nplacement: any\n{BOTH}"
+    ).cells
+    assert [end.flavor for end in cell.scenario.ends] == [FlavorNeed(vcpus=2), None]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (f"provider: {{{GCE}, default_flavor: class:nono}}\n", "2:83"),
+        (
+            f"sites: {{a: {{{GCE}, default_flavor: class:nono}}, b: local}}\n{BOTH}",
+            "2:84",
+        ),
+    ],
+)
+def test_an_unknown_class_of_a_cloud_is_a_problem_there(
+    problems: Callable[..., list[str]], text: str, place: str
+) -> None:
+    assert problems(f"name: t\n{text}") == [f"file.yaml:{place}: there is no class 'nono'"]

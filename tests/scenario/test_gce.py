@@ -15,6 +15,7 @@ USUAL = {"region": "here-1", "controller_cidr": "203.0.113.7/32"}
     [
         ({"controller_cidr": None}, "controller_cidr"),
         ({"controller_cidr": "203.0.113.7/24"}, "no block"),
+        ({"controller_cidr": "0.0.0.0/0"}, "is everybody"),
         ({"region": ""}, "region"),
         ({"tier_1": True, "nic": "virtio"}, "needs gvnic"),
         ({"zone": "there-1-a"}, "there-1-a is not in the region here-1"),
@@ -32,7 +33,8 @@ def test_settings_that_contradict_each_other(settings: dict[str, Any], message: 
 
 def test_usual_settings() -> None:
     found = GceSettings(**USUAL)
-    assert (found.usual_flavor, found.priced_region) == ("n2-standard-4", "here-1")
+    assert (found.usual_flavor, found.priced_region(None)) == ("n2-standard-4", "here-1")
+    assert found.priced_region("there-2-b") == "there-2"
     assert found.on_demand
     assert not GceSettings(**USUAL, spot=True).on_demand
     assert found.lanes(parallel=1, kinds=3) == 3

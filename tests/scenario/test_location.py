@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.scenario.location import Location, distance, same_host
+from osmef.scenario.location import Location, distance, has_moved, same_host
 
 ids = st.none() | st.sampled_from(["a", "b"])
 locations = st.builds(
@@ -33,6 +33,16 @@ locations = st.builds(
         ({"zone": "1", "region": "x"}, {"zone": "1", "region": "y"}, False),
         ({"host": "1", "region": "x"}, {"host": "1", "region": "y"}, False),
         ({"host": "1", "rack": "1"}, {"host": "1", "rack": "1"}, True),
+        # Two sites are apart, unless both tell the same region: then the rest tells.
+        ({"host": "1", "site": "a"}, {"host": "1", "site": "b"}, False),
+        ({"site": "a", "region": "x"}, {"site": "b"}, False),
+        ({"site": "a", "region": "x"}, {"site": "b", "region": "x"}, None),
+        (
+            {"site": "a", "region": "x", "zone": "1"},
+            {"site": "b", "region": "x", "zone": "2"},
+            False,
+        ),
+        ({"host": "1", "site": "a"}, {"host": "1", "site": "a"}, True),
     ],
 )
 def test_one_host(one: dict[str, str], other: dict[str, str], expected: bool | None) -> None:
@@ -51,3 +61,29 @@ def test_what_more_is_known_never_turns_the_answer(one: Location, other: Locatio
 @given(locations, locations)
 def test_distance_follows_it(one: Location, other: Location) -> None:
     assert distance(one, other) == {True: 0, False: 2, None: None}[same_host(one, other)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "moved"),
+    [
+        ({"host": "a"}, {"host": "b"}, True),
+        ({"host": "a", "zone": "z"}, {"host": "a", "zone": "z"}, False),
+        ({"rack": "a"}, {"rack": "b"}, True),
+        ({"zone": "a"}, {"zone": "b"}, True),
+        ({"host": "a", "rack": "r"}, {}, False),
+        ({}, {"host": "a"}, False),
+        ({"host": "a", "host_scope": "x"}, {"host": "b", "host_scope": "y"}, False),
+    ],
+)
+def test_what_is_told_no_more_has_not_moved(
+    before: dict[str, str], after: dict[str, str], *, moved: bool
+) -> None:
+    assert has_moved(Location(**before), Location(**after)) is moved
+
+
+@given(locations, locations)
+def test_the_way_between_two_sites_leads_through_routers(one: Location, other: Location) -> None:
+    here, there = (
+        place.model_copy(update={"site": name}) for place, name in ((one, "a"), (other, "b"))
+    )
+    assert distance(here, there) == 4

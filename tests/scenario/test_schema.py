@@ -85,6 +85,12 @@ GOOD = [
     {"name": "a", "endpoints": {"loopback": {"kind": "host"}}, "seed": None},
     {"name": "a", "sweep": {"flavor": ["small", None], "exclude": [{"flavor": None}]}},
     {"name": "a", "sweep": {"endpoints": [{"sender": {}, "receiver": {}}]}},
+    {
+        "name": "a",
+        "sites": {"here": "local", "there": {"kind": "local", "hosts": 3}, "third": {"hosts": 2}},
+        "endpoints": {"sender": {"site": "here"}, "receiver": {"zone": "z"}},
+        "sweep": {"endpoints.receiver.site": ["here", "there", "third"]},
+    },
 ]
 
 

@@ -18,11 +18,18 @@ from osmef.providers.aws.instances import (
     make_instance,
 )
 from osmef.providers.aws.making import Maker
-from osmef.providers.aws.names import Names, look_up
+from osmef.providers.aws.names import Names, free_zones, look_up
 from osmef.providers.aws.placing import Placer
 from osmef.providers.aws.quotas import check_quotas
-from osmef.providers.aws.tenants import Site, SiteMaker, Tenant, data_from, open_group
-from osmef.providers.aws.zones import candidates, id_of
+from osmef.providers.aws.tenants import (
+    Site,
+    SiteMaker,
+    Tenant,
+    close_group,
+    data_from,
+    open_group,
+)
+from osmef.providers.aws.zones import id_of
 from osmef.providers.base import EndpointRequest, Order
 from osmef.providers.parallel import side_by_side
 from osmef.remote.keys import KeyPair
@@ -112,7 +119,7 @@ class Build:
             return [id_of(names[0].zones, self.settings.zone)]
         if all(request.zone for request in requests):
             return [id_of(names[0].zones, str(requests[0].zone))]
-        return candidates([one.zones for one in names], [one.offered for one in names])
+        return free_zones(self._names, self.settings, requests)
 
     def _make_in(self, zone: str, requests: Sequence[EndpointRequest]) -> list[Instance]:
         self.order.progress(f"making {len(requests)} instances in {zone}")
@@ -159,6 +166,12 @@ class Build:
             others = [i.public for i in self.instances.values() if i.order.site is not site]
             for address in others:
                 open_group(site, data_from([address]))
+
+    def forget(self, instance: Instance) -> None:
+        """Let in no more data from the address of an instance that is gone."""
+        for site in self._sites.values():
+            if site is not instance.order.site:
+                close_group(site, data_from([instance.public]))
 
     def admit(self, names: Sequence[str], peers: Sequence[str]) -> None:
         """Let data in from peers elsewhere, to instances given by the names of their requests."""

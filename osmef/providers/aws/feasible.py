@@ -23,6 +23,9 @@ def problems_of(settings: AwsSettings, cell: Cell) -> Iterator[Problem]:
     if apart and settings.tenants is not None and len(settings.tenants) < 2:
         cure = "name another profile in provider.tenants, or leave tenants out: each is a VPC then"
         yield ("tenancy", "different-tenant needs two accounts", cure)
+    if settings.placement_by is AwsPlacedBy.CLUSTER and len(set(scenario.zones_of_ends)) > 1:
+        cure = "write one zone for both ends, or provider.placement_by: partition"
+        yield ("endpoints", "a cluster is in one zone", cure)
     if scenario.placement is Placement.SAME_HOST:
         yield from _same_host(settings, accounts=apart and settings.tenants is not None)
     if scenario.placement is Placement.DIFFERENT_HOST:

@@ -55,8 +55,30 @@ def look_up(account: Account, settings: AwsSettings, requests: Sequence[Endpoint
     offered = zones.offering(account, [flavor.name for flavor in flavors.values()])
     for request in requests:
         flavor = flavors[request.flavor or settings.default_flavor]
+        if settings.is_ambiguous(request.zone):
+            raise ProviderError(
+                f"the zone {request.zone} means another place in each account",
+                where=request.name,
+                cure=f"write its id: {zones.id_of(there, str(request.zone))}",
+            )
         _check_zone(flavor.name, request.zone or settings.zone, there, offered)
     return Names(flavors, images, there, offered)
+
+
+def free_zones(
+    names: Mapping[str, Names], settings: AwsSettings, requests: Sequence[EndpointRequest]
+) -> list[str]:
+    """Return the ids of the zones that have all that requests without a zone ask for, in order.
+
+    ``names`` are those of the tenants by their slots. Raises CapacityError where there is none.
+    """
+    offered = []
+    for request in requests:
+        if request.zone is None:
+            there = names[str(request.tenant)]
+            flavor = there.flavors[request.flavor or settings.default_flavor].name
+            offered.append({flavor: there.offered[flavor]})
+    return zones.candidates([one.zones for one in names.values()], offered)
 
 
 def _check_zone(

@@ -12,12 +12,11 @@ from osmef.providers.aws.controller import controller_of
 from osmef.providers.aws.instances import Instance
 from osmef.providers.aws.kinds import PROVIDER
 from osmef.providers.aws.making import Maker
-from osmef.providers.aws.names import look_up
+from osmef.providers.aws.names import free_zones, look_up
 from osmef.providers.aws.places import locations_of
 from osmef.providers.aws.placing import partitions_of
 from osmef.providers.aws.quotas import check_quotas
-from osmef.providers.aws.tenants import Tenant, slots_of, tenants_of
-from osmef.providers.aws.zones import candidates
+from osmef.providers.aws.tenants import Tenant, check_rules, slots_of, tenants_of
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
@@ -32,6 +31,8 @@ class AwsProvider(Provider):
     """Instances of one or several accounts in one region of EC2."""
 
     kind = PROVIDER
+    outside = frozenset({Family.IPV4})
+    has_zones = True
 
     def __init__(self, settings: AwsSettings) -> None:
         self._settings = settings
@@ -44,6 +45,7 @@ class AwsProvider(Provider):
         """Check credentials, all that is named, and quotas. Raises ProviderError."""
         settings = self._settings
         controller_of(settings)
+        check_rules(requests)
         if settings.placement_by is AwsPlacedBy.PARTITION:
             partitions_of(requests)
         tenants = tenants_of(settings, slots_of(requests))
@@ -51,9 +53,9 @@ class AwsProvider(Provider):
             lambda t: look_up(t.account, settings, [r for r in requests if r.tenant == t.slot]),
             tenants,
         )
-        if settings.zone is None and any(request.zone is None for request in requests):
-            candidates([one.zones for one in names], [one.offered for one in names])
         by_slot = dict(zip((tenant.slot for tenant in tenants), names, strict=True))
+        if settings.zone is None and any(request.zone is None for request in requests):
+            free_zones(by_slot, settings, requests)
         check_quotas(settings, tenants, by_slot, requests)
 
     def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
@@ -106,6 +108,7 @@ class AwsProvider(Provider):
         old = build.instances[endpoint.name]
         made = build.add([endpoint.request])
         self._remove([what for what in self._things() if what[0].name == old.order.name])
+        build.forget(old)
         return self._endpoint(*made[0])
 
     def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:

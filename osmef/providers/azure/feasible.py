@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from osmef.scenario.clouds.azure import AzureSettings
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy
+from osmef.scenario.model import Scenario
 from osmef.scenario.study import Cell
 
 Problem = tuple[str, str, str]
@@ -23,9 +24,7 @@ def problems_of(settings: AzureSettings, cell: Cell) -> Iterator[Problem]:
     if apart and settings.tenants is not None and len(settings.tenants) < 2:
         cure = "name another subscription in provider.tenants, or leave tenants out"
         yield ("tenancy", "different-tenant needs two subscriptions", cure)
-    if settings.zone is not None and settings.zone.isdigit() and len(settings.tenants or ()) > 1:
-        cure = f"write its physical name, such as {settings.region}-az1"
-        yield ("zone", "the number of a zone means another place in each subscription", cure)
+    yield from _zones(settings, scenario)
     if settings.dedicated_host is not None:
         if apart and settings.tenants is not None and scenario.placement is Placement.SAME_HOST:
             cure = "leave provider.tenants out: each tenant is a network of its own then"
@@ -43,14 +42,39 @@ def problems_of(settings: AzureSettings, cell: Cell) -> Iterator[Problem]:
         yield ("placement", "several VMs of one end can't be kept on one host", cure)
 
 
+def _zones(settings: AzureSettings, scenario: Scenario) -> Iterator[Problem]:
+    ends = zip(("sender", "receiver"), scenario.ends, strict=True)
+    named = {"provider": settings.zone, **{f"endpoints.{name}": end.zone for name, end in ends}}
+    for key, zone in named.items():
+        if zone is not None and zone.isdigit() and len(settings.tenants or ()) > 1:
+            cure = f"write its physical name, such as {settings.region}-az1"
+            message = "the number of a zone means another place in each subscription"
+            yield (f"{key}.zone", message, cure)
+    zones = {*scenario.zones_of_ends} - {None}
+    if settings.proximity and len(zones) > 1:
+        cure = "write one zone for both ends, or leave provider.proximity out"
+        yield ("endpoints", "a proximity group is in one zone", cure)
+
+
+def _are_apart(zones: tuple[str | None, str | None]) -> bool:
+    """Tell whether these are two zones for sure, and not the number and the name of one."""
+    here, there = zones
+    if here is None or there is None:
+        return False
+    return here != there and here.isdigit() == there.isdigit()
+
+
 def warnings_of(settings: AzureSettings, cell: Cell) -> Iterator[str]:
     """Yield what the cloud can't promise for a cell, and what to do about it."""
     scenario = cell.scenario
     if scenario.endpoints.loopback is not None or settings.dedicated_host is not None:
         return
-    if scenario.placement is not Placement.DIFFERENT_HOST:
+    zones = scenario.zones_of_ends
+    if scenario.placement is not Placement.DIFFERENT_HOST or _are_apart(zones):
         return
     if scenario.tenancy is Tenancy.DIFFERENT_TENANT:
         yield "availability sets do not reach across tenants: different hosts are left to chance"
-    elif settings.zone is not None:
+    elif zones != (None, None):
         yield "there are no availability sets in a zone: different hosts are left to chance"
+    elif settings.spot:
+        yield "spot VMs take no availability set: different hosts are left to chance"

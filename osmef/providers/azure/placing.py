@@ -1,9 +1,9 @@
 """Where Azure is asked to put each VM: zones, availability sets, proximity groups, own hosts.
 
 An availability set spreads VMs over fault domains, which share no rack. It holds within one network
-of one region only, and not in a zone. Only a dedicated host promises one host to several VMs.
-Source: Microsoft's "Availability sets overview", "Azure Dedicated Hosts", "Proximity placement
-groups".
+of one region only, not in a zone, and not for spot VMs. Only a dedicated host promises one host to
+several VMs. Source: Microsoft's "Availability sets overview", "Error messages for Azure Spot
+Virtual Machines", "Azure Dedicated Hosts", "Proximity placement groups".
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ from osmef.scenario.clouds.azure import AzureSettings
 FAULT_DOMAINS = 2
 """Every region has at least two for availability sets; some have no more."""
 _UPDATE_DOMAINS = 5
+
+_Slot = tuple[str, str | None, str]
+"""A host of the plan in a subscription and a zone."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class Place:
 
 def needs_set(settings: AzureSettings, members: Sequence[EndpointRequest]) -> bool:
     """Tell whether the VMs of one tenant in one lane are to be spread by an availability set."""
-    free = settings.dedicated_host is None and all(zone_of(settings, m) is None for m in members)
+    taken = settings.dedicated_host is not None or settings.spot
+    free = not taken and all(zone_of(settings, member) is None for member in members)
     return free and len({member.host for member in members} - {None}) > 1
 
 
@@ -79,7 +83,7 @@ class Placer:
                 if request.host
                 else None,
                 proximity=near.get(self._vicinity(request)),
-                host=hosts.get((self._account(request), request.host or "")),
+                host=hosts.get(self._slot(request)),
             )
             for request in requests
         }
@@ -90,6 +94,9 @@ class Placer:
 
     def _account(self, request: EndpointRequest) -> str:
         return self._sites[str(request.tenant)].subscription.id
+
+    def _slot(self, request: EndpointRequest) -> _Slot:
+        return self._account(request), self._zone(request), request.host or ""
 
     def _vicinity(self, request: EndpointRequest) -> tuple[str, int]:
         return self._account(request), request.lane
@@ -138,19 +145,19 @@ class Placer:
         wanted = sorted(key for key, ones in lanes.items() if needs_set(self._settings, ones))
         return dict(zip(wanted, side_by_side(make, wanted), strict=True))
 
-    def _hosts(self, requests: Sequence[EndpointRequest]) -> dict[tuple[str, str], str]:
-        """Make a dedicated host for each slot, all of a subscription in one group."""
+    def _hosts(self, requests: Sequence[EndpointRequest]) -> dict[_Slot, str]:
+        """Make a dedicated host for each slot in a zone, all of a zone in one group."""
         if self._settings.dedicated_host is None:
             return {}
-        slots = {(self._account(r), r.host): self._zone(r) for r in requests if r.host}
+        slots = list(dict.fromkeys(self._slot(request) for request in requests if request.host))
         groups: dict[tuple[str, str | None], str] = {}
         for number, key in enumerate(
-            sorted({(account, zone) for (account, _), zone in slots.items()}, key=str), 1
+            sorted({(account, zone) for account, zone, _ in slots}, key=str), 1
         ):
             groups[key] = self._host_group(*key, number)
 
-        def make(one: tuple[tuple[str, str | None], str | None]) -> str:
-            (account, slot), zone = one
+        def make(one: _Slot) -> str:
+            account, zone, slot = one
             site = self._site_of(account)
             body = {
                 "location": self._settings.region,
@@ -160,8 +167,7 @@ class Placer:
             name = f"{groups[account, zone]}/{slot}"
             return str(self._maker.make(site.subscription, "dedicated-host", name, body).id)
 
-        ids = side_by_side(make, slots.items())
-        return {(a, str(s)): made for (a, s), made in zip(slots, ids, strict=True)}
+        return dict(zip(slots, side_by_side(make, slots), strict=True))
 
     def _host_group(self, account: str, zone: str | None, number: int) -> str:
         site = self._site_of(account)

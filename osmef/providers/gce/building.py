@@ -105,10 +105,8 @@ class Build:
     maker: Maker
     tenants: Sequence[Tenant]
     plan: Plan
-    undo: Callable[[str], None]
-    """Takes away what was made in a zone."""
-    zone: str | None = None
-    """The zone that was chosen for the requests that name none."""
+    undo: Callable[[int], None]
+    """Takes away what was made since so many things were there."""
     vms: dict[str, Vm] = field(default_factory=dict)
     """By the name of the request."""
     _sites: dict[str, Site] = field(default_factory=dict)
@@ -117,6 +115,10 @@ class Build:
     _numbers: count[int] = field(default_factory=lambda: count(1))
     _rounds: count[int] = field(default_factory=lambda: count(1))
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _open: set[str] = field(default_factory=set)
+    """The names of the rules that let tenants at each other."""
+    outdated: set[str] = field(default_factory=set)
+    """The names of such rules of former rounds, which may let in addresses that are others' now."""
 
     def make(self) -> list[tuple[Vm, Login]]:
         """Make all, and return the VMs of the requests, in their order."""
@@ -126,11 +128,7 @@ class Build:
             lambda tenant: make_site(self.maker, tenant, self.settings, regions), self.tenants
         )
         self._sites = {site.tenant.slot: site for site in sites}
-        fixed = [one for one in self.order.requests if self._fixed_zone(one)]
-        free = [one for one in self.order.requests if not self._fixed_zone(one)]
-        self._add({one.name: str(self._fixed_zone(one)) for one in fixed}, fixed)
-        if free:
-            self._try_zones(free)
+        self._stand_up()
         return self._reach(self.order.requests)
 
     def again(self, request: EndpointRequest) -> tuple[Vm, Login]:
@@ -146,26 +144,32 @@ class Build:
             tenant = self._sites[slot].tenant
             open_to(self.maker, tenant, f"{what}-{number}", [f"{peer}/32" for peer in peers])
 
-    def _fixed_zone(self, request: EndpointRequest) -> str | None:
-        return request.zone or self.settings.zone
+    def _stand_up(self) -> None:
+        """Make the VMs; those that name no zone together, in the first one with room for them.
 
-    def _try_zones(self, requests: Sequence[EndpointRequest]) -> None:
-        zones = list(self.plan.free)
+        They may join the others there, so places are planned for all of them at once, and each try
+        begins anew.
+        """
+        requests = self.order.requests
+        fixed = {one.name: zone for one in requests if (zone := one.zone or self.settings.zone)}
+        named = [one for one in requests if one.name in fixed]
+        free = [one for one in requests if one.name not in fixed]
+        zones = list(self.plan.free) if free else [""]
         for zone, others in zip(zones, reversed(range(len(zones))), strict=True):
+            before = len(self.maker.made)
+            there = {**{one.name: zone for one in free}, **fixed}
+            self._places = {}
+            self._place(there, requests)
+            self._boot(named, there)
             try:
-                self._add({one.name: zone for one in requests}, requests)
+                self._boot(free, there)
             except CapacityError as error:
                 if not others:
                     raise
                 self.order.progress(f"{zone} has no room, trying another: {error.message}")
-                self.undo(zone)
+                self.undo(before)
             else:
-                self.zone = zone
                 return
-
-    def _add(self, zones: Mapping[str, str], requests: Sequence[EndpointRequest]) -> None:
-        self._place(zones, requests)
-        self._boot(requests, zones)
 
     def _place(self, zones: Mapping[str, str], requests: Sequence[EndpointRequest]) -> None:
         if self.settings.node_group is not None:
@@ -181,8 +185,10 @@ class Build:
             self._places |= make_policies(self.maker, project, planned, zones)
 
     def _boot(self, requests: Sequence[EndpointRequest], zones: Mapping[str, str]) -> None:
-        if requests:
-            self.order.progress(f"making {len(requests)} VM(s) in {', '.join(set(zones.values()))}")
+        if not requests:
+            return
+        where = dict.fromkeys(zones[one.name] for one in requests)
+        self.order.progress(f"making {len(requests)} VM(s) in {', '.join(where)}")
         orders = [self._order(one, zones[one.name]) for one in requests]
         made = side_by_side(
             lambda order: make_vm(self.maker, order, self.settings), orders, at_once=AT_ONCE
@@ -216,10 +222,17 @@ class Build:
     def _reach(self, requests: Sequence[EndpointRequest]) -> list[tuple[Vm, Login]]:
         """Let tenants at each other's addresses, and wait for SSH."""
         vms = [self.vms[request.name] for request in requests]
-        number = next(self._rounds)
-        for site in self._sites.values() if len(self._sites) > 1 else ():
-            peers = [f"{vm.public}/32" for vm in vms if vm.order.site.tenant != site.tenant]
-            if peers:
-                open_to(self.maker, site.tenant, f"peers-{number}", peers)
+        self._open_between_tenants()
         self.order.progress("waiting for SSH")
         return list(zip(vms, reach_all(self.settings, vms, self.order), strict=True))
+
+    def _open_between_tenants(self) -> None:
+        """Let tenants at the addresses of all VMs that count now, by rules of their own."""
+        what = f"peers-{next(self._rounds)}"
+        self.outdated |= self._open
+        self._open = set()
+        for site in self._sites.values():
+            others = [vm for vm in self.vms.values() if vm.order.site.tenant != site.tenant]
+            if others:
+                peers = [f"{vm.public}/32" for vm in others]
+                self._open.add(open_to(self.maker, site.tenant, what, peers))

@@ -24,6 +24,7 @@ def problems_of(settings: GceSettings, cell: Cell) -> Iterator[Problem]:
     if scenario.tenancy is Tenancy.DIFFERENT_TENANT and one_tenant:
         cure = "name another project in provider.tenants, or leave tenants out"
         yield ("tenancy", "different-tenant needs two projects", cure)
+    yield from _of_one_zone(settings, scenario)
     if settings.node_group is not None:
         if scenario.tenancy is Tenancy.DIFFERENT_TENANT and settings.tenants is not None:
             cure = "leave provider.tenants out: each tenant is a network of its own then"
@@ -44,6 +45,16 @@ def problems_of(settings: GceSettings, cell: Cell) -> Iterator[Problem]:
         yield ("placement", "the cloud does not tell hosts of two projects apart", cure)
 
 
+def _of_one_zone(settings: GceSettings, scenario: Scenario) -> Iterator[Problem]:
+    zones = scenario.zones_of_ends
+    if settings.node_group is not None and {*zones} != {settings.zone}:
+        cure = "leave the zones of the endpoints out, or provider.node_group"
+        yield ("endpoints", f"the group of sole-tenant nodes is in {settings.zone}", cure)
+    elif settings.compact and len(set(zones)) > 1:
+        cure = "write one zone for both ends, or leave provider.compact out"
+        yield ("endpoints", "a compact policy keeps VMs of one zone near each other", cure)
+
+
 def warnings_of(settings: GceSettings, cell: Cell) -> Iterator[str]:
     """Yield what the cloud can't promise for a cell, and what to do about it."""
     scenario = cell.scenario
@@ -57,5 +68,8 @@ def warnings_of(settings: GceSettings, cell: Cell) -> Iterator[str]:
 
 def _is_untold(settings: GceSettings, scenario: Scenario) -> bool:
     """Tell whether nobody can say if the hosts that a cell wants to differ do."""
+    zones = scenario.zones_of_ends
+    if None not in zones and len(set(zones)) > 1:
+        return False
     across = len(settings.tenants or ()) > 1 and scenario.tenancy is Tenancy.DIFFERENT_TENANT
     return across and scenario.placement is Placement.DIFFERENT_HOST

@@ -36,8 +36,9 @@ class Mark(marks.Mark):
 
         The end of the run's name is what tells it from others.
         """
-        room = _NAME_LENGTH - len(marks.PREFIX) - len(f"-{what}")
-        return f"{marks.PREFIX}{_lower(self.run)[-room:].strip('-')}-{what}"
+        own = self.at_site(what)
+        room = _NAME_LENGTH - len(marks.PREFIX) - len(f"-{own}")
+        return f"{marks.PREFIX}{_lower(self.run)[-room:].strip('-')}-{own}"
 
 
 def _lower(text: str) -> str:

@@ -11,6 +11,7 @@ from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provi
 from osmef.providers.gce import feasible, removal
 from osmef.providers.gce.access import Project, last, open_project
 from osmef.providers.gce.building import Build, plan_zones
+from osmef.providers.gce.fitting import check_fits
 from osmef.providers.gce.instances import Vm
 from osmef.providers.gce.kinds import PROVIDER
 from osmef.providers.gce.making import Maker
@@ -32,6 +33,8 @@ class GceProvider(Provider):
     """VMs in one or several projects of Google Cloud."""
 
     kind = PROVIDER
+    outside = frozenset({Family.IPV4})
+    has_zones = True
 
     def __init__(self, settings: GceSettings) -> None:
         self._settings = settings
@@ -48,8 +51,13 @@ class GceProvider(Provider):
         # The quota is the region's: which of its zones is chosen does not matter.
         usual = settings.zone or next(iter(plan.free), "")
         zones = {one.name: one.zone or usual for one in requests}
-        for architecture in {t.architecture for z in plan.zones.values() for t in z.values()}:
-            find_image(tenants[0].project, settings.image, architecture)
+        every = [one for types in plan.zones.values() for one in types.values()]
+        project = tenants[0].project
+        images = [
+            find_image(project, settings.image, architecture)
+            for architecture in {one.architecture for one in every}
+        ]
+        check_fits(settings, every, images)
         for project in _projects(tenants):
             here = {tenant.slot for tenant in tenants if tenant.project.id == project.id}
             ours = [request for request in requests if request.tenant in here]
@@ -85,7 +93,7 @@ class GceProvider(Provider):
             tenant.project.check = order.check
         plan = plan_zones(self._tenants[0].project, self._settings, order.requests)
         self._build = Build(
-            self._settings, order, self._maker, self._tenants, plan, self._leave_zone
+            self._settings, order, self._maker, self._tenants, plan, self._give_back
         )
         return [_endpoint(vm, login) for vm, login in self._build.make()]
 
@@ -117,7 +125,8 @@ class GceProvider(Provider):
         build = self._built()
         old = build.vms[endpoint.name].order.name
         made = build.again(endpoint.request)
-        self._remove(lambda resource: resource.name == old, order)
+        self._remove(lambda resource: resource.name in {old, *build.outdated}, order)
+        build.outdated.clear()
         return _endpoint(*made)
 
     def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:
@@ -165,11 +174,11 @@ class GceProvider(Provider):
             raise ProviderError("nothing was made yet", where=PROVIDER)
         return self._build
 
-    def _leave_zone(self, zone: str) -> None:
-        """Take away the VMs and policies of a zone that has no room for all of them."""
-        order = self._order
-        if order is not None:
-            self._remove(lambda r: r.kind in {"instance", "policy"} and _is_of(r, zone), order)
+    def _give_back(self, before: int) -> None:
+        """Take away what was made since so many things were there."""
+        if self._order is not None and self._maker is not None:
+            late = {id(resource) for resource, _ in self._maker.made[before:]}
+            self._remove(lambda resource: id(resource) in late, self._order)
 
     def _remove(self, which: Callable[[Resource], bool], order: Order) -> None:
         maker = self._maker
@@ -181,13 +190,6 @@ class GceProvider(Provider):
             maker.made = [one for one in maker.made if one[0] is not resource]
 
         removal.remove([one for one in maker.made if which(one[0])], gone)
-
-
-def _is_of(resource: Resource, zone: str) -> bool:
-    """Tell whether a VM or a policy was for this zone; one that was not made may be for it."""
-    if resource.kind == "policy":
-        return f"-{zone}-" in resource.name
-    return resource.id is None or resource.id.startswith(f"{zone}/")
 
 
 def _projects(tenants: Sequence[Tenant]) -> list[Project]:

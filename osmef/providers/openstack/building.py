@@ -49,6 +49,7 @@ class Build:
     _places: dict[str, Place] = field(default_factory=dict)
     _floating: dict[str, str] = field(default_factory=dict)
     _rules: dict[str, set[Rule]] = field(default_factory=dict)
+    _outside: dict[str, set[str]] = field(default_factory=dict)
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def make(self) -> list[Reached]:
@@ -107,6 +108,13 @@ class Build:
         open_groups(settings, self._peers, self._rules)
         return made
 
+    def admit(self, names: Sequence[str], peers: Sequence[str]) -> None:
+        """Let data in from addresses elsewhere, to servers given by the names of their requests."""
+        for server in (self.servers[name] for name in names if name in self.servers):
+            slot = server.order.site.tenant.slot
+            self._outside[slot] = {*self._outside.get(slot, ()), *peers}
+        open_groups(self.settings, self._peers, self._rules)
+
     def shut_out_others(self) -> None:
         """Take back what let in servers that others have taken the place of."""
         close_groups(self.settings, self._peers, self._rules)
@@ -114,7 +122,7 @@ class Build:
     @property
     def _peers(self) -> Peers:
         hosts = [host.data_address for host in self.hosts]
-        return Peers(list(self.servers.values()), self._floating, hosts)
+        return Peers(list(self.servers.values()), self._floating, hosts, self._outside)
 
     def _order(self, request: EndpointRequest) -> ServerOrder:
         site = self._sites[str(request.tenant)]

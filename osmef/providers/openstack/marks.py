@@ -27,7 +27,7 @@ class Mark(marks.Mark):
 
     def whole_name(self, what: str) -> str:
         """Return the name of a key pair ("key-1") or server group ("group-1"): it is their mark."""
-        return f"{self.name(what)}-{self.made}-{self.deadline}"
+        return f"{marks.PREFIX}{self.run}-{what}-{self.made}-{self.deadline}"
 
 
 def of_text(description: str | None) -> Mark | None:

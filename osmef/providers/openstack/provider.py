@@ -32,7 +32,7 @@ from osmef.providers.openstack.reach import Reached, needs_floating
 from osmef.providers.openstack.servers import list_servers
 from osmef.providers.openstack.tenants import Tenant
 from osmef.providers.parallel import side_by_side
-from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy
+from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy, Reach
 from osmef.scenario.fields import Family, Layer
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
@@ -47,6 +47,8 @@ class OpenStackProvider(Provider):
 
     def __init__(self, settings: OpenStackSettings) -> None:
         self._settings = settings
+        if settings.way_in is not Reach.JUMP:  # else its servers' addresses are its own
+            self.outside = frozenset({Family.IPV4})
         self._build: Build | None = None
         self._reached: dict[str, Reached] = {}
         self._order: Order | None = None
@@ -127,6 +129,7 @@ class OpenStackProvider(Provider):
     def _endpoint(self, reached: Reached) -> Endpoint:
         order = reached.server.order
         self._reached[order.request.name] = reached
+        direct = self._settings.way_in is Reach.DIRECT
         return Endpoint(
             request=order.request,
             resource_id=reached.server.id,
@@ -134,6 +137,7 @@ class OpenStackProvider(Provider):
             data_address=reached.server.fixed,
             flavor=order.flavor.name,
             vcpus=order.flavor.vcpus,
+            public_address=reached.floating or (reached.server.fixed if direct else None),
         )
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
@@ -161,6 +165,11 @@ class OpenStackProvider(Provider):
         names = {old.order.name, old.order.name.replace("osmef-", "osmef-ip-", 1)}
         self._remove([what for what in self._made() if what[0].name in names], order)
         return self._endpoint(made[0])
+
+    def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:
+        """Open the data ports of servers to peers elsewhere. Raises ProviderError."""
+        if self._build is not None:
+            self._build.admit([endpoint.name for endpoint in endpoints], peers)
 
     def _made(self) -> list[tuple[Resource, Cloud]]:
         return [] if self._maker is None else list(self._maker.made)

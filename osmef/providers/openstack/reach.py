@@ -91,11 +91,15 @@ class FloatingAddresses:
 
 @dataclass(frozen=True)
 class Peers:
-    """The servers of a run, their floating addresses by id, and the physical hosts' addresses."""
+    """The servers of a run, their floating addresses by id, and the physical hosts' addresses.
+
+    ``outside`` are addresses elsewhere by the slots of the tenants that they send to.
+    """
 
     servers: Sequence[Server]
     floating: Mapping[str, str]
     hosts: Sequence[str]
+    outside: Mapping[str, set[str]]
 
     @property
     def sites(self) -> list[Site]:
@@ -110,7 +114,8 @@ class Peers:
         targets = (self.floating.get(server.id, server.fixed) for server in ours)
         beside = bool(site.names.own)  # all are in the one network that the settings name
         addresses = [s.fixed if beside else self.floating.get(s.id, s.fixed) for s in others]
-        peers = [f"{address}/32" for address in (*addresses, *self.hosts)]
+        outside = sorted(self.outside.get(site.tenant.slot, ()))
+        peers = [f"{address}/32" for address in (*addresses, *self.hosts, *outside)]
         return rules_for(_controllers(settings, targets), peers)
 
 

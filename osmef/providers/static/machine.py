@@ -101,6 +101,7 @@ def endpoint_of(
     counted = session.run(["nproc"]).stdout.strip()
     found = addresses(session, host)
     first, *others = sorted(found, key=lambda address: ip_address(address).version)
+    own = first if ip_address(first).version == 4 else None
     return Endpoint(
         request=request,
         resource_id=login.name,
@@ -109,6 +110,7 @@ def endpoint_of(
         flavor=host.flavor,
         vcpus=int(counted) if counted.isdigit() else None,
         data_address6=next((a for a in (first, *others) if ip_address(a).version == 6), None),
+        public_address=own and (host.public_address or own),
         listen_address=host.listen_address,
     )
 

@@ -28,6 +28,7 @@ class StaticProvider(Provider):
 
     kind = machine.KIND
     families = frozenset(Family)
+    outside = frozenset(Family)
 
     def __init__(self, settings: StaticSettings) -> None:
         self._hosts = settings.hosts

@@ -10,11 +10,11 @@ from osmef.scenario.model import EndpointSettings, Scenario
 def requests_of(scenario: Scenario) -> list[EndpointRequest]:
     """Return the endpoints that a cell asks for, on the slots that a plan gives them."""
     sender, receiver = scenario.ends
-    if scenario.endpoints.loopback is not None:
-        return _group("loopback", sender, "host-1", "tenant-1")
     vms: tuple[str | None, str | None] = ("host-1", "host-2")
     if scenario.placement is not Placement.DIFFERENT_HOST:
         vms = ("host-1", "host-1") if scenario.placement is Placement.SAME_HOST else (None, None)
+    if scenario.endpoints.loopback is not None:
+        return _group("loopback", sender, vms[0], "tenant-1")
     owner = f"tenant-{1 + (scenario.tenancy is Tenancy.DIFFERENT_TENANT)}"
     return [
         *_group("sender", sender, vms[0], "tenant-1"),

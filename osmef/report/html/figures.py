@@ -1,16 +1,19 @@
-"""The figures of a run for the page."""
+"""The figures of a run, and of all runs together, for the page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from osmef.errors import NothingToDrawError
 from osmef.report.data import Data
-from osmef.report.figures import possible
+from osmef.report.figures import Possible, Wanted, possible
+from osmef.report.figures import draw as draw_kind
 from osmef.report.html.reading import Reading
 from osmef.report.html.svg import inline_svg
+from osmef.report.kinds import Kind
 
 _MOST_BYTES = 2_000_000
 _MOST_CELLS = 300  # a figure of more shows nothing, and takes minutes
@@ -31,7 +34,21 @@ def draw_run(reading: Reading) -> Iterator[Drawn]:
     if not reading.trials or data.trials["cell"].nunique() > _MOST_CELLS:
         return
     for one in possible(data, own=True):
-        title = f"{one.about[0].upper()}{one.about[1:]}"
-        words = f"{title}. The numbers are in the tables of this run."
-        svg = inline_svg(one.figure, f"r{reading.number}-{one.name}-", words)
-        yield Drawn(one.name, title, svg if len(svg) <= _MOST_BYTES else None)
+        yield _drawn(one, f"r{reading.number}", "of this run")
+
+
+def draw(data: Data, kinds: Iterable[Kind], prefix: str) -> Iterator[Drawn]:
+    """Draw kinds of figures of several runs, those that the runs have numbers for."""
+    for kind in kinds:
+        try:
+            figure = draw_kind(kind, data, Wanted())
+        except NothingToDrawError:
+            continue
+        yield _drawn(Possible(kind.value, kind.about, figure), prefix, "above")
+
+
+def _drawn(one: Possible, prefix: str, where: str) -> Drawn:
+    title = f"{one.about[0].upper()}{one.about[1:]}"
+    words = f"{title}. The numbers are in the tables {where}."
+    svg = inline_svg(one.figure, f"{prefix}-{one.name}-", words)
+    return Drawn(one.name, title, svg if len(svg) <= _MOST_BYTES else None)

@@ -25,6 +25,10 @@ def endpoints_table(summary: Summary) -> Table:
     facts = ("CPU", "kernel", "system", "congestion control", "agent")
     columns = [Column(head, number=head == "vCPUs") for head in (*heads, *facts)]
     rows = [_endpoint(info) for info in summary.endpoints[:_MOST]]
+    if summary.run.sites:
+        columns.insert(1, Column("site"))
+        for row, info in zip(rows, summary.endpoints, strict=False):
+            row.insert(1, _site(info, summary.run.sites))
     note = "Host and tenant as the cloud told them; below, the slot of the plan that was asked for."
     if len(summary.endpoints) > _MOST:
         note += f" The first {_MOST} of {len(summary.endpoints)} endpoints."
@@ -49,6 +53,11 @@ def _endpoint(info: EndpointInfo) -> list[Field]:
         text(_at(before, "tcp", "congestion_control")),
         text(info.agent_sha256[:_AGENT] if info.agent_sha256 else None),
     ]
+
+
+def _site(info: EndpointInfo, kinds: Mapping[str, str]) -> Field:
+    name = info.achieved.site or ""
+    return Field(name, (kinds[name],) if name in kinds else ())
 
 
 def _flavor(info: EndpointInfo) -> Field:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
-import osmef
 from osmef.report.cost import cost_text
+from osmef.report.html.across import across
 from osmef.report.html.figures import Drawn, draw_run
 from osmef.report.html.hosts import changes_table, differences_table, endpoints_table
 from osmef.report.html.reading import Reading, read_run
@@ -25,6 +19,7 @@ from osmef.report.html.results import (
     results_table,
     trials_table,
 )
+from osmef.report.html.shell import fill
 from osmef.report.html.table import Column, Field, Mark, Table, text
 from osmef.results.files import write_atomically
 from osmef.results.find import find_runs
@@ -32,8 +27,10 @@ from osmef.results.frame import load
 from osmef.units import format_duration
 
 _MOST_NUMBERS = 4000  # rows of all runs together, some 3 MB
+_MOST_ROWS = 3000  # of each other table of a run, of all runs together
+_MOST_PARTS = 40  # runs that have a section of their own
+_MOST_RUNS = 2000
 _MOST_FIGURES_BYTES = 12_000_000
-_TEMPLATES = Path(__file__).parent / "templates"
 _PRINTED_ROWS = 400  # a longer table of details is not printed
 
 
@@ -68,53 +65,46 @@ def write_report(
 
 def render(readings: Sequence[Reading], title: str | None = None) -> str:
     """Return the page as text."""
-    environment = Environment(
-        loader=PackageLoader("osmef.report.html", "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    script = (_TEMPLATES / "page.js").read_text(encoding="utf-8")
-    style = (_TEMPLATES / "page.css").read_text(encoding="utf-8")
     others = f" and {len(readings) - 1} more" if len(readings) > 1 else ""
-    return environment.get_template("page.html.jinja").render(
-        title=title or f"{readings[0].name}{others}",
-        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        version=osmef.__version__,
-        script=Markup(script),  # noqa: S704 - both are ours
-        style=Markup(style),  # noqa: S704
-        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        overview=_overview(readings),
+    return fill(
+        "page.html.jinja",
+        title or f"{readings[0].name}{others}",
+        overview=_overview(readings).first(_MOST_RUNS),
+        across=across(readings, _MOST_ROWS),
         hosts=differences_table(readings),
-        parts=_parts(readings),
+        parts=_parts(readings[:_MOST_PARTS]),
+        left=len(readings) - _MOST_PARTS,
         printed_rows=_PRINTED_ROWS,
     )
 
 
 def _parts(readings: Sequence[Reading]) -> list[Part]:
-    rows = _MOST_NUMBERS // len(readings)
+    numbers, rows = _MOST_NUMBERS // len(readings), _MOST_ROWS // len(readings)
     room = _MOST_FIGURES_BYTES
     parts = []
     for reading in readings:
         summary = reading.summary
         figures = []
-        for drawn in draw_run(reading):
-            room -= len(drawn.svg or "")
-            figures.append(drawn if room > 0 else Drawn(drawn.name, drawn.title, None))
+        if room > 0:  # drawing takes longer than all the rest
+            for drawn in draw_run(reading):
+                room -= len(drawn.svg or "")
+                figures.append(drawn if room > 0 else Drawn(drawn.name, drawn.title, None))
+                if room <= 0:
+                    break
         if summary is None:
-            results = trials_table(load(reading.path)) if reading.trials else None
+            results = trials_table(load(reading.path)).first(rows) if reading.trials else None
             parts.append(Part(reading, _state(reading), results, figures=figures))
             continue
+        limits = limits_table(summary)
         part = Part(
             reading=reading,
             state=_state(reading),
-            results=results_table(summary),
-            placement=placement_table(summary),
-            limits=limits_table(summary),
-            endpoints=endpoints_table(summary) if summary.endpoints else None,
+            results=results_table(summary).first(rows),
+            placement=placement_table(summary).first(rows),
+            limits=limits.first(rows) if limits else None,
+            endpoints=endpoints_table(summary).first(rows) if summary.endpoints else None,
             changes=changes_table(summary),
-            numbers=numbers_table(summary, rows),
+            numbers=numbers_table(summary, numbers),
             figures=figures,
             cost=cost_text(summary),
         )

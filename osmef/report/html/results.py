@@ -58,7 +58,7 @@ def results_table(summary: Summary) -> Table:
             *_named(cell, swept),
             _distance(cell),
             _trials(cell),
-            *(_measured(cell.metrics.get(name), scale) for name, scale in scales.items()),
+            *(measured(cell.metrics.get(name), scale) for name, scale in scales.items()),
             *([_price(cell, leading)] if prices else []),
             *([_limit(cell)] if limits else []),
         ]
@@ -87,7 +87,7 @@ def trials_table(trials: pd.DataFrame) -> Table:
             Field(str(cell)),
             Field(str(len(of))),
             Field(str(int((of["status"] != "ok").sum()))),
-            *(_measured(found[name][cell], scale) for name, scale in scales.items()),
+            *(measured(found[name][cell], scale) for name, scale in scales.items()),
         ]
         for cell, of in groups.items()
     ]
@@ -127,7 +127,8 @@ def _trials(cell: CellInfo) -> Field:
     return Field(str(cell.n_ok + cell.n_failed), failed, mark=mark)
 
 
-def _measured(metric: Metric | None, scale: Scale) -> Field:
+def measured(metric: Metric | None, scale: Scale) -> Field:
+    """Return a metric as a field: its median, its interval, n and CoV."""
     if metric is None or metric.median is None:
         return text(None)
     spread = f"n {metric.n}"
@@ -192,20 +193,21 @@ def placement_table(summary: Summary) -> Table:
             (cell.distance, cell.requested_distance, tuple(cell.mismatch)),
         ].append(cell)
     imported = summary.run.scenario_digest is None
-    rows = [_place(cells, imported=imported) for cells in groups.values()]
+    declared = summary.run.provider == "static"  # which can't ask anybody
+    rows = [_place(cells, imported=imported, declared=declared) for cells in groups.values()]
     columns = [
         *(Column(head) for head in ("senders", "receivers")),
         *(Column(head) for head in ("placement", "tenancy", "distance", "verified")),
         Column("cells", number=True),
     ]
     note = (
-        "Achieved is what the cloud told after the endpoints were up. Distance: 0 is one tenant on "
-        "one host, 2 one tenant on two hosts, 4 two tenants."
+        "Achieved is what the cloud, or an inventory, told after the endpoints were up. "
+        "Distance: 0 is one tenant on one host, 2 one tenant on two hosts, 4 two tenants."
     )
     return Table("Where the ends stood", columns, rows, note)
 
 
-def _place(cells: list[CellInfo], *, imported: bool) -> list[Field]:
+def _place(cells: list[CellInfo], *, imported: bool, declared: bool) -> list[Field]:
     cell = cells[0]
     loopback = cell.senders == cell.receivers
     return [
@@ -214,7 +216,7 @@ def _place(cells: list[CellInfo], *, imported: bool) -> list[Field]:
         _asked(cell.placement, cell.achieved_placement, "placement" in cell.mismatch),
         _asked(cell.tenancy, cell.achieved_tenancy, "tenancy" in cell.mismatch),
         _asked(cell.requested_distance, cell.distance, "distance" in cell.mismatch),
-        _verdict(cell, imported=imported),
+        _verdict(cell, imported=imported, declared=declared),
         Field(str(len(cells))),
     ]
 
@@ -227,12 +229,14 @@ def _asked(asked: object, achieved: object, wrong: bool) -> Field:
     return Field(known, (told,), mark=Mark.WARN if wrong else Mark.PLAIN)
 
 
-def _verdict(cell: CellInfo, *, imported: bool) -> Field:
+def _verdict(cell: CellInfo, *, imported: bool, declared: bool) -> Field:
     if cell.mismatch:
         return Field("no", (f"not as asked for: {', '.join(cell.mismatch)}",), mark=Mark.BAD)
     if cell.distance is None:
         return Field("unknown", ("nobody told where they stood",))
-    return Field("no", ("imported, as the files tell it",)) if imported else Field("yes")
+    if imported:
+        return Field("no", ("imported, as the files tell it",))
+    return Field("declared", ("as the inventory says it",)) if declared else Field("yes")
 
 
 def numbers_table(summary: Summary, most: int) -> Table:

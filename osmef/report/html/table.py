@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from osmef.results.summary import Metric
@@ -65,6 +65,13 @@ class Table:
     columns: Sequence[Column]
     rows: Sequence[Sequence[Field]] = field(repr=False)
     note: str = ""
+
+    def first(self, most: int) -> Table:
+        """Return the table with so many rows at most, which then says how many there are."""
+        if len(self.rows) <= most:
+            return self
+        told = f"The first {most} of {len(self.rows)} rows."
+        return replace(self, rows=self.rows[:most], note=f"{told} {self.note}".strip())
 
 
 @dataclass(frozen=True)

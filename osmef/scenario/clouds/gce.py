@@ -67,10 +67,14 @@ class GceSettings(PublicCloudSettings):
         default=None, description="group of sole-tenant nodes that is there, to put all VMs on"
     )
 
+    def priced_region(self, zone: str | None) -> str | None:
+        """Return the region of the zone, which may be another one."""
+        return self.region if zone is None else zone.rpartition("-")[0] or None
+
     @property
     def priced_by_flavor(self) -> bool:
-        """Whether the hosts are shared: sole-tenant nodes are charged as a whole."""
-        return self.node_group is None
+        """Whether a VM costs no more: sole-tenant nodes are charged as a whole, Tier 1 extra."""
+        return self.node_group is None and not self.tier_1
 
     @model_validator(mode="after")
     def _fits(self) -> GceSettings:

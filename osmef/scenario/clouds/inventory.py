@@ -90,6 +90,10 @@ class InventoryHost(Model):
     data_address6: Annotated[str, AfterValidator(_v6)] | None = Field(
         default=None, description="IPv6 address to measure at, for `family: ipv6`"
     )
+    public_address: Annotated[str, AfterValidator(_v4)] | None = Field(
+        default=None,
+        description="IPv4 address at which other sites see it, where NAT translates it to its own",
+    )
     listen_address: Annotated[str, AfterValidator(_v4)] | None = Field(
         default=None,
         description="the machine's own IPv4 address, where NAT translates data_address to it",

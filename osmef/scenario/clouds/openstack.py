@@ -174,9 +174,8 @@ class OpenStackSettings(CloudWithHosts):
         """The default flavor."""
         return self.default_flavor
 
-    @property
-    def priced_region(self) -> str | None:
-        """The region."""
+    def priced_region(self, zone: str | None) -> str | None:  # noqa: ARG002
+        """Return the region: all its zones have one price list."""
         return self.region
 
     def lanes(self, parallel: int, kinds: int) -> int:

@@ -56,8 +56,12 @@ class PublicCloudSettings(CloudSettings):
         return self.default_flavor
 
     @property
-    def priced_region(self) -> str | None:
-        """The region."""
+    def usual_zone(self) -> str | None:
+        """The zone."""
+        return self.zone
+
+    def priced_region(self, zone: str | None) -> str | None:  # noqa: ARG002
+        """Return the region: all its zones have one price list."""
         return self.region
 
     @property

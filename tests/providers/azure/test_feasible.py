@@ -17,6 +17,11 @@ USUAL = (
     " controller_cidr: 192.0.2.1/32"
 )
 HOSTS = f"{USUAL}, dedicated_host: DSv5-Type1"
+ONE_ZONE, TWO_ZONES, ZONE_OR_ANY = (
+    f"endpoints: {{sender: {{zone: '1'}}, receiver: {receiver}}}"
+    for receiver in ("{zone: '1'}", "{zone: '2'}", "{}")
+)
+NAMED_ZONES = "endpoints: {sender: {zone: westeurope-az1}, receiver: {zone: westeurope-az2}}"
 TWO = "tenants: {a: x, b: y}"
 
 
@@ -33,7 +38,10 @@ def cell_of(provider: str, rest: str) -> tuple[AzureProvider, Cell]:
         (USUAL, "placement: same-host", "placement", "proximity"),
         (f"{HOSTS}, {TWO}", "placement: same-host\ntenancy: different-tenant", "placement", "out"),
         (f"{USUAL}, tenants: {{a: x}}", "tenancy: different-tenant", "tenancy", "another"),
-        (f'{USUAL}, {TWO}, zone: "1"', "placement: any", "zone", "westeurope-az1"),
+        (f'{USUAL}, {TWO}, zone: "1"', "placement: any", "provider.zone", "westeurope-az1"),
+        (f"{USUAL}, {TWO}", ONE_ZONE, "endpoints.receiver.zone", "westeurope-az1"),
+        (f"{USUAL}, proximity: true", TWO_ZONES, "endpoints", "one zone"),
+        (f'{USUAL}, proximity: true, zone: "2"', ZONE_OR_ANY, "endpoints", "one zone"),
         (
             USUAL,
             "endpoints: {sender: {count: 2}, receiver: {}}",
@@ -65,6 +73,8 @@ def test_what_can_not_be_done_is_a_problem_with_the_nearest_thing(
         (f"{HOSTS}, {TWO}", "placement: different-host\ntenancy: different-tenant"),
         (f"{USUAL}, {TWO}, zone: westeurope-az1", "placement: any\ntenancy: different-tenant"),
         (USUAL, "endpoints: {loopback: {}}"),
+        (f"{USUAL}, proximity: true", ONE_ZONE),
+        (f"{USUAL}, {TWO}", f"{NAMED_ZONES}\ntenancy: different-tenant"),
     ],
 )
 def test_what_can_be_done_is_no_problem(provider: str, rest: str) -> None:
@@ -77,6 +87,13 @@ def test_what_can_be_done_is_no_problem(provider: str, rest: str) -> None:
     [
         (USUAL, "placement: different-host\ntenancy: different-tenant", "across tenants"),
         (f'{USUAL}, zone: "1"', "placement: different-host", "in a zone"),
+        (USUAL, ONE_ZONE, "in a zone"),
+        (USUAL, ZONE_OR_ANY, "in a zone"),
+        (f'{USUAL}, zone: "2"', ZONE_OR_ANY, None),
+        (USUAL, TWO_ZONES, None),
+        (USUAL, "endpoints: {sender: {zone: '1'}, receiver: {zone: westeurope-az1}}", "in a zone"),
+        (f"{USUAL}, {TWO}", f"{NAMED_ZONES}\ntenancy: different-tenant", None),
+        (f"{USUAL}, spot: true", "placement: different-host", "spot VMs"),
         (USUAL, "placement: different-host", None),
         (HOSTS, "placement: different-host\ntenancy: different-tenant", None),
         (USUAL, "placement: any", None),

@@ -145,6 +145,32 @@ def test_other_zone_is_tried_where_one_has_no_room(lab: Lab) -> None:
     assert lab.owned() == []
 
 
+def test_what_stands_in_a_zone_of_its_own_stays_where_others_leave_that_zone(lab: Lab) -> None:
+    """The zone has room for the VM that asks for it, and none for the one that may go elsewhere."""
+    with (
+        lab.cloud.fault("operation", "insert .*here-1-a/instances/.*-vm-2", **FULL),
+        lab.made(vm("a", zone="here-1-a"), vm("b", "host-2")) as (provider, endpoints),
+    ):
+        places = provider.describe(endpoints)
+        there = lab.owned()
+    assert [place.zone for place in places] == ["here-1-a", "here-1-b"]
+    assert len([one for one in there if one.startswith("instance ")]) == 2
+    assert not [one for one in there if one.startswith("policy ")]
+    assert lab.owned() == []
+
+
+def test_a_zone_of_its_own_without_room_is_not_asked_again_for_the_others_sake(lab: Lab) -> None:
+    with (
+        lab.cloud.recorded() as calls,
+        lab.cloud.fault("operation", "insert .*here-1-a/instances/", times=1000, **FULL),
+        pytest.raises(CapacityError),
+        lab.made(vm("a", zone="here-1-a"), vm("b", "host-2")),
+    ):
+        pass
+    assert len(asked(calls(), "instances.insert")) == 1
+    assert lab.owned() == []
+
+
 def test_region_without_room_is_an_error_of_capacity(lab: Lab) -> None:
     with (
         lab.cloud.recorded() as calls,

@@ -13,6 +13,10 @@ USUAL = "kind: gce, region: here-1, controller_cidr: 203.0.113.7/32"
 NODES = f"{USUAL}, node_group: nodes, zone: here-1-a"
 TWO = f"{USUAL}, tenants: {{red: a, blue: b}}"
 SEVERAL = "endpoints: {sender: {count: 2}, receiver: {}}"
+ONE_ZONE, TWO_ZONES, ZONE_OR_ANY = (
+    f"endpoints: {{sender: {{zone: here-1-a}}, receiver: {receiver}}}"
+    for receiver in ("{zone: here-1-a}", "{zone: here-1-b}", "{}")
+)
 OTHER_TENANT = "tenancy: different-tenant"
 
 
@@ -32,6 +36,11 @@ def cell_of(provider: str, rest: str = "") -> tuple[GceProvider, Cell]:
         (f"{TWO}, node_group: n, zone: here-1-a", OTHER_TENANT, "tenancy", "leave"),
         (USUAL, "endpoints: {sender: {kind: host}, receiver: {}}", "endpoints", "static"),
         (TWO, f"{OTHER_TENANT}\nplacement: different-host", "placement", "placement: any"),
+        (TWO, f"{OTHER_TENANT}\n{ONE_ZONE}", "placement", "placement: any"),
+        (TWO, f"{OTHER_TENANT}\n{ZONE_OR_ANY}", "placement", "placement: any"),
+        (NODES, TWO_ZONES, "endpoints", "provider.node_group"),
+        (f"{USUAL}, compact: true", TWO_ZONES, "endpoints", "one zone"),
+        (f"{USUAL}, compact: true", ZONE_OR_ANY, "endpoints", "one zone"),
     ],
 )
 def test_what_can_not_be_done_is_a_problem_that_names_the_nearest(
@@ -53,6 +62,10 @@ def test_what_can_not_be_done_is_a_problem_that_names_the_nearest(
         (USUAL, OTHER_TENANT),
         (TWO, f"{OTHER_TENANT}\nplacement: any"),
         (TWO, f"{OTHER_TENANT}\non_mismatch: record"),
+        (TWO, f"{OTHER_TENANT}\n{TWO_ZONES}"),
+        (f"{TWO}, zone: here-1-b", f"{OTHER_TENANT}\n{ZONE_OR_ANY}"),
+        (NODES, ONE_ZONE),
+        (f"{USUAL}, compact: true", ONE_ZONE),
         (USUAL, "endpoints: {loopback: {}}"),
     ],
 )
@@ -79,6 +92,7 @@ def test_what_is_not_promised_is_a_warning(provider: str, rest: str, warning: st
     [
         (USUAL, "placement: different-host"),
         (USUAL, "placement: any"),
+        (TWO, f"{OTHER_TENANT}\n{TWO_ZONES}"),
         (NODES, "placement: different-host"),
         (USUAL, "endpoints: {loopback: {}}"),
     ],

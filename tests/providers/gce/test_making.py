@@ -128,6 +128,18 @@ def test_zones_and_regions_of_the_endpoints_own(lab: Lab) -> None:
     assert len(set(subnets)) == 2
 
 
+def test_a_vm_of_this_zone_and_one_that_comes_to_it_are_spread_together(lab: Lab) -> None:
+    with (
+        lab.cloud.recorded() as calls,
+        lab.made(vm("a", zone="here-1-a"), vm("b", "host-2")) as (provider, endpoints),
+    ):
+        a, b = provider.describe(endpoints)
+        (policy,) = (call["body"] for call in asked(calls(), "resourcePolicies.insert"))
+    assert policy["groupPlacementPolicy"] == {"availabilityDomainCount": 2}
+    assert a.zone == b.zone == "here-1-a"
+    assert same_host(a, b) is False
+
+
 @pytest.mark.parametrize(
     ("settings", "policy", "domains"),
     [
@@ -182,6 +194,25 @@ def test_an_endpoint_is_made_anew_before_the_old_one_goes(lab: Lab) -> None:
         if resource.kind == "instance"
     ]
     assert events[-4:-2] == [("created", "3"), ("destroyed", "2")]
+    assert lab.owned() == []
+
+
+def test_the_address_of_a_vm_that_is_gone_is_let_in_no_more(lab: Lab) -> None:
+    requests = [vm("a"), vm("b", "host-2", "tenant-2")]
+    provider, wanted = lab.provider(), order(*requests)
+    with lab.cloud.recorded() as calls:
+        old, other = lab.create(provider, wanted)
+        new = lab.cloud.here(lambda: provider.replace(old, wanted))
+        there = {one.removeprefix("firewall ") for one in lab.owned() if "firewall" in one}
+        provider.close()
+        let_in = {
+            source
+            for call in asked(calls(), "firewalls.insert")
+            if call["body"]["name"] in there
+            for source in call["body"]["sourceRanges"]
+        }
+    assert {f"{new.public_address}/32", f"{other.public_address}/32"} <= let_in
+    assert f"{old.public_address}/32" not in let_in
     assert lab.owned() == []
 
 

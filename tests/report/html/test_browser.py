@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from osmef.report.html.page import write_report
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
+from tests.chromium import chromium
 
 MakeRun = Callable[[str, Summary], RunDirectory]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("needs Debian's chromium, which is not installed: tools/bootstrap chromium")
-    # Chromium's own sandbox can't be had as root.
-    options = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=options)
+    with chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from osmef.report.html.page import write_report
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import CellInfo, Cost, HourlyPrice, Summary
 from osmef.scenario.fields import Placement
+from osmef.scenario.location import Location
 from tests.report.html.parsed import Page
 
 SAMPLE = Path(__file__).parents[2] / "results/data/quickstart-20261121T031500Z-3f9a"
@@ -119,6 +120,18 @@ def test_several_runs_and_how_their_hosts_differ(
     assert not any("uptime_s" in one.text for one in page.all("tr"))
 
 
+def test_endpoints_name_their_site_and_its_kind(
+    tmp_path: Path, make_run: MakeRun, measured: Summary
+) -> None:
+    ends = [
+        one.model_copy(update={"achieved": Location(site=site)})
+        for one, site in zip(measured.endpoints, ("ec2", "office"), strict=True)
+    ]
+    info = measured.run.model_copy(update={"sites": {"ec2": "aws", "office": "static"}})
+    run = make_run("sites", measured.model_copy(update={"run": info, "endpoints": ends}))
+    assert row(page_of(tmp_path, run.path), "vm-1ec2").startswith("vm-1ec2aws")
+
+
 def test_failures_have_reason_place_and_cure(tmp_path: Path) -> None:
     page = page_of(tmp_path, SAMPLE)
     (failed,) = [one for one in page.all("ul") if one.attributes.get("class") == "failed"]
@@ -209,7 +222,7 @@ def test_who_can_not_see_it_can_read_it(
     assert {one.attributes.get("scope") for one in heads} == {"col", "row"}
     assert len(page.all("caption")) == len(page.all("table"))
     figures = page.all("svg")
-    assert len(figures) == 6
+    assert len(figures) == 7  # three of each, and one of both
     assert all(one.attributes["role"] == "img" for one in figures)
     assert "Aggregate BTC against connections" in figures[0].attributes["aria-label"]
     levels = [int(one.tag[1]) for one in page.elements if re.fullmatch("h[1-6]", one.tag)]
@@ -230,3 +243,40 @@ def test_a_thousand_cells_stay_a_page(
 def test_a_path_without_a_run_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such run"):
         write_report([tmp_path / "nothing"], tmp_path / "report.html")
+
+
+def test_many_runs_have_one_table_together_and_few_sections(
+    tmp_path: Path,
+    make_run: MakeRun,
+    make_summary: MakeSummary,
+    make_cell: MakeCell,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("osmef.report.html.page._MOST_PARTS", 2)
+    monkeypatch.setattr("osmef.report.html.page._MOST_ROWS", 3)
+    summary = make_summary(*(make_cell(connections=n) for n in (1, 5)))
+    paths = [make_run(name, summary).path for name in ("a", "b", "c")]
+    page = page_of(tmp_path, *paths)
+    assert len([one for one in page.all("section") if one.attributes.get("class") == "run"]) == 2
+    (together,) = [one for one in page.all("table") if "over all runs" in one.text]
+    assert "The first 3 of 6 rows" in " ".join(one.text for one in page.all("p"))
+    assert "connections=1" in together.text
+    assert any("1 more runs have no section" in one.text for one in page.all("p"))
+
+
+def test_the_page_says_how_far_the_numbers_can_be_trusted(
+    tmp_path: Path, make_run: MakeRun, measured: Summary
+) -> None:
+    page = page_of(tmp_path, make_run("a", measured).path)
+    (table,) = [one for one in page.all("table") if "be trusted" in one.text]
+    assert "aggregate_btc_bps" in table.text
+
+
+def test_an_inventory_declares_where_hosts_stand(
+    tmp_path: Path, make_run: MakeRun, make_summary: MakeSummary, make_cell: MakeCell
+) -> None:
+    summary = make_summary(make_cell())
+    run = summary.run.model_copy(update={"provider": "static"})
+    page = page_of(tmp_path, make_run("a", summary.model_copy(update={"run": run})).path)
+    (table,) = [one for one in page.all("table") if "Where the ends stood" in one.text]
+    assert "declared" in table.text

@@ -1,0 +1,88 @@
+"""What was repeated independently, and on which platform: trials of a run, sessions of a campaign.
+
+Trials of one session share its hour, its hosts and its neighbours, so where there are sessions the
+session is the unit of replication, and its result is the median of its trials (Deval, "Empirical
+Evaluation of Cloud IaaS Platforms using System-level Benchmarks", 2017, chapter 5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+PLATFORM = ("platform", "scenario", "provider", "sender_flavors", "receiver_flavors")
+"""What may tell two platforms apart, of the columns of ``osmef.load``, the broadest first."""
+
+
+def has_sessions(*trials: pd.DataFrame) -> bool:
+    """Return whether any trial of these frames of ``osmef.load`` is of a session."""
+    return any("session" in frame and bool(frame["session"].notna().any()) for frame in trials)
+
+
+def independent(
+    trials: pd.DataFrame, metric: str, *, by_session: bool | None = None
+) -> list[float]:
+    """Return the results of a metric that count as independent, in its unit and in their order.
+
+    ``trials`` are those of one cell of one platform. ``by_session``: the median of each session, a
+    run without sessions being one; else each trial that has the metric; without, as the trials are.
+    """
+    if metric not in trials:
+        return []
+    known = trials[trials[metric].notna()]
+    sessions = has_sessions(trials) if by_session is None else by_session
+    if not sessions:
+        return [float(value) for value in known[metric]]
+    return list(session_medians(known, metric).values())
+
+
+def session_medians(trials: pd.DataFrame, metric: str) -> dict[str, float]:
+    """Return the median of each session in the order in which they occur, by its name.
+
+    A session is one of one run, and a run without any is one; the name is that of the run where
+    several sessions are called alike.
+    """
+    keys = [name for name in ("run", "session") if name in trials]
+    known = trials[trials[metric].notna()]
+    medians = known.groupby(keys, sort=False, dropna=False)[metric].median()
+    sessions = medians.index.to_frame(index=False).astype(object)
+    short = sessions[keys[-1]]
+    names = [str(one) for one in (short.where(short.notna(), sessions[keys[0]]))]
+    if len(set(names)) < len(names):
+        names = [" ".join(map(str, row)) for row in sessions.to_numpy()]
+    return dict(zip(names, map(float, medians), strict=True))
+
+
+def platform_columns(*frames: pd.DataFrame, columns: Sequence[str] = PLATFORM) -> list[str]:
+    """Return the columns that tell apart the platforms of frames of trials.
+
+    Those are needed of which the trials of one cell have several values in any of the frames, or
+    the whole frame in the case of scenarios, whose cells may be called alike and mean another
+    thing. A column that a frame does not have, or has no value in, tells nothing.
+    """
+    found: list[str] = []
+    for name in columns:
+        if any(name not in frame or frame[name].isna().all() for frame in frames):
+            continue
+        within = found if name == "scenario" else [*found, "cell"]
+        if any(_several(frame, within, name) for frame in frames):
+            found.append(name)
+    return found
+
+
+def _several(frame: pd.DataFrame, within: Sequence[str], name: str) -> bool:
+    if not within:
+        return bool(frame[name].nunique(dropna=False) > 1)
+    return bool((frame.groupby(list(within), dropna=False)[name].nunique(dropna=False) > 1).any())
+
+
+def platform_names(trials: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """Return the name of each trial's platform: the values of the columns that tell it apart.
+
+    Flavors of both ends that are the same stand once.
+    """
+    texts = [["unknown" if one is None or one != one else str(one) for one in trials[name]]  # noqa: PLR0124 - NaN is not itself
+             for name in columns]  # fmt: skip
+    rows = zip(*texts, strict=True) if texts else [()] * len(trials)
+    return [", ".join(dict.fromkeys(row)) for row in rows]

@@ -1,0 +1,308 @@
+"""Sessions over weeks: what they gave, platform against platform, time against time, and change.
+
+A session's result is the median of its trials (``variability.session_results``), and the session is
+the unit of replication here: trials of one session share its time, its VMs and its neighbours.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from osmef.analysis.course import SHORTEST, autocorrelation, change_points, drift
+from osmef.analysis.effects import hodges_lehmann
+from osmef.analysis.pairs import holm, mann_whitney, pairwise
+from osmef.analysis.variability import session_results, variability
+from osmef.errors import InputError
+
+KEY = ["platform", "cell", "metric"]
+"""What a session's result is of: what was measured, in which cell of its sweep, and the number."""
+
+_WEEK_S = 7 * 86400.0
+_SIDES = (("weekday", "weekend"), ("peak", "offpeak"))
+
+
+def session_trials(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials of ``osmef.load`` that are of a session, each with its platform.
+
+    Where they tell none it is their scenario and provider. Raises InputError where there are none.
+    """
+    known = trials[trials["session"].notna()]
+    if known.empty:
+        raise InputError(
+            "no trial is of a session",
+            cure="give a campaign, or what `osmef import sessions` made",
+        )
+    told = known["scenario"].str.cat(known["provider"].astype("string"), sep=" ", na_rep="")
+    return known.assign(platform=known["platform"].fillna(told.str.strip()))
+
+
+def session_table(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+    """Return one row for each session, platform, cell and metric, in order of time.
+
+    ``trials`` are those of ``session_trials``; those without the metric do not count. Columns:
+    ``KEY``, session, window, began (of its first trial, UTC), trials (how many have the metric)
+    and value, their median in the metric's unit.
+    """
+    frames = [_sessions_of(trials, metric) for metric in metrics]
+    table = pd.concat(frames, ignore_index=True)[[*KEY, *_ABOUT, "value"]]
+    return table.sort_values("began", kind="stable", ignore_index=True)
+
+
+_ABOUT = ("session", "window", "began", "trials")
+
+
+def _sessions_of(trials: pd.DataFrame, metric: str) -> pd.DataFrame:
+    points = trials[trials[metric].notna()]
+    by = ["platform", "cell"]
+    results = session_results(points, metric, by).rename(columns={metric: "value"})
+    about = points.groupby([*by, "session"], sort=False).agg(
+        window=("window", "first"), began=("started_at", "min"), trials=(metric, "size")
+    )
+    return results.merge(about.reset_index(), on=[*by, "session"]).assign(metric=metric)
+
+
+def platform_table(sessions: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
+    """Return one row for each of ``KEY``, and of ``by``, such as window: ``variability``'s columns.
+
+    Sorted by these. ``sessions`` is what ``session_table`` gives, as in every function here.
+    """
+    rows = sessions.dropna(subset=list(by))
+    table = variability(rows, "value", [*KEY, *by])
+    return table.sort_values([*KEY, *by], kind="stable", ignore_index=True)
+
+
+def pair_table(sessions: pd.DataFrame) -> pd.DataFrame:
+    """Return the tests of every two platforms in one cell and metric: ``pairs.pairwise``'s columns.
+
+    Before them: cell, metric, and the medians of both over their sessions. Holm's correction is
+    over the pairs of one cell and metric. ``least_p`` is the smallest p that the test of Mann and
+    Whitney can have with so few sessions. Assumed is that sessions are independent, also those of
+    two platforms in one slot.
+    """
+    frames = []
+    for (cell, metric), rows in sessions.groupby(["cell", "metric"], sort=False):
+        samples = {str(name): of["value"].tolist() for name, of in _platforms(rows)}
+        table = pairwise(samples)
+        medians = rows.groupby("platform")["value"].median()
+        table.insert(0, "metric", str(metric))
+        table.insert(0, "cell", str(cell))
+        table["median_a"] = table["a"].map(medians)
+        table["median_b"] = table["b"].map(medians)
+        sizes = zip(table["n_a"], table["n_b"], strict=True)
+        table["least_p"] = [_least_p(a, b) for a, b in sizes]
+        frames.append(table)
+    return pd.concat(frames, ignore_index=True)
+
+
+def _platforms(rows: pd.DataFrame) -> Iterator[tuple[object, pd.DataFrame]]:
+    """Give the sessions of each platform, by name: as they come they stand in order of time."""
+    return iter(sorted(rows.groupby("platform"), key=lambda one: str(one[0])))
+
+
+def _least_p(n_a: int, n_b: int) -> float:
+    return min(1.0, 2 / math.comb(n_a + n_b, n_a))
+
+
+def sides_of(window: str | None) -> set[str]:
+    """Return which sides a window is on by its name: weekday, weekend, peak, offpeak."""
+    words = set((window or "").split("-"))
+    return {side for pair in _SIDES for side in pair if side in words}
+
+
+def contrast_table(sessions: pd.DataFrame) -> pd.DataFrame:
+    """Return weekday against weekend, and peak against off-peak, for each of ``KEY``.
+
+    Which side a session is on, its window's name says (``sides_of``); where ``sessions`` has a
+    column ``day``, that one says weekday or weekend. Windows of other names are compared two by
+    two. Columns: ``KEY``, a, b, n_a, n_b, median_a, median_b; difference, low, high:
+    ``hodges_lehmann`` of a over b with its exact 95 % interval, in the metric's unit;
+    difference_percent, of the median of b; p of ``mann_whitney`` and p_holm, corrected over all
+    rows of one metric; least_p as in ``pair_table``. What is unknown is NaN.
+
+    Assumed is that sessions are independent. Weekday against weekend is over all hours: where one
+    side has more sessions at peak than the other, a difference of hours shows there, too.
+
+    Source: Deval, "Empirical Evaluation of Cloud IaaS Platforms using System-level Benchmarks",
+    2017, chapter 4, for the four windows; Schad, Dittrich and Quiane-Ruiz, VLDB 2010, for the
+    question.
+    """
+    rows = [
+        {**dict(zip(KEY, key, strict=True)), **_contrast(a, b, of[of_a], of[of_b])}
+        for key, of in sessions.groupby(KEY)
+        for a, b, of_a, of_b in _sides(of)
+    ]
+    names = ["a", "b", "n_a", "n_b", *_NUMBERS]
+    table = pd.DataFrame(rows, columns=pd.Index([*KEY, *names]))
+    table = table.astype(dict.fromkeys(_NUMBERS, "float64"))
+    corrected = pd.Series(float("nan"), index=table.index)
+    for _metric, of in table.groupby("metric", sort=False):
+        known = [None if pd.isna(p) else float(p) for p in of["p"]]
+        corrected[of.index] = pd.Series(holm(known), index=of.index, dtype="float64")
+    table.insert(list(table.columns).index("p") + 1, "p_holm", corrected)
+    return table
+
+
+_NUMBERS = (
+    *("median_a", "median_b", "difference", "low", "high", "difference_percent"),
+    *("p", "least_p"),
+)
+
+
+def _sides(rows: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series, pd.Series]]:
+    """Give the two sides of each comparison: names, and which rows are on each."""
+    named = rows["window"].map(lambda window: sides_of(window if isinstance(window, str) else None))
+    for a, b in _SIDES:
+        on = {side: named.map(lambda found, side=side: side in found) for side in (a, b)}
+        if "day" in rows and a == "weekday":
+            on = {side: rows["day"] == side for side in (a, b)}
+        if on[a].any() and on[b].any():
+            yield a, b, on[a], on[b]
+    plain = rows.loc[~named.map(bool), "window"].dropna()
+    windows = sorted(map(str, plain.unique()))
+    for number, a in enumerate(windows):
+        for b in windows[number + 1 :]:
+            yield a, b, rows["window"] == a, rows["window"] == b
+
+
+def _contrast(a: str, b: str, of_a: pd.DataFrame, of_b: pd.DataFrame) -> dict[str, object]:
+    first, second = of_a["value"].tolist(), of_b["value"].tolist()
+    shift, test = hodges_lehmann(first, second), mann_whitney(first, second)
+    middle = float(of_b["value"].median())
+    share = 100 * shift.value / middle if shift.value is not None and middle else None
+    return {
+        "a": a,
+        "b": b,
+        "n_a": len(first),
+        "n_b": len(second),
+        "median_a": float(of_a["value"].median()),
+        "median_b": middle,
+        "difference": shift.value,
+        "low": shift.interval.low,
+        "high": shift.interval.high,
+        "difference_percent": share,
+        "p": test.p,
+        "least_p": _least_p(len(first), len(second)),
+    }
+
+
+def level(rows: pd.DataFrame) -> pd.Series:
+    """Return the values of one of ``KEY`` without what is usual for their windows.
+
+    Each value less the median of its window, plus that of all: else the change from day to night
+    would look like noise, or like steps. A window of fewer than ``SHORTEST`` sessions is left as it
+    is, for its median is mostly chance. In the metric's unit, in the order of the rows.
+    """
+    windows = rows["window"].fillna("")
+    groups = rows["value"].groupby(windows)
+    enough = groups.transform("size") >= SHORTEST
+    if not enough.any() or windows.nunique() == 1:
+        return rows["value"]
+    usual = groups.transform("median") - rows["value"].median()
+    return rows["value"] - usual.where(enough, 0.0)
+
+
+def course_table(sessions: pd.DataFrame) -> pd.DataFrame:
+    """Return how each of ``KEY`` went over the weeks.
+
+    Columns: ``KEY``; sessions; drift_per_week with drift_low and drift_high, in the metric's unit,
+    and drift_p (``course.drift``; NaN where sessions tell no time, or have fewer than 3); memory,
+    the autocorrelation from one session to the next, with memory_bound (``autocorrelation``; steps
+    are counted in sessions that there are, so gaps make it too small); changes, how many
+    ``change_points`` there are. All of them are of ``level``: what is usual for a window is taken
+    away. Fewer than 10 sessions can't show a change: changes is <NA> then.
+    """
+    rows = [
+        {**dict(zip(KEY, key, strict=True)), **_course(of)} for key, of in sessions.groupby(KEY)
+    ]
+    numbers = ["drift_per_week", "drift_low", "drift_high", "drift_p", "memory", "memory_bound"]
+    table = pd.DataFrame(rows, columns=pd.Index([*KEY, "sessions", *numbers, "changes"]))
+    return table.astype({**dict.fromkeys(numbers, "float64"), "changes": "Int64"})
+
+
+def _course(rows: pd.DataFrame) -> dict[str, object]:
+    values = level(rows).tolist()
+    found: dict[str, object] = {"sessions": len(values)}
+    seconds = _seconds(rows)
+    if len(values) >= 3 and seconds is not None and len(set(seconds)) == len(seconds):
+        trend = drift(values, [second / _WEEK_S for second in seconds])
+        found |= {"drift_per_week": trend.slope, "drift_p": trend.p}
+        found |= {"drift_low": trend.interval.low, "drift_high": trend.interval.high}
+    if len(values) >= SHORTEST and (memory := autocorrelation(values)) is not None:
+        found |= {"memory": float(memory.coefficients[0]), "memory_bound": memory.bound}
+    if len(values) >= 2 * SHORTEST:
+        found["changes"] = len(change_points(values))
+    return found
+
+
+def _seconds(rows: pd.DataFrame) -> list[float] | None:
+    """Return when sessions began, in seconds from the first; None where any does not tell."""
+    if rows["began"].isna().any():
+        return None
+    seconds: list[float] = (rows["began"] - rows["began"].min()).dt.total_seconds().tolist()
+    return seconds
+
+
+def change_table(sessions: pd.DataFrame) -> pd.DataFrame:
+    """Return each change of level: between which two sessions, and from what to what.
+
+    Columns: ``KEY``; last, the last session of the old level, and first, the first of the new one,
+    with last_began and first_began: where sessions are missing between them, nobody knows when in
+    that time it was; before and after, the medians of ``level`` between the changes, in the
+    metric's unit; difference_percent of before. See ``course.change_points`` for what is assumed.
+    """
+    rows = [
+        {**dict(zip(KEY, key, strict=True)), **change}
+        for key, of in sessions.groupby(KEY)
+        for change in _changes(of)
+    ]
+    names = ["last", "first", "last_began", "first_began", "before", "after", "difference_percent"]
+    return pd.DataFrame(rows, columns=pd.Index([*KEY, *names]))
+
+
+def levels(rows: pd.DataFrame) -> list[tuple[int, int, float]]:
+    """Return the levels of one of ``KEY``: first row, the row after the last one, the median."""
+    values = level(rows)
+    cuts = [0, *change_points(values.tolist()), len(values)]
+    return [
+        (begin, end, float(values.iloc[begin:end].median()))
+        for begin, end in itertools.pairwise(cuts)
+    ]
+
+
+def _changes(rows: pd.DataFrame) -> Iterator[dict[str, object]]:
+    found = levels(rows)
+    for (_, cut, before), (_, _, after) in itertools.pairwise(found):
+        last, first = rows.iloc[cut - 1], rows.iloc[cut]
+        yield {
+            "last": last["session"],
+            "first": first["session"],
+            "last_began": last["began"],
+            "first_began": first["began"],
+            "before": before,
+            "after": after,
+            "difference_percent": 100 * (after - before) / before if before else math.nan,
+        }
+
+
+def price_table(platforms: pd.DataFrame, prices: pd.DataFrame) -> pd.DataFrame:
+    """Return what each platform gives for an hour's price of one VM: median / price.
+
+    ``platforms`` is what ``platform_table`` gives, ``prices`` has platform, cell, price_per_hour
+    and currency. Columns: ``KEY``, median, price_per_hour, currency, per_price, in the metric's
+    unit for a unit of the currency an hour, and rank from 1 within one metric, cell and currency.
+    What has no price is there with NaN and without a rank: unknown is not 0.
+
+    Source: Deval 2017, section 5.2.
+    """
+    table = platforms[[*KEY, "median"]].merge(
+        prices, on=["platform", "cell"], how="left", validate="many_to_one"
+    )
+    hourly = table["price_per_hour"].where(table["price_per_hour"] > 0)
+    table["per_price"] = table["median"] / hourly
+    groups = table.groupby(["metric", "cell", "currency"], sort=False)["per_price"]
+    table["rank"] = groups.rank(method="min", ascending=False).astype("Int64")
+    return table

@@ -1,0 +1,141 @@
+"""Whether trials may be taken as independent, and how many would be enough: cell by cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from osmef.analysis.course import autocorrelation, change_points, drift, outliers
+from osmef.analysis.pairs import holm, pairwise
+from osmef.analysis.repetitions import repetitions_for_median
+from osmef.analysis.replicates import (
+    has_sessions,
+    platform_columns,
+    platform_names,
+    session_medians,
+)
+
+FEWEST = 10
+"""Fewer values than these tell nothing of memory, and little of a drift."""
+
+LEVEL = 0.05
+_COLUMNS = (
+    *("cell", "metric", "n", "repetitions", "autocorrelation", "autocorrelation_p"),
+    *("drift_percent", "drift_p", "steps", "outliers", "doubts"),
+)
+
+
+def trust(
+    trials: pd.DataFrame, metrics: Sequence[str], relative_error: float = 0.05
+) -> pd.DataFrame:
+    """Return one row a cell and metric: what speaks against its interval, and how many are needed.
+
+    ``trials`` are those of ``osmef.load``; the values are those of the trials in the order in which
+    they began, or the medians of the sessions, where there are any. Columns: cell; metric; n;
+    repetitions, how many values give the median to within ``relative_error`` of it
+    (``repetitions_for_median``); autocorrelation, that of lag 1, with its p; drift_percent, the
+    median slope over the whole series in percent of the median, with its p; steps, the names of
+    the trials or sessions that begin another level (``change_points``); outliers, the names of
+    those that lie far from the others, which are flagged, never removed; doubts, in words. NaN or
+    nothing is what can't be told, of fewer than ``FEWEST`` values all that has to do with order.
+    Both p are corrected after Holm over all rows, and lead to a doubt below ``LEVEL``.
+
+    Source: the functions of these names, in ``osmef.analysis``; Hoefler and Belli, SC 2015, rule 5.
+    """
+    rows = [
+        {"cell": cell, "metric": metric, **_told(_series(group, metric), relative_error)}
+        for cell, group in cells(trials).items()
+        for metric in metrics
+        if metric in group and group[metric].notna().any()
+    ]
+    for name in ("autocorrelation_p", "drift_p"):
+        for row, p in zip(rows, holm([row[name] for row in rows]), strict=True):  # type: ignore[misc]
+            row[name] = p
+    for row in rows:
+        row["doubts"] = _doubts(row)
+    table = pd.DataFrame(rows, columns=pd.Index(_COLUMNS))
+    return table.astype(dict.fromkeys(_COLUMNS[3:8], "float64"))
+
+
+def pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+    """Return one row a metric and pair of cells: ``metric``, and the columns of ``pairwise``.
+
+    ``trials`` are those of ``osmef.load``, their sessions' medians where there are any. The
+    correction is over the pairs of a metric. Cells without a value are left out.
+    """
+    groups = cells(trials)
+    tables = []
+    for metric in metrics:
+        samples = {
+            cell: list(_series(group, metric).values())
+            for cell, group in groups.items()
+            if metric in group and group[metric].notna().any()
+        }
+        if len(samples) > 1:
+            tables.append(pairwise(samples).assign(metric=metric))
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+
+def cells(trials: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the trials of each cell, in the order of time, by names that tell all apart."""
+    columns = platform_columns(trials)
+    runs = [] if has_sessions(trials) else ["run"] * (trials["run"].nunique() > 1)
+    names = platform_names(trials, [*runs, *columns])
+    whole = [f"{name}: {cell}" if name else str(cell)
+             for name, cell in zip(names, trials["cell"], strict=True)]  # fmt: skip
+    ordered = trials.assign(_cell=whole)
+    groups = {str(cell): rows for cell, rows in ordered.groupby("_cell", sort=False)}
+    return {
+        cell: rows.sort_values("started_at", kind="stable") if "started_at" in rows else rows
+        for cell, rows in groups.items()
+    }
+
+
+def _series(group: pd.DataFrame, metric: str) -> dict[str, float]:
+    """Return the values of a cell in the order of time, by the name of their trial or session."""
+    known = group[group[metric].notna()]
+    if has_sessions(group):
+        return session_medians(known, metric)
+    names = known["trial"] if "trial" in known else range(len(known))
+    return {str(name): float(value) for name, value in zip(names, known[metric], strict=True)}
+
+
+def _told(series: Mapping[str, float], relative_error: float) -> dict[str, object]:
+    values, names = list(series.values()), list(series)
+    middle = sorted(values)[len(values) // 2]
+    enough = repetitions_for_median(values, relative_error) if len(values) > 1 else None
+    told: dict[str, object] = {
+        "n": len(values),
+        "repetitions": enough,
+        **dict.fromkeys(("autocorrelation", "autocorrelation_p", "drift_percent", "drift_p")),
+        "steps": [names[place] for place in change_points(values)],
+        "outliers": [name for name, far in zip(names, outliers(values), strict=True) if far],
+    }
+    if len(values) < FEWEST:
+        return told
+    if memory := autocorrelation(values):
+        told["autocorrelation"] = float(memory.coefficients[0])
+        told["autocorrelation_p"] = memory.p
+    trend = drift(values)
+    if middle:
+        told["drift_percent"] = 100 * trend.slope * (len(values) - 1) / abs(middle)
+    told["drift_p"] = trend.p
+    return told
+
+
+def _doubts(row: Mapping[str, object]) -> str:
+    def below(name: str) -> bool:
+        p = row[name]
+        return isinstance(p, float) and p < LEVEL
+
+    found = []
+    if below("autocorrelation_p"):
+        found.append("values remember the ones before, so the interval is too narrow")
+    if below("drift_p"):
+        found.append("there is a drift, so the interval is too narrow")
+    if row["steps"]:
+        found.append("the level changes")
+    if row["outliers"]:
+        found.append("some lie far from the others")
+    return "; ".join(found)

@@ -1,0 +1,305 @@
+"""The archive of a campaign: one Parquet data set with its schema, its runs whole, and a manifest.
+
+    NAME/  manifest.json  schema.json  campaign.yaml
+           sessions.parquet  trials.parquet
+           intervals/run=RUN/part.parquet  requests/run=RUN/part.parquet
+           runs/RUN.tar.gz
+
+``manifest.json`` is written last, and names every other file with its SHA-256 and length: without
+it there is no archive. Parquet files of a run stand in the data set alone, and the rest of its
+directory in its tar.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import tarfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+from pyarrow import parquet
+
+import osmef
+from osmef.campaigns.store import Session, Standing, Store
+from osmef.campaigns.tables import Phase, State
+from osmef.errors import InputError
+from osmef.results.document import read_json
+from osmef.results.files import storage
+from osmef.results.frame import load
+from osmef.results.remote import Remote, sha256_of
+from osmef.results.rundir import RunDirectory
+from osmef.results.tables import TABLES
+
+VERSION = 1
+MANIFEST, CALENDAR = "manifest.json", "sessions.parquet"
+_MARKS = ("journal.jsonl", "trials.jsonl", "summary.json")
+_LEFT_OUT = {"lock", *(f"{table}.parquet" for table in TABLES)}
+_COMPRESSION = "zstd"
+
+
+@dataclass(frozen=True)
+class Archived:
+    """What went into an archive, or came out of one."""
+
+    runs: int
+    files: int
+    size_bytes: int
+
+
+def export_campaign(name: str, state: str, url: str) -> Archived:
+    """Write the archive of a campaign below a URL. Raises InputError, StorageError.
+
+    Refused while one of its runs is measured, and where an archive is already.
+    """
+    store = Store(state)
+    try:
+        standing = store.campaign(name)
+        rows = store.sessions(standing.id)
+    finally:
+        store.close()
+    remote = Remote(url)
+    if remote.exists(MANIFEST):
+        cure = "give another URL, or remove that one first"
+        raise InputError("there is an archive already", where=url, cure=cure)
+    runs = _runs(Path(standing.out))
+    live = [run.id for run in runs if run.is_live()]
+    if live:
+        cure = "wait for its end, or stop the campaign"
+        raise InputError(f"the run {live[0]} is still measured", where=name, cure=cure)
+    with TemporaryDirectory(prefix="osmef-archive-") as place:
+        return _send(remote, standing, rows, runs, Path(place))
+
+
+def _runs(directory: Path) -> list[RunDirectory]:
+    with storage("look into", directory):
+        found = sorted(directory.iterdir()) if directory.is_dir() else []
+    runs = [RunDirectory(p) for p in found if any((p / mark).is_file() for mark in _MARKS)]
+    if not runs:
+        cure = "the directory of the campaign was moved, or nothing was measured yet"
+        raise InputError("there are no runs to archive", where=str(directory), cure=cure)
+    return runs
+
+
+def _send(
+    remote: Remote,
+    standing: Standing,
+    rows: Sequence[Session],
+    runs: Sequence[RunDirectory],
+    place: Path,
+) -> Archived:
+    entries: list[dict[str, Any]] = []
+    for name, file in _files(standing, rows, runs, place):
+        with storage("read", file):
+            entries.append({"path": name, "sha256": sha256_of(file), "bytes": file.stat().st_size})
+        remote.put(name, file)
+        if file.is_relative_to(place):
+            file.unlink()
+    about = {"name": standing.name, "phase": standing.phase.value, "file": Path(standing.file).name}
+    manifest = {
+        "archive_version": VERSION,
+        "osmef": osmef.__version__,
+        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "campaign": {**about, "created_at": standing.created_at.isoformat()},
+        "runs": [run.id for run in runs],
+        "files": entries,
+    }
+    draft = place / MANIFEST
+    with storage("write", draft):
+        draft.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    remote.put(MANIFEST, draft)
+    return Archived(len(runs), len(entries) + 1, sum(one["bytes"] for one in entries))
+
+
+def _files(
+    standing: Standing, rows: Sequence[Session], runs: Sequence[RunDirectory], place: Path
+) -> Iterator[tuple[str, Path]]:
+    """Give each file of the archive under its name there; those in ``place`` are made for it."""
+    file = place / "campaign.yaml"
+    with storage("write", file):
+        file.write_text(standing.text, encoding="utf-8")
+    yield "campaign.yaml", file
+    tables = {"sessions": _sessions(rows)}
+    if any((run.path / "trials.jsonl").is_file() for run in runs):
+        tables["trials"] = _trials(load(*(run.path for run in runs if run.trials.is_file())))
+    schemas = {name: table.schema for name, table in tables.items()} | TABLES
+    for name, table in tables.items():
+        file = place / f"{name}.parquet"
+        with storage("write", file):
+            parquet.write_table(table, file, compression=_COMPRESSION)
+        yield f"{name}.parquet", file
+    file = place / "schema.json"
+    with storage("write", file):
+        file.write_text(json.dumps(_schema(schemas), indent=1) + "\n", encoding="utf-8")
+    yield "schema.json", file
+    for run in runs:
+        for table in TABLES:
+            if (run.path / f"{table}.parquet").is_file():
+                yield f"{table}/run={run.id}/part.parquet", run.path / f"{table}.parquet"
+        file = place / f"{run.id}.tar.gz"
+        _pack(run.path, file)
+        yield f"runs/{run.id}.tar.gz", file
+
+
+def _sessions(rows: Sequence[Session]) -> pa.Table:
+    told = [{**asdict(one), "state": one.state.value, "holder": None} for one in rows]
+    schema = pa.schema([pa.field(one.name, _kind(str(one.type))) for one in fields(Session)])
+    return pa.Table.from_pylist(told, schema=schema)
+
+
+def _kind(annotation: str) -> pa.DataType:
+    """Return the type of a column of sessions by what its field may hold."""
+    kinds = {"datetime": pa.timestamp("us", tz="UTC"), "int": pa.int64(), "float": pa.float64()}
+    return kinds.get(annotation.removesuffix(" | None"), pa.string())
+
+
+def _trials(frame: pd.DataFrame) -> pa.Table:
+    """Return the frame as a table; a swept key whose values are of several kinds becomes text."""
+    for name in frame.select_dtypes("object"):
+        kinds = {type(value) for value in frame[name].dropna()}
+        if kinds - {str}:
+            frame[name] = frame[name].map(str, na_action="ignore")
+    return pa.Table.from_pandas(frame, preserve_index=False)
+
+
+def _schema(schemas: dict[str, pa.Schema]) -> dict[str, Any]:
+    return {
+        table: [{"name": field.name, "type": str(field.type)} for field in schema]
+        for table, schema in schemas.items()
+    }
+
+
+def _pack(directory: Path, file: Path) -> None:
+    """Pack a run directory, without what stands in the data set; the same files, the same tar."""
+    with (
+        storage("pack", directory),
+        file.open("wb") as raw,
+        gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as zipped,
+        tarfile.open(fileobj=zipped, mode="w") as tar,
+    ):
+        for path in sorted(directory.rglob("*")):
+            name = path.relative_to(directory)
+            if not path.is_file() or path.is_symlink() or name.as_posix() in _LEFT_OUT:
+                continue
+            about = tar.gettarinfo(path, name.as_posix())
+            about.uid = about.gid = 0
+            about.uname = about.gname = ""
+            with path.open("rb") as data:
+                tar.addfile(about, data)
+
+
+def import_archive(url: str, directory: Path) -> Archived:
+    """Write the runs of an archive into a new directory, every file checked by its hash first.
+
+    The directory also gets the campaign's file, the manifest and the calendar, so that
+    ``osmef campaign report`` knows both. Raises InputError where something is not as the manifest
+    says, and StorageError; nothing is left behind then.
+    """
+    remote = Remote(url)
+    with storage("make a directory", directory):
+        if directory.exists() and any(directory.iterdir()):
+            cure = "give a directory that does not exist yet, or an empty one"
+            raise InputError("this directory is not empty", where=str(directory), cure=cure)
+        directory.mkdir(parents=True, exist_ok=True)
+    draft = directory / ".import"
+    try:
+        with storage("make a directory", draft):
+            draft.mkdir()
+        manifest = _manifest(remote, draft)
+        for entry in manifest["files"]:
+            _fetch(remote, entry, draft)
+        _unpack(manifest, draft, directory)
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+    shutil.rmtree(draft, ignore_errors=True)
+    size = sum(entry["bytes"] for entry in manifest["files"])
+    return Archived(len(manifest["runs"]), len(manifest["files"]) + 1, size)
+
+
+def _manifest(remote: Remote, draft: Path) -> dict[str, Any]:
+    if not remote.exists(MANIFEST):
+        cure = "is the URL right, and did the export end?"
+        raise InputError("there is no archive: it has no manifest", where=remote.url, cure=cure)
+    remote.get(MANIFEST, draft / MANIFEST)
+    manifest = read_json((draft / MANIFEST).read_bytes(), f"{remote.url}/{MANIFEST}")
+    version = manifest.get("archive_version") if isinstance(manifest, dict) else None
+    if version != VERSION:
+        raise InputError(
+            f"this manifest has the version {version}, and this OSMeF reads {VERSION}",
+            where=f"{remote.url}/{MANIFEST}",
+            cure="install a newer OSMeF (pip install --upgrade osmef)",
+        )
+    for entry in manifest["files"]:
+        path = PurePosixPath(entry["path"])
+        if path.is_absolute() or ".." in path.parts:
+            cure = "somebody has changed the manifest: take the archive from where it was made"
+            raise InputError(f"a file of it would go to {path}", where=remote.url, cure=cure)
+    return dict(manifest)
+
+
+def _fetch(remote: Remote, entry: dict[str, Any], draft: Path) -> None:
+    file = draft / entry["path"]
+    with storage("make a directory", file.parent):
+        file.parent.mkdir(parents=True, exist_ok=True)
+    remote.get(entry["path"], file)
+    with storage("read", file):
+        if file.stat().st_size == entry["bytes"] and sha256_of(file) == entry["sha256"]:
+            return
+    raise InputError(
+        "this file is not what was archived: its SHA-256 is another one",
+        where=f"{remote.url}/{entry['path']}",
+        cure="put a good copy of it there; nothing of the archive was imported",
+    )
+
+
+def _unpack(manifest: dict[str, Any], draft: Path, directory: Path) -> None:
+    for run in manifest["runs"]:
+        into = draft / "unpacked" / run
+        with storage("unpack", into), tarfile.open(draft / "runs" / f"{run}.tar.gz") as tar:
+            into.mkdir(parents=True)
+            tar.extractall(into, filter="data")
+        for table in TABLES:
+            part = draft / table / f"run={run}" / "part.parquet"
+            if part.is_file():
+                part.replace(into / f"{table}.parquet")
+        with storage("move", into):
+            (into / "lock").touch()
+            into.replace(directory / run)
+    for name in (MANIFEST, CALENDAR, "campaign.yaml"):
+        with storage("move", draft / name):
+            (draft / name).replace(directory / name)
+
+
+def read_calendar(directory: Path) -> tuple[Standing, list[Session]] | None:
+    """Return the campaign that was imported into a directory; None where there is none.
+
+    Raises InputError for a damaged one.
+    """
+    if not (directory / MANIFEST).is_file() or not (directory / CALENDAR).is_file():
+        return None
+    with storage("read", directory):
+        about = read_json((directory / MANIFEST).read_bytes(), str(directory / MANIFEST))
+        text = (directory / "campaign.yaml").read_text(encoding="utf-8")
+        rows = parquet.read_table(directory / CALENDAR).to_pylist()
+    told = about["campaign"]
+    standing = Standing(
+        id=0,
+        name=told["name"],
+        file=told["file"],
+        text=text,
+        out=str(directory),
+        phase=Phase(told["phase"]),
+        created_at=datetime.fromisoformat(told["created_at"]),
+        holder=None,
+    )
+    names = [one.name for one in fields(Session)]
+    told_rows = [{name: row.get(name) for name in names} for row in rows]
+    return standing, [Session(**{**row, "state": State(row["state"])}) for row in told_rows]

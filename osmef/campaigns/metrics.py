@@ -1,0 +1,144 @@
+"""How campaigns stand, for Prometheus: its text format, as a page or as a file of node_exporter.
+
+The format is https://prometheus.io/docs/instrumenting/exposition_formats/, version 0.0.4.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+from osmef.campaigns.holder import is_gone
+from osmef.campaigns.store import Session, Standing, Store
+from osmef.campaigns.tables import Phase, State
+from osmef.errors import StorageError
+from osmef.results.files import write_atomically
+
+_EVERY_S = 15.0
+
+Labels = Mapping[str, str]
+
+_HELP = {
+    "osmef_campaign_phase": "1 for what the campaign does, 0 for all else.",
+    "osmef_campaign_conducted": "Whether a process conducts it, as far as is known.",
+    "osmef_campaign_sessions": "Sessions by state.",
+    "osmef_campaign_trials": "Trials of ended sessions by status.",
+    "osmef_campaign_cost": "What its VMs have cost by the price list, by currency.",
+    "osmef_campaign_overdue_seconds": "How long the planned session has waited that waits longest.",
+    "osmef_campaign_next_due_timestamp_seconds": "When the next session is due.",
+    "osmef_campaign_last_end_timestamp_seconds": "When a session ended last.",
+    "osmef_campaign_last_start_delay_seconds": "How late the session was that began last.",
+}
+"""All of them, and what they tell. All are gauges: a changed campaign file can lower each."""
+
+
+def render(found: Sequence[tuple[Standing, Sequence[Session]]], now: datetime) -> str:
+    """Return campaigns with their sessions as Prometheus reads them. What is unknown is absent."""
+    samples: dict[str, list[tuple[Labels, float]]] = defaultdict(list)
+    for standing, sessions in found:
+        for name, labels, value in _samples(standing, sessions, now):
+            samples[name].append(({"campaign": standing.name, **labels}, value))
+    lines = []
+    for name, text in _HELP.items():
+        if samples[name]:
+            lines += [f"# HELP {name} {text}", f"# TYPE {name} gauge"]
+            lines += [f"{name}{_labels(labels)} {value:.15g}" for labels, value in samples[name]]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _samples(
+    standing: Standing, sessions: Sequence[Session], now: datetime
+) -> Iterator[tuple[str, Labels, float]]:
+    for phase in Phase:
+        yield "osmef_campaign_phase", {"phase": phase.value}, float(standing.phase is phase)
+    alive = standing.holder is not None and is_gone(standing.holder) is not True
+    yield "osmef_campaign_conducted", {}, float(alive)
+    for state in State:
+        count = sum(one.state is state for one in sessions)
+        yield "osmef_campaign_sessions", {"state": state.value}, float(count)
+    for status, trials in (
+        ("ok", sum(one.trials_ok for one in sessions)),
+        ("failed", sum(one.trials_failed for one in sessions)),
+    ):
+        yield "osmef_campaign_trials", {"status": status}, float(trials)
+    costs: dict[str, float] = defaultdict(float)
+    for one in sessions:
+        if one.cost is not None and one.currency is not None:
+            costs[one.currency] += one.cost
+    for currency, cost in costs.items():
+        yield "osmef_campaign_cost", {"currency": currency}, cost
+    yield from _times(sessions, now)
+
+
+def _times(sessions: Sequence[Session], now: datetime) -> Iterator[tuple[str, Labels, float]]:
+    due = [one.due for one in sessions if one.state is State.PLANNED]
+    waited = max((now - min(due)).total_seconds(), 0.0) if due else 0.0
+    yield "osmef_campaign_overdue_seconds", {}, waited
+    coming = [at for at in due if at > now]
+    if coming:
+        yield "osmef_campaign_next_due_timestamp_seconds", {}, min(coming).timestamp()
+    ended = [one.ended_at for one in sessions if one.ended_at and one.started_at]
+    if ended:
+        yield "osmef_campaign_last_end_timestamp_seconds", {}, max(ended).timestamp()
+    begun = [(one.started_at, one.due) for one in sessions if one.started_at is not None]
+    if begun:
+        at, wanted = max(begun)
+        late = max((at - wanted).total_seconds(), 0.0)
+        yield "osmef_campaign_last_start_delay_seconds", {}, late
+
+
+def _labels(labels: Labels) -> str:
+    texts = (f'{name}="{_escaped(value)}"' for name, value in labels.items())
+    return "{" + ",".join(texts) + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
+@contextmanager
+def metrics_file(
+    path: Path | None, store: Store, name: str, tell: Callable[[str, str], None]
+) -> Iterator[None]:
+    """Keep a file up to date while a campaign is conducted, for node_exporter's textfile collector.
+
+    A database or disk that fails for a while is told once, and tried again.
+    """
+    if path is None:
+        yield
+        return
+    ended = threading.Event()
+    thread = threading.Thread(target=_keep, args=(path, store, name, tell, ended), name="metrics")
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _write(text: str, path: Path) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
+def _keep(
+    path: Path, store: Store, name: str, tell: Callable[[str, str], None], ended: threading.Event
+) -> None:
+    told, last = "", False
+    while not last:
+        last = ended.is_set()
+        try:
+            standing = store.campaign(name)
+            text = render([(standing, store.sessions(standing.id))], datetime.now(UTC))
+            write_atomically(path, partial(_write, text))
+            told = ""
+        except StorageError as error:
+            if str(error) != told:
+                tell("failure", str(error))
+            told = str(error)
+        ended.wait(_EVERY_S)

@@ -1,0 +1,139 @@
+"""The report of a campaign: its state and its runs, put together for the page and the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+
+from osmef.analysis.seasons import session_trials
+from osmef.campaigns.archive import read_calendar
+from osmef.campaigns.model import Campaign
+from osmef.campaigns.read import parse_campaign
+from osmef.campaigns.store import Session, Standing, Store
+from osmef.campaigns.tables import State
+from osmef.report.campaign import (
+    PLANNED,
+    CampaignData,
+    listed_prices,
+    recorded_prices,
+    wanted_metrics,
+)
+from osmef.results.frame import load
+
+_WEEKEND = (5, 6)
+
+
+def campaign_data(
+    name: str, state: str, metrics: Sequence[str] = (), prices: Path | None = None
+) -> CampaignData:
+    """Return what is known of a campaign, by its name, or by the directory of its runs.
+
+    ``state`` is the URL of the database, which also knows the calendar; a directory that it does
+    not know, such as that of imported sessions, has none. ``prices`` is a CSV file
+    (``listed_prices``) in the place of what the runs recorded. Raises InputError, StorageError.
+    """
+    directory = Path(name)
+    standing, rows = _known(name, state)
+    if standing is not None:
+        directory = Path(standing.out)
+    trials = session_trials(load(directory))
+    campaign = None if standing is None else parse_campaign(standing.text, Path(standing.file))
+    return CampaignData(
+        name=directory.resolve().name if standing is None else standing.name,
+        trials=trials,
+        metrics=wanted_metrics(trials, metrics),
+        prices=recorded_prices(trials) if prices is None else listed_prices(prices, trials),
+        planned=None if campaign is None else planned_table(campaign, rows),
+        facts=tuple(_facts(directory, trials, standing, campaign, rows)),
+    )
+
+
+def _known(name: str, state: str) -> tuple[Standing | None, list[Session]]:
+    """Return a campaign by its name or its directory; None for a directory that is of none."""
+    is_directory = Path(name).is_dir()
+    if is_directory and (archived := read_calendar(Path(name))):
+        return archived
+    if is_directory and not _is_there(state):
+        return None, []
+    store = Store(state)
+    try:
+        if is_directory:
+            of = [one for one in store.campaigns() if Path(one.out) == Path(name).resolve()]
+            standing = of[0] if of else None
+        else:
+            standing = store.campaign(name)
+        return standing, store.sessions(standing.id) if standing else []
+    finally:
+        store.close()
+
+
+def _is_there(state: str) -> bool:
+    """Tell whether there is such a database: only to look for a name in it none is made."""
+    kind, _, path = state.partition(":///")
+    return kind != "sqlite" or Path(path).exists()
+
+
+def planned_table(campaign: Campaign, rows: Sequence[Session]) -> pd.DataFrame:
+    """Return the calendar and what became of it, with the columns ``PLANNED``.
+
+    ``day`` is weekday or weekend, by the campaign's time zone and holidays, of the opening.
+    """
+    zone = ZoneInfo(campaign.time_zone)
+    told = [
+        {
+            "platform": one.platform,
+            "session": one.slot,
+            "window": one.window,
+            "opens": one.opens,
+            "state": one.state.value,
+            "day": _day(campaign, one, zone),
+            "trials_ok": one.trials_ok,
+            "trials_failed": one.trials_failed,
+            "cost": one.cost,
+            "currency": one.currency,
+            "why": one.why,
+        }
+        for one in rows
+    ]
+    table = pd.DataFrame(told, columns=pd.Index(PLANNED))
+    table["opens"] = pd.to_datetime(table["opens"], utc=True)
+    return table.astype({"cost": "float64"}).sort_values("opens", kind="stable", ignore_index=True)
+
+
+def _day(campaign: Campaign, session: Session, zone: ZoneInfo) -> str:
+    day = session.opens.astimezone(zone).date()
+    free = day.weekday() in _WEEKEND or day in campaign.holidays
+    return "weekend" if free else "weekday"
+
+
+def _facts(
+    directory: Path,
+    trials: pd.DataFrame,
+    standing: Standing | None,
+    campaign: Campaign | None,
+    rows: Sequence[Session],
+) -> list[tuple[str, str]]:
+    """Return what stands at the head of the page: what was measured, when, by which file."""
+    told = [("Directory", str(directory)), ("Runs", str(trials["run"].nunique()))]
+    told += [("Trials", str(len(trials)))]
+    kinds = sorted(map(str, trials["provider"].dropna().unique()))
+    told += [("Providers", ", ".join(kinds))] if kinds else []
+    times = trials["started_at"].dropna()
+    if len(times):
+        span = f"{times.min():%Y-%m-%d %H:%M} to {times.max():%Y-%m-%d %H:%M} UTC"
+        told.append(("Measured", span))
+    if standing is None or campaign is None:
+        return told
+    done = sum(one.state is State.DONE for one in rows)
+    about = [("What", campaign.description)] if campaign.description else []
+    return [
+        *about,
+        ("Campaign file", standing.file),
+        ("Planned", f"{campaign.weeks} weeks from {campaign.start}, {campaign.time_zone}"),
+        ("Sessions", f"{done} of {len(rows)} done; the campaign is {standing.phase.value}"),
+        ("Order", f"{campaign.order.value}, seed {campaign.seed}"),
+        *told,
+    ]

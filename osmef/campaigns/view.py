@@ -1,0 +1,186 @@
+"""What the page about campaigns shows, read from the database and the run directories."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+import osmef
+from osmef.campaigns.gallery import Gallery
+from osmef.campaigns.holder import is_gone
+from osmef.campaigns.live import read_live
+from osmef.campaigns.metrics import render as render_metrics
+from osmef.campaigns.store import Session, Standing, Store
+from osmef.campaigns.tables import State
+from osmef.errors import InputError
+from osmef.scenario.text_file import read_nodes
+from osmef.units import format_duration, format_rate
+
+_HERE = Path(__file__).parent
+_LOG_LINES = 20
+_COMING = 5
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_KINDS = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+_FILES = {
+    "page.css": _HERE.parent / "report" / "html" / "templates" / "page.css",
+    "campaign.css": _HERE / "templates" / "campaign.css",
+    "campaign.js": _HERE / "templates" / "campaign.js",
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One slot in the calendar: its time and window, and how many of its sessions are how."""
+
+    time: str
+    window: str
+    counts: Sequence[tuple[State, int]]
+
+
+@dataclass(frozen=True)
+class Week:
+    """Seven days from a Monday on, with the slots that open in each."""
+
+    name: str
+    days: Sequence[Sequence[Entry]]
+
+
+@dataclass(frozen=True)
+class Running:
+    """A session that runs, and the trials in which it is."""
+
+    session: Session
+    since: str
+    step: str
+    trials: Sequence[tuple[str, str, str]]
+
+
+class View:
+    """Pages of the campaigns in a database. Raises InputError for what is not there."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._pages = Environment(
+            loader=PackageLoader("osmef.campaigns", "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._gallery = Gallery()
+
+    def home(self) -> str:
+        """Return the page that lists the campaigns."""
+        rows = [
+            (one, _counts(self._store.sessions(one.id)), _is_conducted(one))
+            for one in self._store.campaigns()
+        ]
+        return self._render("home", title="Campaigns", rows=rows)
+
+    def campaign(self, name: str) -> str:
+        """Return the page of a campaign."""
+        standing = self._store.campaign(name)
+        sessions = self._store.sessions(standing.id)
+        now = datetime.now(UTC)
+        done = [one for one in sessions if one.state is State.DONE and one.directory]
+        return self._render(
+            "campaign",
+            title=standing.name,
+            standing=standing,
+            conducted=_is_conducted(standing),
+            counts=_counts(sessions),
+            zone=_zone(standing).key,
+            weeks=calendar(sessions, _zone(standing)),
+            day_names=_DAYS,
+            running=[_running(one, now) for one in sessions if one.state is State.RUNNING],
+            coming=[one for one in sessions if one.state is State.PLANNED][:_COMING],
+            pictures=self._gallery.pictures(standing.name, done),
+            log=list(reversed(self._store.log(standing.id, _LOG_LINES))),
+        )
+
+    def figure(self, name: str, figure: str) -> bytes:
+        """Return a figure of a campaign as SVG."""
+        return self._gallery.picture(name, figure).svg
+
+    def metrics(self) -> str:
+        """Return how all campaigns stand, for Prometheus."""
+        found = [(one, self._store.sessions(one.id)) for one in self._store.campaigns()]
+        return render_metrics(found, datetime.now(UTC))
+
+    def static(self, name: str) -> tuple[str, bytes]:
+        """Return the type and the content of a file that pages use."""
+        path = _FILES.get(name)
+        if path is None:
+            raise InputError("There is no such page.")
+        return _KINDS[path.suffix], path.read_bytes()
+
+    def _render(self, page: str, **values: Any) -> str:  # whatever the template shows
+        template = self._pages.get_template(f"{page}.html.jinja")
+        now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return template.render(version=osmef.__version__, now=now, **values)
+
+
+def calendar(sessions: Sequence[Session], zone: ZoneInfo) -> list[Week]:
+    """Return all weeks from the first to the last slot, by the days of the campaign's time zone."""
+    slots: dict[tuple[datetime, str], list[State]] = defaultdict(list)
+    for one in sessions:
+        slots[one.opens, one.window].append(one.state)
+    days: dict[date, list[Entry]] = defaultdict(list)
+    for (opens, window), states in sorted(slots.items()):
+        local = opens.astimezone(zone)
+        counts = Counter(states)
+        told = [(state, counts[state]) for state in State if counts[state]]
+        days[local.date()].append(Entry(f"{local:%H:%M}", window, told))
+    if not days:
+        return []
+    monday = min(days) - timedelta(days=min(days).weekday())
+    weeks = []
+    while monday <= max(days):
+        week = [days.get(monday + timedelta(days=number), []) for number in range(7)]
+        weeks.append(Week(f"{monday:%Y-%m-%d}", week))
+        monday += timedelta(weeks=1)
+    return weeks
+
+
+def _zone(standing: Standing) -> ZoneInfo:
+    """Return the time zone that a campaign's file names; it was checked when it was taken in."""
+    tree, _ = read_nodes(standing.text, Path(standing.file))
+    found = tree.plain() if tree is not None else None
+    return ZoneInfo(str(found.get("time_zone", "UTC")) if isinstance(found, dict) else "UTC")
+
+
+def _counts(sessions: Sequence[Session]) -> list[tuple[State, int]]:
+    counts = Counter(one.state for one in sessions)
+    return [(state, counts[state]) for state in State if counts[state]]
+
+
+def _is_conducted(standing: Standing) -> bool:
+    return standing.holder is not None and is_gone(standing.holder) is not True
+
+
+def _running(session: Session, now: datetime) -> Running:
+    since = (
+        format_duration((now - session.started_at).total_seconds()) if session.started_at else ""
+    )
+    live = read_live(Path(session.directory)) if session.directory else None
+    if live is None:
+        return Running(session, since, "nothing is told of it yet", [])
+    step = str(live.get("step", ""))
+    if live.get("trials"):
+        step += f": {live.get('ended', 0)} of {live['trials']} trials have ended"
+    trials = [
+        (str(one["cell"]), str(one["repetition"]), _rate(one["rate_bps"]))
+        for one in live.get("running", [])
+    ]
+    return Running(session, since, step, trials)
+
+
+def _rate(bits_per_second: float | None) -> str:
+    return "-" if bits_per_second is None else format_rate(bits_per_second)

@@ -1,0 +1,84 @@
+"""``osmef campaign report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from osmef.cli.console import out, reporting
+
+EPILOG = """Examples:
+
+osmef campaign report four-weeks -o four-weeks.html --csv tables
+
+osmef campaign report results/four-weeks --metric rtt_p50_us -o latency.html
+
+osmef campaign report imported --prices prices.csv -o clouds.html
+
+The page needs no network and no other file. A price list has the columns platform and \
+usd_per_hour, and swept keys where platforms have several prices."""
+
+
+def command(  # noqa: PLR0913, PLR0917 - what can be asked for
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME|DIR", help="Name of a campaign, or a directory of runs with sessions."
+        ),
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the page.")
+    ] = Path("report.html"),
+    csv: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write every table as CSV, too.", show_default=False),
+    ] = None,
+    metric: Annotated[
+        list[str],
+        typer.Option(
+            help="Metric to show; may be repeated. By default the main ones.", show_default=False
+        ),
+    ] = [],  # noqa: B006 - typer copies it
+    prices: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="CSV file of prices by platform, instead of recorded ones.",
+            show_default=False,
+        ),
+    ] = None,
+    title: Annotated[
+        str | None,
+        typer.Option(help="What the page is called; without, the campaign.", show_default=False),
+    ] = None,
+    state: Annotated[
+        str,
+        typer.Option(
+            "--state",
+            metavar="URL",
+            envvar="OSMEF_STATE",
+            help="Database of campaigns, as SQLAlchemy names it; by default SQLite in your home.",
+        ),
+    ] = "",
+) -> None:
+    """Write one page of a campaign: platforms, sessions, times of day, change over the weeks."""
+    with reporting():
+        # pandas and matplotlib take a while to load
+        from osmef.campaigns.report import campaign_data  # noqa: PLC0415
+        from osmef.campaigns.store import default_url  # noqa: PLC0415
+        from osmef.report.campaign import write_tables  # noqa: PLC0415
+        from osmef.report.html.campaign import write_campaign_report  # noqa: PLC0415
+
+        data = campaign_data(name, state or default_url(), metric, prices)
+        write_campaign_report(data, output, title)
+        written = write_tables(data, csv) if csv is not None else []
+    sessions, platforms = (data.sessions[name].nunique() for name in ("session", "platform"))
+    size = output.stat().st_size / 1e6
+    many, several = "s" * (sessions != 1), "s" * (platforms != 1)
+    counts = f"{sessions} session{many}, {platforms} platform{several}"
+    out.print(f"{counts}, {size:.1f} MB: {escape(str(output))}")
+    if written:
+        out.print(f"{len(written)} tables: {escape(str(csv))}")

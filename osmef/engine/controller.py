@@ -1,0 +1,163 @@
+"""Who works on a run. Its journal says so, so that a copy of a living run is not taken for dead.
+
+The lock of a run directory tells it only where the directory is the one that was locked: a copy of
+it, on this machine or another one, is locked by nobody.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from osmef.engine.journal import Journal
+from osmef.errors import InputError, StorageError
+from osmef.results.files import storage
+from osmef.results.rundir import RunDirectory
+
+_MACHINE = Path("/etc/machine-id")
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+_PROCESSES = Path("/proc/self/ns/pid")
+_ENDS = ("gone", "end")
+
+
+class State(Enum):
+    """What is known of a run's controller."""
+
+    LIVE = "lives"
+    DEAD = "is gone"
+    UNSEEN = "is on another machine"
+
+
+@dataclass(frozen=True)
+class Controller:
+    """The controller of a run.
+
+    ``machine`` is where it works, None where it is gone or nobody knows; ``deadline`` is the UNIX
+    time by which its run has ended, None where that is not known.
+    """
+
+    state: State
+    machine: str | None = None
+    deadline: float | None = None
+
+    @property
+    def may_live(self) -> bool:
+        """Whether it lives, or may do so where it can't be seen from here."""
+        over = self.deadline is not None and self.deadline <= time.time()
+        return self.state is State.LIVE or (self.state is State.UNSEEN and not over)
+
+
+def this_controller(directory: RunDirectory) -> dict[str, Any]:
+    """Return what a journal says of this process, which holds the lock of its directory."""
+    return {
+        "host": socket.gethostname(),
+        "machine": _machine(),
+        "boot": _read(_BOOT),
+        "processes": _processes(),
+        "pid": os.getpid(),
+        "began": _began(os.getpid()),
+        "lock": _lock(directory),
+    }
+
+
+def controller_of(directory: RunDirectory) -> Controller:
+    """Tell who works on a run whose directory nobody else has locked, as its journal says.
+
+    A run whose journal was written by an older version has none. Raises StorageError.
+    """
+    notes = Journal(directory.journal).read()
+    starts = [number for number, note in enumerate(notes) if note.get("event") == "start"]
+    mine = notes[starts[-1] :] if starts else []
+    told = mine[0].get("controller") if mine else None
+    if not isinstance(told, dict) or any(note.get("event") in _ENDS for note in mine):
+        return Controller(State.DEAD)
+    deadlines = [d for note in mine if isinstance(d := note.get("deadline"), int | float)]
+    state = _state(told, directory)
+    where = None if state is State.DEAD else str(told.get("host"))
+    return Controller(state, where, deadlines[-1] if deadlines else None)
+
+
+def refuse_second(directory: RunDirectory, *, is_dead: bool) -> None:
+    """Let nobody take up a run that another one works on, or may work on where nobody can see.
+
+    ``is_dead`` is the word of a user who knows of the latter. Raises StorageError, InputError.
+    """
+    found = controller_of(directory)
+    if found.state is State.LIVE:
+        raise StorageError(
+            "another osmef works on this run, of which this directory is a copy",
+            where=str(directory.path),
+            cure="wait until it has ended, or stop it with Ctrl-C; then use its own directory",
+        )
+    if found.may_live and not is_dead:
+        raise InputError(
+            f"the run was begun on the machine {found.machine}, and may still measure there",
+            where=str(directory.path),
+            cure="look there; if its controller is dead for sure, add --controller-is-dead",
+        )
+
+
+def _state(told: Mapping[str, Any], directory: RunDirectory) -> State:
+    here = this_controller(directory)
+
+    def same(*keys: str) -> bool:
+        return all(told.get(key) is not None and told.get(key) == here[key] for key in keys)
+
+    if told.get("boot") == here["boot"] and same("host"):
+        if same("lock"):
+            return State.DEAD  # this is the directory that it had locked
+        if same("processes"):
+            lives = told.get("began") is not None and _began(told.get("pid")) == told["began"]
+            return State.LIVE if lives else State.DEAD
+        return State.UNSEEN
+    # Machines that were copied have one id: the name is compared, too.
+    return State.DEAD if same("machine", "host") else State.UNSEEN
+
+
+def _machine() -> str | None:
+    """Return the machine's id as this program alone knows it, as machine-id(5) asks for."""
+    told = _read(_MACHINE)
+    return told and hmac.new(told.encode(), b"osmef", hashlib.sha256).hexdigest()[:32]
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text().strip() or None
+    except OSError:
+        return None
+
+
+def _processes() -> str | None:
+    """Return what tells the processes that can be seen here from those of a container."""
+    try:
+        return str(_PROCESSES.readlink())
+    except OSError:
+        return None
+
+
+def _began(pid: object) -> int | None:
+    """Return when a process began, in clock ticks since boot (proc(5)); None if it is gone."""
+    if not isinstance(pid, int):
+        return None
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if words[0] in {"Z", "X"} else int(words[19])
+
+
+def _lock(directory: RunDirectory) -> str:
+    with storage("look at", directory.path):
+        try:
+            found = (directory.path / "lock").stat()
+        except FileNotFoundError:
+            return ""
+    return f"{found.st_dev}:{found.st_ino}"

@@ -1,0 +1,94 @@
+"""Endpoints that the cloud moves while a run measures: live migration, evacuation, balancing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from osmef.engine.measure import Bench
+from osmef.engine.placement import Places, standings
+from osmef.engine.plan import PlannedTrial
+from osmef.errors import Interrupted, OsmefError, PlacementError
+from osmef.results.trial import Failure, Status, Trial
+from osmef.scenario.fields import RECORD
+from osmef.scenario.location import Location, has_moved
+
+
+def look_again(bench: Bench, trials: Sequence[PlannedTrial], note: Callable[..., None]) -> None:
+    """Read back where the endpoints stand after a group of trials, and correct those of it.
+
+    A trial whose ends do not stand to each other as they did when it began was measured nobody
+    knows where: it fails, or with ``on_mismatch: record`` its place is unknown. What can't be read
+    counts as unmoved, and is told. ``note`` is told of moves. Raises StorageError, Interrupted.
+    """
+    before = bench.places
+    try:
+        after = _moved(bench)
+    except Interrupted:
+        raise
+    except OsmefError as error:
+        bench.observer.warning(f"where the endpoints stand now can't be read: {error.message}")
+        note("moved", places={}, group=trials[0].group, error=str(error))
+        return
+    if not after:
+        return
+    for name, place in after.items():
+        bench.stations[name].location = place
+        bench.observer.warning(f"the cloud has moved {name}, {moved_from(before[name], place)}")
+    shown = {name: place.model_dump(mode="json") for name, place in after.items()}
+    note("moved", places=shown, group=trials[0].group, error=None)
+    wrong = {one.index: one for one in trials if _differs(one, before, bench.places)}
+    _correct(bench, wrong, list(after))
+
+
+def _moved(bench: Bench) -> dict[str, Location]:
+    """Return where those endpoints stand now that have moved."""
+    stations = list(bench.stations.values())
+    found = bench.sites.describe([station.endpoint for station in stations])
+    return {
+        station.name: place
+        for station, place in zip(stations, found, strict=True)
+        if has_moved(station.location, place)
+    }
+
+
+def moved_from(before: Location, after: Location) -> str:
+    """Say from where to where, as far as it is known."""
+    here, there = (place.host or place.rack or place.zone for place in (before, after))
+    return f"from {here or 'somewhere'} to {there or 'somewhere else'}"
+
+
+def _differs(planned: PlannedTrial, before: Places, after: Places) -> bool:
+    return standings(planned.cell, before) != standings(planned.cell, after)
+
+
+def _correct(bench: Bench, wrong: Mapping[int, PlannedTrial], moved: Sequence[str]) -> None:
+    """Take back what trials say of their places, or all that they say where the place counts."""
+    found = {trial.index: trial for trial in bench.directory.read_trials().trials}
+    corrected = [
+        _unplaced(trial) if _is_recorded(wrong[index]) else _failed(trial, wrong[index], moved)
+        for index, trial in found.items()
+        if index in wrong and trial.status is Status.OK
+    ]
+    bench.directory.correct_trials(corrected)
+
+
+def _is_recorded(planned: PlannedTrial) -> bool:
+    return planned.cell.cell.scenario.on_mismatch == RECORD
+
+
+def _unplaced(trial: Trial) -> Trial:
+    return trial.model_copy(update={"achieved_placement": None, "distance": None})
+
+
+def _failed(trial: Trial, planned: PlannedTrial, moved: Sequence[str]) -> Trial:
+    ends = [end.name for end in planned.cell.endpoints if end.name in moved]
+    error = PlacementError(
+        "the cloud has moved it in the stretch of trials in which this one was measured",
+        where=" and ".join(ends),
+        cure="keep the cloud from moving it, or set on_mismatch: record; then measure again",
+    )
+    failure = Failure(kind=error.kind, message=error.message, where=error.where, cure=error.cure)
+    lists = ("transfers", "exchanges", "sizes", "datagrams")
+    told = {"status": Status.FAILED, "failure": failure, **{name: [] for name in lists}}
+    nothing = dict.fromkeys(("start_spread_s", "limited_by"))
+    return _unplaced(trial).model_copy(update={**told, **nothing, "metrics": {}})

@@ -1,0 +1,209 @@
+"""What the report of a campaign is made of: all its frames, and where they go as CSV."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+
+import pandas as pd
+
+from osmef.analysis.direction import Direction, direction
+from osmef.analysis.seasons import (
+    change_table,
+    contrast_table,
+    course_table,
+    pair_table,
+    platform_table,
+    price_table,
+    session_table,
+)
+from osmef.errors import InputError
+from osmef.report.data import read_table
+from osmef.report.metric import PREFERRED, chosen, metrics_of
+from osmef.results.files import storage, write_atomically
+
+PLANNED = (
+    *("platform", "session", "window", "opens", "state"),
+    *("day", "trials_ok", "trials_failed", "cost", "currency", "why"),
+)
+"""Of each session of the calendar: what it was to measure, when (UTC), and what became of it."""
+
+_IMPORTED = "session"  # the workload of imported session results
+_PRICE = ("price_per_hour", "currency")
+
+
+@dataclass(frozen=True)
+class CampaignData:
+    """The trials of a campaign and its calendar, as a report shows them.
+
+    ``planned`` has the columns ``PLANNED``, one row a session, also those that were never measured;
+    None where only the runs are there. ``facts`` are shown as they are. ``prices`` has platform,
+    cell, price_per_hour of one VM and currency.
+    """
+
+    name: str
+    trials: pd.DataFrame
+    metrics: Sequence[str]
+    prices: pd.DataFrame
+    planned: pd.DataFrame | None = None
+    facts: tuple[tuple[str, str], ...] = ()
+
+    @cached_property
+    def sessions(self) -> pd.DataFrame:
+        """``session_table``; where the calendar tells it, with the ``day`` of each session."""
+        table = session_table(self.trials, self.metrics)
+        if self.planned is None or not self.planned["day"].notna().any():
+            return table
+        days = self.planned.set_index(["platform", "session"])["day"]
+        days = days[~days.index.duplicated()]
+        return table.join(days, on=["platform", "session"])
+
+    @cached_property
+    def platforms(self) -> pd.DataFrame:
+        """``platform_table``: the tables of scores of a campaign."""
+        return platform_table(self.sessions)
+
+    @cached_property
+    def windows(self) -> pd.DataFrame:
+        """The same by window; empty where no session tells its window."""
+        return platform_table(self.sessions, ["window"])
+
+    @cached_property
+    def pairs(self) -> pd.DataFrame:
+        """``pair_table``."""
+        return pair_table(self.sessions)
+
+    @cached_property
+    def contrasts(self) -> pd.DataFrame:
+        """``contrast_table``."""
+        return contrast_table(self.sessions)
+
+    @cached_property
+    def courses(self) -> pd.DataFrame:
+        """``course_table``."""
+        return course_table(self.sessions)
+
+    @cached_property
+    def changes(self) -> pd.DataFrame:
+        """``change_table``."""
+        return change_table(self.sessions)
+
+    @cached_property
+    def per_price(self) -> pd.DataFrame:
+        """``price_table``, of metrics that are not better lower."""
+        lower = self.platforms["metric"].map(lambda name: direction(name) is Direction.LOWER)
+        return price_table(self.platforms[~lower], self.prices)
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Return all of them by the names of their files, numbers as they are, in base units."""
+        found = {
+            "sessions": self.sessions,
+            "platforms": self.platforms,
+            "windows": self.windows,
+            "pairs": self.pairs,
+            "contrasts": self.contrasts,
+            "course": self.courses,
+            "changes": self.changes,
+            "prices": self.per_price,
+        }
+        if self.planned is not None:
+            found["calendar"] = self.planned
+        return found
+
+
+def wanted_metrics(trials: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
+    """Return the metrics of a report: those wanted, else the preferred ones that there are.
+
+    Of imported session results all are shown. Raises InputError for one that no trial has.
+    """
+    if metrics:
+        return [chosen(trials, name) for name in dict.fromkeys(metrics)]
+    known = metrics_of(trials)
+    if set(trials["workload"].dropna()) == {_IMPORTED} and known:
+        return known
+    return [name for name in PREFERRED if name in known] or [chosen(trials, None)]
+
+
+def recorded_prices(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the hourly price of one VM of each platform and cell, as the runs recorded it.
+
+    It is the mean over the VMs of the cell; where it changed over the sessions, their median. A
+    cell of several currencies has none.
+    """
+    known = trials[trials["price_per_hour"].notna()]
+    ends = [
+        len({*str(senders).split(","), *str(receivers).split(",")})
+        for senders, receivers in zip(known["senders"], known["receivers"], strict=True)
+    ]
+    known = known.assign(each=known["price_per_hour"] / pd.Series(ends, known.index, dtype=float))
+    groups = known.groupby(["platform", "cell"], sort=False)
+    found = groups.agg(price_per_hour=("each", "median"), currency=("currency", "first"))
+    found = found[groups["currency"].nunique() == 1]
+    return found.reset_index()
+
+
+def listed_prices(file: Path, trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the prices of a CSV file: ``platform``, any swept keys, and the price of an hour.
+
+    The price stands under ``price_per_hour`` with ``currency``, or under one such as
+    ``usd_per_hour``. Raises InputError where a column is missing, or a platform has two prices.
+    """
+    table = read_table(file)
+    hourly = [str(name) for name in table.columns if str(name).endswith("_per_hour")]
+    if "platform" not in table or len(hourly) != 1:
+        raise InputError(
+            "a table of prices has the columns platform and usd_per_hour,"
+            " or platform, price_per_hour and currency",
+            where=str(file),
+            cure="name the columns so; swept keys, such as instance_class, may be columns, too",
+        )
+    table = table.rename(columns={hourly[0]: "price_per_hour"})
+    if hourly[0] != "price_per_hour":
+        table["currency"] = hourly[0].removesuffix("_per_hour").upper()
+    cells = trials.drop_duplicates(["platform", "cell"])
+    shared = [str(name) for name in table.columns if name in cells and name not in _PRICE]
+    found = cells[list(dict.fromkeys(["platform", "cell", *shared]))].astype("string")
+    merged = found.merge(table.astype(dict.fromkeys(shared, "string")), on=shared)
+    twice = merged[merged.duplicated(["platform", "cell"])]
+    if not twice.empty:
+        raise InputError(
+            f"{twice.iloc[0]['platform']} has several prices",
+            where=str(file),
+            cure="add the column of a swept key that tells them apart, or leave all but one out",
+        )
+    merged["price_per_hour"] = pd.to_numeric(merged["price_per_hour"], errors="coerce")
+    return merged[["platform", "cell", *_PRICE]].astype({"platform": object, "cell": object})
+
+
+def write_tables(data: CampaignData, directory: Path) -> list[Path]:
+    """Write every table as a CSV file, and return their paths. Raises StorageError."""
+    with storage("make a directory", directory):
+        directory.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, table in data.tables().items():
+        text = io.StringIO()
+        table.to_csv(text, index=False)
+        path = directory / f"{name}.csv"
+        write_atomically(path, partial(_write, text.getvalue()))
+        paths.append(path)
+    return paths
+
+
+def _write(text: str, draft: Path) -> None:
+    draft.write_text(text, encoding="utf-8")
+
+
+def sections(data: CampaignData) -> list[tuple[str, str]]:
+    """Return each cell and metric that sessions have, metrics in their order."""
+    pairs = data.sessions[["cell", "metric"]].drop_duplicates()
+    order = {name: place for place, name in enumerate(data.metrics)}
+    found = [(str(cell), str(metric)) for cell, metric in pairs.itertuples(index=False)]
+    return sorted(found, key=lambda one: order[one[1]])
+
+
+def of_section(table: pd.DataFrame, cell: str, metric: str) -> pd.DataFrame:
+    """Return the rows of one cell and metric."""
+    return table[(table["cell"] == cell) & (table["metric"] == metric)]

@@ -1,0 +1,139 @@
+"""What the runs of a page say together: each cell over all of them, and how far to trust that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from osmef.analysis.describe import describe
+from osmef.analysis.replicates import has_sessions, independent
+from osmef.analysis.trust import FEWEST, cells, trust
+from osmef.report.data import Data
+from osmef.report.html.figures import Drawn, draw
+from osmef.report.html.reading import Reading
+from osmef.report.html.results import measured
+from osmef.report.html.table import Column, Field, Mark, Table, number, scale_of, text
+from osmef.report.kinds import Kind
+from osmef.report.metric import PREFERRED, metrics_of
+
+_FEW = 3  # metrics of runs that have none of the main ones
+_MOST_CELLS = 60  # a figure of more shows nothing
+_MOST_NAMES = 6
+_KINDS = (Kind.SESSIONS, Kind.COV, Kind.BTC_CONNECTIONS)
+_NOTE = (
+    "Large: the median. Below it: its exact 95 % interval; then n, and CoV, the coefficient of "
+    "variation."
+)
+_TRUST_NOTE = (
+    "Needed: how many values give the median to within 5 %. Memory: whether a value resembles the "
+    "one before (Ljung and Box). Drift: Mann and Kendall. Both from {fewest} values on, with "
+    "p after Holm's correction over all rows. Outliers, outside of Tukey's fences, are shown and "
+    "never removed."
+)
+
+
+@dataclass(frozen=True)
+class Across:
+    """The part of the page that is of all runs; ``results`` is None for a single one."""
+
+    results: Table | None
+    trust: Table | None
+    figures: Sequence[Drawn]
+
+
+def across(readings: Sequence[Reading], most: int) -> Across:
+    """Return what all runs that have trials say together, in tables of up to ``most`` rows."""
+    paths = [reading.path for reading in readings if reading.trials]
+    if not paths:
+        return Across(None, None, ())
+    data = Data(*paths)
+    names = _metrics(data.trials)
+    several = len(paths) > 1
+    figures = list(_figures(data)) if several else []
+    results = _results(data.trials, names, most) if several else None
+    return Across(results, _trust(data.trials, names, most), figures)
+
+
+def _metrics(trials: pd.DataFrame) -> list[str]:
+    known = metrics_of(trials)
+    return [name for name in PREFERRED if name in known] or known[:_FEW]
+
+
+def _results(trials: pd.DataFrame, names: Sequence[str], most: int) -> Table:
+    sessions = has_sessions(trials)
+    groups = cells(trials)
+    found = {
+        name: {cell: describe(independent(rows, name, by_session=sessions))
+               for cell, rows in groups.items()}
+        for name in names
+    }  # fmt: skip
+    scales = {name: scale_of(name, list(of.values())) for name, of in found.items()}
+    columns = [
+        Column("cell"),
+        *(Column(head, number=True) for head in ("runs", "trials", "failed")),
+        *(Column(scale.words, scale.unit, number=True) for scale in scales.values()),
+    ]
+    rows = [
+        [
+            Field(cell),
+            Field(str(of["run"].nunique())),
+            Field(str(len(of))),
+            _failed(of),
+            *(measured(found[name][cell], scale) for name, scale in scales.items()),
+        ]
+        for cell, of in groups.items()
+    ]
+    unit = "n counts sessions, each the median of its trials." if sessions else "n counts trials."
+    return Table("Each cell over all runs", columns, rows, f"{_NOTE} {unit}").first(most)
+
+
+def _failed(trials: pd.DataFrame) -> Field:
+    count = int((trials["status"] != "ok").sum())
+    return Field(str(count), mark=Mark.BAD if count else Mark.PLAIN)
+
+
+def _trust(trials: pd.DataFrame, names: Sequence[str], most: int) -> Table | None:
+    found = trust(trials, names)
+    if found.empty:
+        return None
+    heads = ("n", "needed", "memory, p", "drift", "drift, p")
+    units = ("", "", "", "%", "")
+    columns = [
+        Column("cell"),
+        Column("metric"),
+        *(Column(head, unit, number=True) for head, unit in zip(heads, units, strict=True)),
+        *(Column(head) for head in ("steps at", "outliers", "what to think of it")),
+    ]
+    rows = [
+        [
+            Field(str(row["cell"])),
+            Field(str(row["metric"])),
+            Field(str(row["n"])),
+            number(row["repetitions"]),
+            number(row["autocorrelation_p"]),
+            number(row["drift_percent"]),
+            number(row["drift_p"]),
+            _names(row["steps"]),
+            _names(row["outliers"]),
+            Field(row["doubts"], mark=Mark.WARN) if row["doubts"] else text(None),
+        ]
+        for row in found.to_dict("records")
+    ]
+    unit = "sessions" if has_sessions(trials) else "trials"
+    note = f"Of {unit}, in the order of time. {_TRUST_NOTE.format(fewest=FEWEST)}"
+    return Table("How far these numbers can be trusted", columns, rows, note).first(most)
+
+
+def _names(names: Sequence[str]) -> Field:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return Field(", ".join(names[:_MOST_NAMES]) + more) if names else text(None)
+
+
+def _figures(data: Data) -> Iterator[Drawn]:
+    if data.trials["cell"].nunique() > _MOST_CELLS:
+        return
+    sessions = has_sessions(data.trials)
+    wanted = [kind for kind in _KINDS if sessions or kind is not Kind.SESSIONS]
+    yield from draw(data, wanted, "all")

@@ -1,0 +1,117 @@
+"""The page of a campaign: sessions and platforms, times against each other, and change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+from osmef.analysis.describe import describe
+from osmef.report import seasons
+from osmef.report.campaign import CampaignData, of_section, sections
+from osmef.report.html.campaign_tables import (
+    calendar_table,
+    contrasts_table,
+    course_table,
+    gaps_table,
+    pairs_table,
+    platforms_table,
+    sessions_table,
+    windows_table,
+)
+from osmef.report.html.figures import Drawn
+from osmef.report.html.shell import fill
+from osmef.report.html.svg import inline_svg
+from osmef.report.html.table import Table, scale_of
+from osmef.results.files import write_atomically
+
+_MOST_SECTIONS = 24  # cells and metrics; all of them are in the CSV files
+_MOST_DRAWN = 12
+_OPEN_ROWS = 20  # a longer table of sessions is folded
+_PRINTED_ROWS = 400  # and one that is still longer is not printed
+_MOST_PLATFORMS = 40  # of a calendar that can still be read
+
+
+@dataclass(frozen=True)
+class Section:
+    """A cell and metric in the page."""
+
+    number: int
+    title: str
+    tables: list[Table]
+    sessions: Table
+    figures: list[Drawn]
+
+
+def write_campaign_report(data: CampaignData, output: Path, title: str | None = None) -> None:
+    """Write the page. Raises StorageError."""
+    page = render_campaign(data, title)
+    write_atomically(output, lambda draft: draft.write_text(page, encoding="utf-8"))
+
+
+def render_campaign(data: CampaignData, title: str | None = None) -> str:
+    """Return the page as text."""
+    planned, every = data.planned, sections(data)
+    return fill(
+        "campaign_report.html.jinja",
+        title or data.name,
+        facts=data.facts,
+        calendar=None if planned is None else calendar_table(planned),
+        gaps=None if planned is None else gaps_table(planned),
+        figure=_calendar(planned),
+        sections=list(_sections(data, every[:_MOST_SECTIONS])),
+        left=every[_MOST_SECTIONS:],
+        open_rows=_OPEN_ROWS,
+        printed_rows=_PRINTED_ROWS,
+    )
+
+
+def _calendar(planned: pd.DataFrame | None) -> Drawn | None:
+    if planned is None or planned["platform"].nunique() > _MOST_PLATFORMS:
+        return None
+    words = "What became of each session, over time. The numbers are in the table."
+    svg = inline_svg(seasons.calendar(planned), "calendar-", words)
+    return Drawn("calendar", "What became of each session, by platform and window", svg)
+
+
+def _sections(data: CampaignData, these: list[tuple[str, str]]) -> Iterator[Section]:
+    alone = len({cell for cell, _metric in these}) == 1
+    for number, (cell, metric) in enumerate(these, start=1):
+        platforms = of_section(data.platforms, cell, metric)
+        scale = scale_of(metric, [describe(platforms["median"].tolist())])
+        title = f"{scale.words[0].upper()}{scale.words[1:]}" + ("" if alone else f", {cell}")
+        figures = list(_figures(data, cell, metric, number)) if number <= _MOST_DRAWN else []
+        results = sessions_table(of_section(data.sessions, cell, metric), platforms, scale)
+        yield Section(number, title, list(_tables(data, cell, metric)), results, figures)
+
+
+def _tables(data: CampaignData, cell: str, metric: str) -> Iterator[Table]:
+    platforms, prices, pairs, contrasts, windows, courses, changes = (
+        of_section(table, cell, metric)
+        for table in (
+            *(data.platforms, data.per_price, data.pairs),
+            *(data.contrasts, data.windows, data.courses, data.changes),
+        )
+    )
+    scale = scale_of(metric, [describe(platforms["median"].tolist())])
+    yield platforms_table(platforms, prices, scale)
+    if len(pairs):
+        yield pairs_table(pairs, scale)
+    if windows["window"].nunique() > 1:
+        yield windows_table(windows, scale)
+    if len(contrasts):
+        yield contrasts_table(contrasts, scale)
+    yield course_table(courses, changes, scale)
+
+
+def _figures(data: CampaignData, cell: str, metric: str, number: int) -> Iterator[Drawn]:
+    rows = of_section(data.sessions, cell, metric)
+    words = "The numbers are in the tables of this section."
+    svg = inline_svg(seasons.course(rows, data.planned), f"c{number}-", f"Over time. {words}")
+    yield Drawn("course", "Session results over time", svg)
+    medians = of_section(data.windows, cell, metric)
+    if medians["window"].nunique() > 1:
+        svg = inline_svg(seasons.windows(medians), f"w{number}-", f"By window. {words}")
+        yield Drawn("windows", "Platforms by window", svg)

@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import math
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from osmef.analysis.seasons import (
+    change_table,
+    contrast_table,
+    course_table,
+    level,
+    pair_table,
+    platform_table,
+    price_table,
+    session_table,
+    session_trials,
+    sides_of,
+)
+from osmef.errors import InputError
+
+START = datetime(2027, 1, 4, 9, tzinfo=UTC)
+WINDOWS = ("weekday-peak", "weekday-offpeak", "weekend-peak", "weekend-offpeak")
+USUAL = {"weekday-peak": 80.0, "weekday-offpeak": 100.0, "weekend-peak": 98.0}
+
+
+def sessions(days: int = 28, step: float = 0.0, **platforms: float) -> pd.DataFrame:
+    """Sessions of every day, peak and off-peak, with noise of 1 and a step at half time."""
+    draw = random.Random(7)  # noqa: S311 - noise
+    rows: list[dict[str, Any]] = []
+    for day in range(days):
+        for hour, part in enumerate(("peak", "offpeak")):
+            began = START + timedelta(days=day, hours=12 * hour)
+            window = f"{'weekend' if began.weekday() >= 5 else 'weekday'}-{part}"
+            for platform, factor in (platforms or {"a": 1.0}).items():
+                value = factor * USUAL.get(window, 100.0) + draw.gauss(0, 1)
+                value += step if day >= days / 2 else 0.0
+                rows.append(
+                    {
+                        "platform": platform, "cell": "all", "metric": "goodput_bps",
+                        "session": f"{began:%m-%d} {window}", "window": window, "began": began,
+                        "trials": 3, "value": value,
+                    }
+                )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+Row = dict[str, Any]
+
+
+def rows(table: pd.DataFrame, *key: str) -> dict[tuple[Any, ...], Row]:
+    """Return the rows of a table by the values of some columns."""
+    found = [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+    return {tuple(row[name] for name in key): row for row in found}
+
+
+def first(table: pd.DataFrame) -> Row:
+    return next(iter(rows(table, *map(str, table.columns)).values()))
+
+
+def trial(session: str | None, value: float | None, **changes: Any) -> dict[str, Any]:
+    told = {
+        "session": session, "window": None, "platform": "a", "scenario": "pair",
+        "provider": "local", "cell": "all", "started_at": START, "goodput_bps": value,
+    }  # fmt: skip
+    return {**told, **changes}
+
+
+def test_a_session_counts_once_with_the_median_of_its_trials() -> None:
+    later = START + timedelta(hours=1)
+    frame = pd.DataFrame(
+        [
+            trial("two", 7.0, started_at=later, window="peak"),
+            trial("one", 1.0),
+            trial("one", 2.0, started_at=later),
+            trial("one", 90.0),
+            trial("one", None),
+            trial(None, 5.0),
+        ]
+    )
+    table = session_table(session_trials(frame), ["goodput_bps"])
+    rows = table[["session", "window", "began", "trials", "value"]].to_dict("records")
+    assert [row["session"] for row in rows] == ["one", "two"]
+    assert rows[0]["began"] == START
+    assert [(row["trials"], row["value"]) for row in rows] == [(3, 2.0), (1, 7.0)]
+    assert rows[1]["window"] == "peak"
+
+
+def test_a_trial_that_tells_no_platform_is_of_its_scenario_and_provider() -> None:
+    told = session_trials(pd.DataFrame([trial("one", 1.0, platform=None), trial("one", 1.0)]))
+    assert told["platform"].tolist() == ["pair local", "a"]
+    with pytest.raises(InputError, match="no trial is of a session"):
+        session_trials(pd.DataFrame([trial(None, 1.0)]))
+
+
+@pytest.mark.parametrize(
+    ("window", "sides"),
+    [
+        ("weekday-peak", {"weekday", "peak"}),
+        ("weekend-offpeak", {"weekend", "offpeak"}),
+        ("peaks", set()),
+        ("nightly", set()),
+        (None, set()),
+    ],
+)
+def test_what_the_name_of_a_window_says(window: str | None, sides: set[str]) -> None:
+    assert sides_of(window) == sides
+
+
+def test_peak_against_off_peak_and_weekday_against_weekend() -> None:
+    found = rows(contrast_table(sessions(a=1.0, b=2.0)), "platform", "a")
+    peak = found["a", "peak"]
+    assert (peak["b"], peak["n_a"], peak["n_b"]) == ("offpeak", 28, 28)
+    assert peak["low"] < peak["difference"] < peak["high"] < 0
+    assert peak["p"] < peak["p_holm"] < 1e-3
+    weekday = found["a", "weekday"]
+    assert (weekday["b"], weekday["n_a"], weekday["n_b"]) == ("weekend", 40, 16)
+    assert weekday["difference_percent"] == pytest.approx(-4, abs=8)
+    assert found["b", "peak"]["median_a"] == pytest.approx(160, rel=0.05)
+
+
+def test_a_holiday_counts_as_the_calendar_says() -> None:
+    table = sessions(days=7).assign(day="weekday")
+    table.loc[table.index < 4, "day"] = "weekend"
+    row = rows(contrast_table(table), "a")["weekday",]
+    assert (row["n_a"], row["n_b"]) == (10, 4)
+
+
+def test_windows_of_other_names_are_compared_two_by_two() -> None:
+    names = dict(zip(WINDOWS, ("lunch", "night", "lunch", "sunday"), strict=True))
+    table = sessions(days=14).replace({"window": names})
+    found = contrast_table(table)
+    pairs = found[["a", "b"]].to_dict("split")["data"]
+    assert pairs == [["lunch", "night"], ["lunch", "sunday"], ["night", "sunday"]]
+
+
+def test_few_sessions_say_so() -> None:
+    row = first(contrast_table(sessions(days=2)))
+    assert (row["n_a"], row["n_b"]) == (2, 2)
+    assert math.isnan(row["low"])
+    assert row["least_p"] == pytest.approx(2 / 6)
+    assert row["p"] >= row["least_p"]
+    course = first(course_table(sessions(days=2)))
+    assert pd.isna(course["changes"])
+
+
+def test_no_sides_no_contrasts() -> None:
+    found = contrast_table(sessions(days=3).assign(window=None))
+    assert found.empty
+    assert "p_holm" in found
+
+
+def test_platforms_are_tested_two_by_two_within_a_cell_and_metric() -> None:
+    found = pair_table(sessions(days=14, a=1.0, b=1.0, c=1.5))
+    assert found[["a", "b"]].to_dict("split")["data"] == [["a", "b"], ["a", "c"], ["b", "c"]]
+    same, other = (row for row in rows(found, "a", "b").values() if row["a"] == "a")
+    assert same["mann_whitney_p_holm"] > 0.05
+    assert other["welch_p_holm"] < 1e-6
+    assert other["median_b"] > other["median_a"]
+    assert other["n_a"] == 28
+
+
+def test_what_is_usual_for_a_window_is_taken_away() -> None:
+    table = sessions()
+    usual = table["value"].groupby(table["window"]).median()
+    assert usual.max() - usual.min() > 15
+    flat = level(table).groupby(table["window"]).median()
+    assert flat.max() - flat.min() < 1e-9
+    assert flat.iloc[0] == pytest.approx(table["value"].median())
+    few = sessions(days=3)
+    assert level(few).tolist() == few["value"].tolist()
+
+
+def test_a_step_over_the_weeks_is_found_where_it_is() -> None:
+    table = sessions(step=-10.0)
+    (row,) = change_table(table).to_dict("records")
+    assert (row["last"], row["first"]) == ("01-17 weekend-offpeak", "01-18 weekday-peak")
+    assert row["after"] - row["before"] == pytest.approx(-10, abs=1.5)
+    assert course_table(table)["changes"].tolist() == [1]
+
+
+def test_without_a_step_there_is_none() -> None:
+    table = sessions()
+    assert change_table(table).empty
+    row = first(course_table(table))
+    assert row["changes"] == 0
+    assert row["drift_low"] < 0 < row["drift_high"]
+    assert abs(row["memory"]) < 0.5
+
+
+def test_a_drift_is_in_the_unit_a_week() -> None:
+    table = sessions()
+    table["value"] += [3.0 * number / 14 for number in range(len(table))]
+    row = first(course_table(table))
+    assert row["drift_low"] < 3.0 < row["drift_high"]
+    assert row["drift_p"] < 1e-6
+
+
+def test_sessions_without_a_time_have_no_drift() -> None:
+    table = sessions(days=6)
+    table["began"] = pd.NaT
+    row = first(course_table(table))
+    assert math.isnan(row["drift_per_week"])
+    assert row["changes"] == 0
+
+
+def test_an_unknown_price_is_unknown_and_has_no_rank() -> None:
+    platforms = platform_table(sessions(a=1.0, b=2.0, c=3.0))
+    prices = pd.DataFrame(
+        {
+            "platform": ["a", "b"], "cell": ["all", "all"],
+            "price_per_hour": [0.1, 1.0], "currency": ["USD", "USD"],
+        }
+    )  # fmt: skip
+    found = price_table(platforms, prices).set_index("platform")
+    assert found["rank"].fillna(0).to_dict() == {"a": 1, "b": 2, "c": 0}
+    assert math.isnan(found["per_price"]["c"])
+    assert found["per_price"]["a"] == pytest.approx(platforms["median"][0] / 0.1)
+
+
+def test_a_median_by_window_has_an_interval_from_six_sessions_on() -> None:
+    found = platform_table(sessions(days=7), ["window"]).set_index("window")
+    assert found["sessions"].to_dict() == {
+        "weekday-peak": 5,
+        "weekday-offpeak": 5,
+        "weekend-peak": 2,
+        "weekend-offpeak": 2,
+    }
+    assert found["ci95_low"].isna().all()

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from osmef.analysis.trust import pairs, trust
+
+X = "goodput_bps"
+
+
+def trials(values: list[float], **columns: object) -> pd.DataFrame:
+    began = pd.date_range("2026-11-21", periods=len(values), freq="min", tz="UTC")
+    fixed = {"run": "r", "scenario": "s", "cell": "all", "session": None, "status": "ok"}
+    every = {**fixed, **columns, "trial": range(len(values)), "started_at": began, X: values}
+    return pd.DataFrame(every)
+
+
+def noise(count: int, seed: int = 1) -> np.ndarray:
+    return 100 + np.random.default_rng(seed).uniform(-1, 1, count)
+
+
+def told(frame: pd.DataFrame) -> dict[object, object]:
+    (row,) = trust(frame, [X]).to_dict("records")
+    return dict(row)
+
+
+def test_nothing_speaks_against_mere_noise() -> None:
+    row = told(trials(noise(30).tolist()))
+    assert (row["n"], row["doubts"], row["steps"]) == (30, "", [])
+    assert row["repetitions"] == 6
+
+
+def test_memory_drift_steps_and_outliers_are_told() -> None:
+    memory = np.cumsum(noise(200) - 100)
+    assert "remember" in str(told(trials(memory.tolist()))["doubts"])
+    drifting = told(trials((noise(40) + np.arange(40)).tolist()))
+    assert "drift" in str(drifting["doubts"])
+    assert drifting["drift_percent"] == pytest.approx(33, abs=3)
+    assert told(trials([*noise(20), *(noise(20) + 50)]))["steps"] == ["20"]
+    far = told(trials([*noise(20), 500.0]))
+    assert "20" in far["outliers"]  # type: ignore[operator]
+
+
+def test_the_order_is_that_of_time_not_of_the_file() -> None:
+    frame = trials((noise(40) + np.arange(40)).tolist()).sample(frac=1, random_state=2)
+    assert told(frame)["drift_percent"] == pytest.approx(33, abs=3)
+
+
+def test_few_values_have_no_order() -> None:
+    row = told(trials([1.0, 2.0, 3.0]))
+    assert np.isnan(row["drift_p"])  # type: ignore[call-overload]
+    assert row["n"] == 3
+
+
+def test_sessions_are_the_values_of_a_campaign() -> None:
+    frame = pd.concat(
+        [trials([float(n)] * 3, run=f"r{n}", session=f"day {n}") for n in range(1, 7)]
+    )
+    row = told(frame)
+    assert (row["cell"], row["n"]) == ("all", 6)
+
+
+def test_runs_without_sessions_are_apart() -> None:
+    found = trust(pd.concat([trials([1.0, 2.0]), trials([3.0, 4.0], run="q")]), [X])
+    assert found["cell"].tolist() == ["r: all", "q: all"]
+
+
+def test_pairs_of_cells_are_tested() -> None:
+    both = pd.concat(
+        [trials(noise(8).tolist(), cell="a"), trials((noise(8) + 9).tolist(), cell="b")]
+    )
+    (row,) = pairs(both, [X]).to_dict("records")
+    assert (row["metric"], row["a"], row["b"]) == (X, "a", "b")
+    assert row["mann_whitney_p_holm"] < 0.01
+    assert pairs(trials([1.0]), [X]).empty

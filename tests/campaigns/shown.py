@@ -1,0 +1,79 @@
+"""A campaign in a database and its run directories, some of it measured, for what shows it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from osmef.campaigns.holder import this_process
+from osmef.campaigns.live import NAME
+from osmef.campaigns.read import read_campaign
+from osmef.campaigns.score import make_score
+from osmef.campaigns.session import Work
+from osmef.campaigns.store import Store
+from osmef.campaigns.tables import Phase, State
+from tests.campaigns.emulated import EmulatedClouds, SimulatedClock
+
+START = datetime(2026, 3, 16, tzinfo=UTC)
+FILE = """
+name: shown
+scenarios: [pair.yaml]
+providers: {north: local, south: local}
+start: 2026-03-16
+weeks: 2
+time_zone: Europe/Berlin
+seed: 3
+"""
+SCENARIO = "name: pair\nworkload: {duration: 1s}\nrepeat: 6\nsweep: {connections: [1, 8]}\n"
+
+
+def make_shown(place: Path) -> Store:
+    """Make the campaign "shown": four sessions done, one failed, one missed, one that runs."""
+    (place / "pair.yaml").write_text(SCENARIO)
+    file = place / "shown.yaml"
+    file.write_text(FILE)
+    programme = read_campaign(file)
+    score = make_score(programme)
+    store = Store(f"sqlite:///{place / 'state.sqlite'}")
+    about = {"file": str(file), "text": programme.text, "out": str(place / "out")}
+    store.enlist("shown", about, score.rows(), START)
+    standing = store.campaign("shown")
+    store.set_phase(standing.id, Phase.ACTIVE, this_process())
+    clouds = EmulatedClouds(SimulatedClock(START), place / "things")
+    sessions = store.sessions(standing.id)
+    for number, one in enumerate(sessions[:5]):
+        directory = place / "out" / f"pair-{number}"
+        assert store.claim(one, this_process(), one.due, exclusive=True)
+        store.locate(one.id, directory)
+        work = Work(
+            session=one.id,
+            slot=one.slot,
+            window=one.window,
+            platform=one.platform,
+            text=SCENARIO,
+            file="pair.yaml",
+            directory=str(directory),
+            seed=number,
+        )
+        if number < 4:
+            end = clouds.measure(work)
+            cost = {"cost": 0.25, "currency": "USD"}
+            values = {name: value for name, value in vars(end).items() if name != "state"}
+            ended = one.due + timedelta(minutes=20)
+            store.finish(one.id, end.state, ended, **{**values, **cost})
+        else:
+            directory.mkdir()
+            show(directory, 9.4e9)
+    store.finish(sessions[2].id, State.FAILED, sessions[2].due, why="<b>no</b> route", trials_ok=0)
+    store.skip([sessions[5].id], State.MISSED, "the window was closed", sessions[5].due)
+    store.tell(standing.id, sessions[2].due, "failure", "it said <script>alert(1)</script>")
+    return store
+
+
+def show(directory: Path, rate_bps: float) -> None:
+    """Let the session that runs show a rate."""
+    trial = {"cell": "connections=8", "repetition": 2, "started_at": START.isoformat()}
+    told = {"at": START.isoformat(), "step": "measuring", "trials": 12, "ended": 5}
+    text = json.dumps({**told, "running": [{**trial, "rate_bps": rate_bps}]})
+    (directory / NAME).write_text(text)

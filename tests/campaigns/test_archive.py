@@ -1,0 +1,245 @@
+"""The archive of a campaign, on stores of all kinds; what was changed in it is refused."""
+
+from __future__ import annotations
+
+import filecmp
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import boto3
+import pandas as pd
+import pyarrow.dataset
+import pytest
+from moto.server import ThreadedMotoServer
+from typer.testing import CliRunner
+
+import osmef
+from osmef.campaigns.archive import MANIFEST, export_campaign, import_archive
+from osmef.cli.main import app
+from osmef.errors import InputError, StorageError
+from osmef.results.rundir import RunDirectory
+from osmef.results.trial import Interval
+from tests.campaigns.emulated import conduct
+
+fsspec = pytest.importorskip("fsspec", reason="needs osmef[archive]")
+
+FILE = """
+name: short
+scenarios: [pair.yaml]
+start: 2026-03-21
+weeks: 1
+windows: [weekend-peak, weekend-offpeak]
+"""
+SCENARIO = "name: pair\nworkload: {duration: 1s}\nrepeat: 2\nsweep: {connections: [1, 8]}\n"
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A campaign of four sessions; the first has intervals."""
+    place = tmp_path_factory.mktemp("short")
+    (place / "pair.yaml").write_text(SCENARIO)
+    (place / "short.yaml").write_text(FILE)
+    conduct(place / "short.yaml", place / "state.sqlite", place / "short")
+    first = min(path for path in (place / "short").iterdir() if path.name != "things")
+    with RunDirectory.open(first) as run:
+        row = Interval(
+            trial=1, endpoint="vm-1", role="sender", flow=0, start_s=0.0, length_s=1.0, bytes=9,
+            retransmits=0, rtt_us=1.0, cwnd=10,
+        )  # fmt: skip
+        run.write_intervals(1, [row])
+        run.finish()
+    return f"sqlite:///{place / 'state.sqlite'}"
+
+
+def original(state: str) -> Path:
+    return Path(state.removeprefix("sqlite:///")).parent / "short"
+
+
+@pytest.fixture
+def memory() -> Iterator[str]:
+    name = f"memory://{uuid.uuid4().hex}/short"
+    yield name
+    store, root = fsspec.core.url_to_fs(name)
+    if store.exists(root):
+        store.rm(root, recursive=True)
+
+
+def assert_same(a: Path, b: Path) -> None:
+    """Assert that two directories of runs hold the same files."""
+    runs = sorted(path.name for path in a.iterdir() if (path / "journal.jsonl").exists())
+    assert runs == sorted(path.name for path in b.iterdir() if path.is_dir())
+    for run in runs:
+        names = {str(p.relative_to(a / run)) for p in (a / run).rglob("*") if p.is_file()}
+        assert names == {str(p.relative_to(b / run)) for p in (b / run).rglob("*") if p.is_file()}
+        _same, wrong, missing = filecmp.cmpfiles(a / run, b / run, names, shallow=False)
+        assert (wrong, missing) == ([], [])
+
+
+def test_there_and_back(state: str, memory: str, tmp_path: Path) -> None:
+    sent = export_campaign("short", state, memory)
+    got = import_archive(memory, tmp_path / "back")
+    assert sent == got
+    assert sent.runs == 4
+    assert_same(original(state), tmp_path / "back")
+    a, b = osmef.load(original(state)), osmef.load(tmp_path / "back")
+    pd.testing.assert_frame_equal(a, b)
+
+
+def test_the_data_set_is_one_of_parquet(state: str, tmp_path: Path) -> None:
+    url = (tmp_path / "archive").as_uri()
+    export_campaign("short", state, url)
+    place = tmp_path / "archive"
+    trials = pd.read_parquet(place / "trials.parquet")
+    frame = osmef.load(original(state))
+    assert trials.columns.tolist() == frame.columns.tolist()
+    assert trials["aggregate_btc_bps"].tolist() == frame["aggregate_btc_bps"].tolist()
+    intervals = pyarrow.dataset.dataset(place / "intervals", partitioning="hive").to_table()
+    assert intervals.column("run").unique().to_pylist() == [min(frame["run"])]
+    calendar = pd.read_parquet(place / "sessions.parquet")
+    assert calendar["state"].tolist() == ["done"] * 4
+    assert calendar["opens"].dt.tz is not None
+    schema = json.loads((place / "schema.json").read_text())
+    assert {"name": "aggregate_btc_bps", "type": "double"} in schema["trials"]
+    manifest = json.loads((place / MANIFEST).read_text())
+    listed = {entry["path"] for entry in manifest["files"]}
+    there = {str(p.relative_to(place)) for p in place.rglob("*") if p.is_file()}
+    assert there == {*listed, MANIFEST}
+
+
+def test_the_same_campaign_makes_the_same_files(state: str, tmp_path: Path) -> None:
+    hashes = []
+    for name in ("one", "two"):
+        export_campaign("short", state, (tmp_path / name).as_uri())
+        manifest = json.loads((tmp_path / name / MANIFEST).read_text())
+        hashes.append(manifest["files"])
+    assert hashes[0] == hashes[1]
+
+
+def test_a_flipped_byte_is_refused_wherever_it_is(state: str, tmp_path: Path) -> None:
+    url = (tmp_path / "archive").as_uri()
+    export_campaign("short", state, url)
+    entries = json.loads((tmp_path / "archive" / MANIFEST).read_text())["files"]
+    for number, entry in enumerate(entries):
+        file = tmp_path / "archive" / entry["path"]
+        good = file.read_bytes()
+        at = len(good) // 2
+        file.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
+        into = tmp_path / f"back-{number}"
+        with pytest.raises(InputError, match="SHA-256") as caught:
+            import_archive(url, into)
+        assert entry["path"] in str(caught.value.where)
+        assert not into.exists()
+        file.write_bytes(good)
+
+
+@pytest.mark.parametrize("gone", ["trials.parquet", "runs"])
+def test_a_file_that_is_gone_is_told(state: str, tmp_path: Path, gone: str) -> None:
+    url = (tmp_path / "archive").as_uri()
+    export_campaign("short", state, url)
+    victim = tmp_path / "archive" / gone
+    (min(victim.iterdir()) if victim.is_dir() else victim).unlink()
+    with pytest.raises(StorageError, match="can't read"):
+        import_archive(url, tmp_path / "back")
+
+
+def test_without_a_manifest_there_is_no_archive(state: str, memory: str, tmp_path: Path) -> None:
+    export_campaign("short", state, memory)
+    store, root = fsspec.core.url_to_fs(memory)
+    store.rm(f"{root}/{MANIFEST}")
+    with pytest.raises(InputError, match="it has no manifest"):
+        import_archive(memory, tmp_path / "back")
+    export_campaign("short", state, memory)  # an export that broke off is made again
+    with pytest.raises(InputError, match="an archive already"):
+        export_campaign("short", state, memory)
+
+
+def test_a_manifest_can_not_write_elsewhere(state: str, tmp_path: Path) -> None:
+    export_campaign("short", state, (tmp_path / "archive").as_uri())
+    file = tmp_path / "archive" / MANIFEST
+    manifest = json.loads(file.read_text())
+    manifest["files"][0]["path"] = "../../evil"
+    file.write_text(json.dumps(manifest))
+    with pytest.raises(InputError, match="would go to"):
+        import_archive((tmp_path / "archive").as_uri(), tmp_path / "back")
+
+
+def test_a_run_that_is_measured_is_waited_for(state: str, memory: str) -> None:
+    first = min(path for path in original(state).iterdir() if path.name != "things")
+    with RunDirectory.open(first) as run:
+        run.acquire()
+        with pytest.raises(InputError, match="still measured"):
+            export_campaign("short", state, memory)
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [("ftpx://a/b", "no place"), ("s3://", "no bucket"), ("gdrive://a/b", "no place|no library")],
+)
+def test_a_url_of_no_place_is_told(state: str, url: str, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        export_campaign("short", state, url)
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A bucket of a server that speaks S3."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    told = {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_REGION": "us-east-1",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    for name, value in told.items():
+        monkeypatch.setenv(name, value)
+    name = f"archive-{uuid.uuid4().hex[:8]}"
+    boto3.client("s3").create_bucket(Bucket=name)
+    yield name
+    server.stop()
+
+
+def test_there_and_back_over_s3(state: str, bucket: str, tmp_path: Path) -> None:
+    url = f"s3://{bucket}/deep/short"
+    export_campaign("short", state, url)
+    import_archive(url, tmp_path / "back")
+    assert_same(original(state), tmp_path / "back")
+    client = boto3.client("s3")
+    keys = [one["Key"] for one in client.list_objects_v2(Bucket=bucket)["Contents"]]
+    assert sorted(keys) == sorted(
+        f"deep/short/{entry['path']}"
+        for entry in [
+            *json.loads((tmp_path / "back" / MANIFEST).read_text())["files"],
+            {"path": MANIFEST},
+        ]
+    )
+    client.put_object(Bucket=bucket, Key="deep/short/trials.parquet", Body=b"PAR1")
+    with pytest.raises(InputError, match="SHA-256"):
+        import_archive(url, tmp_path / "again")
+    with pytest.raises(StorageError, match="can't"):
+        export_campaign("short", state, f"s3://{bucket}-that-is-not-there/short")
+
+
+def test_a_directory_in_use_is_left_alone(state: str, memory: str, tmp_path: Path) -> None:
+    export_campaign("short", state, memory)
+    (tmp_path / "mine").write_text("keep")
+    with pytest.raises(InputError, match="not empty"):
+        import_archive(memory, tmp_path)
+    assert (tmp_path / "mine").read_text() == "keep"
+
+
+def test_what_was_imported_has_its_calendar(state: str, memory: str, tmp_path: Path) -> None:
+    def run(*arguments: str | Path) -> str:
+        result = CliRunner().invoke(app, [str(one) for one in ("campaign", *arguments)])
+        assert result.exit_code == 0, result.output
+        return str(result.output)
+
+    assert "4 runs" in run("export", "short", memory, "--state", state)
+    assert "4 runs" in run("import", memory, tmp_path / "back")
+    run("report", tmp_path / "back", "-o", tmp_path / "page.html")
+    assert "4 of 4 done" in (tmp_path / "page.html").read_text(encoding="utf-8")

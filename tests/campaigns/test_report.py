@@ -1,0 +1,182 @@
+"""The report of a campaign: of four simulated weeks, and of a published study."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from osmef.campaigns.read import read_campaign
+from osmef.campaigns.score import make_score
+from osmef.campaigns.store import Store
+from osmef.campaigns.tables import Phase, State
+from osmef.cli.main import app
+from osmef.importers import import_files
+from tests.campaigns.emulated import conduct
+from tests.published import published
+from tests.report.html.parsed import Page
+
+FILE = """
+name: two-clouds
+description: Four simulated weeks
+scenarios: [pair.yaml]
+providers: {one: local, two: local}
+start: 2026-03-16
+weeks: 4
+time_zone: Europe/Berlin
+holidays: [2026-04-03]
+seed: 7
+"""
+SCENARIO = "name: pair\nworkload: {duration: 1s}\nrepeat: 2\n"
+MISSED = "the window was closed"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four weeks, of which one cloud missed five sessions in a row."""
+    place = tmp_path_factory.mktemp("weeks")
+    (place / "pair.yaml").write_text(SCENARIO)
+    file = place / "two-clouds.yaml"
+    file.write_text(FILE)
+    programme = read_campaign(file)
+    store = Store(f"sqlite:///{place / 'state.sqlite'}")
+    about = {"file": str(file), "text": programme.text, "out": str(place / "two-clouds")}
+    now = datetime(2026, 3, 15, tzinfo=UTC)
+    store.enlist("two-clouds", about, make_score(programme).rows(), now)
+    rows = store.sessions(store.campaign("two-clouds").id)
+    lost = [one.id for one in rows if one.provider == "two"][20:25]
+    store.skip(lost, State.MISSED, MISSED, now)
+    store.close()
+    assert conduct(file, place / "state.sqlite", place / "two-clouds") is Phase.ENDED
+    return place
+
+
+def osmef(*arguments: str | Path, code: int = 0) -> str:
+    result = CliRunner().invoke(app, [str(one) for one in ("campaign", "report", *arguments)])
+    assert result.exit_code == code, result.output
+    return str(result.output)
+
+
+def report(place: Path, out: Path, name: str | Path = "two-clouds") -> Page:
+    state = f"sqlite:///{place / 'state.sqlite'}"
+    told = osmef(name, "--state", state, "-o", out / "page.html", "--csv", out / "csv")
+    assert "56 sessions, 2 platforms" in told
+    return Page((out / "page.html").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def written(place: Path) -> tuple[Page, Path]:
+    """The page, and where its tables are."""
+    return report(place, place), place / "csv"
+
+
+def table(page: Page, caption: str) -> str:
+    return next(one.text for one in page.all("table") if one.text.strip().startswith(caption))
+
+
+def test_four_weeks_in_one_page(written: tuple[Page, Path]) -> None:
+    page, _tables = written
+    assert "Four simulated weeks" in page.source
+    assert "107 of 112 done" in page.source
+    assert table(page, "Sessions without a result").count(MISSED) == 5
+    assert len(page.all("svg")) == 3
+    assert "src=" not in page.source
+    assert "http://" not in page.source.replace("http://www.w3.org", "")
+
+
+def rows(csv: Path, *key: str) -> dict[object, dict[str, Any]]:
+    """Return the rows of a table by the values of some columns."""
+    found = pd.read_csv(csv).to_dict("records")
+    return {tuple(row[name] for name in key): {str(k): v for k, v in row.items()} for row in found}
+
+
+def test_peak_is_slower_on_weekdays_and_the_holiday_is_none(written: tuple[Page, Path]) -> None:
+    _page, csv = written
+    found = rows(csv / "contrasts.csv", "platform", "a")
+    weekday = found["pair one", "weekday"]
+    assert (weekday["n_a"], weekday["n_b"]) == (38, 18)  # a holiday on a Friday
+    assert weekday["high"] < 0
+    assert found["pair one", "peak"]["p_holm"] < 0.001
+    windows = rows(csv / "windows.csv", "platform", "window")
+    assert windows["pair two", "weekday-peak"]["median"] == pytest.approx(0.9e9, rel=0.02)
+    calendar = pd.read_csv(csv / "calendar.csv")
+    assert calendar["state"].value_counts().to_dict() == {"done": 107, "missed": 5}
+    assert pd.read_csv(csv / "changes.csv").empty
+
+
+def test_a_directory_that_a_campaign_knows_has_its_calendar(place: Path, tmp_path: Path) -> None:
+    page = report(place, tmp_path, place / "two-clouds")
+    assert "107 of 112 done" in page.source
+
+
+def test_the_runs_alone_say_that_the_calendar_is_not_there(place: Path, tmp_path: Path) -> None:
+    moved = Path(shutil.copytree(place / "two-clouds", tmp_path / "moved"))
+    page = report(place, tmp_path, moved)
+    assert "Only the runs are here, not the calendar" in page.source
+    assert not (tmp_path / "csv" / "calendar.csv").exists()
+
+
+def test_what_is_no_campaign_is_told(tmp_path: Path) -> None:
+    state = f"sqlite:///{tmp_path / 'none.sqlite'}"
+    told = osmef("nothing", "--state", state, code=2)
+    assert "there is no campaign 'nothing'" in told
+
+
+def test_a_metric_that_nobody_has_is_told(place: Path, tmp_path: Path) -> None:
+    state = f"sqlite:///{place / 'state.sqlite'}"
+    told = osmef("two-clouds", "--state", state, "--metric", "speed", code=2)
+    assert "no trial has a metric 'speed'" in told
+
+
+def test_the_tables_of_a_thesis_in_one_command(tmp_path: Path) -> None:
+    """Deval 2017: CoV (tables 9, 10, 13, 14), p of each pair, price-performance (11, 15).
+
+    One p is printed otherwise than the sessions give it, one is cut, and one price-performance is
+    not what its median and price give.
+    """
+    told = pd.read_csv(published("deval-2017/sessions.csv"))
+    import_files("sessions", [published("deval-2017/sessions.csv")], tmp_path / "deval")
+    prices = published("deval-2017/prices.csv")
+    out, csv = tmp_path / "deval.html", tmp_path / "csv"
+    osmef(tmp_path / "deval", "--prices", prices, "-o", out, "--csv", csv)
+    key = ["platform", "cell", "metric"]
+    told["cell"] = "instance_class=" + told["instance_class"]
+    told["metric"] += "_score"
+    printed = told.groupby(key)["published_cov_percent"].first()
+    found = pd.read_csv(csv / "platforms.csv").set_index(key)["cov_percent"]
+    assert len(found) == 16
+    assert (found - printed).abs().max() <= 0.01
+    pairs = pd.read_csv(csv / "pairs.csv")
+    known = {(one["cell"], one["metric"], frozenset((one["a"], one["b"]))): one["welch_p"]
+             for one in pairs.to_dict("records")}  # fmt: skip
+    theirs = pd.read_csv(published("deval-2017/pvalues.csv"), dtype="string")
+    off = []
+    for row in theirs[theirs["note"].isna()].to_dict("records"):
+        cell = f"instance_class={row['instance_class']}"
+        pair = frozenset((row["platform_a"], row["platform_b"]))
+        p, digits = known[cell, f"{row['metric']}_score", pair], Decimal(row["published_p"])
+        last = Decimal(1).scaleb(digits.as_tuple().exponent)  # type: ignore[arg-type]
+        off.append(abs(Decimal(p) - digits) / last)
+    assert len(off) == 23
+    assert sum(one > Decimal("0.5") for one in off) == 1  # one is cut, not rounded
+    assert max(off) < 1
+    list_of = pd.read_csv(prices)
+    list_of["cell"] = "instance_class=" + list_of["instance_class"]
+    priced = list_of.set_index(["platform", "cell"])["published_price_per_server_performance"]
+    ours = pd.read_csv(csv / "prices.csv")
+    ours = ours[ours["metric"] == "unixbench_multi_score"].set_index(["platform", "cell"])
+    wrong = (ours["per_price"] / priced - 1).abs()
+    assert wrong[wrong > 0.002].index.tolist() == [("Microsoft Azure", "instance_class=general")]
+    assert set(ours["currency"]) == {"USD"}
+    best = ours[ours["rank"] == 1].reset_index()["platform"]
+    assert set(best) == {"Google Compute Engine"}
+    page = Page(out.read_text(encoding="utf-8"))
+    assert "Below 6 sessions there is no interval" in page.source
+    assert "can be below 0.029, and none after the correction below 0.05" in page.source
+    assert "11.68 %" in page.source

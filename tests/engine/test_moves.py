@@ -1,0 +1,127 @@
+"""Endpoints that the cloud moves between two groups of trials of a run, on the local cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from osmef.engine.observer import Observer
+from osmef.engine.plan import make_plan
+from osmef.engine.run import Run
+from osmef.engine.stop import Stop
+from osmef.errors import ApiError
+from osmef.providers import sites
+from osmef.providers.base import Endpoint
+from osmef.providers.local.provider import LocalProvider
+from osmef.results.rundir import RunDirectory
+from osmef.results.summary import Summary
+from osmef.results.trial import Trial
+from osmef.scenario.fields import Placement
+from osmef.scenario.load import load_text
+from osmef.scenario.location import Location
+
+SCENARIO = """\
+name: moves
+workload: {kind: btc, duration: 200ms, interval: 100ms}
+sweep: {connections: [1, 2]}
+order: sequential
+repeat: 1
+"""
+DOWN = "the API is down"
+DIFFERENT, SAME = Placement.DIFFERENT_HOST, Placement.SAME_HOST
+
+
+class Migrating(LocalProvider):
+    """The local cloud, where receivers move as a script says: a host at each look, or no answer."""
+
+    script: ClassVar[list[str]] = []
+
+    def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
+        found = super().describe(endpoints)
+        where = Migrating.script.pop(0)
+        if where == DOWN:
+            raise ApiError(DOWN)
+        return [
+            place.model_copy(update={"host": where}) if end.request.role == "receiver" else place
+            for end, place in zip(endpoints, found, strict=True)
+        ]
+
+
+RunIt = Callable[..., tuple[Summary, list[Trial]]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunIt]:
+    monkeypatch.setattr(sites, "provider_for", Migrating)
+    stop = Stop()
+
+    def execute(*script: str, on_mismatch: str = "fail") -> tuple[Summary, list[Trial]]:
+        monkeypatch.setattr(Migrating, "script", list(script))
+        text = f"{SCENARIO}on_mismatch: {on_mismatch}\n"
+        plan = make_plan(load_text(text, Path("moves.yaml")))
+        with RunDirectory.create(tmp_path, "moves", text, ".yaml") as directory:
+            summary = Run(plan, directory, Observer(), stop).execute()
+            rows = {trial.index: trial for trial in directory.read_trials().trials}
+            from osmef.results.rows import load_intervals  # noqa: PLC0415 - as slow as pyarrow
+
+            kept = set(load_intervals(directory.path)["trial"])
+        assert kept == {index for index, trial in rows.items() if trial.status == "ok"}
+        return summary, [rows[index] for index in sorted(rows)]
+
+    yield execute
+    stop.close()
+
+
+def ends(trials: Sequence[Trial]) -> list[tuple[str, Placement | None]]:
+    return [(trial.status, trial.achieved_placement) for trial in trials]
+
+
+def test_nothing_moves(run: RunIt) -> None:
+    summary, trials = run("host-2", "host-2", "host-2")
+    assert ends(trials) == [("ok", DIFFERENT)] * 2
+    assert not any("moved" in warning for warning in summary.run.warnings)
+
+
+def test_what_was_measured_while_it_moved_fails_and_so_does_what_comes_after(run: RunIt) -> None:
+    summary, trials = run("host-2", "host-1", "host-1")
+    assert ends(trials) == [("failed", None), ("failed", SAME)]
+    moved, wrong = trials
+    assert moved.failure is not None
+    assert wrong.failure is not None
+    assert (moved.failure.kind, wrong.failure.kind) == ("placement", "placement")
+    assert "moved" in moved.failure.message
+    assert (moved.metrics, moved.transfers) == ({}, [])
+    assert [cell.n_ok for cell in summary.cells] == [0, 0]
+    (receiver,) = (end for end in summary.endpoints if end.earlier)
+    assert receiver.achieved.host == "host-1"
+    assert [place.host for place in receiver.earlier] == ["host-2"]
+    assert any("moved it from host-2 to host-1, in group 1" in w for w in summary.run.warnings)
+
+
+def test_what_was_measured_before_it_moved_keeps_its_place(run: RunIt) -> None:
+    summary, trials = run("host-2", "host-2", "host-1")
+    assert ends(trials) == [("ok", DIFFERENT), ("failed", None)]
+    assert [cell.n_ok for cell in summary.cells] == [1, 0]
+
+
+def test_where_the_place_is_only_recorded_it_is_unknown_while_it_moved(run: RunIt) -> None:
+    summary, trials = run("host-2", "host-1", "host-1", on_mismatch="record")
+    assert ends(trials) == [("ok", None), ("ok", SAME)]
+    assert [trial.distance for trial in trials] == [None, 0]
+    assert all(trial.metrics for trial in trials)
+    assert [cell.mismatch for cell in summary.cells] == [["placement", "distance"]] * 2
+
+
+def test_a_move_that_changes_nothing_between_the_ends_is_told_alone(run: RunIt) -> None:
+    summary, trials = run("host-2", "host-3", "host-3")
+    assert ends(trials) == [("ok", DIFFERENT)] * 2
+    assert any("moved it from host-2 to host-3" in warning for warning in summary.run.warnings)
+
+
+def test_a_look_that_fails_ends_no_run(run: RunIt) -> None:
+    summary, trials = run("host-2", DOWN, "host-2")
+    assert ends(trials) == [("ok", DIFFERENT)] * 2
+    assert any("could not be read: 1" in warning for warning in summary.run.warnings)

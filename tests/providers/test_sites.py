@@ -1,0 +1,302 @@
+"""Several clouds in one scenario: what each is asked for, and what is told of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from osmef.engine.check import check_study, warnings_of
+from osmef.engine.cost import cost_of
+from osmef.engine.plan import Plan, make_plan
+from osmef.errors import CapacityError, InputError, Interrupted, NotFoundError, ProviderError
+from osmef.providers.base import Endpoint, EndpointRequest, Order
+from osmef.providers.local.provider import LocalProvider
+from osmef.providers.marks import Mark
+from osmef.providers.sites import Sites, sites_of
+from osmef.remote.keys import KeyPair
+from osmef.remote.login import HostKeys, Login
+from osmef.scenario.fields import Family, Layer
+from osmef.scenario.load import load_text
+from osmef.scenario.location import Location
+from tests.providers.conftest import MemoryLedger
+
+LOCAL = "name: test\nsites: {here: local, there: {kind: local, hosts: 1}}\n"
+STATIC = """\
+name: test
+sites:
+  here: {kind: static, hosts: {a: {ssh: a, kind: vm}, b: {ssh: b, kind: vm}}}
+  there: {kind: static, hosts: {c: {ssh: c, kind: vm, location: {host: x}}}}
+"""
+BETWEEN = "endpoints: {sender: {site: here}, receiver: {site: there}}\n"
+INSIDE = "endpoints: {sender: {}, receiver: {}}\nsweep: {site: [here, there]}\n"
+
+
+UNREACHED = "endpoints of the provider local can't be reached from another site at all"
+NO_FIT = (
+    "no hosts of the inventory fit. Needed are: any host with 1 VM of flavor big of tenant-1."
+    " There are: the unknown host of a with 1 VM; the unknown host of b with 1 VM"
+)
+
+
+def plan_of(text: str) -> Plan:
+    return make_plan(load_text(text, Path("test.yaml")))
+
+
+def problems_of(text: str) -> list[str]:
+    with pytest.raises(InputError) as caught:
+        check_study(load_text(text, Path("test.yaml")))
+    return [f"{p.line}:{p.column}: {p.message}" for p in caught.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            LOCAL + BETWEEN,
+            [f"3:28: {UNREACHED}", f"3:52: {UNREACHED}"],
+        ),
+        (
+            LOCAL + INSIDE,
+            ["1:1: there: different-host needs two hosts"],
+        ),
+        (
+            LOCAL + "endpoints: {loopback: {zone: z}}\nsweep: {site: [here, there]}\n",
+            ["3:30: endpoints of the provider local can't name a zone"],
+        ),
+        (
+            STATIC + "endpoints: {sender: {site: here, flavor: big}, receiver: {site: there}}\n",
+            [f"3:31: here: {NO_FIT}"],
+        ),
+        (
+            STATIC + "endpoints: {sender: {site: there}, receiver: {site: there}}\n"
+            "sweep: {endpoints.sender.site: [here, there]}\n",
+            ["4:32: there: 2 VMs are needed, and the inventory has 1"],
+        ),
+    ],
+    ids=["out of reach", "too small", "no zones", "no flavor", "too few"],
+)
+def test_what_a_site_can_t_do_is_told_at_its_place(text: str, expected: list[str]) -> None:
+    assert problems_of(text) == expected
+
+
+def test_a_cure_names_the_settings_of_the_site() -> None:
+    with pytest.raises(InputError, match=r"set sites\.there\.hosts to 2 or more"):
+        check_study(load_text(LOCAL + INSIDE, Path("test.yaml")))
+
+
+def test_an_end_alone_needs_neither_a_named_host_nor_a_second_one() -> None:
+    study = load_text(STATIC + BETWEEN, Path("test.yaml"))
+    check_study(study)
+    assert [note for note in warnings_of(study) if "inventory" in note] == [
+        "here: where the VMs stand is what the inventory says, and nothing checks it",
+        "there: where the VMs stand is what the inventory says, and nothing checks it",
+    ]
+
+
+def test_ends_at_two_sites_may_stand_anywhere_and_are_far_apart() -> None:
+    (cell,) = plan_of(STATIC + BETWEEN).cells
+    assert [end.name for end in cell.endpoints] == ["here-sender-any1-t1", "there-receiver-any1-t1"]
+    assert [(end.site, end.host) for end in cell.endpoints] == [("here", None), ("there", None)]
+    assert cell.distance == 4
+
+
+def test_a_zone_is_part_of_the_request_and_its_name() -> None:
+    plan = plan_of("name: test\nendpoints: {sender: {zone: z-1}, receiver: {}}\n")
+    assert [(end.name, end.zone) for end in plan.endpoints] == [
+        ("sender-z-1.h1-t1", "z-1"),
+        ("receiver-h2-t1", None),
+    ]
+
+
+PRICES = """\
+prices:
+  - {provider: local, flavor: small, per_hour: 1 USD, date: 2026-01-01, source: us}
+  - {provider: static, flavor: c, per_hour: 2 USD, date: 2026-01-01, source: us}
+classes: {tiny: {vcpus: 1, flavors: {local: small, static: c}}}
+"""
+
+
+def test_classes_and_prices_are_those_of_the_endpoint_s_site() -> None:
+    plan = plan_of(
+        "name: test\nsites: {here: local, there: {kind: static, hosts: {c: {ssh: c, kind: vm}}}}\n"
+        "endpoints: {sender: {site: here, flavor: class:tiny},"
+        " receiver: {site: there, flavor: class:tiny}}\n" + PRICES
+    )
+    assert [end.flavor for end in plan.endpoints] == ["small", "c"]
+    cost = cost_of(plan)
+    assert cost.per_hour is not None
+    assert (cost.per_hour.amount, cost.unknown) == (3.0, ())
+
+
+# --- two clouds of names alone, each with a firewall
+
+
+@dataclass
+class Walled(LocalProvider):
+    """A cloud whose firewall lets in whom it is told to; without room it makes nothing."""
+
+    net: str
+    full: bool = False
+    waits: threading.Event | None = None
+    made: int = 0
+    planned: list[str] = field(default_factory=list)
+    admitted: dict[str, set[str]] = field(default_factory=dict)
+    closed: int = 0
+
+    def check(self, requests: Sequence[EndpointRequest]) -> None:  # noqa: ARG002
+        raise NotFoundError(
+            "no such network", where="provider.network", cure="set provider.network"
+        )
+
+    def _make(self, request: EndpointRequest) -> Endpoint:
+        self.made += 1
+        login = Login(request.name, "u", "nowhere", HostKeys(()), KeyPair.generate("test"))
+        return Endpoint(
+            *(request, str(self.made), login, f"10.0.0.{self.made}", None, None),
+            public_address=f"{self.net}.{self.made}",
+        )
+
+    def create(self, order: Order) -> list[Endpoint]:
+        order.progress("making all")
+        self.planned = [request.name for request in order.everybody]
+        if self.full:
+            raise CapacityError("no room")
+        while self.waits is not None:
+            order.check()
+            self.waits.wait(0.01)
+        return [self._make(request) for request in order.requests]
+
+    def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
+        return [Location(host=end.data_address) for end in endpoints]
+
+    def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:  # noqa: ARG002
+        return self._make(endpoint.request)
+
+    def data_address(
+        self,
+        receiver: Endpoint,
+        sender: Endpoint,  # noqa: ARG002
+        layer: Layer,  # noqa: ARG002
+        family: Family,  # noqa: ARG002
+    ) -> str:
+        return f"inside {receiver.data_address}"
+
+    def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:
+        for endpoint in endpoints:
+            self.admitted.setdefault(endpoint.resource_id, set()).update(peers)
+
+    def close(self) -> None:
+        self.closed += 1
+        if self.full:
+            raise ProviderError("it does not answer", where="provider")
+
+
+def order(plan: Plan, lines: list[str] | None = None) -> Order:
+    key = KeyPair.generate("test")
+    told = [] if lines is None else lines
+    return Order("run", plan.endpoints, key, MemoryLedger(), 0.0, progress=told.append)
+
+
+TRIANGLE = plan_of(
+    LOCAL + "endpoints: {sender: {site: here}, receiver: {}}\nplacement: any\n"
+    "sweep: {endpoints.receiver.site: [here, there]}\n"
+)
+
+
+def test_each_site_lets_in_those_of_the_other_and_nobody_else() -> None:
+    here, there, lines = Walled("1.1.1"), Walled("2.2.2"), list[str]()
+    sites = Sites({"here": here, "there": there})
+    sender, near, far = sites.create(order(TRIANGLE, lines))
+    assert (here.admitted, there.admitted) == (
+        {"1": {"2.2.2.1"}, "2": {"2.2.2.1"}},
+        {"1": {"1.1.1.1", "1.1.1.2"}},
+    )
+    assert sorted(lines) == ["here: making all", "there: making all"]
+    path = (Layer.BARE, Family.IPV4)
+    assert sites.data_address(far, sender, *path) == "2.2.2.1"
+    assert sites.listen_address(far, sender, *path) == "10.0.0.1"
+    assert sites.data_address(near, sender, *path) == "inside 10.0.0.2"
+    assert [place.site for place in sites.describe([far, sender])] == ["there", "here"]
+    assert [place.host for place in sites.describe([far, near])] == ["10.0.0.1", "10.0.0.2"]
+    with pytest.raises(ProviderError, match="no address of ipv6"):
+        sites.data_address(far, sender, Layer.BARE, Family.IPV6)
+
+
+def test_a_site_knows_all_of_its_own_endpoints_also_of_those_that_are_not_made_now() -> None:
+    here, there = Walled("1.1.1"), Walled("2.2.2")
+    sender, near, far = TRIANGLE.endpoints
+    whole = order(TRIANGLE)
+    Sites({"here": here, "there": there}).create(
+        replace(whole, requests=[sender, far], planned=whole.requests)
+    )
+    assert (here.planned, there.planned) == ([sender.name, near.name], [far.name])
+    assert (here.made, there.made) == (1, 1)
+
+
+def test_a_peer_elsewhere_arrives_where_nat_translates_to() -> None:
+    sites = Sites({"here": Walled("1.1.1"), "there": Walled("2.2.2")})
+    sender, _, far = sites.create(order(TRIANGLE))
+    behind = replace(far, listen_address="192.168.0.1")
+    path = (Layer.BARE, Family.IPV4)
+    assert sites.data_address(behind, sender, *path) == "2.2.2.1"
+    assert sites.listen_address(behind, sender, *path) == "192.168.0.1"
+
+
+def test_a_plan_names_the_machines_of_all_sites() -> None:
+    plan = plan_of(STATIC + BETWEEN)
+    sites = sites_of(plan.study.scenario)
+    assert list(sites.machines(plan.endpoints).values()) == ["a", "c"]
+    with pytest.raises(CapacityError, match="2 VMs are needed") as caught:
+        sites.machines([*plan.endpoints, replace(plan.endpoints[1], name="more")])
+    assert caught.value.where == "sites.there"
+
+
+def test_an_endpoint_that_is_made_anew_is_let_in_and_lets_in() -> None:
+    here, there = Walled("1.1.1"), Walled("2.2.2")
+    sites = Sites({"here": here, "there": there})
+    what = order(TRIANGLE)
+    *_, far = sites.create(what)
+    sites.replace(far, what)
+    assert here.admitted["1"] == {"2.2.2.1", "2.2.2.2"}
+    assert there.admitted["2"] == {"1.1.1.1", "1.1.1.2"}
+
+
+def test_when_one_site_fails_the_others_stop_and_all_are_closed() -> None:
+    full, slow = Walled("1.1.1", full=True), Walled("2.2.2", waits=threading.Event())
+    sites = Sites({"here": full, "there": slow})
+    with pytest.raises(CapacityError, match="no room") as caught:
+        sites.create(order(TRIANGLE))
+    assert caught.value.where == "sites.here"
+    with pytest.raises(ProviderError, match="does not answer"):
+        sites.close()
+    assert (full.closed, slow.closed) == (1, 1)
+
+
+def test_a_stop_is_no_failure_of_a_site() -> None:
+    def stop() -> None:
+        raise Interrupted("stopped by the test")
+
+    here, there = (Walled("1.1.1", waits=threading.Event()) for _ in range(2))
+    with pytest.raises(Interrupted, match="stopped by the test"):
+        Sites({"here": here, "there": there}).create(replace(order(TRIANGLE), check=stop))
+
+
+def test_things_of_two_sites_in_one_account_have_two_names() -> None:
+    marks = [Mark.of(replace(order(TRIANGLE), site=number)) for number in (None, 1, 2)]
+    assert [mark.name("net-1") for mark in marks] == [
+        "osmef-run-net-1",
+        "osmef-run-s1-net-1",
+        "osmef-run-s2-net-1",
+    ]
+
+
+def test_errors_name_the_settings_of_the_site() -> None:
+    sites = Sites({"here": Walled("1.1.1"), "there": Walled("2.2.2")})
+    with pytest.raises(NotFoundError) as caught:
+        sites.check([end for end in TRIANGLE.endpoints if end.site == "there"])
+    assert caught.value.where == "sites.there.network"
+    assert caught.value.cure == "set sites.there.network"

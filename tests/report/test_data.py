@@ -1,0 +1,84 @@
+"""Which trials figures are drawn of."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from osmef.errors import InputError
+from osmef.report.data import Data, read_machines, read_table
+from osmef.results.summary import CellInfo, Summary
+from tests.report.pingpong_run import request, write_run
+
+SAMPLE = Path(__file__).parents[1] / "results" / "data" / "quickstart-20261121T031500Z-3f9a"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Make a run of four trials of two cells, whose keys have commas."""
+    path = tmp_path / "run"
+    shutil.copytree(SAMPLE, path)
+    first, *_ = (path / "trials.jsonl").read_text().splitlines()
+    lines = [
+        json.dumps({**json.loads(first), "index": index, "repetition": index % 2,
+                    "cell": f"connections={n},placement=any"})
+        for index, n in enumerate((1, 1, 5, 5), start=1)
+    ]  # fmt: skip
+    (path / "trials.jsonl").write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("where", "left"),
+    [
+        ({"repetition": ["1"]}, [1, 3]),
+        ({"trial": ["1,4"]}, [1, 4]),
+        ({"trial": ["1", "4"]}, [1, 4]),
+        ({"cell": ["connections=5,placement=any"]}, [3, 4]),
+        ({"cell": ["connections=5,placement=any"], "repetition": ["0"]}, [4]),
+    ],
+)
+def test_trials_are_chosen_by_any_of_the_values_of_each_column(
+    run: Path, where: dict[str, list[str]], left: list[int]
+) -> None:
+    assert sorted(Data(run, where=where).trials["trial"]) == left
+
+
+def test_rows_of_other_trials_of_a_cell_are_left_out(
+    make_cell: Callable[..., CellInfo], make_summary: Callable[..., Summary], tmp_path: Path
+) -> None:
+    cell = make_cell(workload="pingpong", key="all", metrics={})
+    path = write_run(tmp_path, make_summary(cell, cell), [[request(10, 1.0)], [request(20, 1.0)]])
+    assert sorted(Data(path).requests["size"]) == [10, 20]
+    kept = Data(path, where={"trial": ["1"]}).requests
+    assert (kept["size"].tolist(), kept["cell"].tolist()) == ([20], ["all"])
+
+
+def test_what_limited_is_of_whole_cells(run: Path) -> None:
+    key = "connections=5,placement=any"
+    assert Data(run, where={"cell": [key]}).limits.empty  # the summary is that of other cells
+    with pytest.raises(InputError, match="of whole cells"):
+        _ = Data(run, where={"trial": ["3"]}).limits
+
+
+@pytest.mark.parametrize("value", ["free", "$0.1", '"1,024"'])
+def test_a_text_among_numbers_is_told_with_its_line(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "prices.csv"
+    path.write_text(f"flavor,price_per_hour\na,1\nb,{value}\nc,\n")
+    with pytest.raises(InputError, match="price_per_hour is no number") as told:
+        read_table(path, ("price_per_hour",))
+    assert told.value.where == f"{path}:3"
+
+
+def test_a_machine_type_has_a_provider(tmp_path: Path) -> None:
+    path = tmp_path / "machines.csv"
+    head = "provider,flavor,threads,cpu_s,memory_mb,memory_mb_per_s"
+    more = "disk_read_mb_per_s,disk_write_mb_per_s,network_mb_per_s"
+    path.write_text(f"{head},{more}\naws,a,1,2,3,4,5,6,7\n,b,1,2,3,4,5,6,7\n")
+    with pytest.raises(InputError, match="no provider") as told:
+        read_machines(path)
+    assert told.value.where == f"{path}:3"
