@@ -25,6 +25,7 @@ from typing import TypeVar
 from distributed import Client, Queue, get_client, get_worker
 
 import osmef
+from osmef.campaigns.executor import open_many_files
 from osmef.campaigns.live import Live
 from osmef.campaigns.session import End, Work
 from osmef.campaigns.session import measure as measure_here
@@ -107,6 +108,7 @@ class Line:
     """The way between a worker and a controller, for all sessions between the two."""
 
     def __init__(self, office: str, client: Client) -> None:
+        open_many_files()
         self._back = f"osmef-{uuid.uuid4().hex}"
         self._letters = Queue(office, client=client)
         self._replies = Queue(self._back, client=client)

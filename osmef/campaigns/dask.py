@@ -24,7 +24,7 @@ import osmef
 from osmef.campaigns.away import BEAT_S, Kind, Letter, Reply
 from osmef.campaigns.cluster import Assignment, Cluster, Job, Lost, Worker
 from osmef.campaigns.copy import Copy
-from osmef.campaigns.executor import Measure
+from osmef.campaigns.executor import Measure, open_many_files
 from osmef.campaigns.session import End, Work, clear
 from osmef.engine.stop import Stop
 from osmef.errors import InputError, Interrupted, OsmefError, StorageError
@@ -63,6 +63,7 @@ class Dask:
     """Sessions on workers of a cluster. Stopping reaches them, and ``tell`` hears of lost ones."""
 
     def __init__(self, address: str, stop: Stop, tell: Tell) -> None:
+        open_many_files()
         self._address, self._stop, self._tell = address, stop, tell
         self._cluster: Cluster | None = Cluster(address)
         self._workers = self._cluster.workers()

@@ -26,13 +26,18 @@ class Executor(Protocol):
         """Wait for what runs, and give everything back."""
 
 
+def open_many_files() -> None:
+    """Let this process open as many files as it may: each session has some."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
 class Threads:
     """Sessions in threads of this process."""
 
     def __init__(self, room: int) -> None:
         self.room = room
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each session has some open
+        open_many_files()
         self._pool = ThreadPoolExecutor(max_workers=room, thread_name_prefix="session")
 
     def submit(self, measure: Measure, work: Work) -> Future[End]:

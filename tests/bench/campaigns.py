@@ -9,7 +9,6 @@ all have begun and a while has passed.
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 import tempfile
@@ -34,6 +33,8 @@ from osmef.engine.cost import cost_of
 from osmef.engine.plan import make_plan
 from osmef.engine.stop import Stop
 from osmef.scenario.load import load_text
+from tests.bench import campaigns_dask
+from tests.bench.process import memory_mb
 from tests.bench.report import Bench, Section, Table
 
 SIZES = (1, 10, 100, 1000, 10_000)
@@ -101,12 +102,6 @@ def _score(count: int) -> Score:
     return Score(campaign, dict.fromkeys(platforms(campaign), part))
 
 
-def _memory_mb(key: str) -> float:
-    found = re.search(rf"{key}:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
-    assert found is not None
-    return int(found[1]) * 1024 / 1e6
-
-
 def _conduct(count: int, place: Path) -> dict[str, float]:
     score, clock = _score(count), _Late()
     due = datetime.combine(START, datetime.min.time(), UTC)
@@ -120,7 +115,7 @@ def _conduct(count: int, place: Path) -> dict[str, float]:
     found: dict[str, float] = {}
     watcher = threading.Thread(target=pairs.watch, args=(found,))
     watcher.start()
-    pairs_begin_mb, before_s = _memory_mb("VmRSS"), time.process_time()
+    pairs_begin_mb, before_s = memory_mb("VmRSS"), time.process_time()
     phase = Conductor(store, standing, score, means, stop).run()
     spent_s = time.process_time() - before_s
     watcher.join()
@@ -128,7 +123,7 @@ def _conduct(count: int, place: Path) -> dict[str, float]:
     if phase is not Phase.ENDED or store.counts(standing.id) != {State.DONE: count}:
         raise RuntimeError(f"the benchmark failed: {phase}, {store.counts(standing.id)}")
     store.close()
-    peak_mb = _memory_mb("VmHWM")
+    peak_mb = memory_mb("VmHWM")
     return found | {
         "cpu_ms": 1000 * spent_s / count,
         "peak_mb": peak_mb,
@@ -172,7 +167,7 @@ def bench(_bench: Bench) -> Section:
         "Simulated sessions that are all due at one moment, in threads of one process, with the"
         " real conductor and SQLite. The delay is from when a session is due until it begins in its"
         " thread; with all due at once the last one waits for all others.",
-        [Table("Sessions at once", (*header, *delays), rows)],
+        [Table("Sessions at once", (*header, *delays), rows), campaigns_dask.table()],
         repeated=False,
     )
 

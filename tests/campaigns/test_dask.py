@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -36,9 +35,9 @@ from osmef.engine.stop import Stop
 from osmef.errors import InputError, Interrupted
 from osmef.providers.base import Resource
 from osmef.results.rundir import RunDirectory
+from tests.campaigns.dask_cluster import ROOT, Workers, scheduler
 from tests.campaigns.emulated import EmulatedClouds, SimulatedClock
 
-ROOT = Path(__file__).parents[2]
 START = datetime(2026, 3, 16, tzinfo=UTC)
 FILE = """
 name: two-clouds
@@ -52,57 +51,10 @@ windows: {once: {cron: "0 9 16 3 *", length: 8h}}
 SCENARIO = "name: pair\nworkload: {duration: 1s}\nrepeat: 3\n"
 
 
-@contextmanager
-def dask_process(place: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A scheduler or a worker, as `dask` starts it; killed at the end."""
-    with (place / f"{command[0]}.log").open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "dask", *command, "--no-dashboard"],
-            cwd=place,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdout=log,
-            stderr=log,
-        )
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
-
-
-@contextmanager
-def scheduler(place: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
-    """A scheduler that answers, and its address."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    address = f"tcp://127.0.0.1:{port}"
-    command = ("scheduler", "--host", "127.0.0.1", "--port", str(port))
-    with dask_process(place, *command) as process:
-        Client(address, timeout="60s", set_as_default=False).close()
-        yield address, process
-
-
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with scheduler(tmp_path_factory.mktemp("scheduler")) as (address, _):
         yield address
-
-
-class Workers:
-    """Workers of a scheduler, which end with the test."""
-
-    def __init__(self, address: str, place: Path, stack: ExitStack) -> None:
-        self.address, self._place, self._stack = address, place, stack
-
-    def start(self, *tags: str) -> None:
-        """Start a worker for each text of tags, and wait until they are there."""
-        with Client(self.address, timeout="60s", set_as_default=False) as client:
-            there = len(client.scheduler_info(n_workers=-1)["workers"])
-            for each in tags:
-                command = ["worker", self.address, "--local-directory", "scratch", "--no-nanny"]
-                more = ["--host", "127.0.0.1", "--nthreads", "4", "--resources", each]
-                self._stack.enter_context(dask_process(self._place, *command, *more))
-            client.wait_for_workers(there + len(tags), timeout=60)
 
 
 @pytest.fixture
