@@ -72,6 +72,10 @@ class Store(Claims):
             connection.execute(update(CAMPAIGNS).where(where).values(**about))
             changed = _replace_plans(connection, found.id, rows, now)
             left_out = [State.MISSED]
+            if changed:
+                text = "a scenario has changed: from now on sessions measure what it says now"
+                row = {"campaign": found.id, "at": now, "kind": "note", "text": text}
+                connection.execute(put(EVENTS).values(**row))
             if changed or found.text != about["text"]:
                 left_out += [State.FAILED, State.ENOUGH, State.CANCELLED]
             _plan_again(connection, found.id, left_out, now)

@@ -108,6 +108,7 @@ def test_what_failed_comes_back_with_a_mended_scenario(tmp_path: Path) -> None:
     assert mended.states == [State.FAILED] + [State.DONE] * 6
     assert mended.sessions[1].directory != failed
     assert mended.sessions[1].paid == 0.1
+    assert any("a scenario has changed" in text for _, _, text in mended.store.log(1))
 
 
 def test_gaps_are_records(tmp_path: Path) -> None:
