@@ -27,6 +27,8 @@ _RENEW = LEASE / 5
 _STORE_AGAIN_S = 5.0
 # A cloud that others measure is looked at again after so long.
 _BUSY_AGAIN = timedelta(seconds=2)
+# Who leaves when idle waits for a window that opens within this.
+_SOON = timedelta(minutes=10)
 
 
 class Conductor:
@@ -214,6 +216,9 @@ class Conductor:
             return None
         if self._stopping or phase is Phase.STOPPED:
             return Phase.STOPPED
+        if self._any_planned and self._means.until_idle:
+            opens = self._store.next_opening(self._campaign)
+            return phase if opens is not None and opens > now + _SOON else None
         if self._any_planned or State.RUNNING in (counts := self._store.counts(self._campaign)):
             return None
         if (settles_in := self._watch.settles_in) is not None:

@@ -19,7 +19,8 @@ class Means:
     """What a conductor works with. ``holder`` names it; ``measure`` runs a session.
 
     ``clear`` destroys what one of a provider has left in its run directory. ``halt`` ends a session
-    that is ours no more, by its number, where that can be done.
+    that is ours no more, by its number, where that can be done. With ``until_idle`` the conductor
+    leaves while no window is open or opens soon.
     """
 
     holder: str
@@ -29,3 +30,4 @@ class Means:
     tell: Tell
     clear: Callable[[Path, str], None] = lambda path, _provider: clear(path)
     halt: Callable[[int], None] = lambda _session: None
+    until_idle: bool = False

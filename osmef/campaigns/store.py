@@ -139,6 +139,14 @@ class Store(Claims):
             times = [connection.execute(query).scalar_one() for query in (due, closes)]
         return min((time for time in times if time is not None), default=None)
 
+    def next_opening(self, campaign: int) -> datetime | None:
+        """Return when the window of the first planned session opens, or has opened."""
+        planned = (SESSIONS.c.campaign == campaign, SESSIONS.c.state == State.PLANNED.value)
+        with self._reading() as connection:
+            query = select(func.min(SESSIONS.c.opens)).where(*planned)
+            found: datetime | None = connection.execute(query).scalar_one()
+        return found
+
     def counts(self, campaign: int) -> dict[State, int]:
         """Return how many sessions there are of each state that has any."""
         query = select(SESSIONS.c.state, func.count()).where(SESSIONS.c.campaign == campaign)

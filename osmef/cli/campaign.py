@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,7 +22,16 @@ from osmef.campaigns.read import Programme, read_campaign
 from osmef.campaigns.rows import Phase, Session, Standing, State
 from osmef.campaigns.score import make_score
 from osmef.cli import campaign_archive, campaign_report
-from osmef.cli.campaign_executor import ExecutorKind, Kind, Scheduler, make_means
+from osmef.cli.campaign_executor import (
+    ExecutorKind,
+    Kind,
+    Metrics,
+    Parallel,
+    Scheduler,
+    make_means,
+    options_of,
+)
+from osmef.cli.campaign_install import install, uninstall
 from osmef.cli.campaign_serve import serve
 from osmef.cli.campaign_state import STATE, StateUrl
 from osmef.cli.console import AsJson, Verbose, err, out, print_json, reporting, set_up_logging
@@ -37,21 +47,11 @@ app = typer.Typer(
     help="Measure in sessions over weeks: plan, run, and follow campaigns.",
     no_args_is_help=True,
 )
-app.command("report", epilog=campaign_report.EPILOG)(campaign_report.command)
-app.command("export", epilog=campaign_archive.EXPORT_EPILOG)(campaign_archive.export_command)
-app.command("import", epilog=campaign_archive.IMPORT_EPILOG)(campaign_archive.import_command)
 
 File = Annotated[
     Path, typer.Argument(help="Campaign file, YAML or JSON.", metavar="FILE", show_default=False)
 ]
 Name = Annotated[str, typer.Argument(help="Name of a campaign.", metavar="NAME")]
-Metrics = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Keep it up to date with metrics for Prometheus."),
-]
-Parallel = Annotated[
-    int, typer.Option(metavar="N", min=1, max=1000, help="Sessions at once, on different clouds.")
-]
 
 
 @app.command(epilog="Example:\n\nosmef campaign plan scenarios/campaigns/four-weeks.yaml")
@@ -79,6 +79,14 @@ def run(  # noqa: PLR0913, PLR0917 - its options
     executor: ExecutorKind = Kind.THREADS,
     scheduler: Scheduler = "",
     metrics: Metrics = None,
+    until_idle: Annotated[
+        bool,
+        typer.Option(
+            "--until-idle",
+            help="End while no window is open or opens within ten minutes; do nothing where"
+            " another process conducts it.",
+        ),
+    ] = False,
     verbose: Verbose = False,
 ) -> None:
     """Conduct a campaign in the foreground: each session at its time, until the last."""
@@ -87,6 +95,8 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         programme = read_campaign(file)
         score = make_score(programme)
         store = open_store(state)
+        if until_idle and _is_held(store, programme.campaign.name):
+            return
         _refuse_second(store, programme)
         name, into = programme.campaign.name, (directory / programme.campaign.name).resolve()
         about = {"file": str(file.resolve()), "text": programme.text, "out": str(into)}
@@ -94,6 +104,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         standing = store.campaign(name)
         with stop_on_signals(lambda text: err.print(f"[yellow]{text}[/]")) as stop:
             means = make_means(executor, parallel, scheduler, stop, _tell)
+            means = replace(means, until_idle=until_idle)
             try:
                 with metrics_file(metrics, store, name, _tell):
                     phase = Conductor(store, standing, score, means, stop).run()
@@ -104,7 +115,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
                 means.executor.close()
         found = store.sessions(standing.id)
         _print_status(standing.name, phase, found)
-    if phase is not Phase.ENDED:
+    if phase is Phase.STOPPED:
         raise typer.Exit(Interrupted.exit_code)
     if any(one.state is State.FAILED or one.trials_failed for one in found):
         raise typer.Exit(1)
@@ -112,13 +123,18 @@ def run(  # noqa: PLR0913, PLR0917 - its options
 
 def _refuse_second(store: Store, programme: Programme) -> None:
     name = programme.campaign.name
-    for one in store.campaigns():
-        if one.name == name and one.holder and is_gone(one.holder) is False:
-            raise InputError(
-                f"another process conducts the campaign {name!r} already",
-                where=str(programme.path),
-                cure=f"follow it with `osmef campaign status {name}`",
-            )
+    if _is_held(store, name):
+        raise InputError(
+            f"another process conducts the campaign {name!r} already",
+            where=str(programme.path),
+            cure=f"follow it with `osmef campaign status {name}`",
+        )
+
+
+def _is_held(store: Store, name: str) -> bool:
+    """Tell whether a process that surely lives conducts a campaign."""
+    holders = [one.holder for one in store.campaigns() if one.name == name and one.holder]
+    return any(is_gone(holder) is False for holder in holders)
 
 
 @app.command(epilog="Example:\n\nosmef campaign start scenarios/campaigns/four-weeks.yaml")
@@ -139,9 +155,8 @@ def start(  # noqa: PLR0913, PLR0917 - its options
         make_score(programme)
         name = programme.campaign.name
         log = directory / name / "campaign.log"
-        options = ["--out", str(directory), "--parallel", str(parallel)]
-        options += ["--executor", executor, *(["--scheduler", scheduler] if scheduler else [])]
-        options += ["--metrics", str(metrics)] if metrics else []
+        options = ["--out", str(directory)]
+        options += options_of(executor, parallel, scheduler, metrics)
         store = open_store(state)
         _refuse_second(store, programme)
 
@@ -207,7 +222,14 @@ def log(
             out.print(f"{at:%Y-%m-%d %H:%M:%S}Z {kind:<8} {escape(text)}")
 
 
+app.command("report", epilog=campaign_report.EPILOG)(campaign_report.command)
+app.command("export", epilog=campaign_archive.EXPORT_EPILOG)(campaign_archive.export_command)
+app.command("import", epilog=campaign_archive.IMPORT_EPILOG)(campaign_archive.import_command)
 app.command(epilog="Example:\n\nosmef campaign serve --port 8700")(serve)
+app.command(epilog="Example:\n\nosmef campaign install scenarios/campaigns/four-weeks.yaml")(
+    install
+)
+app.command(epilog="Example:\n\nosmef campaign uninstall four-weeks")(uninstall)
 
 
 def _set(name: str, state: str, phase: Phase) -> None:

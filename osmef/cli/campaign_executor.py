@@ -43,6 +43,28 @@ Scheduler = Annotated[
 ]
 
 
+Parallel = Annotated[
+    int,
+    typer.Option(
+        metavar="N",
+        min=1,
+        max=1000,
+        help="Sessions at once, on different clouds. Workers of Dask say themselves how many.",
+    ),
+]
+Metrics = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Keep it up to date with metrics for Prometheus."),
+]
+
+
+def options_of(kind: Kind, parallel: int, scheduler: str, metrics: Path | None) -> list[str]:
+    """Return the options of ``run`` that say so."""
+    found = ["--parallel", str(parallel), "--executor", kind.value]
+    found += ["--scheduler", scheduler] if scheduler else []
+    return [*found, *(["--metrics", str(metrics.resolve())] if metrics else [])]
+
+
 def make_means(kind: Kind, parallel: int, scheduler: str, stop: Stop, tell: Tell) -> Means:
     """Return what a conductor needs to run sessions there. Raises InputError."""
     if kind is Kind.THREADS:
@@ -59,7 +81,15 @@ def make_means(kind: Kind, parallel: int, scheduler: str, stop: Stop, tell: Tell
         cure = "pip install 'osmef[dask]'"
         raise InputError(message, where="--executor", cure=cure) from error
     cluster = dask.Dask(scheduler, stop, tell)
-    return Means(this_process(), RealClock(), cluster, away.measure, tell, clear=cluster.clear)
+    return Means(
+        this_process(),
+        RealClock(),
+        cluster,
+        away.measure,
+        tell,
+        clear=cluster.clear,
+        halt=cluster.halt,
+    )
 
 
 class _Here(Live):

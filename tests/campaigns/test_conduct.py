@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -51,6 +51,7 @@ class Stage:
     more: str = ""
     clock: SimulatedClock = field(default_factory=lambda: SimulatedClock(START))
     told: list[tuple[str, str]] = field(default_factory=list)
+    until_idle: bool = False
     url: str = ""
     scenarios: str = "pair.yaml"
 
@@ -67,6 +68,7 @@ class Stage:
 
     def conduct(self, measure: Measure) -> Phase:
         means = Means(this_process(), self.clock, AtOnce(), measure, self.tell)
+        means = replace(means, until_idle=self.until_idle)
         standing = self.store.campaign("test")
         return Conductor(self.store, standing, self.score, means, self.stop).run()
 

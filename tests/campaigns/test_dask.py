@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -25,10 +26,10 @@ from osmef.campaigns.dask import Dask
 from osmef.campaigns.executor import Executor, Measure, Threads
 from osmef.campaigns.holder import this_process
 from osmef.campaigns.read import read_campaign
+from osmef.campaigns.rows import Phase, Session, State
 from osmef.campaigns.score import make_score
 from osmef.campaigns.session import End, Work
-from osmef.campaigns.store import Session, Store
-from osmef.campaigns.tables import Phase, State
+from osmef.campaigns.store import Store
 from osmef.engine.journal import Journal
 from osmef.engine.plan import PlannedTrial
 from osmef.engine.stop import Stop
@@ -167,8 +168,9 @@ def conduct(
     standing = store.campaign("two-clouds")
     watched = Watched(executor)
     clock = PatientClock(watched)
-    clear = executor.clear if isinstance(executor, Dask) else lambda _path, _provider: None
-    means = Means(this_process(), clock, watched, measure, lambda *_: None, clear)
+    means = Means(this_process(), clock, watched, measure, lambda *_: None)
+    if isinstance(executor, Dask):
+        means = replace(means, clear=executor.clear, halt=executor.halt)
     phase = Conductor(store, standing, score, means, stop).run()
     executor.close()
     found = store.sessions(standing.id)
@@ -309,18 +311,24 @@ def test_nobody_has_the_tag(
     assert "--resources 'osmef=8 west=8'" in str(error)
 
 
+@pytest.mark.parametrize("alone", [False, True])
 def test_a_stop_reaches_the_worker(
-    tmp_path: Path, workers: Workers, join: Callable[[Stop], Dask]
+    tmp_path: Path, workers: Workers, join: Callable[[Stop], Dask], *, alone: bool
 ) -> None:
+    """The campaign's, and that of one session which another process has taken over."""
     workers.start("osmef=1 north=1")
     began, stop = tmp_path / "began", Stop()
     os.mkfifo(began)
     dask = join(stop)
     future = dask.submit(wait_for_stop, session(tmp_path, "north", str(began)))
     assert int(began.read_text()) > 0
-    stop.request("enough for today")
+    if alone:
+        dask.halt(1)
+    else:
+        stop.request("enough for today")
     assert isinstance(error := future.exception(60), Interrupted)
-    assert error.message == "enough for today"
+    told = "another process has taken the session over" if alone else "enough for today"
+    assert error.message == told
     assert not RunDirectory(tmp_path / "out" / "pair-north").is_live()
 
 
