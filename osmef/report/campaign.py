@@ -197,11 +197,11 @@ def _write(text: str, draft: Path) -> None:
 
 
 def sections(data: CampaignData) -> list[tuple[str, str]]:
-    """Return each cell and metric that sessions have, metrics in their order."""
+    """Return each cell and metric that sessions have, metrics in their order, cells by name."""
     pairs = data.sessions[["cell", "metric"]].drop_duplicates()
     order = {name: place for place, name in enumerate(data.metrics)}
     found = [(str(cell), str(metric)) for cell, metric in pairs.itertuples(index=False)]
-    return sorted(found, key=lambda one: order[one[1]])
+    return sorted(found, key=lambda one: (order[one[1]], one[0]))
 
 
 def of_section(table: pd.DataFrame, cell: str, metric: str) -> pd.DataFrame:

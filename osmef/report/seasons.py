@@ -57,7 +57,7 @@ def course(rows: pd.DataFrame, planned: pd.DataFrame | None, look: Look = PLAIN)
     caption += f" The first {MOST_PANELS} of {len(names)} platforms." * (len(names) > len(shown))
     medians = rows.groupby("platform")["value"].median()
     same = bool(medians.max() <= _ALIKE * medians.min())
-    caption += "" if same else " The axes of y differ."
+    caption += " y does not begin at 0." if same else " The axes of y differ."
     what = words(metric)
     header = Words(f"{what[0].upper()}{what[1:]} over the sessions", caption, _source(rows))
     legend = {name: _point(number) for name, number in windows.items()} if len(windows) > 1 else {}
@@ -99,8 +99,9 @@ def _point(number: int) -> Line2D:
 
 
 def _source(rows: pd.DataFrame) -> str:
-    sessions = rows["session"].nunique()
-    return f"{sessions} session{'s' * (sessions != 1)} of {rows['platform'].nunique()} platforms"
+    sessions, platforms = rows["session"].nunique(), rows["platform"].nunique()
+    several = "s" * (platforms != 1)
+    return f"{sessions} session{'s' * (sessions != 1)} of {platforms} platform{several}"
 
 
 def _calendar(planned: pd.DataFrame | None, platform: str) -> pd.DataFrame | None:
@@ -242,8 +243,8 @@ def calendar(planned: pd.DataFrame, look: Look = PLAIN) -> Figure:
     height = 0.5 + len(pairs) * (LINE_INCHES * lines + 0.06)
     figure, (axes,) = page(header, dict(legend), look, size=(9.6, height))
     at = _times(planned["opens"])
-    span = (at.max() - at.min()) / np.timedelta64(1, "D") if len(at) else 1.0
-    width = max(0.15, min(0.4, span / 100))
+    apart = np.diff(np.unique(at)) / np.timedelta64(1, "D")
+    width = min([0.4, *(0.8 * apart)])
     for number, (platform, window) in enumerate(pairs):
         mine = ((planned["platform"] == platform) & (planned["window"] == window)).to_numpy()
         for state in states:

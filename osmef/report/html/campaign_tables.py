@@ -297,7 +297,7 @@ def course_table(courses: pd.DataFrame, changes: pd.DataFrame, scale: Scale) -> 
     columns = [
         Column("platform"),
         Column("sessions", number=True),
-        Column("drift a week", scale.unit, number=True),
+        Column("drift", scale.unit, number=True),
         Column("p", number=True),
         Column("memory", number=True),
         Column("changes of level"),
@@ -316,17 +316,17 @@ def course_table(courses: pd.DataFrame, changes: pd.DataFrame, scale: Scale) -> 
             ]
         )
     note = (
-        "What is usual for a window is taken away first. Drift: Theil and Sen's slope with its 95 %"
-        " interval, p of Mann and Kendall's test. Memory: the autocorrelation from one session to "
-        "the next; beyond its bound sessions are not independent, and every interval and p here is "
-        "too sure. Changes: steps to another level, each lasting 5 sessions at least; fewer than 10"
-        " sessions can't show one."
+        "What is usual for a window is taken away first. Drift: from the first session to the "
+        "last, by Theil and Sen's slope, with its 95 % interval; p of Mann and Kendall's test. "
+        "Memory: the autocorrelation from one session to the next; beyond its bound sessions are "
+        "not independent, and every interval and p here is too sure. Changes: steps to another "
+        "level, each lasting 5 sessions at least; fewer than 10 sessions can't show one."
     )
     return Table("Over the weeks", columns, rows, note)
 
 
 def _drift(row: Row, scale: Scale) -> Field:
-    slope = _known(row["drift_per_week"])
+    slope = _known(row["drift"])
     if slope is None:
         return text(None)
     ends = f"{scale.show(row['drift_low'])} to {scale.show(row['drift_high'])}"
