@@ -218,10 +218,11 @@ class Provider(ABC):
         """Destroy all that ``create`` made, and note it in the ledger."""
 
     def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:  # noqa: B027
-        """Open the data ports of its endpoints to peers at another site, by IPv4 address.
+        """Open the data ports of its endpoints to peers at other sites, given by IPv4 address.
 
-        Raises ProviderError. By default nothing: for a cloud that nobody meets from ``outside``, or
-        that has no firewall of its own.
+        ``peers`` are all of them: who was let in by an earlier call, and is not among them, is let
+        in no more. Raises ProviderError. By default nothing: for a cloud that nobody meets from
+        ``outside``, or that has no firewall of its own.
         """
 
     def data_address(

@@ -91,7 +91,7 @@ class Sites:
             raise failures[0]
         self._made = {endpoint.name: endpoint for some in made for endpoint in some}
         everybody = list(self._made.values())
-        side_by_side(lambda site: self._admit(site, everybody, everybody), _used(order.requests))
+        side_by_side(lambda site: self._admit(site, everybody), _used(order.requests))
         return [self._made[request.name] for request in order.requests]
 
     def _order_at(self, site: str | None, order: Order, check: Callable[[], None]) -> Order:
@@ -107,12 +107,10 @@ class Sites:
             site=list(self._clouds).index(site) + 1,
         )
 
-    def _admit(
-        self, site: str | None, ours: Sequence[Endpoint], others: Sequence[Endpoint]
-    ) -> None:
-        """Let those of the others that are elsewhere in to those of ours that are at a site."""
-        here = [end for end in ours if end.request.site == site]
-        there = [end.public_address for end in others if end.request.site != site]
+    def _admit(self, site: str | None, everybody: Sequence[Endpoint]) -> None:
+        """Let those that are elsewhere, and nobody else, in to those that are at a site."""
+        here = [end for end in everybody if end.request.site == site]
+        there = [end.public_address for end in everybody if end.request.site != site]
         peers = sorted({address for address in there if address is not None})
         if here and peers:
             with _naming(site):
@@ -142,7 +140,7 @@ class Sites:
         self._made[made.name] = made
         everybody = list(self._made.values())
         for place in _used([end.request for end in everybody]):
-            self._admit(place, *(([made], everybody) if place == site else (everybody, [made])))
+            self._admit(place, everybody)
         return made
 
     def close(self) -> None:

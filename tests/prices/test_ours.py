@@ -25,11 +25,11 @@ def of_examples() -> Iterator[tuple[str, str, str]]:
         if path.parent.name == "campaigns":
             continue
         for cell in load(path).cells:
-            settings = cell.scenario.provider
-            if settings.kind in USUAL:
-                for end in cell.scenario.ends:
+            for end in cell.scenario.ends:
+                settings = cell.scenario.clouds[end.site]
+                if settings.kind in USUAL:
                     flavor = str(end.flavor or settings.usual_flavor)
-                    yield settings.kind, str(settings.priced_region), flavor
+                    yield settings.kind, str(settings.priced_region(end.zone)), flavor
 
 
 def of_classes() -> Iterator[tuple[str, str, str]]:

@@ -187,7 +187,7 @@ class Walled(LocalProvider):
 
     def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:
         for endpoint in endpoints:
-            self.admitted.setdefault(endpoint.resource_id, set()).update(peers)
+            self.admitted[endpoint.resource_id] = set(peers)
 
     def close(self) -> None:
         self.closed += 1
@@ -261,7 +261,7 @@ def test_an_endpoint_that_is_made_anew_is_let_in_and_lets_in() -> None:
     what = order(TRIANGLE)
     *_, far = sites.create(what)
     sites.replace(far, what)
-    assert here.admitted["1"] == {"2.2.2.1", "2.2.2.2"}
+    assert here.admitted["1"] == {"2.2.2.2"}  # the first one's address may be somebody else's now
     assert there.admitted["2"] == {"1.1.1.1", "1.1.1.2"}
 
 

@@ -57,6 +57,8 @@ class Build:
     """By the name of the request."""
     _sites: dict[str, Site] = field(default_factory=dict)
     _names: dict[str, Names] = field(default_factory=dict)
+    _outside: dict[str, set[str]] = field(default_factory=dict)
+    """The addresses elsewhere that each security group lets in."""
     _zone: str | None = None
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
@@ -174,8 +176,11 @@ class Build:
                 close_group(site, data_from([instance.public]))
 
     def admit(self, names: Sequence[str], peers: Sequence[str]) -> None:
-        """Let data in from peers elsewhere, to instances given by the names of their requests."""
-        sites = {id(s): s for s in (self.instances[name].order.site for name in names)}
-        for site in sites.values():
-            for address in sorted(set(peers)):
+        """Let data in from these peers elsewhere alone, to instances given by their requests."""
+        sites = {s.group: s for s in (self.instances[name].order.site for name in names)}
+        for group, site in sites.items():
+            before, self._outside[group] = self._outside.get(group, set()), set(peers)
+            for address in sorted(before - set(peers)):
+                close_group(site, data_from([address]))
+            for address in sorted(set(peers) - before):
                 open_group(site, data_from([address]))

@@ -157,7 +157,7 @@ class Build:
     def admit(self, slots: set[str], peers: Sequence[str]) -> None:
         """Let data from addresses of another cloud into the networks of these slots."""
         for slot in slots:
-            self._peers.setdefault(slot, set()).update(peers)
+            self._peers[slot] = set(peers)
         side_by_side(self.open_data, [self.sites[slot] for slot in sorted(slots)])
 
     def open_data(self, site: Site) -> None:

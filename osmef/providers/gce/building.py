@@ -115,10 +115,10 @@ class Build:
     _numbers: count[int] = field(default_factory=lambda: count(1))
     _rounds: count[int] = field(default_factory=lambda: count(1))
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _open: set[str] = field(default_factory=set)
-    """The names of the rules that let tenants at each other."""
+    _rules: dict[tuple[str, str], str] = field(default_factory=dict)
+    """The names of the rules that let addresses in, by what for and to which tenant's slot."""
     outdated: set[str] = field(default_factory=set)
-    """The names of such rules of former rounds, which may let in addresses that are others' now."""
+    """The names of such rules before them, which may let in addresses that are others' now."""
 
     def make(self) -> list[tuple[Vm, Login]]:
         """Make all, and return the VMs of the requests, in their order."""
@@ -136,13 +136,20 @@ class Build:
         self._boot([request], {request.name: self.vms[request.name].order.zone})
         return self._reach([request])[0]
 
-    def admit(self, what: str, names: Sequence[str], peers: Sequence[str]) -> None:
-        """Open the data ports of these requests' networks to addresses on the Internet."""
-        number = next(self._rounds)
-        slots = {self.vms[name].order.site.tenant.slot for name in names}
-        for slot in slots if peers else ():
-            tenant = self._sites[slot].tenant
-            open_to(self.maker, tenant, f"{what}-{number}", [f"{peer}/32" for peer in peers])
+    def admit(self, names: Sequence[str], peers: Sequence[str]) -> None:
+        """Open the data ports of these requests' networks to these addresses elsewhere alone."""
+        for slot in {self.vms[name].order.site.tenant.slot for name in names}:
+            self._let_in("sites", self._sites[slot].tenant, peers)
+
+    def _let_in(self, what: str, tenant: Tenant, addresses: Sequence[str]) -> None:
+        """Let addresses at a tenant, by a rule that takes the place of that for the same so far."""
+        former = self._rules.pop((what, tenant.slot), None)
+        if former is not None:
+            self.outdated.add(former)
+        if addresses:
+            blocks = [f"{address}/32" for address in addresses]
+            rule = open_to(self.maker, tenant, f"{what}-{next(self._rounds)}", blocks)
+            self._rules[what, tenant.slot] = rule
 
     def _stand_up(self) -> None:
         """Make the VMs; those that name no zone together, in the first one with room for them.
@@ -227,12 +234,7 @@ class Build:
         return list(zip(vms, reach_all(self.settings, vms, self.order), strict=True))
 
     def _open_between_tenants(self) -> None:
-        """Let tenants at the addresses of all VMs that count now, by rules of their own."""
-        what = f"peers-{next(self._rounds)}"
-        self.outdated |= self._open
-        self._open = set()
+        """Let tenants at the addresses of all VMs that count now."""
         for site in self._sites.values():
             others = [vm for vm in self.vms.values() if vm.order.site.tenant != site.tenant]
-            if others:
-                peers = [f"{vm.public}/32" for vm in others]
-                self._open.add(open_to(self.maker, site.tenant, what, peers))
+            self._let_in("peers", site.tenant, [vm.public for vm in others])

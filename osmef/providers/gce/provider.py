@@ -125,13 +125,21 @@ class GceProvider(Provider):
         build = self._built()
         old = build.vms[endpoint.name].order.name
         made = build.again(endpoint.request)
-        self._remove(lambda resource: resource.name in {old, *build.outdated}, order)
-        build.outdated.clear()
+        self._remove(lambda resource: resource.name == old, order)
+        self._shut_out_others(build, order)
         return _endpoint(*made)
 
     def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:
-        """Open the data ports of the endpoints' networks to peers of another cloud."""
-        self._built().admit("sites", [endpoint.name for endpoint in endpoints], peers)
+        """Open the data ports of the endpoints' networks to peers elsewhere, and nobody else."""
+        build = self._built()
+        build.admit([endpoint.name for endpoint in endpoints], peers)
+        if self._order is not None:
+            self._shut_out_others(build, self._order)
+
+    def _shut_out_others(self, build: Build, order: Order) -> None:
+        """Take away the rules that others took the place of."""
+        self._remove(lambda resource: resource.name in build.outdated, order)
+        build.outdated.clear()
 
     def close(self) -> None:
         """Destroy all that was made; may be called again. Raises ProviderError."""

@@ -109,11 +109,11 @@ class Build:
         return made
 
     def admit(self, names: Sequence[str], peers: Sequence[str]) -> None:
-        """Let data in from addresses elsewhere, to servers given by the names of their requests."""
+        """Let data in from these addresses elsewhere alone, to servers given by their requests."""
         for server in (self.servers[name] for name in names if name in self.servers):
-            slot = server.order.site.tenant.slot
-            self._outside[slot] = {*self._outside.get(slot, ()), *peers}
+            self._outside[server.order.site.tenant.slot] = set(peers)
         open_groups(self.settings, self._peers, self._rules)
+        self.shut_out_others()
 
     def shut_out_others(self) -> None:
         """Take back what let in servers that others have taken the place of."""

@@ -168,7 +168,8 @@ def networks(api: Api) -> list[Any]:
 def test_other_clouds_are_let_in_where_they_meet(api: Api) -> None:
     provider, made = api.make(vm("a"), vm("b", tenant="tenant-2"))
     endpoints = [provider._endpoint(one, None) for one in made]  # type: ignore[arg-type]
-    provider.admit(endpoints[:1], ["203.0.113.7", "203.0.113.9"])
+    provider.admit(endpoints[:1], ["203.0.113.7", "203.0.113.8"])
+    provider.admit(endpoints[:1], ["203.0.113.7", "203.0.113.9"])  # who is not named is out
     found = {
         key: [one for one in rule["data-udp"]["sourceAddressPrefixes"] if one.startswith("203.")]
         for key, rule in rules(api).items()

@@ -202,7 +202,9 @@ def test_the_address_of_a_vm_that_is_gone_is_let_in_no_more(lab: Lab) -> None:
     provider, wanted = lab.provider(), order(*requests)
     with lab.cloud.recorded() as calls:
         old, other = lab.create(provider, wanted)
+        provider.admit([old], ["203.0.113.9"])
         new = lab.cloud.here(lambda: provider.replace(old, wanted))
+        provider.admit([new], ["203.0.113.10"])
         there = {one.removeprefix("firewall ") for one in lab.owned() if "firewall" in one}
         provider.close()
         let_in = {
@@ -211,8 +213,8 @@ def test_the_address_of_a_vm_that_is_gone_is_let_in_no_more(lab: Lab) -> None:
             if call["body"]["name"] in there
             for source in call["body"]["sourceRanges"]
         }
-    assert {f"{new.public_address}/32", f"{other.public_address}/32"} <= let_in
-    assert f"{old.public_address}/32" not in let_in
+    stand = {f"{new.public_address}/32", f"{other.public_address}/32"}
+    assert let_in == {CONTROLLER, "10.1.0.0/20", "10.2.0.0/20", *stand, "203.0.113.10/32"}
     assert lab.owned() == []
 
 
