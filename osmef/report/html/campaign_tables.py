@@ -82,6 +82,22 @@ def gaps_table(planned: pd.DataFrame) -> Table | None:
     return Table("Sessions without a result", [Column(h) for h in heads], rows, _more(gaps, note))
 
 
+def away_table(gaps: pd.DataFrame) -> Table | None:
+    """Return the times in which nobody conducted the campaign; None without any."""
+    if gaps.empty:
+        return None
+    rows = [
+        [
+            Field(f"{row['since']:%Y-%m-%d %H:%M:%S}"),
+            Field(f"{row['until']:%Y-%m-%d %H:%M:%S}"),
+            Field(str(row["why"])),
+        ]
+        for row in gaps.head(MOST_ROWS).to_dict("records")
+    ]
+    columns = [Column("from", "UTC"), Column("to", "UTC"), Column("why")]
+    return Table("When nobody conducted it", columns, rows, _more(gaps, ""))
+
+
 def platforms_table(platforms: pd.DataFrame, prices: pd.DataFrame, scale: Scale) -> Table:
     """Return one row a platform: median of its sessions, interval, CoV, and price-performance."""
     priced = prices.set_index("platform")
