@@ -30,6 +30,7 @@ from osmef.report.style import (
 )
 
 MOST_PANELS = 8
+_MANY = 200  # sessions of which the marks are small
 _ALIKE = 1.5  # platforms further apart than so many times have axes of their own
 _NO_WINDOW = "no window told"
 _GAP = "#e6e6e6"
@@ -124,11 +125,12 @@ def _draw_course(  # noqa: PLR0913 - a panel and what is in it
     if planned is not None and timed:
         _draw_gaps(axes, rows, planned)
     named = rows["window"].fillna(_NO_WINDOW)
+    size = 4.5 if len(rows) <= _MANY else 3
     for window in sorted(set(named)):
         mine = (named == window).to_numpy()
         look = stroke(windows[window])
         axes.plot(at[mine], values[mine], ls="none", marker=look.marker, color=look.colour,
-                  markersize=4.5, markeredgecolor="white")  # fmt: skip
+                  markersize=size, markeredgecolor="white")  # fmt: skip
         if planned is None or not timed:
             continue
         for part in _unbroken(rows[mine], planned[planned["window"] == window]):
@@ -249,7 +251,10 @@ def calendar(planned: pd.DataFrame, look: Look = PLAIN) -> Figure:
         mine = ((planned["platform"] == platform) & (planned["window"] == window)).to_numpy()
         for state in states:
             those = at[mine & (planned["state"] == state).to_numpy()]
-            axes.bar(those, 0.7, width, number - 0.35, align="edge", **_patch(state))
+            bars = axes.bar(those, 0.7, width, number - 0.35, align="edge", **_patch(state))
+            if len(at) > _MANY and state not in {"planned", "running"}:
+                for bar in bars:  # edges of narrow marks would hide their colour
+                    bar.set_linewidth(0)
     axes.set_yticks(range(len(pairs)), rows, fontsize=7.5)
     axes.set_ylim(len(pairs) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
