@@ -49,7 +49,7 @@ def export_command(
         # pandas and pyarrow take a while to load
         from osmef.campaigns.archive import export_campaign  # noqa: PLC0415
 
-        done = export_campaign(name, state or default_url(), url)
+        done = export_campaign(name, state, url)
     _tell(done.runs, done.files, done.size_bytes, url)
 
 
