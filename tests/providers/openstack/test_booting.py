@@ -32,11 +32,12 @@ TOLD = {**ERROR, "fault": {"code": 500, "message": "No valid host was found."}}
     ("looks", "kind", "said"),
     [
         ([[ERROR], [TOLD]], "capacity", "No valid host"),
+        ([[ERROR], [ERROR], [TOLD]], "capacity", "No valid host"),
         ([[], [TOLD]], "capacity", "No valid host"),
         ([[ERROR]], "boot", "its status is ERROR"),
         ([[]], "boot", "deleted by somebody"),
     ],
-    ids=["told late", "listed late", "never told", "never listed"],
+    ids=["not in the list", "told late", "listed late", "never told", "never listed"],
 )
 def test_the_reason_of_an_error_is_waited_for(
     clouds: Path, looks: Sequence[list[dict[str, Any]]], kind: str, said: str
@@ -46,6 +47,9 @@ def test_the_reason_of_an_error_is_waited_for(
     def nova(method: str, path: str) -> tuple[int, Any] | None:
         if path == "servers/detail":
             return 200, {"servers": left.pop(0) if len(left) > 1 else left[0]}
+        if path == "servers/s1":
+            found = left.pop(0) if len(left) > 1 else left[0]
+            return (200, {"server": found[0]}) if found else (404, {"itemNotFound": {}})
         if path == "servers":
             return (202, {"server": {"id": "s1"}}) if method == "POST" else (200, {"servers": []})
         return None
