@@ -340,6 +340,8 @@ def test_what_is_copied_from_another_machine_is_taken_after_its_deadline(copied:
 def test_a_copy_of_a_run_that_died_on_this_machine_is_taken(
     copied: Copied, says: dict[str, object]
 ) -> None:
+    if "boot" in says and copied.journal.read()[0]["controller"]["machine"] is None:
+        pytest.skip("this machine has no id: machine-id(5)")
     copied.say(**says)
     assert {one.reason for one in find_orphans(Search(copied.out)).orphans} == {
         "its controller is gone"
