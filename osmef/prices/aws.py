@@ -21,6 +21,17 @@ _PLAIN = {
     "preInstalledSw": "NA",
     "capacitystatus": "Used",  # else also what a reservation costs while nobody uses it
 }
+_NO_CREDENTIALS = (
+    "NoCredentialsError",
+    "PartialCredentialsError",
+    "CredentialRetrievalError",
+    "ProfileNotFound",
+    "ConfigParseError",
+    "SSOError",
+    "TokenRetrievalError",
+    "InvalidConfigError",
+)
+"""What botocore raises when its chain finds nobody who is logged in."""
 
 
 def fetch(regions: Sequence[str], flavors: Sequence[str], url: str | None = None) -> list[Price]:
@@ -39,7 +50,7 @@ def fetch(regions: Sequence[str], flavors: Sequence[str], url: str | None = None
                 prices = {price.per_hour: price for one in products for price in _prices(one)}
                 if len(prices) == 1:  # of two nobody can tell which one is charged
                     found += prices.values()
-    except (errors.NoCredentialsError, errors.PartialCredentialsError) as error:
+    except tuple(getattr(errors, name) for name in _NO_CREDENTIALS) as error:
         cure = "log in with `aws configure` or `aws sso login`, or set AWS_PROFILE"
         raise CredentialsError(str(error), where="aws", cure=cure) from error
     except errors.ClientError as error:

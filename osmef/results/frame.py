@@ -48,8 +48,12 @@ _MADE = (
     *("price_per_hour", "currency"),
 )
 _GIVEN = tuple(name for name in _FIXED if name not in {*_RUN, *_MADE} and "failure" not in name)
-# A swept TCP window is not the window of a session.
-_OTHER = {"window": "workload.window"}
+# A swept TCP window is not the window of a session, and a whole workload more than its kind.
+_OTHER = {
+    "window": "workload.window",
+    "workload": "swept.workload",
+    "background": "swept.background",
+}
 _TEXTS = tuple(name for name in _FIXED if name not in {*_WHOLE, *_NUMBERS, "started_at"})
 
 
@@ -62,7 +66,8 @@ def load(*paths: str | PathLike[str]) -> pd.DataFrame:
     sender_flavors, receiver_flavors, price_per_hour of all VMs of the cell and its currency,
     placement, tenancy (both as requested), achieved_placement, achieved_tenancy, distance (as
     achieved), connections, each swept value of any of the runs under its key (a swept ``window`` of
-    TCP under ``workload.window``), status, failure_kind, failure_message, started_at, wall_s,
+    TCP under ``workload.window``, whole workloads under ``swept.workload`` and
+    ``swept.background``), status, failure_kind, failure_message, started_at, wall_s,
     workload, background, limited_by, start_spread_s, and each metric with its unit in the name. The
     endpoints of a group, and their flavors, stand in one text, with commas. What is not known is
     missing (NaN, <NA> or None), and never 0. Raises InputError when a path leads to no run, or a
@@ -113,7 +118,7 @@ class _Columns:
         columns = _columns(trials, run, summary)
         values = [_renamed(trial["values"]) for trial in trials]
         for name in dict.fromkeys(key for one in values for key in one):
-            if name in columns:  # a sweep over whole workloads tells more than their kind
+            if name in columns:
                 own = zip(values, columns[name], strict=True)
                 columns[name] = [one.get(name, told) for one, told in own]
             elif name not in self._swept:

@@ -25,6 +25,8 @@ from azure.mgmt.resource.resources import models as resource_models
 from azure.mgmt.resource.resources.operations import _operations as resources
 from azure.mgmt.resource.subscriptions.operations import _operations as subscriptions
 
+from tests.azure import schedules
+
 PACKAGES = {
     "compute": (compute, compute_models),
     "network": (network, network_models),
@@ -65,6 +67,9 @@ class Operation:
 @cache
 def operation(package: str, name: str) -> Operation:
     """Return an operation of a package, such as compute's virtual_machines_get."""
+    if name in schedules.OPERATIONS:
+        verb, fine = schedules.OPERATIONS[name]
+        return Operation(name, verb, _matching(schedules.PATH), schedules.VERSION, fine)
     whole, builder = _source(package), f"build_{name}_request("
     # What builds the request is a function; the only call of it, much later, knows the answers.
     function = whole[whole.index(f"def {builder}") :]
@@ -76,14 +81,13 @@ def operation(package: str, name: str) -> Operation:
     assert method
     assert version
     assert statuses
-    pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(path[1]))
-    return Operation(
-        name,
-        method[1],
-        re.compile(f"{pattern}/?", re.IGNORECASE),
-        version[1],
-        tuple(int(one) for one in statuses[1].split(",")),
-    )
+    codes = tuple(int(one) for one in statuses[1].split(","))
+    return Operation(name, method[1], _matching(path[1]), version[1], codes)
+
+
+def _matching(path: str) -> re.Pattern[str]:
+    pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(path))
+    return re.compile(f"{pattern}/?", re.IGNORECASE)
 
 
 @cache
@@ -93,6 +97,11 @@ def _source(package: str) -> str:
 
 def refuse_malformed(package: str, model: str, body: Any) -> None:
     """Raise RefusedError where a body is not what the model of a package describes."""
+    if model == "Schedule":
+        where = schedules.wrong(body)
+        if where is not None:
+            raise RefusedError(400, "InvalidRequestContent", f"wrong, missing or unknown: {where}")
+        return
     _refuse(body, getattr(PACKAGES[package][1], model), model)
 
 

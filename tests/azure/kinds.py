@@ -29,6 +29,13 @@ GROUPS = Type("resources", "resource_groups", "ResourceGroup", "Microsoft.Resour
 _COMPUTE, _NETWORK = "Microsoft.Compute", "Microsoft.Network"
 TYPES = [
     GROUPS,
+    Type(
+        "devtestlab",
+        "schedules",
+        "Schedule",
+        "Microsoft.DevTestLab/schedules",
+        long=False,
+    ),
     Type("compute", "virtual_machines", "VirtualMachine", f"{_COMPUTE}/virtualMachines"),
     Type("compute", "disks", "Disk", f"{_COMPUTE}/disks"),
     Type(

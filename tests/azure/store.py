@@ -119,6 +119,14 @@ class Store(Catalog, Plumbing):
     def _make_public_ip_addresses(self, _key: str, made: Body) -> None:
         made["properties"].setdefault("ipAddress", next(self.addresses))
 
+    def _make_schedules(self, key: str, made: Body) -> None:
+        vm = self.must(made["properties"]["targetResourceId"])
+        if made["name"] != f"shutdown-computevm-{vm['name']}":
+            message = f"The name of the schedule of {vm['name']} is shutdown-computevm-{vm['name']}"
+            raise RefusedError(400, "InvalidScheduleName", message)
+        if group_of(key) != group_of(str(vm["id"]).lower()):
+            raise RefusedError(400, "InvalidScheduleId", f"{vm['id']} is in another group")
+
     def _make_virtual_networks(self, _key: str, made: Body) -> None:
         self.inner(made).setdefault("key", uuid4().hex)
         for subnet in made["properties"]["subnets"]:
@@ -160,6 +168,10 @@ class Store(Catalog, Plumbing):
         for name in _PLACES:
             if name in properties:
                 self.must(properties[name]["id"], *_BAD_REFERENCE)
+        if properties.get("priority") == "Spot" and "availabilitySet" in properties:
+            code = "AzureSpotVMNotSupportedInAvailabilitySet"
+            message = "You need to choose to either use an Azure Spot VM or use a VM in an"
+            raise RefusedError(400, code, f"{message} availability set, you can't choose both.")
         for nic in properties["networkProfile"]["networkInterfaces"]:
             self.must(nic["id"], *_BAD_REFERENCE)
         stands = old is not None and old["properties"]["provisioningState"] == "Succeeded"

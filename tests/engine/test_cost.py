@@ -160,6 +160,7 @@ def test_the_cure_fetches_exactly_the_prices_that_are_unknown() -> None:
         ("aws", "dedicated: true"),
         ("aws", "placement_by: dedicated-host"),
         ("gce", "node_group: nodes, zone: r-a"),
+        ("gce", "tier_1: true"),
         ("azure", "dedicated_host: DSv5-Type1"),
     ],
 )

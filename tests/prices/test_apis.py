@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import botocore.exceptions
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -205,7 +206,19 @@ def test_google_s_cores_and_memory_are_added_up(api: Api) -> None:
     assert found["n2-highmem-4"].money.amount == pytest.approx(4 * 0.031611 + 32 * 0.004237)
 
 
-def test_our_own_prices_are_dated_and_have_a_source() -> None:
-    prices = read_book().prices
-    assert {price.provider for price in prices} == {"aws", "gce", "azure"}
-    assert all(price.region and price.source for price in prices)
+@pytest.mark.parametrize(
+    "error", ["ProfileNotFound", "UnauthorizedSSOTokenError", "CredentialRetrievalError"]
+)
+def test_whoever_is_not_logged_into_aws_is_told_so(
+    api: Api, error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raised = getattr(botocore.exceptions, error)
+    keys = {"profile": "typo", "provider": "sso", "error_msg": "no"}
+
+    def refuse(*_: Any, **_more: Any) -> None:
+        raise raised(**keys)
+
+    monkeypatch.setattr("boto3.client", refuse)
+    with pytest.raises(CredentialsError) as caught:
+        aws.fetch(["us-east-1"], ["t3.micro"], api.url)
+    assert "aws sso login" in str(caught.value.cure)

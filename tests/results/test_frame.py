@@ -104,7 +104,9 @@ def test_a_sweep_over_whole_workloads_tells_them_apart(
 ) -> None:
     run.append_trial(make_trial(1, values={"workload": "{duration: 1s}"}))
     run.append_trial(make_trial(2, values={"workload": "{duration: 2s}"}))
-    assert osmef.load(run.path)["workload"].tolist() == ["{duration: 1s}", "{duration: 2s}"]
+    frame = osmef.load(run.path)
+    assert frame["swept.workload"].tolist() == ["{duration: 1s}", "{duration: 2s}"]
+    assert frame["workload"].tolist() == ["btc", "btc"]
 
 
 def test_a_swept_window_of_tcp_is_not_that_of_a_session(

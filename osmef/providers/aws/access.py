@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import boto3
 from botocore.config import Config
 
-from osmef.errors import CredentialsError
+from osmef.errors import CredentialsError, ProviderError
 from osmef.providers.aws import failures
 from osmef.providers.base import Access
 from osmef.providers.parallel import AT_ONCE
@@ -99,10 +99,17 @@ class Account:
         except failures.LIBRARY_ERRORS as error:
             raise failures.translate(error, doing, self.name) from error
 
-    def create(self, call: Callable[[], T], doing: str, find: Callable[[], T | None]) -> T:
+    def create(
+        self,
+        call: Callable[[], T],
+        doing: str,
+        find: Callable[[], T | None],
+        refused: Callable[[], None] = lambda: None,
+    ) -> T:
         """Make a thing, never twice. ``find`` looks for it by its mark after a lost answer.
 
-        What it is made in may not be known everywhere yet. Raises ProviderError.
+        What it is made in may not be known everywhere yet. ``refused`` is called where it surely
+        was not made. Raises ProviderError.
         """
         lost = False
 
@@ -114,15 +121,20 @@ class Account:
             try:
                 return call()
             except failures.LIBRARY_ERRORS as error:
-                refused = failures.is_throttled(error) or not failures.is_passing(error)
-                lost = lost or not refused
+                surely = failures.is_throttled(error) or not failures.is_passing(error)
+                lost = lost or not surely
                 raise
 
         def again(error: Exception) -> bool:
             # What a lost request made may be listed only later.
             return failures.is_not_yet(error) or (lost and failures.is_there(error))
 
-        return self.do(attempt, doing, again)
+        try:
+            return self.do(attempt, doing, again)
+        except ProviderError:
+            if not lost:
+                refused()
+            raise
 
 
 def access_of(settings: AwsSettings, profile: str | None = None) -> Access:

@@ -21,7 +21,14 @@ from osmef.providers.aws.making import Maker
 from osmef.providers.aws.names import Names, free_zones, look_up
 from osmef.providers.aws.placing import Placer
 from osmef.providers.aws.quotas import check_quotas
-from osmef.providers.aws.tenants import Site, SiteMaker, Tenant, data_from, open_group
+from osmef.providers.aws.tenants import (
+    Site,
+    SiteMaker,
+    Tenant,
+    close_group,
+    data_from,
+    open_group,
+)
 from osmef.providers.aws.zones import id_of
 from osmef.providers.base import EndpointRequest, Order
 from osmef.providers.parallel import side_by_side
@@ -159,6 +166,12 @@ class Build:
             others = [i.public for i in self.instances.values() if i.order.site is not site]
             for address in others:
                 open_group(site, data_from([address]))
+
+    def forget(self, instance: Instance) -> None:
+        """Let in no more data from the address of an instance that is gone."""
+        for site in self._sites.values():
+            if site is not instance.order.site:
+                close_group(site, data_from([instance.public]))
 
     def admit(self, names: Sequence[str], peers: Sequence[str]) -> None:
         """Let data in from peers elsewhere, to instances given by the names of their requests."""

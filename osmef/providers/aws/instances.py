@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from osmef.errors import BootError, CapacityError, ProviderError
+from osmef.errors import (
+    BootError,
+    CapacityError,
+    CredentialsError,
+    PolicyError,
+    ProviderError,
+)
 from osmef.providers.aws import failures
 from osmef.providers.aws.access import Account
 from osmef.providers.aws.flavors import FlavorInfo
@@ -71,13 +77,20 @@ class Instance:
         return guest.reach(order, deadline)
 
     def _console(self) -> str:
-        try:
-            answer = self.order.account.read(
-                "get_console_output", "reading a console", InstanceId=self.id, Latest=True
-            )
-        except ProviderError:  # types before Nitro show none yet, and it explains other errors
-            return ""
-        return str(answer.get("Output") or "")
+        """Return what is on the console so far; raise if it has to be read and never can be."""
+        for latest in (True, False):  # types before Nitro know only what was kept some minutes ago
+            try:
+                answer = self.order.account.read(
+                    "get_console_output", "reading a console", InstanceId=self.id, Latest=latest
+                )
+            except (CredentialsError, PolicyError):
+                if self.order.host_key is None:
+                    raise
+                return ""  # it was only to explain another error
+            except ProviderError:
+                continue
+            return str(answer.get("Output") or "")
+        return ""
 
 
 def make_instance(maker: Maker, order: InstanceOrder, settings: AwsSettings, ends: float) -> str:

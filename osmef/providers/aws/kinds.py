@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from osmef.errors import NotFoundError
 from osmef.providers.aws import failures
 from osmef.providers.aws.access import Account
 from osmef.providers.base import Resource
@@ -69,6 +70,19 @@ class Kind:
     def find(self, account: Account, run: str, name: str) -> Thing | None:
         """Look for one of a run by its name. Raises ProviderError."""
         return next((one for one in self.owned(account, run) if one.name == name), None)
+
+    def look(self, account: Account, id_: str) -> Thing | None:
+        """Look at one by its id, which EC2 knows before it lists it by tag. Raises ProviderError.
+
+        None where there is none, or it is not ours, or it is gone already.
+        """
+        request: dict[str, Any] = {f"{self.id}s": [id_]}
+        try:
+            answer = account.read(self.action, f"looking at the {self.name} {id_}", **request)
+        except NotFoundError:
+            return None
+        things = (self._thing(one, account) for one in _walk(answer, self.path))
+        return next((one for one in things if one is not None and one.id == id_), None)
 
     def _thing(self, facts: Facts, account: Account) -> Thing | None:
         tags = {tag["Key"]: tag["Value"] for tag in facts.get("Tags", ())}

@@ -53,6 +53,7 @@ class Maker:
             lambda: thing(account.ask(action, TagSpecifications=tagged, **request)),
             f"making the {kind} {name}",
             find,
+            lambda: self.forget(resource),  # or its removal would wait for it to show up
         )
         known = replace(resource, id=str(facts[KINDS[kind].id]))
         with self._lock:

@@ -55,6 +55,12 @@ def look_up(account: Account, settings: AwsSettings, requests: Sequence[Endpoint
     offered = zones.offering(account, [flavor.name for flavor in flavors.values()])
     for request in requests:
         flavor = flavors[request.flavor or settings.default_flavor]
+        if settings.is_ambiguous(request.zone):
+            raise ProviderError(
+                f"the zone {request.zone} means another place in each account",
+                where=request.name,
+                cure=f"write its id: {zones.id_of(there, str(request.zone))}",
+            )
         _check_zone(flavor.name, request.zone or settings.zone, there, offered)
     return Names(flavors, images, there, offered)
 

@@ -16,7 +16,7 @@ from osmef.providers.aws.names import free_zones, look_up
 from osmef.providers.aws.places import locations_of
 from osmef.providers.aws.placing import partitions_of
 from osmef.providers.aws.quotas import check_quotas
-from osmef.providers.aws.tenants import Tenant, slots_of, tenants_of
+from osmef.providers.aws.tenants import Tenant, check_rules, slots_of, tenants_of
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
@@ -45,6 +45,7 @@ class AwsProvider(Provider):
         """Check credentials, all that is named, and quotas. Raises ProviderError."""
         settings = self._settings
         controller_of(settings)
+        check_rules(requests)
         if settings.placement_by is AwsPlacedBy.PARTITION:
             partitions_of(requests)
         tenants = tenants_of(settings, slots_of(requests))
@@ -107,6 +108,7 @@ class AwsProvider(Provider):
         old = build.instances[endpoint.name]
         made = build.add([endpoint.request])
         self._remove([what for what in self._things() if what[0].name == old.order.name])
+        build.forget(old)
         return self._endpoint(*made[0])
 
     def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:

@@ -21,6 +21,8 @@ _STAGES = (
 )
 _GONE_S = 300.0
 _POLL_S = 2.0
+_LATE_S = 5.0
+"""What was asked for just before a controller was killed has come about by then."""
 
 Gone = Callable[[Resource], None]
 
@@ -44,7 +46,7 @@ def remove(resources: Sequence[tuple[Resource, Account]], gone: Gone) -> None:
         if number == 1:
             removal.await_instances()
             if removal.unseen:
-                # What a controller asked for just before it was killed may be known by now.
+                removal.unseen[0][1].patience.wait(_LATE_S)
                 removal.find(list(removal.unseen), again=True)
                 removal.delete_all(_STAGES[0])
                 removal.await_instances()
@@ -58,16 +60,13 @@ class _Removal:
 
     gone: Gone
     unseen: list[tuple[Resource, Account]] = field(default_factory=list)
-    """What was only intended, as far as is known, and not found at the first look."""
+    """What was not found at the first look, as EC2's lists and looks lag behind."""
     _left: dict[tuple[str, str], tuple[Thing, Resource]] = field(default_factory=dict)
     _failures: list[ProviderError] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def find(self, resources: Sequence[tuple[Resource, Account]], *, again: bool) -> None:
-        """Look which of the resources exist and carry our mark; the others are gone.
-
-        Those of which no id is known are looked for ``again``.
-        """
+        """Look which of the resources exist and carry our mark; others are looked for ``again``."""
         lists: dict[tuple[int, str], list[tuple[Resource, Account]]] = defaultdict(list)
         for one in resources:
             lists[id(one[1]), one[0].kind].append(one)
@@ -78,24 +77,27 @@ class _Removal:
         runs = {resource.run for resource, _account in ones}
         try:
             things = KINDS[kind].owned(account, runs.pop() if len(runs) == 1 else None)
+            for resource, _account in ones:
+                self._sort(resource, account, things, again=again)
         except ProviderError as error:
             self._failures.append(error)
-            return
-        for resource, _account in ones:
-            # A lost answer may have left two of one name.
-            same = [
-                thing
-                for thing in things
-                if thing.mark.run == resource.run
-                and (thing.id == resource.id or thing.name == resource.name)
-            ]
-            with self._lock:
-                for thing in same:
-                    self._left[thing.kind, thing.id] = (thing, resource)
-                if not same and resource.id is None and not again:
-                    self.unseen.append((resource, account))
-                elif not same:
-                    self.gone(resource)
+
+    def _sort(
+        self, resource: Resource, account: Account, things: Sequence[Thing], *, again: bool
+    ) -> None:
+        # A lost answer may have left two of one name.
+        same = [thing for thing in things if thing.id == resource.id or thing.name == resource.name]
+        if resource.id is not None and resource.id not in {thing.id for thing in same}:
+            thing = KINDS[resource.kind].look(account, resource.id)
+            same += [] if thing is None else [thing]
+        same = [thing for thing in same if thing.mark.run == resource.run]
+        with self._lock:
+            for thing in same:
+                self._left[thing.kind, thing.id] = (thing, resource)
+            if not same and not again:
+                self.unseen.append((resource, account))
+            elif not same:
+                self.gone(resource)
 
     def _there(self, kinds: Sequence[str]) -> list[Thing]:
         return [thing for thing, _resource in self._left.values() if thing.kind in kinds]
@@ -132,15 +134,17 @@ class _Removal:
                 pause = _POLL_S
 
     def _look_at(self, instances: Sequence[Thing]) -> None:
+        kind, account = KINDS["instance"], instances[0].account
         try:
-            there = {thing.id for thing in KINDS["instance"].owned(instances[0].account, None)}
+            listed = {thing.id for thing in kind.owned(account, None)}
+            missed = [one for one in instances if one.id not in listed]
+            for instance in missed:
+                if kind.look(account, instance.id) is None:
+                    self._done(instance)
         except ProviderError as error:
             for instance in instances:
-                self._fail(error, instance)
-            return
-        for instance in instances:
-            if instance.id not in there:
-                self._done(instance)
+                if (instance.kind, instance.id) in self._left:
+                    self._fail(error, instance)
 
     def _fail(self, error: OsmefError, thing: Thing) -> None:
         if error.cure is None or not isinstance(error, ProviderError):

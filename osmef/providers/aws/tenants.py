@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network
 from typing import Any
 
-from osmef.errors import ProviderError
+from osmef.errors import ProviderError, QuotaError
 from osmef.providers.aws import failures
 from osmef.providers.aws.access import Account, access_of
 from osmef.providers.aws.making import Maker
@@ -20,6 +20,8 @@ from osmef.scenario.ports import DATA_PORTS
 _SUBNET_BITS = 4
 """A VPC is a /16, and each zone's subnet a sixteenth of it."""
 _EVERYWHERE = "0.0.0.0/0"
+_MOST_RULES, _OWN_RULES, _RULES_A_PEER = 60, 3, 2
+"""Of a security group by default: for SSH and its own instances' data, and TCP and UDP each."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,20 @@ def slots_of(requests: Sequence[EndpointRequest]) -> list[str]:
     """Return the tenants' slots that the requests use, in the order of their numbers."""
     slots = {request.tenant for request in requests if request.tenant is not None}
     return sorted(slots, key=lambda slot: (len(slot), slot))
+
+
+def check_rules(requests: Sequence[EndpointRequest]) -> None:
+    """Raise QuotaError where a tenant meets more instances of others than its group has rules."""
+    most = (_MOST_RULES - _OWN_RULES) // _RULES_A_PEER
+    for slot in slots_of(requests):
+        others = [request for request in requests if request.tenant not in {None, slot}]
+        if len(others) > most:
+            raise QuotaError(
+                f"{slot} meets {len(others)} instances of other tenants, and the {_MOST_RULES}"
+                f" rules of a security group do for {most}",
+                where="tenancy",
+                cure="plan fewer endpoints, or one tenant",
+            )
 
 
 def tenants_of(settings: AwsSettings, slots: Sequence[str]) -> list[Tenant]:
@@ -234,3 +250,13 @@ def open_group(site: Site, rules: Sequence[dict[str, Any]]) -> None:
             {"GroupId": site.group, "IpPermissions": list(rules)},
             "InvalidPermission.Duplicate",
         )
+
+
+def close_group(site: Site, rules: Sequence[dict[str, Any]]) -> None:
+    """Take rules away from the group that was made for the run. Raises ProviderError."""
+    _set(
+        site.tenant.account,
+        "revoke_security_group_ingress",
+        {"GroupId": site.group, "IpPermissions": list(rules)},
+        "InvalidPermission.NotFound",
+    )

@@ -47,6 +47,9 @@ _IN_USE = re.compile(
 _IN_USE_TEXT = re.compile("cannot be deleted|in use by", re.IGNORECASE)
 _ACTION = re.compile(r"perform action(?:\(s\))? '([^']+)'")
 _LOCKED = re.compile("ScopeLocked")
+_NOT_IN_REGION = re.compile("LocationNotAvailableForResourceType|NoRegisteredProviderFound")
+_UNREGISTERED = re.compile("MissingSubscriptionRegistration")
+_NAMESPACE = re.compile(r"namespace '([\w.]+)'")
 _UNKNOWN_SUBSCRIPTION = re.compile("SubscriptionNotFound|InvalidSubscriptionId")
 _CURES: dict[type[ProviderError], str] = {
     CredentialsError: "log in with `az login`, or set AZURE_TENANT_ID, AZURE_CLIENT_ID and"
@@ -93,6 +96,11 @@ def is_not_yet(error: Exception) -> bool:
     return is_gone(error) or bool(_NOT_YET.search(code) or _BUSY.search(code))
 
 
+def is_not_in_region(error: BaseException | None) -> bool:
+    """Tell whether a region does not have a type of things."""
+    return isinstance(error, Exception) and bool(_NOT_IN_REGION.search(code_of(error)))
+
+
 def is_in_use(error: Exception) -> bool:
     """Tell whether something can't be deleted now, as it may be when others are gone."""
     code = code_of(error)
@@ -133,6 +141,9 @@ def _cure(kind: type[ProviderError], code: str, details: str) -> str | None:
         return "remove the lock: az lock list; then: osmef reap --provider azure"
     if _UNKNOWN_SUBSCRIPTION.search(code):
         return "is it the right id, of the directory that you are logged into? az account list"
+    if _UNREGISTERED.search(code):
+        found = _NAMESPACE.search(details)
+        return f"az provider register --namespace {found[1] if found else 'NAMESPACE'}"
     # Of something that is referred to, the action that is missing is named last.
     actions = _ACTION.findall(details)
     if kind is PolicyError and actions:

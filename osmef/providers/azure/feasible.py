@@ -76,3 +76,5 @@ def warnings_of(settings: AzureSettings, cell: Cell) -> Iterator[str]:
         yield "availability sets do not reach across tenants: different hosts are left to chance"
     elif zones != (None, None):
         yield "there are no availability sets in a zone: different hosts are left to chance"
+    elif settings.spot:
+        yield "spot VMs take no availability set: different hosts are left to chance"

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from osmef.providers.azure import schedules
 from osmef.providers.azure.access import Subscription
 from osmef.providers.marks import Mark
 
@@ -46,6 +47,7 @@ class Kind:
 KINDS = {
     kind.name: kind
     for kind in (
+        Kind("schedule", schedules.TYPE, schedules.Schedules),
         Kind("vm", "microsoft.compute/virtualmachines", lambda s: s.compute.virtual_machines),
         Kind("disk", "microsoft.compute/disks", lambda s: s.compute.disks),
         Kind(

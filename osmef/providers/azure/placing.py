@@ -1,9 +1,9 @@
 """Where Azure is asked to put each VM: zones, availability sets, proximity groups, own hosts.
 
 An availability set spreads VMs over fault domains, which share no rack. It holds within one network
-of one region only, and not in a zone. Only a dedicated host promises one host to several VMs.
-Source: Microsoft's "Availability sets overview", "Azure Dedicated Hosts", "Proximity placement
-groups".
+of one region only, not in a zone, and not for spot VMs. Only a dedicated host promises one host to
+several VMs. Source: Microsoft's "Availability sets overview", "Error messages for Azure Spot
+Virtual Machines", "Azure Dedicated Hosts", "Proximity placement groups".
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class Place:
 
 def needs_set(settings: AzureSettings, members: Sequence[EndpointRequest]) -> bool:
     """Tell whether the VMs of one tenant in one lane are to be spread by an availability set."""
-    free = settings.dedicated_host is None and all(zone_of(settings, m) is None for m in members)
+    taken = settings.dedicated_host is not None or settings.spot
+    free = not taken and all(zone_of(settings, member) is None for member in members)
     return free and len({member.host for member in members} - {None}) > 1
 
 

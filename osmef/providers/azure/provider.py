@@ -14,6 +14,7 @@ from osmef.providers.azure.names import look_up
 from osmef.providers.azure.needs import check_quotas, needs_of
 from osmef.providers.azure.places import read_place
 from osmef.providers.azure.reach import reach_all
+from osmef.providers.azure.schedules import schedule_of
 from osmef.providers.azure.sites import Tenant, open_tenants, slots_of
 from osmef.providers.azure.vms import Vm
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
@@ -115,7 +116,8 @@ class AzureProvider(Provider):
         old = self._vms[endpoint.name]
         new = self._build.add(endpoint.request)
         login = reach_all(self._settings, [new], order)[0]
-        self._remove([one for one in self._made() if one[0].name == old.order.path], order)
+        gone = {old.order.path, schedule_of(old.order.path)}
+        self._remove([one for one in self._made() if one[0].name in gone], order)
         self._build.forget(old)
         return self._endpoint(new, login)
 
@@ -131,8 +133,10 @@ class AzureProvider(Provider):
 
     def _give_back(self, names: set[str]) -> None:
         if self._order is not None:
-            vms = [one for one in self._made() if one[0].kind == "vm" and one[0].name in names]
-            self._remove(vms, self._order)
+            gone = {("vm", name) for name in names}
+            gone |= {("schedule", schedule_of(name)) for name in names}
+            found = [one for one in self._made() if (one[0].kind, one[0].name) in gone]
+            self._remove(found, self._order)
 
     def _remove(self, what: Sequence[tuple[Resource, Subscription]], order: Order) -> None:
         def gone(resource: Resource) -> None:

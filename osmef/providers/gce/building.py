@@ -115,6 +115,10 @@ class Build:
     _numbers: count[int] = field(default_factory=lambda: count(1))
     _rounds: count[int] = field(default_factory=lambda: count(1))
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    _open: set[str] = field(default_factory=set)
+    """The names of the rules that let tenants at each other."""
+    outdated: set[str] = field(default_factory=set)
+    """The names of such rules of former rounds, which may let in addresses that are others' now."""
 
     def make(self) -> list[tuple[Vm, Login]]:
         """Make all, and return the VMs of the requests, in their order."""
@@ -218,10 +222,17 @@ class Build:
     def _reach(self, requests: Sequence[EndpointRequest]) -> list[tuple[Vm, Login]]:
         """Let tenants at each other's addresses, and wait for SSH."""
         vms = [self.vms[request.name] for request in requests]
-        number = next(self._rounds)
-        for site in self._sites.values() if len(self._sites) > 1 else ():
-            peers = [f"{vm.public}/32" for vm in vms if vm.order.site.tenant != site.tenant]
-            if peers:
-                open_to(self.maker, site.tenant, f"peers-{number}", peers)
+        self._open_between_tenants()
         self.order.progress("waiting for SSH")
         return list(zip(vms, reach_all(self.settings, vms, self.order), strict=True))
+
+    def _open_between_tenants(self) -> None:
+        """Let tenants at the addresses of all VMs that count now, by rules of their own."""
+        what = f"peers-{next(self._rounds)}"
+        self.outdated |= self._open
+        self._open = set()
+        for site in self._sites.values():
+            others = [vm for vm in self.vms.values() if vm.order.site.tenant != site.tenant]
+            if others:
+                peers = [f"{vm.public}/32" for vm in others]
+                self._open.add(open_to(self.maker, site.tenant, what, peers))

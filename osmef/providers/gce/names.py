@@ -35,11 +35,15 @@ Wanted = str | FlavorNeed
 
 @dataclass(frozen=True)
 class Image:
-    """An image: its project and name, the least disk for it in GiB, and its architecture."""
+    """An image: its project and name, the least disk for it in GiB, and its architecture.
+
+    ``gvnic`` tells whether it says that it has a driver for gVNIC.
+    """
 
     path: str
     disk_gib: int
     architecture: str
+    gvnic: bool
 
 
 @dataclass(frozen=True)
@@ -143,7 +147,8 @@ def find_image(project: Project, wanted: str | None, architecture: str) -> Image
         except NotFoundError:
             continue
         path = f"projects/{home}/global/images/{found.name}"
-        return Image(path, int(found.disk_size_gb or 1), str(found.architecture or _X86))
+        gvnic = any(feature.type_ == "GVNIC" for feature in found.guest_os_features)
+        return Image(path, int(found.disk_size_gb or 1), str(found.architecture or _X86), gvnic)
     raise NotFoundError(
         f"{home} has no image {name!r}, neither of this family nor of this name",
         where="provider.image",

@@ -71,10 +71,10 @@ def make_site(maker: Maker, tenant: Tenant, settings: GceSettings, regions: Sequ
 
 def open_to(
     maker: Maker, tenant: Tenant, what: str, sources: Iterable[str], ports: str | None = None
-) -> None:
+) -> str:
     """Let blocks of addresses into a tenant's network: by TCP to ``ports``, or to the data ports.
 
-    Raises ProviderError.
+    Return the name of the rule. Raises ProviderError.
     """
     protocols = ("tcp",) if ports else ("tcp", "udp")
     name = maker.mark.name(f"{what}-{tenant.number}")
@@ -89,3 +89,4 @@ def open_to(
         ],
     )
     maker.make(tenant.project, "firewall", "", name, body)
+    return name

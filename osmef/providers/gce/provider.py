@@ -11,6 +11,7 @@ from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provi
 from osmef.providers.gce import feasible, removal
 from osmef.providers.gce.access import Project, last, open_project
 from osmef.providers.gce.building import Build, plan_zones
+from osmef.providers.gce.fitting import check_fits
 from osmef.providers.gce.instances import Vm
 from osmef.providers.gce.kinds import PROVIDER
 from osmef.providers.gce.making import Maker
@@ -50,8 +51,13 @@ class GceProvider(Provider):
         # The quota is the region's: which of its zones is chosen does not matter.
         usual = settings.zone or next(iter(plan.free), "")
         zones = {one.name: one.zone or usual for one in requests}
-        for architecture in {t.architecture for z in plan.zones.values() for t in z.values()}:
-            find_image(tenants[0].project, settings.image, architecture)
+        every = [one for types in plan.zones.values() for one in types.values()]
+        project = tenants[0].project
+        images = [
+            find_image(project, settings.image, architecture)
+            for architecture in {one.architecture for one in every}
+        ]
+        check_fits(settings, every, images)
         for project in _projects(tenants):
             here = {tenant.slot for tenant in tenants if tenant.project.id == project.id}
             ours = [request for request in requests if request.tenant in here]
@@ -119,7 +125,8 @@ class GceProvider(Provider):
         build = self._built()
         old = build.vms[endpoint.name].order.name
         made = build.again(endpoint.request)
-        self._remove(lambda resource: resource.name == old, order)
+        self._remove(lambda resource: resource.name in {old, *build.outdated}, order)
+        build.outdated.clear()
         return _endpoint(*made)
 
     def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:

@@ -40,6 +40,20 @@ class AwsSettings(PublicCloudSettings):
     )
 
     @model_validator(mode="after")
+    def _one_zone(self) -> AwsSettings:
+        if self.is_ambiguous(self.zone):
+            raise conflict(
+                "the name of a zone means another place in each account",
+                "write its id, such as use1-az1: the same in all of them",
+                *("zone", "tenants"),
+            )
+        return self
+
+    def is_ambiguous(self, zone: str | None) -> bool:
+        """Tell whether a zone is given by a name that tenants' accounts shuffle."""
+        return zone is not None and len(self.tenants or ()) > 1 and zone.startswith(self.region)
+
+    @model_validator(mode="after")
     def _one_price(self) -> AwsSettings:
         hosts = self.placement_by is AwsPlacedBy.DEDICATED_HOST
         if hosts and self.spot:

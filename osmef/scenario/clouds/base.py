@@ -15,11 +15,14 @@ Text = Annotated[str, Field(min_length=1, max_length=255)]
 
 
 def _cidr(value: str) -> str:
+    example = "write it like 198.51.100.7/32 or 198.51.100.0/24"
     try:
-        return str(IPv4Network(value))
+        block = IPv4Network(value)
     except ValueError:
-        example = "write it like 198.51.100.7/32 or 198.51.100.0/24"
         raise ValueError(f"{value[:60]!r} is no block of IPv4 addresses; {example}") from None
+    if block.prefixlen == 0:
+        raise ValueError(f"{block} is everybody; {example}")
+    return str(block)
 
 
 Cidr = Annotated[

@@ -73,8 +73,8 @@ class GceSettings(PublicCloudSettings):
 
     @property
     def priced_by_flavor(self) -> bool:
-        """Whether the hosts are shared: sole-tenant nodes are charged as a whole."""
-        return self.node_group is None
+        """Whether a VM costs no more: sole-tenant nodes are charged as a whole, Tier 1 extra."""
+        return self.node_group is None and not self.tier_1
 
     @model_validator(mode="after")
     def _fits(self) -> GceSettings:

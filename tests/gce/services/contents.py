@@ -54,6 +54,7 @@ def image(project: str, name: str) -> dict[str, Any]:
         "id": "4711",
         "diskSizeGb": "10",
         "architecture": "X86_64",
+        "guestOsFeatures": [{"type": "UEFI_COMPATIBLE"}, {"type": "GVNIC"}],
         "status": "READY",
         "family": next(family for family, one in IMAGES.items() if one == name),
         "selfLink": f"{ROOT}/projects/{project}/global/images/{name}",

@@ -70,6 +70,23 @@ def test_a_plan_that_fits_makes_nothing(api: Api) -> None:
     assert {call.action.startswith(("Describe", "Get")) for call in api.calls} == {True}
 
 
+def test_more_foreign_instances_than_a_group_has_rules_for_are_refused(api: Api) -> None:
+    with pytest.raises(QuotaError, match="tenant-1 meets 29 instances"):
+        check(api, "tenant-1", *["tenant-2"] * 29)
+    assert api.calls == []
+
+
+def test_a_zone_of_several_accounts_is_given_by_its_id(api: Api) -> None:
+    provider = AwsProvider(settings(api, tenants={"red": "red", "blue": "blue"}))
+    wanted = [
+        *requests("tenant-1", zone="eu-central-1b", host=None),
+        *requests("tenant-2", host=None),
+    ]
+    with pytest.raises(ProviderError, match="means another place in each account") as raised:
+        provider.check(wanted)
+    assert "euc1-az" in str(raised.value.cure)
+
+
 @pytest.mark.parametrize(
     ("code", "limit", "more", "said"),
     [

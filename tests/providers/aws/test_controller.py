@@ -30,8 +30,8 @@ class Teller(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def teller(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    for name in ("http_proxy", "HTTP_PROXY"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")  # SSH would not take it either
     server = HTTPServer(("127.0.0.1", 0), Teller)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

@@ -63,9 +63,14 @@ def test_what_stays_is_named_with_a_cure_and_leaves_nothing(
     assert lab.owned() == []
 
 
-def test_a_failure_in_the_middle_of_making_leaves_nothing(lab: Lab) -> None:
+@pytest.mark.parametrize("lagging", [False, True])
+def test_a_failure_in_the_middle_of_making_leaves_nothing(lab: Lab, lagging: bool) -> None:
     lab.cloud.faults.append(Fault(RUN, "VcpuLimitExceeded", holding="receiver", times=-1))
+    if lagging:  # what was made a moment ago is known by its id only
+        unlisted = Fault("DescribeInstances", answer=NO_INSTANCES, holding="tag-key", times=-1)
+        lab.cloud.faults.append(unlisted)
     ended = lab("run", lab.write())
+    lab.cloud.faults.clear()
     assert ended.code == 3
     made = [kind for event, kind in lab.journal() if event == "created"]
     gone = [kind for event, kind in lab.journal() if event == "destroyed"]
@@ -122,6 +127,22 @@ def test_an_instance_that_does_not_boot_is_told_with_its_console(lab: Lab) -> No
     assert "Kernel panic" in ended.err
     assert list(lab.osmef.run.glob("**/console-*.txt"))
     assert lab.owned() == []
+
+
+def test_who_may_not_read_the_console_is_told_at_once(lab: Lab) -> None:
+    lab.cloud.faults.append(Fault("GetConsoleOutput", "UnauthorizedOperation", 403, times=-1))
+    ended = lab("run", lab.write(host_keys="console"))
+    assert ended.code == 3
+    assert "does not allow ec2:GetConsoleOutput" in ended.err
+    assert lab.owned() == []
+
+
+def test_a_console_without_a_latest_state_is_read_as_it_was_kept(lab: Lab) -> None:
+    old = Fault("GetConsoleOutput", "UnsupportedOperation", holding="Latest=true", times=-1)
+    lab.cloud.faults.append(old)
+    ended = lab("run", lab.write(host_keys="console"))
+    assert ended.code == 0, ended.err
+    assert old.times < -1
 
 
 def test_ctrl_c_while_things_are_made_leaves_nothing(lab: Lab) -> None:

@@ -88,6 +88,28 @@ def test_peers_of_another_cloud_are_let_in_at_the_data_ports_alone(pair: Made) -
     }
 
 
+def test_the_address_of_an_instance_that_is_gone_is_let_in_no_more(lab: Lab) -> None:
+    requests = [request("sender"), request("receiver", tenant="tenant-2")]
+    key, ledger = KeyPair.generate("test"), Notes()
+    order = Order("direct", requests, key, ledger, time.time() + 600)
+    provider = AwsProvider(lab.settings())
+    try:
+        sender, receiver = lab.cloud.within(lambda: provider.create(order))
+        new = lab.cloud.within(lambda: provider.replace(sender, order))
+        groups = lab.cloud.backends()[0].describe_security_groups()
+        let_in = [
+            {rule.ip_range["CidrIp"] for rule in group.ingress_rules if rule.ip_range}
+            for group in groups
+            if group.name.startswith("osmef-")
+        ]
+    finally:
+        provider.close()
+    ssh = f"{OUTSIDE}/32"
+    assert sorted(map(sorted, let_in)) == sorted(
+        sorted({ssh, f"{one.public_address}/32"}) for one in (new, receiver)
+    )
+
+
 def test_a_replacement_stands_before_the_old_one_goes(pair: Made) -> None:
     old, other = pair.endpoints
     new = pair.lab.cloud.within(lambda: pair.provider.replace(old, pair.order))

@@ -22,6 +22,7 @@ OCCUPIED = (
     "<message>an instance is on it</message></error><resourceId>h-1</resourceId></item>"
     "</unsuccessful></ReleaseHostsResponse>"
 )
+NO_HOSTS = "<DescribeHostsResponse><hostSet/></DescribeHostsResponse>"
 NO_GROUPS = "<DescribeSecurityGroupsResponse><securityGroupInfo/></DescribeSecurityGroupsResponse>"
 
 
@@ -113,6 +114,42 @@ def test_a_host_that_is_not_released_yet_is_released_later(
     removal.remove(list(maker.made), maker.forget)
     assert len(api.requests("ReleaseHosts")) == 2
     assert kinds(account) == set()
+
+
+def test_a_host_that_no_list_shows_yet_is_released_all_the_same(
+    api: Api, maker: Maker, account: Account
+) -> None:
+    make_host(maker, account)
+    unlisted = Fault("DescribeHosts", answer=NO_HOSTS, holding="tag-key", times=-1)
+    api.faults.append(unlisted)
+    removal.remove(list(maker.made), maker.forget)
+    api.faults.clear()
+    assert kinds(account) == set()
+    assert maker.made == []
+
+
+def test_what_is_not_known_yet_is_looked_for_again_after_a_while(
+    api: Api, maker: Maker, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_host(maker, account)
+    waits: list[float] = []
+    monkeypatch.setattr(account.patience, "wait", waits.append)
+    api.faults += [
+        Fault("DescribeHosts", answer=NO_HOSTS, holding="tag-key"),
+        Fault("DescribeHosts", "InvalidHostID.NotFound", holding="HostId.1="),
+    ]
+    removal.remove(list(maker.made), maker.forget)
+    assert waits == [5.0]
+    assert kinds(account) == set()
+
+
+def test_what_was_surely_refused_is_not_waited_for(
+    api: Api, maker: Maker, account: Account
+) -> None:
+    api.faults.append(Fault("AllocateHosts", "InsufficientHostCapacity", 500))
+    with pytest.raises(ProviderError):
+        make_host(maker, account)
+    assert maker.made == []
 
 
 def test_what_was_made_by_a_lost_request_is_found_when_it_is_listed(

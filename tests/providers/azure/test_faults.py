@@ -125,6 +125,7 @@ def test_an_interface_that_is_reserved_for_a_while_is_waited_for(api: Api) -> No
         "Microsoft.Network/virtualNetworks/subnets/join/action",
         "Microsoft.Compute/virtualMachines/write",
         "Microsoft.Compute/disks/write",
+        "Microsoft.DevTestLab/schedules/write",
     ],
 )
 def test_a_missing_permission_is_named(api: Api, action: str) -> None:
@@ -141,6 +142,28 @@ def test_a_missing_permission_to_read_is_named_before_anything_is_made(api: Api)
         api.provider().check([vm("a")])
     assert "compute/skus/read" in str(caught.value.cure)
     assert api.arm.count("PUT ") == 0
+
+
+def test_a_namespace_that_is_not_registered_is_told_and_leaves_nothing(api: Api) -> None:
+    text = "The subscription is not registered to use namespace 'Microsoft.DevTestLab'."
+    api.arm.faults.append(Fault("PUT .*/schedules/", 409, "MissingSubscriptionRegistration", text))
+    provider = api.provider()
+    with pytest.raises(ProviderError) as caught:
+        provider.create(api.order(vm("a")))
+    assert caught.value.cure == "az provider register --namespace Microsoft.DevTestLab"
+    provider.close()
+    assert api.arm.things == {}
+
+
+def test_a_region_without_schedules_is_told_and_used(api: Api) -> None:
+    fault = Fault("PUT .*/schedules/", 400, "LocationNotAvailableForResourceType")
+    api.arm.faults.append(fault)
+    provider, made = api.make(vm("a"))
+    assert len(made) == 1
+    assert any("no schedule in westeurope to end 1-a" in line for line in api.told)
+    provider.close()
+    assert api.arm.things == {}
+    assert set(api.events("intend")) == set(api.events("destroyed"))
 
 
 def test_wrong_secrets_are_told(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,6 +210,7 @@ def test_where_a_region_has_no_room_the_zones_are_tried(api: Api, full: str) -> 
     assert physical == {f"{REGION}-az2" if full else f"{REGION}-az1"}
     assert any("no room in westeurope" in line for line in api.told)
     assert len(api.bodies("virtualMachines")) == len(api.bodies("networkInterfaces")) == 2
+    assert len(api.bodies("schedules")) == 2
 
 
 def test_no_room_anywhere_is_told_with_what_was_tried(api: Api) -> None:

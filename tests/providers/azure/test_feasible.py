@@ -93,6 +93,7 @@ def test_what_can_be_done_is_no_problem(provider: str, rest: str) -> None:
         (USUAL, TWO_ZONES, None),
         (USUAL, "endpoints: {sender: {zone: '1'}, receiver: {zone: westeurope-az1}}", "in a zone"),
         (f"{USUAL}, {TWO}", f"{NAMED_ZONES}\ntenancy: different-tenant", None),
+        (f"{USUAL}, spot: true", "placement: different-host", "spot VMs"),
         (USUAL, "placement: different-host", None),
         (HOSTS, "placement: different-host\ntenancy: different-tenant", None),
         (USUAL, "placement: any", None),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Callable
 
 from tests.azure.arm import OTHER, REGION, SUBSCRIPTION, Fault
 from tests.providers.azure.conftest import Lab, config_of
@@ -13,7 +14,10 @@ TENANCIES = ["same-tenant", "different-tenant"]
 
 def test_a_run_measures_apart_and_between_networks(lab: Lab) -> None:
     scenario = lab.write(
-        placement="different-host", on_mismatch="record", sweep={"tenancy": TENANCIES}
+        placement="different-host",
+        on_mismatch="record",
+        sweep={"tenancy": TENANCIES},
+        budget="100 USD",
     )
     ended = lab("run", scenario)
     assert ended.code == 0, ended.err
@@ -25,6 +29,8 @@ def test_a_run_measures_apart_and_between_networks(lab: Lab) -> None:
     ends = lab.summary["endpoints"]
     assert {end["image"] for end in ends} == {"Debian:debian-12:12-gen2:0.20250101.10"}
     assert {end["achieved"]["region"] for end in ends} == {REGION}
+    assert {end["price"]["amount"] for end in ends} == {0.115}  # of the list that comes with OSMeF
+    assert 0 < lab.summary["run"]["cost"]["amount"] < 100
     assert lab.owned() == []
     assert lab.arm.things == {}
     made, gone = lab.journal("created"), lab.journal("destroyed")
@@ -93,4 +99,46 @@ def test_killed_before_the_answer_leaves_what_reap_finds(lab: Lab) -> None:
     assert lab.owned() == left
     ended = lab("reap", "--yes")
     assert ended.code == 0, ended.err
+    assert lab.arm.things == {}
+
+
+def killer(lab: Lab) -> Callable[[], None]:
+    """Return what kills the first command that was started."""
+    return lambda: lab.osmef.started[0].send_signal(signal.SIGKILL)
+
+
+def test_reap_without_journals_takes_what_is_due_and_nothing_foreign(lab: Lab) -> None:
+    dead = Fault("PUT .*virtualMachines/", 500, "Dead", lost=True, then=killer(lab))
+    lab.arm.faults.append(dead)
+    assert lab("run", lab.write()).code == -signal.SIGKILL
+    ours = set(lab.arm.things)
+    start = f"/subscriptions/{SUBSCRIPTION}/resourceGroups"
+    group = "Microsoft.Resources/resourceGroups"
+    for name, tags in (("theirs", None), ("osmef-theirs-1", {"osmef_run": "not-ours"})):
+        there = {"id": f"{start}/{name}", "name": name, "type": group, "tags": tags}
+        lab.arm.things[str(there["id"]).lower()] = {**there, "properties": {}}
+    where = ("--provider", "azure", "--uri", lab.arm.url, "--out", "elsewhere")
+    ended = lab("reap", "--yes", "--older-than", "1s", *where)
+    assert ended.code == 0, ended.err
+    assert not ours & set(lab.arm.things)
+    assert [one["name"] for one in lab.arm.things.values()] == ["theirs", "osmef-theirs-1"]
+
+
+def test_a_run_that_was_killed_goes_on(lab: Lab) -> None:
+    lab.arm.faults.append(Fault("PUT .*schedules/", 500, "Dead", lost=True, then=killer(lab)))
+    assert lab("run", lab.write()).code == -signal.SIGKILL
+    ended = lab("resume", str(lab.osmef.run))
+    assert ended.code == 0, ended.err
+    (cell,) = lab.summary["cells"]
+    assert cell["n_ok"] == 1
+    assert lab.arm.things == {}
+
+
+def test_ctrl_c_while_things_are_made_leaves_nothing(lab: Lab) -> None:
+    def ctrl_c() -> None:
+        lab.osmef.interrupt(lab.osmef.started[0], signal.SIGINT)
+
+    lab.arm.faults.append(Fault("PUT .*virtualMachines/", 429, "TooManyRequests", then=ctrl_c))
+    ended = lab("run", lab.write())
+    assert ended.code == 4, ended.err
     assert lab.arm.things == {}

@@ -57,6 +57,7 @@ def test_a_group_that_does_not_go_at_once_goes_part_by_part(
     deleted = [call.split("/")[-2] for call in api.arm.calls if call.startswith("DELETE ")]
     order = [one for one in dict.fromkeys(deleted) if one != "resourcegroups"]
     assert order == [
+        "schedules",
         "virtualMachines",
         "disks",
         "networkInterfaces",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from osmef.providers.azure import schedules
 from osmef.providers.azure.places import read_place
 from osmef.providers.base import EndpointRequest
 from osmef.scenario.location import same_host
@@ -47,6 +50,39 @@ def test_a_vm_powers_itself_off_at_the_deadline(api: Api) -> None:
     assert 50 <= int(minutes) <= 61  # the lab's deadline is in an hour
 
 
+def test_azure_ends_a_vm_at_the_deadline(api: Api) -> None:
+    provider, (one, _) = api.make(vm("a"), vm("b"))
+    assert provider._order is not None
+    told = {body["properties"]["targetResourceId"]: body for body in api.bodies("schedules")}
+    assert len(told) == 2
+    body = told[one.id]
+    assert body["name"] == "shutdown-computevm-1-a"
+    assert body["location"] == REGION
+    assert set(body["tags"]) == {"osmef_run", "osmef_made", "osmef_deadline"}
+    keys = body["properties"]
+    assert (keys["status"], keys["taskType"]) == ("Enabled", "ComputeVmShutdownTask")
+    assert keys["timeZoneId"] == "UTC"
+    ends = provider._order.deadline
+    minutes = {time.strftime("%H%M", time.gmtime(ends + after)) for after in (0, 60)}
+    assert keys["dailyRecurrence"]["time"] in minutes
+
+
+@pytest.mark.parametrize(
+    ("ends", "time_of_day"),
+    [(0.0, "0000"), (1.0, "0001"), (3600.0, "0100"), (86399.0, "0000"), (86340.0, "2359")],
+)
+def test_a_vm_is_ended_at_the_minute_after_its_deadline(ends: float, time_of_day: str) -> None:
+    keys = schedules.body_of("/vm", REGION, ends)["properties"]
+    assert keys["dailyRecurrence"] == {"time": time_of_day}
+
+
+def test_a_vm_that_is_needed_for_days_is_not_ended_on_the_first_one(api: Api) -> None:
+    order = replace(api.order(vm("a")), deadline=time.time() + 2 * 86400)
+    api.provider()._make(order)
+    assert api.bodies("schedules") == []
+    assert any("more than a day" in line for line in api.told)
+
+
 @pytest.mark.parametrize(("host_keys", "given"), [("given", True), ("console", False)])
 def test_a_host_key_is_handed_over_where_it_is_given(api: Api, host_keys: str, given: bool) -> None:
     api.make(vm("a"), host_keys=host_keys)
@@ -58,11 +94,13 @@ def test_a_host_key_is_handed_over_where_it_is_given(api: Api, host_keys: str, g
 def test_spare_capacity_is_asked_for_at_any_price(
     api: Api, spot: bool, priority: str | None
 ) -> None:
-    api.make(vm("a"), spot=spot)
-    told = properties(api, "virtualMachines")
-    assert told.get("priority") == priority
-    assert told.get("billingProfile") == ({"maxPrice": -1.0} if spot else None)
-    assert told.get("evictionPolicy") == ("Delete" if spot else None)
+    api.make(vm("a", host="host-1"), vm("b", host="host-2"), spot=spot)
+    for one in api.bodies("virtualMachines"):
+        told = one["properties"]
+        assert told.get("priority") == priority
+        assert told.get("billingProfile") == ({"maxPrice": -1.0} if spot else None)
+        assert told.get("evictionPolicy") == ("Delete" if spot else None)
+        assert ("availabilitySet" in told) is not spot
 
 
 @pytest.mark.parametrize(

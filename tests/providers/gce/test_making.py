@@ -197,6 +197,25 @@ def test_an_endpoint_is_made_anew_before_the_old_one_goes(lab: Lab) -> None:
     assert lab.owned() == []
 
 
+def test_the_address_of_a_vm_that_is_gone_is_let_in_no_more(lab: Lab) -> None:
+    requests = [vm("a"), vm("b", "host-2", "tenant-2")]
+    provider, wanted = lab.provider(), order(*requests)
+    with lab.cloud.recorded() as calls:
+        old, other = lab.create(provider, wanted)
+        new = lab.cloud.here(lambda: provider.replace(old, wanted))
+        there = {one.removeprefix("firewall ") for one in lab.owned() if "firewall" in one}
+        provider.close()
+        let_in = {
+            source
+            for call in asked(calls(), "firewalls.insert")
+            if call["body"]["name"] in there
+            for source in call["body"]["sourceRanges"]
+        }
+    assert {f"{new.public_address}/32", f"{other.public_address}/32"} <= let_in
+    assert f"{old.public_address}/32" not in let_in
+    assert lab.owned() == []
+
+
 @pytest.mark.parametrize(
     ("flavor", "found"),
     [

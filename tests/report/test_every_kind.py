@@ -1,0 +1,72 @@
+"""Every kind of figure, really drawn by `osmef plot` from one real session of all workloads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from osmef.campaigns.session import Work, measure
+from osmef.cli.main import app
+from osmef.engine.observer import Observer
+from osmef.engine.stop import Stop
+from osmef.report.figures import KINDS
+from osmef.report.kinds import Kind
+
+SCENARIO = """
+name: everything
+provider: local
+placement: same-host
+sweep:
+  workload:
+    - {kind: btc, duration: 200ms, interval: 50ms}
+    - {kind: udp, duration: 200ms, interval: 50ms, rate: 10Mbit/s}
+    - {kind: latency, duration: 200ms}
+    - {kind: size-sweep, max: 4KiB, point: 10ms}
+    - {kind: pingpong, max: 10kB, repetitions: 1, coverage: 0.001}
+repeat: 2
+"""
+PRICES = "- {provider: local, flavor: small, per_hour: 0.1 EUR, date: 2026-01-01, source: ours}\n"
+MACHINES = """provider,flavor,threads,cpu_s,memory_mb,memory_mb_per_s,\
+disk_read_mb_per_s,disk_write_mb_per_s,network_mb_per_s
+aws,a,1,2,3,4,5,6,7
+gce,b,7,6,5,4,3,2,1
+"""
+OPTIONS = {
+    Kind.PRICE: ("--prices", "prices.yaml"),
+    Kind.SIMILARITY: ("--machines", "machines.csv"),
+    Kind.COV: ("--metric", "aggregate_btc_bps"),
+}
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Measure two sessions of a campaign, each with every workload, on this machine's cloud."""
+    path = tmp_path_factory.mktemp("everything")
+    (path / "prices.yaml").write_text(PRICES)
+    (path / "machines.csv").write_text(MACHINES)
+    for number in range(2):
+        stop = Stop()
+        work = Work(
+            session=number, slot=f"day {number}", window="always", platform="everything",
+            text=SCENARIO, file="everything.yaml", directory=str(path / "runs" / f"run-{number}"),
+            seed=number,
+        )  # fmt: skip
+        measure(work, stop, Observer())
+        stop.close()
+    return path
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_can_be_drawn(kind: Kind, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    runs = {Kind.SIMILARITY: [], Kind.TOPOLOGY: ["runs/run-0"]}.get(kind, ["runs"])
+    words = ["plot", kind.value, *runs, *OPTIONS.get(kind, ()), "-o", f"{kind}.svg"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert "<svg" in (place / f"{kind}.svg").read_text()
+
+
+def test_none_is_left_out() -> None:
+    assert set(KINDS) == set(Kind)

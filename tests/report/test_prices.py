@@ -1,0 +1,122 @@
+"""Prices that runs recorded or a file tells, and what flavors give for them."""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from osmef.errors import InputError
+from osmef.report.data import Data
+from osmef.report.machines import price
+from osmef.report.prices import price_ranking, price_table, priced
+from osmef.results.rundir import RunDirectory
+from osmef.results.summary import HourlyPrice
+from tests.report.drawn import texts, visible
+
+SAMPLE = Path(__file__).parents[1] / "results" / "data" / "quickstart-20261121T031500Z-3f9a"
+HEAD = "provider,flavor,price_per_hour,currency,region,date,source\n"
+MakeRun = Callable[..., Path]
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> MakeRun:
+    """Make a run of trials between machines of flavors, of which prices may be known."""
+
+    def make(
+        name: str,
+        senders: tuple[str, ...] = ("a",),
+        receivers: tuple[str, ...] = ("b",),
+        *,
+        flavor: str | None = "m5",
+        amount: float | None = None,
+        region: str = "eu",
+        date: str = "2026-11-01",
+        trials: int = 6,
+    ) -> Path:
+        path = tmp_path / name
+        shutil.copytree(SAMPLE, path)
+        run = RunDirectory(path)
+        summary, first = run.read_summary(), run.read_trials().trials[0]
+        day = datetime.date.fromisoformat(date)
+        paid = amount and HourlyPrice(
+            amount=amount, currency="USD", region=region, date=day, source="list"
+        )
+        ends = [
+            summary.endpoints[0].model_copy(update={"name": end, "flavor": flavor, "price": paid})
+            for end in dict.fromkeys(senders + receivers)
+        ]
+        run.write_summary(summary.model_copy(update={"endpoints": ends}))
+        names = {"senders": list(senders), "receivers": list(receivers)}
+        of = [first.model_copy(update={**names, "index": n}) for n in range(trials)]
+        run.trials.write_text("".join(f"{trial.model_dump_json()}\n" for trial in of))
+        return path
+
+    return make
+
+
+def test_a_flavor_has_a_price_in_each_region_and_a_result_in_each_cell(make_run: MakeRun) -> None:
+    data = Data(make_run("eu", amount=0.2), make_run("us", amount=0.1, region="us"))
+    name, found = price_ranking(data, None, None)
+    rows = found.ranking[["region", "price_per_hour", "n", "rank"]].to_dict("records")
+    assert rows == [
+        {"region": "us", "price_per_hour": 0.1, "n": 6, "rank": 1},
+        {"region": "eu", "price_per_hour": 0.2, "n": 6, "rank": 2},
+    ]
+    assert found.ranking["ci95_low"].notna().all()
+    figure = price(found, name)
+    (axes,) = visible(figure)
+    labels = [label.get_text().replace("\n", " ") for label in axes.get_yticklabels()]
+    assert [label.split()[:3] for label in labels] == [["local", "m5", "us"], ["local", "m5", "eu"]]
+    assert "Lines: exact 95 % interval" in texts(figure)[-1]
+
+
+def test_of_two_prices_in_one_region_the_latest_counts(make_run: MakeRun) -> None:
+    runs = (make_run("new", amount=0.3, date="2026-11-20"), make_run("old", amount=0.2))
+    table = price_table(Data(*runs), None)
+    assert table["price_per_hour"].tolist() == [0.3]
+
+
+def test_what_has_no_flavor_stands_apart(make_run: MakeRun) -> None:
+    data = Data(make_run("known", amount=0.2), make_run("bare", flavor=None))
+    _name, found = price_ranking(data, None, None)
+    assert (len(found.ranking), len(found.unpriced)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("senders", "receivers", "machines"),
+    [(("a",), ("b",), 2), (("a", "b", "c", "d"), ("e",), 5), (("a",), ("a",), 1)],
+)
+def test_every_machine_is_paid_once(
+    make_run: MakeRun,
+    tmp_path: Path,
+    senders: tuple[str, ...],
+    receivers: tuple[str, ...],
+    machines: int,
+) -> None:
+    file = tmp_path / "prices.csv"
+    file.write_text(f"{HEAD}local,m5,0.1,EUR,,2026-11-01,ours\n")
+    found = priced(Data(make_run("run", senders, receivers)), file)
+    assert found["price_per_hour"].tolist() == [pytest.approx(0.1 * machines)] * 6
+    assert set(found["currency"]) == {"EUR"}
+
+
+def test_which_of_several_prices_holds_is_not_guessed(make_run: MakeRun, tmp_path: Path) -> None:
+    file = tmp_path / "prices.csv"
+    line = "local,m5,{},EUR,{},2026-11-01,ours\n"
+    file.write_text(HEAD + line.format(0.1, "eu") + line.format(0.2, "us"))
+    told, untold = Data(make_run("told", amount=9.0, region="us")), Data(make_run("untold"))
+    assert priced(told, file)["price_per_hour"].iloc[0] == pytest.approx(0.4)
+    assert priced(untold, file)["price_per_hour"].isna().all()
+    with pytest.raises(InputError, match="several prices, of eu, us"):
+        price_ranking(untold, None, file)
+
+
+def test_a_table_of_prices_without_a_column_says_so(make_run: MakeRun, tmp_path: Path) -> None:
+    file = tmp_path / "prices.csv"
+    file.write_text("provider,flavor,price_per_hour\nlocal,m5,0.1\n")
+    with pytest.raises(InputError, match="no column currency"):
+        priced(Data(make_run("run")), file)
