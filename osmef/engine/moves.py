@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from osmef.engine.measure import Bench
-from osmef.engine.placement import Places, standings
+from osmef.engine.placement import Places, mismatches, requested, standings
 from osmef.engine.plan import PlannedTrial
 from osmef.errors import Interrupted, OsmefError, PlacementError
 from osmef.results.trial import Failure, Status, Trial
@@ -17,8 +17,9 @@ def look_again(bench: Bench, trials: Sequence[PlannedTrial], note: Callable[...,
     """Read back where the endpoints stand after a group of trials, and correct those of it.
 
     A trial whose ends do not stand to each other as they did when it began was measured nobody
-    knows where: it fails, or with ``on_mismatch: record`` its place is unknown. What can't be read
-    counts as unmoved, and is told. ``note`` is told of moves. Raises StorageError, Interrupted.
+    knows where: it fails, or where any place will do, or ``on_mismatch: record``, its place is
+    unknown. What can't be read counts as unmoved, and is told. ``note`` is told of moves. Raises
+    StorageError, Interrupted.
     """
     before = bench.places
     try:
@@ -65,15 +66,18 @@ def _correct(bench: Bench, wrong: Mapping[int, PlannedTrial], moved: Sequence[st
     """Take back what trials say of their places, or all that they say where the place counts."""
     found = {trial.index: trial for trial in bench.directory.read_trials().trials}
     corrected = [
-        _unplaced(trial) if _is_recorded(wrong[index]) else _failed(trial, wrong[index], moved)
+        _failed(trial, wrong[index], moved) if _fails(wrong[index], bench) else _unplaced(trial)
         for index, trial in found.items()
         if index in wrong and trial.status is Status.OK
     ]
     bench.directory.correct_trials(corrected)
 
 
-def _is_recorded(planned: PlannedTrial) -> bool:
-    return planned.cell.cell.scenario.on_mismatch == RECORD
+def _fails(planned: PlannedTrial, bench: Bench) -> bool:
+    """Tell whether the trial would fail if it began now."""
+    found = standings(planned.cell, bench.places).values()
+    recorded = planned.cell.cell.scenario.on_mismatch == RECORD
+    return not recorded and bool(mismatches(requested(planned.cell), found))
 
 
 def _unplaced(trial: Trial) -> Trial:

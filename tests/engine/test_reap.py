@@ -357,6 +357,17 @@ def test_a_run_that_died_while_its_process_lives_on_is_taken(copied: Copied) -> 
     refuse_second(copied.run, is_dead=False)
 
 
+def test_a_container_s_run_is_taken_by_the_next_one_with_its_directory(copied: Copied) -> None:
+    """Of another name, and without a view of the other's processes."""
+    copied.run.close()
+    journal = Journal(copied.run.journal)
+    notes = journal.read()
+    notes[0]["controller"] |= {"host": "3f2a", "machine": None, "processes": "pid:[1]"}
+    journal.path.write_text("".join(json.dumps(note) + "\n" for note in notes))
+    found = find_orphans(Search(copied.run.path.parent))
+    assert {one.reason for one in found.orphans} == {"its controller is gone"}
+
+
 @pytest.mark.parametrize("end", ["gone", "end"])
 def test_a_run_that_has_ended_elsewhere_may_go_on_here(copied: Copied, end: str) -> None:
     copied.say(**ELSEWHERE)
