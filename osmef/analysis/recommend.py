@@ -149,7 +149,8 @@ def _cells(
 ) -> Iterator[_Evidence]:
     """Give what each cell of an option says of a need."""
     need, sign = (needs.btc_bps, 1) if metric == BTC else (needs.rtt_us, -1)
-    keys = [name for name in ("scenario", "cell") if name in group]
+    # At another price it was another offer, such as that of another region.
+    keys = [name for name in ("scenario", "price_per_hour", "cell") if name in group]
     for key, trials in group.groupby(keys, sort=False, dropna=False):
         found = describe(independent(trials, metric, by_session=by_session))
         if found.n == 0:

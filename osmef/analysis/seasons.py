@@ -192,17 +192,30 @@ def _contrast(a: str, b: str, of_a: pd.DataFrame, of_b: pd.DataFrame) -> dict[st
 def level(rows: pd.DataFrame) -> pd.Series:
     """Return the values of one of ``KEY`` without what is usual for their windows.
 
-    Each value less the median of its window, plus that of all: else the change from day to night
-    would look like noise, or like steps. A window of fewer than ``SHORTEST`` sessions is left as it
-    is, for its median is mostly chance. In the metric's unit, in the order of the rows.
+    Usual for a window is the median of how far its values are from the mean of the week around
+    each; it is taken away, else the change from day to night would look like noise, or like steps.
+    Medians of whole windows would not do: a step moves them, each in another way. Without times,
+    the week is as many sessions as there would be in one with a session of each window a day. With
+    fewer than ``SHORTEST`` sessions a window nothing is taken away, for it would be mostly chance.
+    In the metric's unit, in the order of the rows.
+
+    Source: OSMeF, after classical seasonal decomposition (Kendall and Stuart, "The Advanced Theory
+    of Statistics", vol. 3, 1966), with medians.
     """
-    windows = rows["window"].fillna("")
-    groups = rows["value"].groupby(windows)
-    enough = groups.transform("size") >= SHORTEST
-    if not enough.any() or windows.nunique() == 1:
-        return rows["value"]
-    usual = groups.transform("median") - rows["value"].median()
-    return rows["value"] - usual.where(enough, 0.0)
+    windows, values = rows["window"].fillna(""), rows["value"]
+    kinds = windows.nunique()
+    if kinds == 1 or len(rows) < SHORTEST * kinds:
+        return values
+    return values - (values - _around(rows, kinds)).groupby(windows).transform("median")
+
+
+def _around(rows: pd.DataFrame, windows: int) -> pd.Series:
+    """Return the mean of the week around each value."""
+    if rows["began"].isna().any():
+        return rows["value"].rolling(7 * windows, center=True, min_periods=1).mean()
+    timed = pd.Series(rows["value"].to_numpy(), pd.DatetimeIndex(rows["began"]))
+    around = timed.rolling("7D", center=True).mean()
+    return pd.Series(around.to_numpy(), rows.index)
 
 
 def course_table(sessions: pd.DataFrame) -> pd.DataFrame:

@@ -79,9 +79,9 @@ def pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
 
 def cells(trials: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return the trials of each cell, in the order of time, by names that tell all apart."""
-    columns = platform_columns(trials)
-    runs = [] if has_sessions(trials) else ["run"] * (trials["run"].nunique() > 1)
-    names = platform_names(trials, [*runs, *columns])
+    several = trials["run"].nunique() > 1
+    columns = platform_columns(trials) if has_sessions(trials) else ["run"] * several
+    names = platform_names(trials, columns)
     whole = [f"{name}: {cell}" if name else str(cell)
              for name, cell in zip(names, trials["cell"], strict=True)]  # fmt: skip
     ordered = trials.assign(_cell=whole)

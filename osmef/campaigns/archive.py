@@ -21,28 +21,57 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
+from pydantic import ValidationError
 
 import osmef
 from osmef.campaigns.store import Session, Standing, Store
 from osmef.campaigns.tables import Phase, State
 from osmef.errors import InputError
-from osmef.results.document import read_json
 from osmef.results.files import storage
 from osmef.results.frame import load
 from osmef.results.remote import Remote, sha256_of
 from osmef.results.rundir import RunDirectory
 from osmef.results.tables import TABLES
+from osmef.scenario.base import Model
 
-VERSION = 1
+VERSION: Literal[1] = 1
 MANIFEST, CALENDAR = "manifest.json", "sessions.parquet"
 _MARKS = ("journal.jsonl", "trials.jsonl", "summary.json")
 _LEFT_OUT = {"lock", *(f"{table}.parquet" for table in TABLES)}
 _COMPRESSION = "zstd"
+
+
+class Entry(Model):
+    """A file of an archive."""
+
+    path: str
+    sha256: str
+    bytes: int
+
+
+class About(Model):
+    """The campaign."""
+
+    name: str
+    phase: Phase
+    file: str
+    created_at: datetime
+
+
+class Manifest(Model):
+    """All that is in an archive; ``runs`` are names of run directories."""
+
+    archive_version: Literal[1] = VERSION
+    osmef: str
+    made_at: datetime
+    campaign: About
+    runs: list[str]
+    files: list[Entry]
 
 
 @dataclass(frozen=True)
@@ -95,27 +124,36 @@ def _send(
     runs: Sequence[RunDirectory],
     place: Path,
 ) -> Archived:
-    entries: list[dict[str, Any]] = []
+    entries: list[Entry] = []
     for name, file in _files(standing, rows, runs, place):
         with storage("read", file):
-            entries.append({"path": name, "sha256": sha256_of(file), "bytes": file.stat().st_size})
+            size = file.stat().st_size
+            entries.append(Entry(path=name, sha256=sha256_of(file), bytes=size))
         remote.put(name, file)
         if file.is_relative_to(place):
             file.unlink()
-    about = {"name": standing.name, "phase": standing.phase.value, "file": Path(standing.file).name}
-    manifest = {
-        "archive_version": VERSION,
-        "osmef": osmef.__version__,
-        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "campaign": {**about, "created_at": standing.created_at.isoformat()},
-        "runs": [run.id for run in runs],
-        "files": entries,
-    }
+    manifest = Manifest(
+        osmef=osmef.__version__,
+        made_at=datetime.now(UTC),
+        campaign=About(
+            name=standing.name,
+            phase=standing.phase,
+            file=Path(standing.file).name,
+            created_at=standing.created_at,
+        ),
+        runs=[run.id for run in runs],
+        files=entries,
+    )
     draft = place / MANIFEST
     with storage("write", draft):
-        draft.write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+        draft.write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
     remote.put(MANIFEST, draft)
-    return Archived(len(runs), len(entries) + 1, sum(one["bytes"] for one in entries))
+    return _archived(manifest)
+
+
+def _archived(manifest: Manifest) -> Archived:
+    size = sum(entry.bytes for entry in manifest.files)
+    return Archived(len(manifest.runs), len(manifest.files) + 1, size)
 
 
 def _files(
@@ -213,55 +251,61 @@ def import_archive(url: str, directory: Path) -> Archived:
         with storage("make a directory", draft):
             draft.mkdir()
         manifest = _manifest(remote, draft)
-        for entry in manifest["files"]:
+        for entry in manifest.files:
             _fetch(remote, entry, draft)
         _unpack(manifest, draft, directory)
     except BaseException:
         shutil.rmtree(directory, ignore_errors=True)
         raise
     shutil.rmtree(draft, ignore_errors=True)
-    size = sum(entry["bytes"] for entry in manifest["files"])
-    return Archived(len(manifest["runs"]), len(manifest["files"]) + 1, size)
+    return _archived(manifest)
 
 
-def _manifest(remote: Remote, draft: Path) -> dict[str, Any]:
+def _manifest(remote: Remote, draft: Path) -> Manifest:
     if not remote.exists(MANIFEST):
         cure = "is the URL right, and did the export end?"
         raise InputError("there is no archive: it has no manifest", where=remote.url, cure=cure)
     remote.get(MANIFEST, draft / MANIFEST)
-    manifest = read_json((draft / MANIFEST).read_bytes(), f"{remote.url}/{MANIFEST}")
-    version = manifest.get("archive_version") if isinstance(manifest, dict) else None
-    if version != VERSION:
-        raise InputError(
-            f"this manifest has the version {version}, and this OSMeF reads {VERSION}",
-            where=f"{remote.url}/{MANIFEST}",
-            cure="install a newer OSMeF (pip install --upgrade osmef)",
-        )
-    for entry in manifest["files"]:
-        path = PurePosixPath(entry["path"])
-        if path.is_absolute() or ".." in path.parts:
+    manifest = _read_manifest(draft / MANIFEST, remote.url)
+    for name in (*(entry.path for entry in manifest.files), *manifest.runs):
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts or not path.name:
             cure = "somebody has changed the manifest: take the archive from where it was made"
-            raise InputError(f"a file of it would go to {path}", where=remote.url, cure=cure)
-    return dict(manifest)
+            raise InputError(f"a file of it would go to {name!r}", where=remote.url, cure=cure)
+    return manifest
 
 
-def _fetch(remote: Remote, entry: dict[str, Any], draft: Path) -> None:
-    file = draft / entry["path"]
+def _read_manifest(file: Path, where: str) -> Manifest:
+    try:
+        with storage("read", file):
+            return Manifest.model_validate_json(file.read_bytes())
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        told = ".".join(map(str, first["loc"]))
+        raise InputError(
+            f"this manifest is damaged, or a newer OSMeF wrote it: {told}: {first['msg']}",
+            where=f"{where}/{MANIFEST}",
+            cure="take the archive from where it was made, or install a newer OSMeF",
+        ) from error
+
+
+def _fetch(remote: Remote, entry: Entry, draft: Path) -> None:
+    file = draft / entry.path
     with storage("make a directory", file.parent):
         file.parent.mkdir(parents=True, exist_ok=True)
-    remote.get(entry["path"], file)
+    remote.get(entry.path, file)
     with storage("read", file):
-        if file.stat().st_size == entry["bytes"] and sha256_of(file) == entry["sha256"]:
+        if file.stat().st_size == entry.bytes and sha256_of(file) == entry.sha256:
             return
     raise InputError(
         "this file is not what was archived: its SHA-256 is another one",
-        where=f"{remote.url}/{entry['path']}",
+        where=f"{remote.url}/{entry.path}",
         cure="put a good copy of it there; nothing of the archive was imported",
     )
 
 
-def _unpack(manifest: dict[str, Any], draft: Path, directory: Path) -> None:
-    for run in manifest["runs"]:
+def _unpack(manifest: Manifest, draft: Path, directory: Path) -> None:
+    for run in manifest.runs:
         into = draft / "unpacked" / run
         with storage("unpack", into), tarfile.open(draft / "runs" / f"{run}.tar.gz") as tar:
             into.mkdir(parents=True)
@@ -285,21 +329,18 @@ def read_calendar(directory: Path) -> tuple[Standing, list[Session]] | None:
     """
     if not (directory / MANIFEST).is_file() or not (directory / CALENDAR).is_file():
         return None
-    with storage("read", directory):
-        about = read_json((directory / MANIFEST).read_bytes(), str(directory / MANIFEST))
-        text = (directory / "campaign.yaml").read_text(encoding="utf-8")
-        rows = parquet.read_table(directory / CALENDAR).to_pylist()
-    told = about["campaign"]
-    standing = Standing(
-        id=0,
-        name=told["name"],
-        file=told["file"],
-        text=text,
-        out=str(directory),
-        phase=Phase(told["phase"]),
-        created_at=datetime.fromisoformat(told["created_at"]),
-        holder=None,
-    )
-    names = [one.name for one in fields(Session)]
-    told_rows = [{name: row.get(name) for name in names} for row in rows]
-    return standing, [Session(**{**row, "state": State(row["state"])}) for row in told_rows]
+    about = _read_manifest(directory / MANIFEST, str(directory)).campaign
+    try:
+        with storage("read", directory):
+            text = (directory / "campaign.yaml").read_text(encoding="utf-8")
+            rows = parquet.read_table(directory / CALENDAR).to_pylist()
+    except pa.ArrowException as error:
+        cure = "import the archive once more"
+        raise InputError(
+            f"this calendar is damaged: {error}", where=str(directory), cure=cure
+        ) from error
+    told = about.model_dump()
+    standing = Standing(**told, id=0, text=text, out=str(directory), holder=None)
+    known = {one.name for one in fields(Session)}  # another version may have had others
+    mine = [{name: value for name, value in row.items() if name in known} for row in rows]
+    return standing, [Session(**{**row, "state": State(row["state"])}) for row in mine]

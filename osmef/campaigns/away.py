@@ -45,6 +45,7 @@ class Kind(StrEnum):
     APPEND = "append"
     WRITE = "write"
     SHOW = "show"
+    WARN = "warn"
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,10 @@ class Errand:
     def show(self, text: str) -> None:
         """Tell how the session stands right now, for those who watch."""
         self.line.tell(self.token, Kind.SHOW, data=text.encode())
+
+    def warn(self, text: str) -> None:
+        """Tell what a reader of the numbers has to know."""
+        self.line.tell(self.token, Kind.WARN, data=text.encode())
 
     def _name(self, path: Path) -> str:
         return str(path.relative_to(self.root))
@@ -221,7 +226,19 @@ def attend(
 def measure(work: Work) -> End:
     """Run a session on this worker, which stops when its controller says so."""
     errand = _errand.get()
-    return measure_here(work, errand.stop, Live(errand.show))
+    return measure_here(work, errand.stop, _Shown(errand))
+
+
+class _Shown(Live):
+    """Shows a session to who watches it at its controller."""
+
+    def __init__(self, errand: Errand) -> None:
+        super().__init__(errand.show)
+        self._errand = errand
+
+    def warning(self, text: str) -> None:
+        """Tell it to the controller."""
+        self._errand.warn(text)
 
 
 @contextmanager

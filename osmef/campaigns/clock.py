@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -16,6 +17,9 @@ class Clock(Protocol):
     def now(self) -> datetime:
         """Return the time in UTC."""
 
+    def steady(self) -> float:
+        """Return seconds since some moment, which nobody sets; a sleeping machine counts them."""
+
     def wait(self, until: datetime | None, wake: threading.Event) -> None:
         """Return at a time, or as soon as ``wake`` is set; None: only then. May return early."""
 
@@ -26,6 +30,11 @@ class RealClock:
     def now(self) -> datetime:
         """Return the time in UTC."""
         return datetime.now(UTC)
+
+    def steady(self) -> float:
+        """Return the seconds since the machine booted."""
+        boottime = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # only Linux has it
+        return time.clock_gettime(boottime)
 
     def wait(self, until: datetime | None, wake: threading.Event) -> None:
         """Wait a moment at most, since the clock may jump."""

@@ -55,6 +55,8 @@ class _Task:
     losses: int = 0
     leaving: bool = False
     noted: bool = False
+    session: int | None = None
+    halted: str | None = None
 
 
 class Dask:
@@ -80,11 +82,23 @@ class Dask:
         """Begin a session at a worker. ``measure`` travels there by pickle."""
         what = f"{work.slot} {work.platform}"
         job = partial(_measure, measure, work)
-        return cast("Future[End]", self._take_on(job, Path(work.directory), what, work.provider))
+        make = partial(_Task, job, work.provider, what, session=work.session)
+        return cast("Future[End]", self._take_on(Path(work.directory), make))
 
-    def clear(self, directory: Path, provider: str) -> None:
-        """Destroy what a session has left, at a worker. Raises OsmefError."""
-        self._take_on(clear, directory, directory.name, provider, leaving=True).result()
+    def halt(self, session: int) -> None:
+        """Stop a session: another process has taken it over."""
+        with self._lock:
+            for task in self._tasks.values():
+                if task.session == session:
+                    task.halted = "another process has taken the session over"
+
+    def clear(self, directory: Path, provider: str) -> End | None:
+        """Destroy what a session has left, at a worker, and return what it has.
+
+        Raises OsmefError.
+        """
+        make = partial(_Task, clear, provider, directory.name, leaving=True)
+        return cast("End | None", self._take_on(directory, make).result())
 
     def close(self) -> None:
         """Leave the cluster. What still runs stops once it hears nothing more from here."""
@@ -96,16 +110,13 @@ class Dask:
         if self._cluster is not None:
             self._cluster.close()
 
-    def _take_on(
-        self, job: Job, directory: Path, what: str, provider: str, *, leaving: bool = False
-    ) -> Future[object]:
+    def _take_on(self, directory: Path, make: Callable[[Copy], _Task]) -> Future[object]:
         try:
-            copy = Copy(directory)
+            task = make(Copy(directory))
         except StorageError as error:
             failed: Future[object] = Future()
             failed.set_exception(error)
             return failed
-        task = _Task(job, provider, what, copy, leaving=leaving)
         with self._lock:
             self._tasks[task.token] = task
             self._dispatch(task)
@@ -175,7 +186,7 @@ class Dask:
         self._tell("gap", f"{task.what}: the worker {where} is lost, another takes its place")
         with suppress(StorageError):
             task.copy.note("lost", worker=where)
-        reason = self._stop.reason
+        reason = task.halted or self._stop.reason
         why = (
             Interrupted(reason) if reason else OsmefError(f"{task.losses} workers were lost in it")
         )
@@ -232,7 +243,7 @@ class Dask:
             cluster.beat(backs)
 
     def _look_after(self, task: _Task, cluster: Cluster) -> None:
-        reason = None if task.leaving else self._stop.reason
+        reason = None if task.leaving else task.halted or self._stop.reason
         if task.worker is not None:
             if task.worker.address not in self._workers:
                 self._lose(task)
@@ -272,6 +283,8 @@ class Dask:
                 self._note_worker(task)
             elif letter.kind == Kind.WRITE:
                 task.copy.write(letter.path, letter.data)
+            elif letter.kind == Kind.WARN:
+                self._tell("note", f"{task.what}: {letter.data.decode()}")
             else:
                 task.copy.show(letter.data)
         except StorageError as error:

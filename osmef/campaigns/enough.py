@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from osmef.analysis.quantiles import quantile_interval
 from osmef.campaigns.model import StopRule
+from osmef.results.rundir import RunDirectory
 
 
-def is_enough(rule: StopRule, directories: Sequence[str]) -> bool:
-    """Tell whether the median of every cell is known well enough, from the runs of a platform.
+def session_medians(directory: Path, metric: str) -> dict[str, float | None]:
+    """Return the result of a session: the median over the trials of each cell, None without any.
 
-    A session's result is the median of its trials. The exact interval of the median over sessions
-    assumes that they are independent. A cell that has the metric in too few sessions is not known.
+    Raises InputError where its summary is damaged, or of a newer version.
     """
-    there = [path for path in directories if (Path(path) / "summary.json").exists()]
-    if len(there) < rule.minimum:
-        return False
-    # pandas takes a while to load
-    from osmef.results.frame import load  # noqa: PLC0415
+    if not (directory / "summary.json").exists():
+        return {}
+    cells = RunDirectory(directory).read_summary().cells
+    return {
+        cell.key: cell.metrics[metric].median if metric in cell.metrics else None for cell in cells
+    }
 
-    trials = load(*there)
-    if rule.metric not in trials:
-        return False
-    results = trials.groupby(["cell", "session"])[rule.metric].median()
-    return all(_is_narrow(rule, list(values)) for _, values in results.groupby(level="cell"))
+
+def is_enough(rule: StopRule, medians: Mapping[str, Sequence[float]]) -> bool:
+    """Tell whether the median of every cell is known well enough, from those of the sessions.
+
+    The exact interval of the median over sessions assumes that they are independent. A cell that
+    has the metric in too few sessions is not known.
+    """
+    return bool(medians) and all(_is_narrow(rule, values) for values in medians.values())
 
 
 def _is_narrow(rule: StopRule, values: Sequence[float]) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from osmef.campaigns.store import Session
+from osmef.campaigns.rows import Session
 from osmef.errors import InputError, NothingToDrawError, OsmefError
 
 # Sessions in one figure; of more nobody could tell the boxes apart.

@@ -12,12 +12,15 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from osmef.campaigns.holder import is_gone
-from osmef.campaigns.store import Session, Standing, Store
-from osmef.campaigns.tables import Phase, State
+from osmef.campaigns.rows import Phase, Session, Standing, State
 from osmef.errors import StorageError
 from osmef.results.files import write_atomically
+
+if TYPE_CHECKING:
+    from osmef.campaigns.store import Store
 
 _EVERY_S = 15.0
 

@@ -3,17 +3,83 @@
 from __future__ import annotations
 
 import json
+import queue
 import subprocess
+import threading
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http.client import HTTPException
 
 from osmef.campaigns.model import Notify
 
 _TIMEOUT_S = 30.0
+# A campaign that ends waits so long for those who are told so.
+_LAST_S = 60.0
+
+Message = Mapping[str, object]
 
 
-def notify(whom: Notify, message: Mapping[str, object]) -> list[str]:
+class Messenger:
+    """Tells from a thread of its own, so that nobody who listens slowly holds a campaign up.
+
+    What happens while somebody is being told is told together: of each kind the newest message, and
+    in ``more`` how many came before it.
+    """
+
+    def __init__(self, whom: Notify) -> None:
+        self._whom = whom
+        self._waiting: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._problems: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def tell(self, message: Message) -> None:
+        """Tell everybody named, soon."""
+        if not (self._whom.command or self._whom.webhook):
+            return
+        if self._thread is None:
+            # Nobody waits at exit for a server that never answers.
+            self._thread = threading.Thread(target=self._work, name="notify", daemon=True)
+            self._thread.start()
+        self._waiting.put(message)
+
+    def problems(self) -> list[str]:
+        """Return why somebody could not be told, each once."""
+        found = []
+        while not self._problems.empty():
+            found.append(self._problems.get())
+        return found
+
+    def close(self) -> list[str]:
+        """Wait until all is told, but not for ever; return the problems that are left."""
+        if self._thread is None:
+            return []
+        self._waiting.put(None)
+        self._thread.join(_LAST_S)
+        late = ["notify: somebody has not taken the last message"] * self._thread.is_alive()
+        self._thread = None
+        return self.problems() + late
+
+    def _work(self) -> None:
+        goes_on = True
+        while goes_on:
+            waiting = [self._waiting.get()]
+            while not self._waiting.empty():
+                waiting.append(self._waiting.get())
+            goes_on = None not in waiting
+            for message in _together([one for one in waiting if one is not None]):
+                for problem in notify(self._whom, message):
+                    self._problems.put(problem)
+
+
+def _together(messages: Sequence[Message]) -> list[Message]:
+    """Return the newest message of each kind, with how many of it came before."""
+    by_kind: dict[object, list[Message]] = {}
+    for message in messages:
+        by_kind.setdefault(message["kind"], []).append(message)
+    return [{**those[-1], "more": len(those) - 1} for those in by_kind.values()]
+
+
+def notify(whom: Notify, message: Message) -> list[str]:
     """Tell everybody named, and return why somebody could not be told.
 
     The command gets the message on its standard input, without a shell.
@@ -25,7 +91,7 @@ def notify(whom: Notify, message: Mapping[str, object]) -> list[str]:
             subprocess.run(
                 whom.command, input=data, timeout=_TIMEOUT_S, check=True, capture_output=True
             )
-        except (OSError, subprocess.SubprocessError) as error:
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
             problems.append(f"the command of notify: {error}")
     if whom.webhook:
         headers = {"Content-Type": "application/json"}

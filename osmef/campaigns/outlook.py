@@ -113,10 +113,11 @@ def _too_full(score: Score, planned: list[PlannedSession]) -> list[str]:
     """Say which windows are too short for all their sessions, one cloud measured by one at once."""
     needed: dict[tuple[str, datetime, str], float] = defaultdict(float)
     room: dict[str, float] = {}
+    places = {platform: part.places for platform, part in score.parts.items()}
     for one in planned:
         part = score.parts[one.platform]
-        for cloud in part.clouds:
-            needed[one.slot.window, one.slot.opens, cloud] += part.seconds
+        for place in places[one.platform]:
+            needed[one.slot.window, one.slot.opens, place] += part.seconds
         length = (one.slot.closes - one.due).total_seconds()
         room[one.slot.window] = min(length, room.get(one.slot.window, length))
     if not score.campaign.exclusive:

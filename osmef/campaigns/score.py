@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from osmef.campaigns.calendar import Platform, sessions
 from osmef.campaigns.model import Campaign
+from osmef.campaigns.places import places_of
 from osmef.campaigns.read import Programme
-from osmef.campaigns.store import PlannedRow
+from osmef.campaigns.rows import PlannedRow
 from osmef.engine.check import check_study
 from osmef.engine.cost import PlannedCost, cost_of
 from osmef.engine.plan import make_plan
 from osmef.errors import InputError
-from osmef.scenario.clouds.base import CloudSettings
 from osmef.scenario.money import parse_money
 from osmef.scenario.study import Study
-
-# What says where a cloud is; all else says what is wanted from it.
-_PLACE = ("cloud", "region", "uri", "connections", "hosts", "tenants", "endpoint_url")
 
 
 @dataclass(frozen=True)
@@ -38,10 +32,15 @@ class Part:
         return self.cost.money.amount if self.cost.money else 0.0
 
     @property
-    def clouds(self) -> tuple[str, ...]:
-        """The clouds that it measures, each as a text that is the same for the same cloud."""
+    def places(self) -> frozenset[str]:
+        """The names of what it measures, in all its clouds."""
         clouds = self.study.scenario.clouds.values()
-        return tuple(sorted({_cloud(settings) for settings in clouds}))
+        return frozenset().union(*(places_of(settings) for settings in clouds))
+
+    @property
+    def cloud(self) -> str:
+        """Its places in one text, a line each: what Session.places takes apart."""
+        return "\n".join(sorted(self.places))
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,9 @@ class Score:
     parts: Mapping[Platform, Part]
 
     def rows(self) -> list[PlannedRow]:
-        """Return all its sessions, with the clouds that each measures."""
-        return [PlannedRow(one, self.parts[one.platform].clouds) for one in sessions(self.campaign)]
+        """Return all its sessions, with what each measures."""
+        known = {name: (part.cloud, part.study.digest) for name, part in self.parts.items()}
+        return [PlannedRow(one, *known[one.platform]) for one in sessions(self.campaign)]
 
 
 def make_score(programme: Programme) -> Score:
@@ -88,12 +88,3 @@ def _check_budget(programme: Programme, score: Score) -> None:
             continue
         cure = "write the price under prices in the scenario, or remove budget"
         raise InputError(message, where=str(programme.path), cure=cure)
-
-
-def _cloud(settings: CloudSettings) -> str:
-    written = settings.model_dump(mode="json")
-    place = {key: written[key] for key in _PLACE if written.get(key)}
-    if not place:
-        return f"{settings.kind} on {socket.gethostname()}"
-    text = json.dumps(place, sort_keys=True)
-    return f"{settings.kind} {hashlib.sha256(text.encode()).hexdigest()[:12]}"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from osmef.campaigns.tables import State
+from osmef.campaigns.rows import State
 from osmef.engine.check import check_provider, check_study
-from osmef.engine.cost import check_budget, cost_of
+from osmef.engine.cost import check_budget, cost_of, spent
 from osmef.engine.journal import Journal
 from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan, make_plan
@@ -17,9 +18,12 @@ from osmef.engine.reap import destroy, leftovers
 from osmef.engine.resume import note_plan, reopen
 from osmef.engine.run import Run
 from osmef.engine.stop import Stop
+from osmef.engine.summarise import summarise
+from osmef.errors import Interrupted, OsmefError
 from osmef.results.occasion import Occasion
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
+from osmef.results.trial import Status
 from osmef.scenario.load import load_text
 
 
@@ -55,10 +59,39 @@ class End:
     why: str | None = None
 
 
+class Measurer:
+    """Measures sessions in this process. Each stops with the campaign, and can be stopped alone.
+
+    ``observe`` gives a session whoever watches its run.
+    """
+
+    def __init__(self, stop: Stop, observe: Callable[[Work], Observer]) -> None:
+        self._stop, self._observe = stop, observe
+        self._stops: dict[int, Stop] = {}
+        self._lock = threading.Lock()
+
+    def measure(self, work: Work) -> End:
+        """Run a session; raises what ``measure`` does."""
+        stop = self._stops[work.session] = Stop(above=self._stop)
+        try:
+            return measure(work, stop, self._observe(work))
+        finally:
+            with self._lock:
+                del self._stops[work.session]
+                stop.close()
+
+    def halt(self, session: int) -> None:
+        """Stop a session, if it runs here: another process has taken it over."""
+        with self._lock:
+            if session in self._stops:
+                self._stops[session].request("another process has taken the session over")
+
+
 def measure(work: Work, stop: Stop, observer: Observer) -> End:
     """Run a session, or what an interrupted attempt has left of it; what that left is destroyed.
 
-    Raises what Run.execute does: OsmefError, and Interrupted when a stop is requested.
+    A run that reaches its own deadline is done with the trials that it has. Raises what Run.execute
+    does: OsmefError, and Interrupted when a stop is requested.
     """
     own = Stop(above=stop)  # a run has a deadline, and the campaign goes on after it
     try:
@@ -67,20 +100,44 @@ def measure(work: Work, stop: Stop, observer: Observer) -> End:
                 raise left.error
             plan = _plan(work, directory)
             check_provider(plan)
-            summary = Run(plan, directory, observer, own).execute()
+            try:
+                summary, why = Run(plan, directory, observer, own).execute(), None
+            except Interrupted as interrupted:
+                if stop.reason is not None:
+                    raise
+                summary, why = directory.read_summary(), interrupted.message
     finally:
         own.close()
-    return _end(summary)
+    return _end(summary, why)
 
 
-def clear(path: Path) -> None:
-    """Destroy what a session has left that won't be taken up again. Raises OsmefError."""
+def clear(path: Path) -> End | None:
+    """Destroy what a session has left that won't be taken up again, and return what it has.
+
+    None where it had not begun. Raises OsmefError.
+    """
     if not (path / "journal.jsonl").exists():
-        return
+        return None
     with RunDirectory.open(path) as directory:
         directory.acquire()
         for left in destroy(leftovers(directory)):
             raise left.error
+        if Journal(directory.journal).read("plan"):
+            directory.finish()
+            directory.write_summary(summarise(reopen(directory), directory))
+    return so_far(path, State.FAILED, None)
+
+
+def so_far(path: Path, state: State, why: str | None) -> End:
+    """Return what an attempt has come to that did not end well: its trials, and what it cost."""
+    try:
+        trials = RunDirectory(path).read_trials().trials
+        cost = spent(Journal(path / "journal.jsonl")).cost
+    except OsmefError:  # it is being told already
+        return End(state, why=why)
+    ok = sum(trial.status is Status.OK for trial in trials)
+    amount, currency = (cost.amount, cost.currency) if cost else (None, None)
+    return End(state, ok, len(trials) - ok, amount, currency, why)
 
 
 @contextmanager
@@ -110,7 +167,7 @@ def _plan(work: Work, directory: RunDirectory) -> Plan:
     return plan
 
 
-def _end(summary: Summary) -> End:
+def _end(summary: Summary, why: str | None = None) -> End:
     ok = sum(cell.n_ok for cell in summary.cells)
     failed = sum(cell.n_failed for cell in summary.cells)
     cost = summary.run.cost
@@ -120,5 +177,5 @@ def _end(summary: Summary) -> End:
         trials_failed=failed,
         cost=cost.amount if cost else None,
         currency=cost.currency if cost else None,
-        why=None if ok else "no trial succeeded",
+        why=why or (None if ok else "no trial succeeded"),
     )

@@ -1,163 +1,89 @@
-"""The state of campaigns in a database: SQLite, or whatever a URL of SQLAlchemy names.
+"""The state of campaigns: what each is, its sessions, its log, its gaps.
 
-Every change is one transaction, so a kill at any moment leaves a session planned, running or ended,
-and nothing in between. What runs names its holder: the process that works on it.
+What runs names its holder, the process that works on it: see ``osmef.campaigns.claims``.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
-from datetime import datetime, timedelta
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, insert, select, update
+from sqlalchemy import Connection, and_, case, func, or_, select, update
 from sqlalchemy import delete as remove
-from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
+from sqlalchemy import insert as put
 
-from osmef.campaigns.calendar import PlannedSession
-from osmef.campaigns.holder import is_gone
-from osmef.campaigns.tables import CAMPAIGNS, EVENTS, LOCKS, METADATA, SESSIONS, Phase, State
-from osmef.errors import InputError, StorageError
+from osmef.campaigns.claims import COLUMNS, LEASE, Claims, in_order, session_of, spent
+from osmef.campaigns.database import default_url
+from osmef.campaigns.rows import Gap, Phase, PlannedRow, Session, Standing, State
+from osmef.campaigns.tables import CAMPAIGNS, EVENTS, GAPS, HOLDERS, RESULTS, SESSIONS
+from osmef.errors import InputError
 
-# A holder on another machine counts as gone when it has not said for so long that it lives.
-LEASE = timedelta(minutes=10)
-_BESIDE = ", "  # between the clouds of a session that measures several
+__all__ = ["LEASE", "Gap", "PlannedRow", "Session", "Standing", "Store", "default_url"]
 
-
-@dataclass(frozen=True)
-class Session:
-    """A row of the table of sessions. Times are in UTC."""
-
-    id: int
-    slot: str
-    window: str
-    opens: datetime
-    closes: datetime
-    due: datetime
-    place: int
-    scenario: str
-    provider: str
-    instance_class: str
-    cloud: str
-    state: State
-    attempts: int
-    directory: str | None
-    holder: str | None
-    started_at: datetime | None
-    ended_at: datetime | None
-    trials_ok: int
-    trials_failed: int
-    cost: float | None
-    currency: str | None
-    why: str | None
-
-    @property
-    def cell(self) -> tuple[str, str, str]:
-        """What is measured: the same in every slot."""
-        return (self.scenario, self.provider, self.instance_class)
-
-    @property
-    def platform(self) -> str:
-        """The cell, for people."""
-        return " ".join(filter(None, (Path(self.scenario).stem, *self.cell[1:])))
+_KEY = ("opens", "slot", "scenario", "provider", "instance_class")
+_CHANGING = ("closes", "due", "place", "cloud", "study")
+_FINAL = {State.DONE.value, State.RUNNING.value}
+_LEFT_OUT = {State.MISSED.value, State.ENOUGH.value, State.CANCELLED.value}
+# Databases let a query have only so many values.
+_MANY = 500
 
 
-@dataclass(frozen=True)
-class Standing:
-    """A row of the table of campaigns."""
-
-    id: int
-    name: str
-    file: str
-    text: str
-    out: str
-    phase: Phase
-    created_at: datetime
-    holder: str | None
-
-
-def state_home() -> Path:
-    """Return where this user's own state is, below XDG's directory of states."""
-    home = os.environ.get("XDG_STATE_HOME")
-    base = Path(home) if home else Path.home() / ".local" / "state"
-    return base / "osmef"
-
-
-def default_url() -> str:
-    """Return the URL of this user's own database."""
-    return f"sqlite:///{state_home() / 'campaigns.sqlite'}"
-
-
-class Store:
+class Store(Claims):
     """The database. Every method raises StorageError when it does not do its part."""
 
-    def __init__(self, url: str) -> None:
-        try:
-            self._engine = create_engine(url)
-        except (ArgumentError, NoSuchModuleError, ImportError) as error:
-            cure = "write it like sqlite:///campaigns.sqlite or postgresql+psycopg://HOST/NAME"
-            raise InputError(f"no database: {error}", where="--state", cure=cure) from error
-        if self._engine.dialect.name == "sqlite":
-            _prepare_sqlite(self._engine)
-        with self._transaction() as connection:
-            METADATA.create_all(connection)
-
-    def close(self) -> None:
-        """Give the connections back."""
-        self._engine.dispose()
-
-    @contextmanager
-    def _transaction(self) -> Iterator[Connection]:
-        try:
-            with self._engine.begin() as connection:
-                yield connection
-        except IntegrityError:
-            raise
-        except DBAPIError as error:
-            raise StorageError(
-                f"the database of campaigns: {error.orig}",
-                where=self._engine.url.render_as_string(hide_password=True),
-                cure="make room on the disk or mend the connection; what was noted is kept",
-            ) from error
-
     def enlist(
-        self, name: str, about: Mapping[str, str], rows: Sequence[PlannedRow], now: datetime
+        self,
+        name: str,
+        about: Mapping[str, str],
+        rows: Sequence[PlannedRow],
+        now: datetime,
     ) -> None:
         """Take a campaign in, or its changed file: what was measured stays, plans are made anew.
 
-        ``about`` holds file, text and out.
+        ``about`` holds file, text and out. What was left out comes back as long as its window has
+        not closed: what was missed always, all else and what failed when the file or its scenario
+        has changed. Raises InputError where the name is that of another file that is still there.
         """
         with self._transaction() as connection:
             found = connection.execute(select(CAMPAIGNS).where(CAMPAIGNS.c.name == name)).first()
             if found is None:
-                query = insert(CAMPAIGNS).values(name=name, created_at=now, **about)
+                query = put(CAMPAIGNS).values(name=name, created_at=now, **about)
                 number = connection.execute(query.returning(CAMPAIGNS.c.id)).scalar_one()
-            elif found.text == about["text"]:
+                _replace_plans(connection, number, rows, now)
                 return
-            else:
-                number = found.id
-                where = (CAMPAIGNS.c.id == number,)
-                connection.execute(update(CAMPAIGNS).where(*where).values(**about))
-            _replace_plans(connection, number, rows)
+            if found.file != about["file"] and Path(found.file).exists():
+                raise InputError(
+                    f"there is another campaign {name!r}, of {found.file}",
+                    where=about["file"],
+                    cure="give this one another name, or move that file away",
+                )
+            where = CAMPAIGNS.c.id == found.id
+            connection.execute(update(CAMPAIGNS).where(where).values(**about))
+            changed = _replace_plans(connection, found.id, rows, now)
+            left_out = [State.MISSED]
+            if changed or found.text != about["text"]:
+                left_out += [State.FAILED, State.ENOUGH, State.CANCELLED]
+            _plan_again(connection, found.id, left_out, now)
 
     def campaigns(self) -> list[Standing]:
         """Return all campaigns in the order in which they were made."""
-        with self._transaction() as connection:
-            rows = connection.execute(select(CAMPAIGNS).order_by(CAMPAIGNS.c.id)).mappings()
-            return [Standing(**{**row, "phase": Phase(row["phase"])}) for row in rows]
+        return self._standings(select(*_STANDING).order_by(CAMPAIGNS.c.id))
 
     def campaign(self, name: str) -> Standing:
         """Return a campaign. Raises InputError where there is none of this name."""
-        known = self.campaigns()
-        for one in known:
-            if one.name == name:
-                return one
-        names = ", ".join(one.name for one in known) or "none yet: begin with `osmef campaign run`"
-        raise InputError(f"there is no campaign {name!r}", where="NAME", cure=f"known are: {names}")
+        for one in self._standings(select(*_STANDING).where(CAMPAIGNS.c.name == name)):
+            return one
+        names = ", ".join(one.name for one in self.campaigns())
+        known = names or "none yet: begin with `osmef campaign run`"
+        raise InputError(f"there is no campaign {name!r}", where="NAME", cure=f"known are: {known}")
+
+    def _standings(self, query: Any) -> list[Standing]:
+        with self._reading() as connection:
+            rows = connection.execute(query).mappings()
+            return [Standing(**{**row, "phase": Phase(row["phase"])}) for row in rows]
 
     def set_phase(self, campaign: int, phase: Phase, holder: str | None = None) -> None:
         """Say what a campaign does, and who conducts it."""
@@ -165,121 +91,230 @@ class Store:
             values = {"phase": phase.value, "holder": holder}
             connection.execute(update(CAMPAIGNS).where(CAMPAIGNS.c.id == campaign).values(**values))
 
-    def sessions(self, campaign: int) -> list[Session]:
-        """Return the sessions of a campaign in the order in which they are due."""
-        columns = [SESSIONS.c[field.name] for field in fields(Session)]
-        order = (SESSIONS.c.due, SESSIONS.c.opens, SESSIONS.c.slot, SESSIONS.c.place)
-        query = select(*columns).where(SESSIONS.c.campaign == campaign).order_by(*order)
-        with self._transaction() as connection:
-            rows = connection.execute(query).mappings()
-            return [Session(**{**row, "state": State(row["state"])}) for row in rows]
+    def sessions(self, campaign: int, states: Collection[State] | None = None) -> list[Session]:
+        """Return the sessions of a campaign, of all or some states, in the order of their time."""
+        query = select(*COLUMNS).where(SESSIONS.c.campaign == campaign)
+        if states is not None:
+            query = query.where(SESSIONS.c.state.in_([state.value for state in states]))
+        return self._sessions(query.order_by(*in_order()))
 
-    def claim(self, session: Session, holder: str, now: datetime, *, exclusive: bool) -> bool:
-        """Begin a planned session; False where another has it, or measures one of its clouds.
+    def _sessions(self, query: Any) -> list[Session]:
+        with self._reading() as connection:
+            return [session_of(row) for row in connection.execute(query).mappings()]
 
-        Without ``exclusive`` the clouds may be measured by others at the same time.
-        """
-        names = session.cloud.split(_BESIDE) if exclusive else [f"{session.cloud} {session.id}"]
-        begun = {"state": State.RUNNING.value, "holder": holder, "started_at": now}
-        is_planned = (SESSIONS.c.id == session.id, SESSIONS.c.state == State.PLANNED.value)
-        try:
-            with self._transaction() as connection:
-                for name in names:
-                    _break_dead_lock(connection, name, now)
-                    lock = {"name": name, "holder": holder, "session": session.id}
-                    connection.execute(insert(LOCKS).values(**lock, until=now + LEASE))
-                more = {"attempts": SESSIONS.c.attempts + 1, **begun}
-                done = connection.execute(update(SESSIONS).where(*is_planned).values(**more))
-                if done.rowcount != 1:
-                    connection.rollback()
-                return bool(done.rowcount == 1)
-        except IntegrityError:  # the lock is there
-            return False
+    def due(
+        self, campaign: int, now: datetime, most: int, but: Collection[str] = ()
+    ) -> list[Session]:
+        """Return the first planned sessions that are to begin, without those of some clouds."""
+        query = _planned(campaign).where(SESSIONS.c.due <= now, SESSIONS.c.closes >= now)
+        query = query.where(SESSIONS.c.cloud.not_in(list(but))).order_by(*in_order())
+        return self._sessions(query.limit(most))
 
-    def locate(self, session: int, directory: Path) -> bool:
-        """Note where a session's run directory is to be; False where that is another session's."""
-        query = update(SESSIONS).where(SESSIONS.c.id == session)
-        try:
-            with self._transaction() as connection:
-                connection.execute(query.values(directory=str(directory)))
-        except IntegrityError:
-            return False
-        return True
+    def closed(self, campaign: int, now: datetime, late: datetime | None = None) -> list[Session]:
+        """Return planned sessions whose window has closed, or that were due before ``late``."""
+        over = SESSIONS.c.closes < now
+        if late is not None:
+            over = or_(over, SESSIONS.c.due < late)
+        return self._sessions(_planned(campaign).where(over).order_by(*in_order()))
 
-    def finish(self, session: int, state: State, now: datetime, **values: Any) -> None:
-        """End a session, or plan it again, and give its lock back."""
-        with self._transaction() as connection:
-            ended = {"state": state.value, "holder": None, "ended_at": now, **values}
-            connection.execute(update(SESSIONS).where(SESSIONS.c.id == session).values(**ended))
-            connection.execute(remove(LOCKS).where(LOCKS.c.session == session))
+    def next_time(self, campaign: int, now: datetime) -> datetime | None:
+        """Return when the next planned session is due or the next of their windows closes."""
+        columns = SESSIONS.c
+        planned = (columns.campaign == campaign, columns.state == State.PLANNED.value)
+        due = select(func.min(columns.due)).where(*planned, columns.due > now)
+        closes = select(func.min(columns.closes)).where(*planned)
+        with self._reading() as connection:
+            times = [connection.execute(query).scalar_one() for query in (due, closes)]
+        return min((time for time in times if time is not None), default=None)
+
+    def next_opening(self, campaign: int) -> datetime | None:
+        """Return when the window of the first planned session opens, or has opened."""
+        query = select(func.min(SESSIONS.c.opens)).where(*_planned(campaign))
+        with self._reading() as connection:
+            found: datetime | None = connection.execute(query).scalar()
+            return found
+
+    def counts(self, campaign: int) -> dict[State, int]:
+        """Return how many sessions there are of each state that has any."""
+        query = select(SESSIONS.c.state, func.count()).where(SESSIONS.c.campaign == campaign)
+        with self._reading() as connection:
+            found = {row[0]: row[1] for row in connection.execute(query.group_by(SESSIONS.c.state))}
+        return {state: found[state.value] for state in State if state.value in found}
+
+    def was_due(self, campaign: int, since: datetime, until: datetime) -> bool:
+        """Tell whether a session that is still planned was due between two times."""
+        between = (SESSIONS.c.due > since, SESSIONS.c.due <= until)
+        return bool(self._sessions(_planned(campaign).where(*between).limit(1)))
+
+    def is_wanted(self, session: Session, now: datetime) -> bool:
+        """Tell whether a campaign that somebody conducts waits for the same cloud for longer."""
+        others = (
+            select(SESSIONS.c.id)
+            .join(CAMPAIGNS, CAMPAIGNS.c.id == SESSIONS.c.campaign)
+            .join(HOLDERS, HOLDERS.c.campaign == CAMPAIGNS.c.id)
+            .where(SESSIONS.c.campaign != session.campaign, SESSIONS.c.cloud == session.cloud)
+            .where(SESSIONS.c.state == State.PLANNED.value, CAMPAIGNS.c.phase == Phase.ACTIVE.value)
+            .where(SESSIONS.c.due < session.due, SESSIONS.c.closes >= now, HOLDERS.c.until > now)
+        )
+        with self._reading() as connection:
+            return connection.execute(others.limit(1)).first() is not None
+
+    def spent(self, campaign: int) -> float:
+        """Return what a campaign has cost, with what runs now by plan."""
+        with self._reading() as connection:
+            return spent(connection, campaign)
+
+    def dearest(self, session: Session) -> float:
+        """Return the most that a session of the same platform has cost."""
+        same = [SESSIONS.c[name] == getattr(session, name) for name in _KEY[2:]]
+        query = select(func.max(SESSIONS.c.cost)).where(SESSIONS.c.campaign == session.campaign)
+        with self._reading() as connection:
+            return float(connection.execute(query.where(*same)).scalar_one() or 0.0)
 
     def skip(self, sessions: Sequence[int], state: State, why: str, now: datetime) -> None:
-        """Say of planned sessions that they won't be."""
-        values = {"state": state.value, "why": why, "ended_at": now}
+        """Say of planned sessions that they won't be. Why they did not run before stays with it."""
+        before = SESSIONS.c.why
+        reason = case((before.is_(None), why), else_=why + "; before that: " + before)
+        values = {"state": state.value, "why": reason, "ended_at": now}
         planned = SESSIONS.c.state == State.PLANNED.value
         with self._transaction() as connection:
-            for number in sessions:
-                query = update(SESSIONS).where(SESSIONS.c.id == number, planned)
-                connection.execute(query.values(**values))
+            for start in range(0, len(sessions), _MANY):
+                some = SESSIONS.c.id.in_(sessions[start : start + _MANY])
+                connection.execute(update(SESSIONS).where(some, planned).values(**values))
 
-    def recover(self, campaign: int, now: datetime) -> list[Session]:
-        """Plan the sessions again whose holders are gone, and return them as they were."""
-        lost = []
+    def conclude(self, session: Session, **values: Any) -> None:
+        """Write down what a session that won't go on has left behind."""
         with self._transaction() as connection:
-            leases = {row.session: row for row in connection.execute(select(LOCKS))}
-        for session in self.sessions(campaign):
-            lease = leases.get(session.id)
-            if session.state is State.RUNNING and (
-                lease is None or _is_dead(lease.holder, lease.until, now)
-            ):
-                self.finish(session.id, State.PLANNED, now, ended_at=None)
-                lost.append(session)
-        return lost
+            connection.execute(update(SESSIONS).where(SESSIONS.c.id == session.id).values(**values))
 
-    def renew(self, holder: str, now: datetime) -> None:
-        """Say that a holder lives."""
+    def plan_again(self, campaign: int, states: Collection[State], now: datetime) -> int:
+        """Plan sessions of some states again whose window has not closed; return how many."""
         with self._transaction() as connection:
-            query = update(LOCKS).where(LOCKS.c.holder == holder)
-            connection.execute(query.values(until=now + LEASE))
+            return _plan_again(connection, campaign, states, now)
+
+    def learn(self, session: Session, metric: str, values: Mapping[str, float | None]) -> None:
+        """Keep the medians of a session by cell."""
+        rows = [
+            {"session": session.id, "metric": metric, "cell": cell, "value": value}
+            for cell, value in values.items()
+        ]
+        with self._transaction() as connection:
+            connection.execute(
+                remove(RESULTS).where(RESULTS.c.session == session.id, RESULTS.c.metric == metric)
+            )
+            if rows:
+                connection.execute(put(RESULTS), rows)
+
+    def unlearned(self, campaign: int, metric: str) -> list[Session]:
+        """Return the sessions that are done and whose medians are not kept."""
+        known = select(RESULTS.c.session).where(RESULTS.c.metric == metric)
+        done = (SESSIONS.c.campaign == campaign, SESSIONS.c.state == State.DONE.value)
+        return self._sessions(select(*COLUMNS).where(*done, SESSIONS.c.id.not_in(known)))
+
+    def medians(
+        self, campaign: int, platform: tuple[str, str, str], metric: str
+    ) -> dict[str, list[float]]:
+        """Return the medians of all sessions of a platform, by cell."""
+        same = [SESSIONS.c[name] == value for name, value in zip(_KEY[2:], platform, strict=True)]
+        query = (
+            select(RESULTS.c.cell, RESULTS.c.value)
+            .join(SESSIONS, SESSIONS.c.id == RESULTS.c.session)
+            .where(SESSIONS.c.campaign == campaign, RESULTS.c.metric == metric, *same)
+        )
+        found: dict[str, list[float]] = {}
+        with self._reading() as connection:
+            for cell, value in connection.execute(query):
+                found.setdefault(cell, []).extend([] if value is None else [value])
+        return found
 
     def tell(self, campaign: int, at: datetime, kind: str, text: str) -> None:
         """Write a line into the campaign's log."""
         with self._transaction() as connection:
             row = {"campaign": campaign, "at": at, "kind": kind, "text": text}
-            connection.execute(insert(EVENTS).values(**row))
+            connection.execute(put(EVENTS).values(**row))
 
     def log(self, campaign: int, last: int = 100) -> list[tuple[datetime, str, str]]:
         """Return the last lines of the campaign's log: time, kind and text, oldest first."""
         query = select(EVENTS).where(EVENTS.c.campaign == campaign)
         query = query.order_by(EVENTS.c.id.desc()).limit(last)
-        with self._transaction() as connection:
+        with self._reading() as connection:
             rows = connection.execute(query).all()
         return [(row.at, row.kind, row.text) for row in reversed(rows)]
 
+    def note_gap(self, campaign: int, gap: Gap) -> None:
+        """Write down a time in which nobody conducted the campaign."""
+        row = {"campaign": campaign, "since": gap.since, "until": gap.until, "why": gap.why}
+        with self._transaction() as connection:
+            connection.execute(put(GAPS).values(**row))
 
-@dataclass(frozen=True)
-class PlannedRow:
-    """A session to be, and the clouds that it measures."""
+    def gaps(self, campaign: int) -> list[Gap]:
+        """Return the times in which nobody conducted the campaign and sessions were due."""
+        query = select(GAPS).where(GAPS.c.campaign == campaign).order_by(GAPS.c.since)
+        with self._reading() as connection:
+            return [Gap(row.since, row.until, row.why) for row in connection.execute(query)]
 
-    session: PlannedSession
-    clouds: tuple[str, ...]
+
+_STANDING = [CAMPAIGNS.c[field.name] for field in fields(Standing)]
 
 
-def _replace_plans(connection: Connection, campaign: int, rows: Sequence[PlannedRow]) -> None:
-    """Put the sessions of a calendar beside those that have begun or ended."""
-    mine = SESSIONS.c.campaign == campaign
-    planned = SESSIONS.c.state == State.PLANNED.value
-    untouched = (mine, planned, SESSIONS.c.attempts == 0)
-    connection.execute(remove(SESSIONS).where(*untouched))
-    keys = [SESSIONS.c[name] for name in _KEY]
-    there = {tuple(row) for row in connection.execute(select(*keys).where(mine))}
-    new = [_values(campaign, row) for row in rows]
-    new = [one for one in new if tuple(one[name] for name in _KEY) not in there]
+def _planned(campaign: int) -> Any:
+    where = (SESSIONS.c.campaign == campaign, SESSIONS.c.state == State.PLANNED.value)
+    return select(*COLUMNS).where(*where)
+
+
+def _plan_again(
+    connection: Connection, campaign: int, states: Collection[State], now: datetime
+) -> int:
+    """Plan sessions again. Where every trial has failed, the next attempt is a run of its own."""
+    columns = SESSIONS.c
+    failed = and_(columns.trials_failed > 0, columns.trials_ok == 0)
+    lost = case((failed, func.coalesce(columns.cost, 0.0)), else_=0.0)
+    values = {
+        "state": State.PLANNED.value,
+        "attempts": 0,
+        "why": None,
+        "ended_at": None,
+        "paid": columns.paid + lost,
+        "cost": case((failed, None), else_=columns.cost),
+        "directory": case((failed, None), else_=columns.directory),
+    }
+    some = columns.state.in_([state.value for state in states])
+    where = (columns.campaign == campaign, some, columns.closes >= now)
+    return connection.execute(update(SESSIONS).where(*where).values(**values)).rowcount
+
+
+def _replace_plans(
+    connection: Connection, campaign: int, rows: Sequence[PlannedRow], now: datetime
+) -> bool:
+    """Put a calendar in the place of the plans; tell whether a study was changed.
+
+    What has begun or ended stays as it is.
+    """
+    names = ("id", "state", "attempts", "directory", *_KEY, *_CHANGING)
+    query = select(*(SESSIONS.c[name] for name in names)).where(SESSIONS.c.campaign == campaign)
+    there = {tuple(row[name] for name in _KEY): row for row in connection.execute(query).mappings()}
+    new, changed = [], False
+    for values in (_values(campaign, row) for row in rows):
+        old = there.pop(tuple(values[name] for name in _KEY), None)
+        if old is None:
+            new.append(values)
+        elif old["state"] not in _FINAL and any(old[name] != values[name] for name in _CHANGING):
+            changed = changed or old["study"] != values["study"]
+            tried = old["attempts"] > 0  # an outage has set its time anew
+            moved = {name: values[name] for name in _CHANGING if not (tried and name == "due")}
+            connection.execute(update(SESSIONS).where(SESSIONS.c.id == old["id"]).values(**moved))
+    gone = [row["id"] for row in there.values() if _never_was(row, now)]
+    for start in range(0, len(gone), _MANY):
+        connection.execute(remove(SESSIONS).where(SESSIONS.c.id.in_(gone[start : start + _MANY])))
     if new:
-        connection.execute(insert(SESSIONS), new)
+        connection.execute(put(SESSIONS), new)
+    return changed
 
 
-_KEY = ("opens", "slot", "scenario", "provider", "instance_class")
+def _never_was(row: Mapping[Any, Any], now: datetime) -> bool:
+    """Tell whether a session that is not in the calendar any more was never more than a plan."""
+    left_out = row["state"] in _LEFT_OUT and row["closes"] >= now
+    return not row["directory"] and (row["state"] == State.PLANNED.value or left_out)
 
 
 def _values(campaign: int, row: PlannedRow) -> dict[str, Any]:
@@ -295,42 +330,6 @@ def _values(campaign: int, row: PlannedRow) -> dict[str, Any]:
         "scenario": planned.platform.scenario,
         "provider": planned.platform.provider or "",
         "instance_class": planned.platform.instance_class or "",
-        "cloud": _BESIDE.join(row.clouds),
+        "cloud": row.cloud,
+        "study": row.study,
     }
-
-
-def _break_dead_lock(connection: Connection, name: str, now: datetime) -> None:
-    lock = connection.execute(select(LOCKS).where(LOCKS.c.name == name)).first()
-    if lock is not None and _is_dead(lock.holder, lock.until, now):
-        connection.execute(remove(LOCKS).where(LOCKS.c.name == name, LOCKS.c.holder == lock.holder))
-
-
-def _is_dead(holder: str, until: datetime, now: datetime) -> bool:
-    """Tell whether a holder is gone: known on this machine, by his lease elsewhere."""
-    gone = is_gone(holder)
-    return until <= now if gone is None else gone
-
-
-def _prepare_sqlite(engine: Engine) -> None:
-    """Have transactions begin with the right to write, so that none fails half way for a lock."""
-    path = engine.url.database
-    if path and path != ":memory:":
-        try:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(
-                f"can't make the directory of the database: {error.strerror}",
-                where=path,
-                cure="name another database with --state",
-            ) from error
-
-    @event.listens_for(engine, "connect")
-    def _connect(connection: Any, _record: object) -> None:  # sqlite3.Connection
-        connection.isolation_level = None
-        connection.execute("PRAGMA busy_timeout = 30000")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA foreign_keys = ON")
-
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import (
@@ -12,6 +11,7 @@ from sqlalchemy import (
     Dialect,
     Float,
     ForeignKey,
+    Index,
     Integer,
     MetaData,
     String,
@@ -21,26 +21,12 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from osmef.campaigns.rows import Phase, State
 
-class State(StrEnum):
-    """What became of a session."""
+__all__ = ["METADATA", "VERSION", "Phase", "State"]
 
-    PLANNED = "planned"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
-    MISSED = "missed"
-    ENOUGH = "enough"
-    CANCELLED = "cancelled"
-
-
-class Phase(StrEnum):
-    """What a campaign does."""
-
-    ACTIVE = "active"
-    PAUSED = "paused"
-    STOPPED = "stopped"
-    ENDED = "ended"
+VERSION = 2
+"""Of these tables. A new column needs a ``server_default`` or null, and the next number here."""
 
 
 class _Utc(TypeDecorator[datetime.datetime]):
@@ -58,6 +44,8 @@ class _Utc(TypeDecorator[datetime.datetime]):
 
 METADATA = MetaData()
 
+SCHEMA = Table("schema_version", METADATA, Column("version", Integer, nullable=False))
+
 CAMPAIGNS = Table(
     "campaigns",
     METADATA,
@@ -69,6 +57,7 @@ CAMPAIGNS = Table(
     Column("phase", String(20), nullable=False, default=Phase.ACTIVE.value),
     Column("created_at", _Utc, nullable=False),
     Column("holder", Text),
+    Column("seen_at", _Utc),
 )
 
 SESSIONS = Table(
@@ -97,16 +86,51 @@ SESSIONS = Table(
     Column("cost", Float),
     Column("currency", String(3)),
     Column("why", Text),
+    Column("token", Integer, nullable=False, default=0, server_default="0"),
+    Column("paid", Float, nullable=False, default=0.0, server_default="0"),
+    Column("expected", Float, nullable=False, default=0.0, server_default="0"),
+    Column("study", String(64), nullable=False, default="", server_default=""),
     UniqueConstraint("campaign", "opens", "slot", "scenario", "provider", "instance_class"),
+    Index("sessions_by_due", "campaign", "state", "due"),
+    Index("sessions_by_closes", "campaign", "state", "closes"),
+    sqlite_autoincrement=True,
 )
 
-LOCKS = Table(
-    "locks",
+HOLDERS = Table(
+    "holders",
+    METADATA,
+    Column("name", String(300), primary_key=True),
+    Column("campaign", ForeignKey("campaigns.id"), primary_key=True),
+    Column("until", _Utc, nullable=False),
+)
+"""Who conducts what, and until when he is believed to live without a word."""
+
+HELD = Table(
+    "held",
     METADATA,
     Column("name", String(500), primary_key=True),
-    Column("holder", Text, nullable=False),
-    Column("session", Integer, nullable=False),
+    Column("session", Integer, nullable=False, index=True),
+)
+"""What is measured right now, for exclusive campaigns: one of Session.places each."""
+
+RESULTS = Table(
+    "results",
+    METADATA,
+    Column("session", ForeignKey("sessions.id"), primary_key=True),
+    Column("metric", String(100), primary_key=True),
+    Column("cell", Text, primary_key=True),
+    Column("value", Float),
+)
+"""The median of a metric in a session, by the scenario's cells: what the stop rule looks at."""
+
+GAPS = Table(
+    "gaps",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("campaign", ForeignKey("campaigns.id"), nullable=False, index=True),
+    Column("since", _Utc, nullable=False),
     Column("until", _Utc, nullable=False),
+    Column("why", Text, nullable=False),
 )
 
 EVENTS = Table(

@@ -17,8 +17,8 @@ from osmef.campaigns.gallery import Gallery
 from osmef.campaigns.holder import is_gone
 from osmef.campaigns.live import read_live
 from osmef.campaigns.metrics import render as render_metrics
-from osmef.campaigns.store import Session, Standing, Store
-from osmef.campaigns.tables import State
+from osmef.campaigns.rows import Session, Standing, State
+from osmef.campaigns.store import Store
 from osmef.errors import InputError
 from osmef.scenario.text_file import read_nodes
 from osmef.units import format_duration, format_rate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -12,43 +12,41 @@ from rich.markup import escape
 from rich.table import Table
 
 from osmef.campaigns.background import start_in_background
-from osmef.campaigns.conduct import Conductor
-from osmef.campaigns.holder import is_gone
-from osmef.campaigns.metrics import metrics_file
+from osmef.campaigns.holder import is_gone, process_of
+from osmef.campaigns.opening import open_store
 from osmef.campaigns.outlook import Outlook, outlook
-from osmef.campaigns.read import read_campaign
+from osmef.campaigns.read import Programme, read_campaign
+from osmef.campaigns.rows import Phase, Session, Standing, State
 from osmef.campaigns.score import make_score
-from osmef.campaigns.store import Session, Standing, Store, default_url
-from osmef.campaigns.tables import Phase, State
 from osmef.cli import campaign_archive, campaign_report
-from osmef.cli.campaign_executor import ExecutorKind, Kind, Scheduler, make_means
+from osmef.cli.campaign_executor import (
+    ExecutorKind,
+    How,
+    Kind,
+    Metrics,
+    Parallel,
+    Scheduler,
+    conduct,
+)
 from osmef.cli.campaign_serve import serve
-from osmef.cli.campaign_state import StateUrl
+from osmef.cli.campaign_state import STATE, StateUrl
 from osmef.cli.console import AsJson, Verbose, err, out, print_json, reporting, set_up_logging
-from osmef.engine.stop import stop_on_signals
 from osmef.errors import InputError, Interrupted
 from osmef.report.table import keep_whole
 from osmef.units import format_duration
+
+if TYPE_CHECKING:
+    from osmef.campaigns.store import Store
 
 app = typer.Typer(
     help="Measure in sessions over weeks: plan, run, and follow campaigns.",
     no_args_is_help=True,
 )
-app.command("report", epilog=campaign_report.EPILOG)(campaign_report.command)
-app.command("export", epilog=campaign_archive.EXPORT_EPILOG)(campaign_archive.export_command)
-app.command("import", epilog=campaign_archive.IMPORT_EPILOG)(campaign_archive.import_command)
 
 File = Annotated[
     Path, typer.Argument(help="Campaign file, YAML or JSON.", metavar="FILE", show_default=False)
 ]
 Name = Annotated[str, typer.Argument(help="Name of a campaign.", metavar="NAME")]
-Metrics = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Keep it up to date with metrics for Prometheus."),
-]
-Parallel = Annotated[
-    int, typer.Option(metavar="N", min=1, max=1000, help="Sessions at once, on different clouds.")
-]
 
 
 @app.command(epilog="Example:\n\nosmef campaign plan scenarios/campaigns/four-weeks.yaml")
@@ -76,6 +74,14 @@ def run(  # noqa: PLR0913, PLR0917 - its options
     executor: ExecutorKind = Kind.THREADS,
     scheduler: Scheduler = "",
     metrics: Metrics = None,
+    until_idle: Annotated[
+        bool,
+        typer.Option(
+            "--until-idle",
+            help="End when no window is open or opens within ten minutes; do nothing if another"
+            " process conducts it.",
+        ),
+    ] = False,
     verbose: Verbose = False,
 ) -> None:
     """Conduct a campaign in the foreground: each session at its time, until the last."""
@@ -83,30 +89,39 @@ def run(  # noqa: PLR0913, PLR0917 - its options
     with reporting():
         programme = read_campaign(file)
         score = make_score(programme)
-        name = programme.campaign.name
-        store = Store(state or default_url())
-        place = {"file": str(file.resolve()), "text": programme.text}
-        into = (directory / name).resolve()
-        for one in store.campaigns():
-            if one.name == name and one.holder and is_gone(one.holder) is False:
-                raise InputError(
-                    f"another process conducts the campaign {name!r} already",
-                    where=str(file),
-                    cure=f"follow it with `osmef campaign status {name}`",
-                )
-        store.enlist(name, {**place, "out": str(into)}, score.rows(), datetime.now(UTC))
-        standing = store.campaign(name)
-        with stop_on_signals(lambda text: err.print(f"[yellow]{text}[/]")) as stop:
-            means = make_means(executor, parallel, scheduler, stop, _tell)
-            with metrics_file(metrics, store, name, _tell):
-                phase = Conductor(store, standing, score, means, stop).run()
-            means.executor.close()
+        store = open_store(state)
+        how = How(executor, parallel, scheduler, metrics, until_idle)
+        if until_idle and _is_held(store, programme.campaign.name):
+            return
+        _refuse_second(store, programme)
+        into = (directory / programme.campaign.name).resolve()
+        about = {"file": str(file.resolve()), "text": programme.text, "out": str(into)}
+        now = datetime.now(UTC)
+        store.enlist(programme.campaign.name, about, score.rows(), now)
+        standing = store.campaign(programme.campaign.name)
+        phase = conduct(store, standing, score, how, _tell)
         found = store.sessions(standing.id)
         _print_status(standing.name, phase, found)
-    if phase is not Phase.ENDED:
+    if phase is Phase.STOPPED:
         raise typer.Exit(Interrupted.exit_code)
     if any(one.state is State.FAILED or one.trials_failed for one in found):
         raise typer.Exit(1)
+
+
+def _refuse_second(store: Store, programme: Programme) -> None:
+    name = programme.campaign.name
+    if _is_held(store, name):
+        raise InputError(
+            f"another process conducts the campaign {name!r} already",
+            where=str(programme.path),
+            cure=f"follow it with `osmef campaign status {name}`",
+        )
+
+
+def _is_held(store: Store, name: str) -> bool:
+    """Tell whether a process that surely lives conducts a campaign."""
+    holders = [one.holder for one in store.campaigns() if one.name == name and one.holder]
+    return any(is_gone(holder) is False for holder in holders)
 
 
 @app.command(epilog="Example:\n\nosmef campaign start scenarios/campaigns/four-weeks.yaml")
@@ -123,16 +138,24 @@ def start(  # noqa: PLR0913, PLR0917 - its options
 ) -> None:
     """Conduct a campaign in the background; its log is DIR/NAME/campaign.log."""
     with reporting():
-        campaign = read_campaign(file)
-        make_score(campaign)
-        log = directory / campaign.campaign.name / "campaign.log"
-        options = ["--out", str(directory), "--parallel", str(parallel)]
-        options += ["--executor", executor, *(["--scheduler", scheduler] if scheduler else [])]
-        options += ["--metrics", str(metrics)] if metrics else []
-        options += ["--state", state] if state else []
-        number = start_in_background(["campaign", "run", str(file), *options], log)
+        programme = read_campaign(file)
+        make_score(programme)
+        name = programme.campaign.name
+        log = directory / name / "campaign.log"
+        how = How(executor, parallel, scheduler, metrics)
+        options = ["--out", str(directory), *how.options()]
+        store = open_store(state)
+        _refuse_second(store, programme)
+
+        def begun(number: int) -> bool:
+            holders = [one.holder or "" for one in store.campaigns() if one.name == name]
+            return any(process_of(holder) == number for holder in holders)
+
+        number = start_in_background(
+            ["campaign", "run", str(file), *options], {STATE: state} if state else {}, log, begun
+        )
         out.print(f"process {number} conducts it; log: {escape(str(log))}")
-        out.print(f"follow it with: osmef campaign status {campaign.campaign.name}")
+        out.print(f"follow it with: osmef campaign status {name}")
 
 
 @app.command(epilog="Example:\n\nosmef campaign status four-weeks --json")
@@ -143,7 +166,7 @@ def status(
 ) -> None:
     """Show how far campaigns are, what runs, and what comes next."""
     with reporting(as_json):
-        store = Store(state or default_url())
+        store = open_store(state)
         known = [store.campaign(name)] if name else store.campaigns()
         found = [(one, store.sessions(one.id)) for one in known]
         if as_json:
@@ -157,7 +180,7 @@ def status(
 
 @app.command(epilog="Example:\n\nosmef campaign pause four-weeks")
 def pause(name: Name, state: StateUrl = "") -> None:
-    """Begin no more sessions until `go-on`; what runs goes on."""
+    """Begin no more sessions until `go-on`; what runs goes on. A new start does not end it."""
     _set(name, state, Phase.PAUSED)
 
 
@@ -181,20 +204,35 @@ def log(
 ) -> None:
     """Show what happened: starts, ends, failures, gaps, what was missed."""
     with reporting():
-        store = Store(state or default_url())
+        store = open_store(state)
         for at, kind, text in store.log(store.campaign(name).id, last):
             out.print(f"{at:%Y-%m-%d %H:%M:%S}Z {kind:<8} {escape(text)}")
 
 
+app.command("report", epilog=campaign_report.EPILOG)(campaign_report.command)
+app.command("export", epilog=campaign_archive.EXPORT_EPILOG)(campaign_archive.export_command)
+app.command("import", epilog=campaign_archive.IMPORT_EPILOG)(campaign_archive.import_command)
 app.command(epilog="Example:\n\nosmef campaign serve --port 8700")(serve)
 
 
 def _set(name: str, state: str, phase: Phase) -> None:
+    """Set the phase of a campaign that has not ended, and say what becomes of it now."""
     with reporting():
-        store = Store(state or default_url())
+        store = open_store(state)
         standing = store.campaign(name)
+        if standing.phase is Phase.ENDED:
+            raise InputError(
+                f"the campaign {name!r} has ended",
+                where="NAME",
+                cure="to measure more, make weeks larger in its file and run it again",
+            )
         store.set_phase(standing.id, phase, standing.holder)
-        out.print(f"{name}: {phase}")
+        nobody = (
+            ""
+            if _conducted(standing)
+            else f"; nobody conducts it: osmef campaign run {standing.file}"
+        )
+        out.print(f"{name}: {phase}{escape(nobody)}")
 
 
 def _tell(kind: str, text: str) -> None:
@@ -229,13 +267,21 @@ def _print_status(
     note = "" if alive or phase is Phase.ENDED else " [yellow](nobody conducts it)[/]"
     out.print(f"[bold]{escape(name)}[/]: {phase}{note}; {told}")
     table = Table("session", "platform", "state", "trials", "", box=SIMPLE_HEAD)
-    begun = [one for one in found if one.state is not State.PLANNED]
-    coming = [one for one in found if one.state is State.PLANNED]
-    for one in [*begun[-8:], *coming[:3]]:
+    for one in _newest(found):
         due = f"due {one.due:%Y-%m-%d %H:%M}Z" if one.state is State.PLANNED else one.why or ""
         trials = f"{one.trials_ok} ok" + (f", {one.trials_failed} failed" * bool(one.trials_failed))
         table.add_row(one.slot, one.platform, one.state, trials, escape(due.partition("\n")[0]))
     out.print(keep_whole(table))
+
+
+def _newest(found: list[Session]) -> list[Session]:
+    """Return what ended last, what runs, and what comes next."""
+    coming = [one for one in found if one.state is State.PLANNED]
+    runs = [one for one in found if one.state is State.RUNNING]
+    over = [one for one in found if one.state not in {State.PLANNED, State.RUNNING}]
+    over.sort(key=lambda one: (one.ended_at or one.due, one.due))
+    was = [one for one in over if one.state not in {State.ENOUGH, State.CANCELLED}]
+    return [*(was or over)[-8:], *runs, *coming[:3]]
 
 
 def _counts(found: list[Session]) -> dict[str, int]:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from osmef.campaigns.store import Store, default_url, state_home
+from osmef.campaigns.opening import open_store, state_home
 from osmef.cli.campaign_state import StateUrl
 from osmef.cli.console import err, out, reporting
 from osmef.engine.stop import Stop, stop_on_signals
@@ -39,7 +39,7 @@ def serve(
         from osmef.campaigns.view import View  # noqa: PLC0415
 
         token = read_token(token_file or state_home() / "token")
-        store = Store(state or default_url())
+        store = open_store(state)
         with (
             stop_on_signals(lambda _text: None) as stop,
             Server(port, View(store), token) as server,

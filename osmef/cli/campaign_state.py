@@ -6,12 +6,15 @@ from typing import Annotated
 
 import typer
 
+STATE = "OSMEF_STATE"
+"""The environment variable that says it, too."""
+
 StateUrl = Annotated[
     str,
     typer.Option(
         "--state",
         metavar="URL",
-        envvar="OSMEF_STATE",
+        envvar=STATE,
         help="Database of campaigns, as SQLAlchemy names it; by default SQLite in your home.",
     ),
 ]

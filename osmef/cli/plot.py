@@ -67,7 +67,7 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         list[Path] | None,
         typer.Argument(
             metavar="RUNS...",
-            help="Run directories, directories of runs, or patterns. `similarity` needs none.",
+            help="Run directories, directories of runs, or patterns; none with --machines.",
             show_default=False,
         ),
     ] = None,

@@ -7,10 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from osmef.engine.measure import Bench
 from osmef.engine.placement import Places, standings
 from osmef.engine.plan import PlannedTrial
-from osmef.errors import Interrupted, OsmefError, PlacementError
+from osmef.errors import CapacityError, Interrupted, OsmefError, PlacementError
 from osmef.results.trial import Failure, Status, Trial
 from osmef.scenario.fields import RECORD
 from osmef.scenario.location import Location, has_moved
+
+Why = Sequence[str] | OsmefError
+"""Why trials are corrected: the endpoints that have moved, or what else spoilt them."""
 
 
 def look_again(bench: Bench, trials: Sequence[PlannedTrial], note: Callable[..., None]) -> None:
@@ -18,12 +21,16 @@ def look_again(bench: Bench, trials: Sequence[PlannedTrial], note: Callable[...,
 
     A trial whose ends do not stand to each other as they did when it began was measured nobody
     knows where: it fails, or with ``on_mismatch: record`` its place is unknown. What can't be read
-    counts as unmoved, and is told. ``note`` is told of moves. Raises StorageError, Interrupted.
+    counts as unmoved, and is told. ``note`` is told of moves. Raises StorageError, Interrupted, and
+    CapacityError where an endpoint is not the run's own any more: then all of the group fail.
     """
     before = bench.places
     try:
         after = _moved(bench)
     except Interrupted:
+        raise
+    except CapacityError as error:  # another run measures there, too, nobody knows since when
+        _correct(bench, {one.index: one for one in trials}, error)
         raise
     except OsmefError as error:
         bench.observer.warning(f"where the endpoints stand now can't be read: {error.message}")
@@ -61,34 +68,43 @@ def _differs(planned: PlannedTrial, before: Places, after: Places) -> bool:
     return standings(planned.cell, before) != standings(planned.cell, after)
 
 
-def _correct(bench: Bench, wrong: Mapping[int, PlannedTrial], moved: Sequence[str]) -> None:
+def _correct(bench: Bench, wrong: Mapping[int, PlannedTrial], why: Why) -> None:
     """Take back what trials say of their places, or all that they say where the place counts."""
     found = {trial.index: trial for trial in bench.directory.read_trials().trials}
     corrected = [
-        _unplaced(trial) if _is_recorded(wrong[index]) else _failed(trial, wrong[index], moved)
+        _corrected(trial, wrong[index], why)
         for index, trial in found.items()
         if index in wrong and trial.status is Status.OK
     ]
     bench.directory.correct_trials(corrected)
 
 
-def _is_recorded(planned: PlannedTrial) -> bool:
-    return planned.cell.cell.scenario.on_mismatch == RECORD
+def _corrected(trial: Trial, planned: PlannedTrial, why: Why) -> Trial:
+    if isinstance(why, OsmefError):
+        return _failed(trial, why)
+    if planned.cell.cell.scenario.on_mismatch == RECORD:
+        return _unplaced(trial)
+    ends = [end.name for end in planned.cell.endpoints if end.name in why]
+    error = PlacementError(
+        "the cloud has moved it in the stretch of trials in which this one was measured",
+        where=" and ".join(ends),
+        cure="keep the cloud from moving it, or set on_mismatch: record; then measure again",
+    )
+    return _failed(trial, error)
 
 
 def _unplaced(trial: Trial) -> Trial:
     return trial.model_copy(update={"achieved_placement": None, "distance": None})
 
 
-def _failed(trial: Trial, planned: PlannedTrial, moved: Sequence[str]) -> Trial:
-    ends = [end.name for end in planned.cell.endpoints if end.name in moved]
-    error = PlacementError(
-        "the cloud has moved it in the stretch of trials in which this one was measured",
-        where=" and ".join(ends),
-        cure="keep the cloud from moving it, or set on_mismatch: record; then measure again",
-    )
+def _failed(trial: Trial, error: OsmefError) -> Trial:
     failure = Failure(kind=error.kind, message=error.message, where=error.where, cure=error.cure)
     lists = ("transfers", "exchanges", "sizes", "datagrams")
-    told = {"status": Status.FAILED, "failure": failure, **{name: [] for name in lists}}
-    nothing = dict.fromkeys(("start_spread_s", "limited_by"))
-    return _unplaced(trial).model_copy(update={**told, **nothing, "metrics": {}})
+    nothing: dict[str, object] = {
+        "metrics": {},
+        "start_spread_s": None,
+        "limited_by": None,
+        **{n: [] for n in lists},
+    }
+    told = {"status": Status.FAILED, "failure": failure}
+    return _unplaced(trial).model_copy(update={**told, **nothing})

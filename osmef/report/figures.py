@@ -16,16 +16,16 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from osmef.analysis.similarity import machine_vectors, similarity_matrix
 from osmef.errors import InputError, NothingToDrawError
 from osmef.report import pingpong
 from osmef.report.btc import btc_connections, btc_distance, cpu, fairness
-from osmef.report.data import Data, read_machines
+from osmef.report.data import Data
 from osmef.report.distribution import latency
 from osmef.report.intervals import intervals
 from osmef.report.kinds import Kind
 from osmef.report.limits import limits
 from osmef.report.look import Look
+from osmef.report.machine_types import similar_machines
 from osmef.report.machines import price, similarity
 from osmef.report.pingpong import Messages
 from osmef.report.prices import price_ranking
@@ -43,7 +43,8 @@ class Wanted:
     ``messages`` is for the kinds of ping-pong. ``whole`` is the CPU load of whole endpoints.
     ``metrics`` are for ecdf, sessions, cov and price; all but cov take one. ``prices`` is a file
     for ``osmef.report.prices.price_table``, ``flavor`` the column that tells flavors apart, and
-    ``machines`` a CSV file with the columns of ``osmef.analysis.similarity``.
+    ``machines`` a CSV file with the columns of ``osmef.analysis.similarity``, without which the
+    runs tell some of them.
     """
 
     look: Look = field(default_factory=Look)
@@ -90,12 +91,8 @@ def _price(data: Data, wanted: Wanted) -> Figure:
     return price(found, metric, wanted.look)
 
 
-def _similarity(_data: Data, wanted: Wanted) -> Figure:
-    if wanted.machines is None:
-        cure = "give a CSV file of measurements with --machines"
-        raise NothingToDrawError("machine types are not known", cure=cure)
-    vectors = machine_vectors(read_machines(wanted.machines))
-    return similarity(similarity_matrix(vectors), wanted.look)
+def _similarity(data: Data, wanted: Wanted) -> Figure:
+    return similarity(similar_machines(data, wanted.machines), wanted.look)
 
 
 KINDS: dict[Kind, Drawing] = {

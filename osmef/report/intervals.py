@@ -130,14 +130,22 @@ def _one_end(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[~sends | (sends & pd.MultiIndex.from_frame(rows[_FLOW]).isin(kept))]
 
 
+def _back_to_itself(trial: pd.DataFrame) -> pd.Series[bool]:
+    """Return which rows of a loopback are of the way back: both ends have one name there."""
+    sent = trial["role"] == "sender"
+    if sent.any():  # one end alone told, so what it got came back
+        return ~sent
+    again = trial.groupby("flow")["start_s"].diff().lt(0)  # the rows of one way come first
+    return again.groupby(trial["flow"]).cumsum() > 0
+
+
 def _lines(rows: pd.DataFrame, cell: Cell) -> Iterator[_Line]:
     """Give the trials of a cell in order: what went there and, if anything did, what went back."""
     senders = str(cell.trials["senders"].iloc[0]).split(",")
     for place, (_, trial) in enumerate(rows.groupby("trial")):
         back = ~(trial["source"].isin(senders) | trial["source"].isna())
-        sent = trial["role"] == "sender"
-        if sent.any() and trial["source"].eq(trial["target"]).all():
-            back = ~sent  # both ends have one name, and one of them told
+        if trial["source"].eq(trial["target"]).all():
+            back = _back_to_itself(trial)
         for is_back, way in trial.groupby(back if not back.all() else ~back):
             each = [_rates(flow) for _, flow in way.groupby(_FLOW[3:], dropna=False)]
             yield _Line((place, bool(is_back)), *together(each), each)

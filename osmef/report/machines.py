@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from osmef.analysis.price import PricePerformance
 from osmef.report.cells import nothing
 from osmef.report.look import PLAIN, Look
-from osmef.report.metric import unit
+from osmef.report.metric import unit, words
 from osmef.report.style import GREY, LINE_INCHES, Words, broken, page, patch, styled
 
 _CELL_INCHES = 0.45
@@ -31,7 +31,7 @@ def similarity(matrix: pd.DataFrame, look: Look = PLAIN) -> Figure:
     longest = 0.07 * max(map(len, names))
     header = Words(
         "Similarity of machine types",
-        "1 is alike in all components, 0 in none (Kratzke and Quint, 2015).",
+        f"1 is alike in all components, 0 in none (Kratzke and Quint, 2015).{_components(matrix)}",
         f"{count} machine types",
     )
     size = (max(4.5, side + longest + 0.9), side + 0.7 * longest + 0.5)
@@ -103,6 +103,11 @@ def price(result: PricePerformance, value: str, look: Look = PLAIN) -> Figure:
     axes.set_xlabel(f"{how.label} for 1 {currency} an hour")
     look.apply(axes)
     return figure
+
+
+def _components(matrix: pd.DataFrame) -> str:
+    known = matrix.attrs.get("components")
+    return f" Components: {', '.join(words(name) for name in known)}." if known else ""
 
 
 def _ends(ranking: pd.DataFrame, divisor: float) -> list[tuple[float, float]]:

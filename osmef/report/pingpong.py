@@ -69,6 +69,8 @@ TRANSFER = Kind("transfer_rate_bytes_per_s", 1e6, "Transfer rate", "transfer rat
 LATENCY = Kind("time_us", 1e3, "Latency", "time of a message in ms")
 REQUESTS = Kind("requests_per_s", 1.0, "Requests per second", "requests per second")
 
+_BARS = "Bars: exact 95 % interval of the median, if requests are independent."
+
 Series = dict[str, pd.DataFrame]
 """What each request of a cell gave, by what the legend calls the cell."""
 
@@ -173,7 +175,11 @@ def _draw_relative(drawn: _Drawn, look: Look, wanted: Messages) -> Figure:
     first = _reference(drawn.series, wanted.reference)
     series = {first: drawn.series[first], **drawn.series}  # which comes first
     names = [f"{first}: reference, 1.0", *list(series)[1:]]
-    note = "Bars: 95 % interval of the ratio, at least. " if wanted.interval else ""
+    note = (
+        "Bars: 95 % interval of the ratio, at least, if requests are independent. "
+        if wanted.interval
+        else ""
+    )
     words = Words(
         f"{kind.title} against message size, relative",
         f"Ratio of the medians. {note}{_windows_note(windows, wanted)}".strip(),
@@ -347,7 +353,7 @@ def _caption(drawn: _Drawn, wanted: Messages, windows: Sequence[float]) -> str:
         filter(None, [
             f"Points: single requests{where}." if wanted.points else "",
             "Bands: percentiles of the data." if wanted.bands else "",
-            "Bars: exact 95 % interval of the median." if wanted.interval else "",
+            _BARS if wanted.interval else "",
             _windows_note(windows, wanted),
         ])
     )  # fmt: skip

@@ -82,6 +82,8 @@ def _results(data: Data, metric: str, flavor: str) -> pd.DataFrame:
         _region=pd.Series(_regions(data), index=data.trials.index, dtype="object"),
     )
     sessions, rows = has_sessions(trials), []
+    if trials["scenario"].nunique() > 1:  # cells of two scenarios may be called alike
+        trials = trials.assign(cell=trials["scenario"] + ": " + trials["cell"])
     keys = ["_provider", flavor, "_region", "cell"]
     for key, group in trials.groupby(keys, sort=False, dropna=False):
         told = describe(independent(group, metric, by_session=sessions)).model_dump()

@@ -23,6 +23,8 @@ from osmef.report.metric import chosen, metrics_of, unit, words
 from osmef.report.style import LINE_INCHES, Words, broken, page, patch, stroke, styled
 
 _FEWEST = 5  # values of which a box tells more than the points alone
+_WIDEST = 16.0  # inches, of a figure of many sessions
+_LETTER_INCHES = 0.09
 _FEW_STEPS = 40  # of a distribution function, from which on its steps have no markers
 _BOXES = "Boxes: 25 to 75 % of the trials, whiskers at most 1.5 times as long, points beyond. "
 _FEW = f"Fewer than {_FEWEST} trials: each one, and a line at the median."
@@ -82,7 +84,7 @@ def sessions(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = N
     if known.empty:
         raise nothing("sessions", "give runs of a campaign, or imported with `osmef import`")
     name = chosen(known, metric)
-    order = list(dict.fromkeys(known.loc[known[name].notna(), "session"]))
+    order = _sessions(known[known[name].notna()])
     cells = [cell for cell in cells_of(known, look) if cell.values(name)]
     how = unit(name, float(known[name].max()))
     counts = [len(rows) for cell in cells for rows in _by_session(cell, name, order) if rows]
@@ -91,19 +93,32 @@ def sessions(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = N
     header = Words(f"{what[0].upper()}{what[1:]} by session", caption, source_of(known))
     sample = _bar if max(counts) >= _FEWEST else _mark
     legend = {cell.label: sample(number) for number, cell in enumerate(cells)}
-    figure, (axes,) = page(header, legend, look, size=(max(6.6, 1.1 + 0.9 * len(order)), 3.6))
+    wide = min(max(6.6, 1.1 + 0.9 * len(order)), _WIDEST)
+    names = [look.named(str(one)) for one in order]
+    upright = sum(map(len, names)) * _LETTER_INCHES > wide
+    size = (wide, 3.6 + upright * max(map(len, names)) * _LETTER_INCHES)
+    figure, (axes,) = page(header, legend, look, size=size)
     width = 0.8 / len(cells)
     for number, cell in enumerate(cells):
         for place, values in enumerate(_by_session(cell, name, order)):
             at = place + (number - (len(cells) - 1) / 2) * width
             _draw_box(axes, at, [value / how.divisor for value in values], width, number)
-    axes.set_xticks(range(len(order)), [look.named(str(one)) for one in order])
+    axes.set_xticks(range(len(order)), names, rotation=90 if upright else 0)
+    if upright:
+        axes.tick_params(axis="x", labelsize=7)
     axes.set_xlim(-0.5, len(order) - 0.5)
     axes.grid(visible=False, axis="x")
     axes.set_ylim(bottom=0)
     axes.set_ylabel(look.y_label or how.label)
     look.apply(axes)
     return figure
+
+
+def _sessions(trials: pd.DataFrame) -> list[object]:
+    """Return the sessions in the order of time, or as they come where that is not known."""
+    if "started_at" not in trials or trials["started_at"].isna().any():
+        return list(dict.fromkeys(trials["session"]))
+    return list(trials.groupby("session", sort=False)["started_at"].min().sort_values().index)
 
 
 def _by_session(cell: Cell, metric: str, order: Sequence[object]) -> list[list[float]]:
@@ -177,7 +192,7 @@ def cov(
         axes.bar_label(bars, told, padding=2, fontsize=7)
     axes.set_yticks(range(len(shown)), rows, fontsize=7.5)
     axes.set_ylim(len(shown) - 0.5, -0.5)
-    axes.margins(x=0.12)
+    axes.margins(x=0.25)
     axes.grid(visible=False, axis="y")
     alone = f" of {words(names[0])}" if len(names) == 1 else ""
     axes.set_xlabel(f"coefficient of variation{alone} in %")

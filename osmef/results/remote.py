@@ -83,15 +83,20 @@ def _open(url: str) -> tuple[Any, str]:
         found: tuple[Any, str] = url_to_fs(url)
         return found
     from fsspec.implementations.arrow import ArrowFSWrapper  # noqa: PLC0415
-    from pyarrow.fs import S3FileSystem  # noqa: PLC0415 - slow to load
+    from pyarrow.fs import S3FileSystem, resolve_s3_region  # noqa: PLC0415 - slow to load
 
-    if not url.removeprefix(_S3):
+    path = url.removeprefix(_S3)
+    if not path:
         raise ValueError("it names no bucket")
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
     where = urlsplit(endpoint) if endpoint else None
-    told = {"endpoint_override": where.netloc, "scheme": where.scheme} if where else {}
+    told: dict[str, str] = {}
+    if where is None:  # AWS itself, whose buckets are each in a region
+        told["region"] = resolve_s3_region(path.partition("/")[0])
+    else:
+        told |= {"endpoint_override": where.netloc, "scheme": where.scheme}
     store = S3FileSystem(connect_timeout=_PATIENCE_S, request_timeout=_PATIENCE_S, **told)
-    return ArrowFSWrapper(store), url.removeprefix(_S3)
+    return ArrowFSWrapper(store), path
 
 
 def sha256_of(file: Path) -> str:

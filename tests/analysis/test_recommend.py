@@ -91,6 +91,12 @@ def test_cells_are_judged_each_for_itself_and_the_best_one_counts() -> None:
     assert recommend(loaded, Needs(btc_bps=4e9))["fit"].tolist() == ["no"]
 
 
+def test_what_cost_another_price_is_another_offer() -> None:
+    both = pd.concat([trials("m", [5e9] * 6, [], price=1.0), trials("m", [9e9] * 6, [], price=9.0)])
+    (row,) = recommend(both, Needs(btc_bps=4e9, price_per_hour=2.0)).to_dict("records")
+    assert (row["fit"], row["btc_median"], row["price_per_hour"]) == ("yes", 5e9, 1.0)
+
+
 def test_sessions_count_not_their_trials() -> None:
     one = trials("m", [5e9] * 10, []).assign(run="a", session="monday")
     (row,) = recommend(one, Needs(btc_bps=4e9)).to_dict("records")

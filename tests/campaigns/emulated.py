@@ -19,10 +19,10 @@ from osmef.campaigns.conduct import Conductor, Means
 from osmef.campaigns.executor import Measure
 from osmef.campaigns.holder import this_process
 from osmef.campaigns.read import read_campaign
+from osmef.campaigns.rows import Phase
 from osmef.campaigns.score import make_score
 from osmef.campaigns.session import End, Work, _directory, _end, _plan
 from osmef.campaigns.store import Store
-from osmef.campaigns.tables import Phase
 from osmef.engine.journal import Journal
 from osmef.engine.plan import PlannedTrial
 from osmef.engine.stop import Stop
@@ -41,9 +41,18 @@ class SimulatedClock:
 
     def __init__(self, start: datetime) -> None:
         self.time = start
+        self.set_by = timedelta(0)
 
     def now(self) -> datetime:
         return self.time
+
+    def steady(self) -> float:
+        return self.time.timestamp() - self.set_by.total_seconds()
+
+    def set(self, by: timedelta) -> None:
+        """Set the clock, as somebody else does while nobody waits."""
+        self.time += by
+        self.set_by += by
 
     def wait(self, until: datetime | None, wake: threading.Event) -> None:
         if until is not None and not wake.is_set():

@@ -9,10 +9,10 @@ from pathlib import Path
 from osmef.campaigns.holder import this_process
 from osmef.campaigns.live import NAME
 from osmef.campaigns.read import read_campaign
+from osmef.campaigns.rows import Phase, Session, State
 from osmef.campaigns.score import make_score
 from osmef.campaigns.session import Work
 from osmef.campaigns.store import Store
-from osmef.campaigns.tables import Phase, State
 from tests.campaigns.emulated import EmulatedClouds, SimulatedClock
 
 START = datetime(2026, 3, 16, tzinfo=UTC)
@@ -42,33 +42,37 @@ def make_shown(place: Path) -> Store:
     store.set_phase(standing.id, Phase.ACTIVE, this_process())
     clouds = EmulatedClouds(SimulatedClock(START), place / "things")
     sessions = store.sessions(standing.id)
-    for number, one in enumerate(sessions[:5]):
+    for number, planned in enumerate(sessions[:5]):
         directory = place / "out" / f"pair-{number}"
-        assert store.claim(one, this_process(), one.due, exclusive=True)
-        store.locate(one.id, directory)
-        work = Work(
-            session=one.id,
-            slot=one.slot,
-            window=one.window,
-            platform=one.platform,
-            text=SCENARIO,
-            file="pair.yaml",
-            directory=str(directory),
-            seed=number,
-        )
-        if number < 4:
-            end = clouds.measure(work)
-            cost = {"cost": 0.25, "currency": "USD"}
-            values = {name: value for name, value in vars(end).items() if name != "state"}
-            ended = one.due + timedelta(minutes=20)
-            store.finish(one.id, end.state, ended, **{**values, **cost})
-        else:
+        one = store.claim(planned, this_process(), planned.due)
+        assert isinstance(one, Session)
+        assert store.locate(one, directory)
+        if number == 2:
+            store.finish(one, State.FAILED, one.due, why="<b>no</b> route", trials_ok=0)
+        elif number == 4:
             directory.mkdir()
             show(directory, 9.4e9)
-    store.finish(sessions[2].id, State.FAILED, sessions[2].due, why="<b>no</b> route", trials_ok=0)
+        else:
+            end = clouds.measure(_work(one, directory, number))
+            values = {name: value for name, value in vars(end).items() if name != "state"}
+            cost = {"cost": 0.25, "currency": "USD"}
+            store.finish(one, end.state, one.due + timedelta(minutes=20), **{**values, **cost})
     store.skip([sessions[5].id], State.MISSED, "the window was closed", sessions[5].due)
     store.tell(standing.id, sessions[2].due, "failure", "it said <script>alert(1)</script>")
     return store
+
+
+def _work(session: Session, directory: Path, seed: int) -> Work:
+    return Work(
+        session=session.id,
+        slot=session.slot,
+        window=session.window,
+        platform=session.platform,
+        text=SCENARIO,
+        file="pair.yaml",
+        directory=str(directory),
+        seed=seed,
+    )
 
 
 def show(directory: Path, rate_bps: float) -> None:

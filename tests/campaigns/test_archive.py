@@ -159,10 +159,22 @@ def test_a_manifest_can_not_write_elsewhere(state: str, tmp_path: Path) -> None:
     export_campaign("short", state, (tmp_path / "archive").as_uri())
     file = tmp_path / "archive" / MANIFEST
     manifest = json.loads(file.read_text())
-    manifest["files"][0]["path"] = "../../evil"
-    file.write_text(json.dumps(manifest))
-    with pytest.raises(InputError, match="would go to"):
-        import_archive((tmp_path / "archive").as_uri(), tmp_path / "back")
+    first = manifest["files"][0]
+    for changed in (
+        {"files": [{**first, "path": "../../evil"}]},
+        {"files": [{**first, "path": "/evil"}]},
+        {"runs": ["../evil"]},
+    ):
+        file.write_text(json.dumps({**manifest, **changed}))
+        with pytest.raises(InputError, match="would go to"):
+            import_archive((tmp_path / "archive").as_uri(), tmp_path / "back")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"archive_version": 2}'])
+def test_a_manifest_of_another_kind_is_told(text: str, tmp_path: Path) -> None:
+    (tmp_path / MANIFEST).write_text(text)
+    with pytest.raises(InputError, match="this manifest is damaged, or a newer OSMeF wrote it"):
+        import_archive(tmp_path.as_uri(), tmp_path / "back")
 
 
 def test_a_run_that_is_measured_is_waited_for(state: str, memory: str) -> None:

@@ -14,10 +14,10 @@ from osmef import providers
 from osmef.campaigns.conduct import Conductor, Means
 from osmef.campaigns.holder import this_process
 from osmef.campaigns.read import read_campaign
+from osmef.campaigns.rows import Phase, State
 from osmef.campaigns.score import Score, make_score
 from osmef.campaigns.session import End, Work
-from osmef.campaigns.store import LEASE, Session, Store
-from osmef.campaigns.tables import Phase, State
+from osmef.campaigns.store import Session, Standing, Store
 from osmef.engine.journal import Journal
 from osmef.engine.stop import Stop
 from osmef.errors import ApiError, Interrupted, StorageError
@@ -35,10 +35,10 @@ prices:
 """
 FILE = """\
 name: test
-scenarios: [{scenarios}]
+scenarios: [pair.yaml]
 start: 2026-03-23
 weeks: 1
-windows: {{day: {{opens: '09:00', closes: '17:00'}}}}
+windows: {day: {opens: '09:00', closes: '17:00'}}
 """
 Measure = Callable[[Work], End]
 
@@ -56,7 +56,7 @@ class Stage:
     def __post_init__(self) -> None:
         (self.directory / "pair.yaml").write_text(SCENARIO)
         file = self.directory / "campaign.yaml"
-        file.write_text(FILE.format(scenarios=self.scenarios) + self.more)
+        file.write_text(FILE.replace("pair.yaml", self.scenarios) + self.more)
         programme = read_campaign(file)
         self.score: Score = make_score(programme)
         self.store = Store(f"sqlite:///{self.directory / 'state.sqlite'}")
@@ -65,15 +65,12 @@ class Stage:
         self.stop = Stop()
 
     def conduct(self, measure: Measure) -> Phase:
-        means = Means(
-            this_process(),
-            self.clock,
-            AtOnce(),
-            measure,
-            lambda kind, text: self.told.append((kind, text)),
-        )
+        means = Means(this_process(), self.clock, AtOnce(), measure, self.tell)
         standing = self.store.campaign("test")
         return Conductor(self.store, standing, self.score, means, self.stop).run()
+
+    def tell(self, kind: str, text: str) -> None:
+        self.told.append((kind, text))
 
     @property
     def sessions(self) -> list[Session]:
@@ -213,62 +210,6 @@ def test_a_platform_that_is_not_known_goes_on(tmp_path: Path) -> None:
     assert stage.states == [State.DONE] * 7
 
 
-def test_a_cloud_is_measured_by_one_at_a_time(stage: Stage) -> None:
-    first, second = stage.sessions[:2]
-    me, now = this_process(), START + timedelta(days=1)
-    assert stage.store.claim(first, me, now, exclusive=True)
-    assert not stage.store.claim(second, me, now, exclusive=True)
-    assert stage.store.claim(second, me, now, exclusive=False)
-    stage.store.finish(first.id, State.DONE, now)
-    assert not stage.store.claim(first, me, now, exclusive=True)  # it is done
-
-
-OFFICE, RACK = (
-    f"{{kind: static, hosts: {{{a}: {{ssh: {a}, kind: vm}}, {b}: {{ssh: {b}, kind: vm}}}}}}"
-    for a, b in ("ab", "cd")
-)
-
-
-def test_what_measures_several_clouds_has_each_of_them_alone(tmp_path: Path) -> None:
-    ends = "endpoints: {sender: {site: office}, receiver: {site: rack}}\n"
-    both = f"name: both\nsites: {{office: {OFFICE}, rack: {RACK}}}\n{ends}"
-    (tmp_path / "both.yaml").write_text(both)
-    (tmp_path / "alone.yaml").write_text(f"name: alone\nprovider: {RACK}\nplacement: any\n")
-    stage = Stage(tmp_path, "", scenarios="both.yaml, alone.yaml")
-    both_clouds, alone = (
-        next(one for one in stage.sessions if one.scenario == name)
-        for name in ("both.yaml", "alone.yaml")
-    )
-    me, now = this_process(), START + timedelta(days=1)
-    assert stage.store.claim(alone, me, now, exclusive=True)
-    assert not stage.store.claim(both_clouds, me, now, exclusive=True)
-    stage.store.finish(alone.id, State.PLANNED, now)
-    assert stage.store.claim(both_clouds, me, now, exclusive=True)
-    assert not stage.store.claim(alone, me, now, exclusive=True)
-    stage.store.finish(both_clouds.id, State.DONE, now)
-    assert stage.store.claim(alone, me, now, exclusive=True)
-
-
-def test_the_lock_of_a_dead_process_is_broken(stage: Stage) -> None:
-    first, second = stage.sessions[:2]
-    host, boot, pid, started = this_process().split(" ")
-    dead, elsewhere = f"{host} {boot} {pid} {int(started) - 1}", f"other {boot} {pid} {started}"
-    now = START + timedelta(days=1)
-    assert stage.store.claim(first, dead, now, exclusive=True)
-    assert stage.store.claim(second, elsewhere, now, exclusive=True)
-    assert [one.id for one in stage.store.recover(1, now)] == [first.id]
-    assert [one.id for one in stage.store.recover(1, now + LEASE)] == [second.id]
-
-
-def test_a_lease_that_is_renewed_holds(stage: Stage) -> None:
-    first, second = stage.sessions[:2]
-    elsewhere, now = "other boot 1 1", START + timedelta(days=1)
-    assert stage.store.claim(first, elsewhere, now, exclusive=True)
-    stage.store.renew(elsewhere, now + LEASE)
-    assert not stage.store.claim(second, this_process(), now + LEASE, exclusive=True)
-    assert stage.store.claim(second, this_process(), now + 2 * LEASE, exclusive=True)
-
-
 def test_a_changed_file_keeps_what_was_measured(stage: Stage, tmp_path: Path) -> None:
     stage.clock.time = START + timedelta(hours=9)
     ended = 0
@@ -338,7 +279,7 @@ def test_a_database_that_fails_while_a_session_begins_loses_nothing(
 ) -> None:
     locate, calls = stage.store.locate, 0
 
-    def failing(session: int, directory: Path) -> bool:
+    def failing(session: Session, directory: Path) -> bool:
         nonlocal calls
         calls += 1
         if calls == 2:
@@ -354,24 +295,24 @@ def test_a_database_that_fails_while_a_session_begins_loses_nothing(
 def test_a_stop_ends_it_also_while_the_database_is_away(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(_campaign: int) -> list[Session]:
-        stage.stop.request("stopped by SIGINT")
+    looks = 0
+
+    def failing(_name: str) -> Standing:
+        nonlocal looks
+        looks += 1
+        if looks == 20:
+            stage.stop.request("stopped by SIGINT")
         raise StorageError("no connection")
 
     standing = stage.store.campaign("test")
-    monkeypatch.setattr(stage.store, "recover", lambda *_: [])
-    means = Means(this_process(), stage.clock, AtOnce(), done, lambda *_: None)
+    means = Means(this_process(), stage.clock, AtOnce(), done, stage.tell)
     conductor = Conductor(stage.store, standing, stage.score, means, stage.stop)
-    monkeypatch.setattr(conductor, "_drop_what_left_the_file", lambda: None)
-    monkeypatch.setattr(stage.store, "sessions", failing)
+    conductor._take_up()
+    monkeypatch.setattr(conductor, "_take_up", lambda: None)
+    monkeypatch.setattr(stage.store, "campaign", failing)
     assert conductor.run() is Phase.STOPPED
-
-
-def test_two_sessions_never_share_a_directory(stage: Stage, tmp_path: Path) -> None:
-    first, second = stage.sessions[:2]
-    assert stage.store.locate(first.id, tmp_path / "one")
-    assert not stage.store.locate(second.id, tmp_path / "one")
-    assert stage.store.locate(second.id, tmp_path / "two")
+    assert stage.clock.time == START + timedelta(seconds=19 * 5)
+    assert [text for _, text in stage.told] == ["no connection"]  # once
 
 
 def test_a_platform_that_left_the_file_is_left_out(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import osmef
+from osmef.campaigns.rows import Phase, State
 from osmef.campaigns.store import Store
-from osmef.campaigns.tables import Phase, State
 from tests.campaigns.emulated import conduct
 
 FILE = """

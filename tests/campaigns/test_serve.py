@@ -18,9 +18,9 @@ from zoneinfo import ZoneInfo
 import pytest
 from playwright.sync_api import Page, expect
 
+from osmef.campaigns.rows import Phase, State
 from osmef.campaigns.serve import Server, read_token
 from osmef.campaigns.store import Store
-from osmef.campaigns.tables import Phase, State
 from osmef.campaigns.view import View, calendar
 from osmef.errors import InputError
 from tests.campaigns.shown import make_shown, show

@@ -73,3 +73,31 @@ def test_the_counterparts_of_machine_types(osmef: Osmef) -> None:
     refused = osmef("similarity", path)
     assert refused.code == 2
     assert "aws a: threads is 0" in refused.err
+
+
+def test_a_table_of_prices_without_a_currency_says_so(osmef: Osmef) -> None:
+    osmef.write("provider,flavor,price_per_hour\nlocal,small,0.1\n", "prices.csv")
+    needs = ("--budget", "1 USD", "--prices", "prices.csv")
+    done = osmef("recommend", SAMPLE, *needs)
+    assert (done.code, "has no column currency" in done.err) == (2, True)
+    assert osmef("recommend", SAMPLE).code == 2
+
+
+def test_trials_are_looked_at_for_what_speaks_against_them(osmef: Osmef) -> None:
+    (row,) = osmef("statistics", SAMPLE, "--json").json()["cells"]
+    assert (row["metric"], row["n"], row["drift_p"]) == ("aggregate_btc_bps", 2, None)
+    shown = osmef("statistics", SAMPLE, "--metric", "jain_fairness", "--error", "1")
+    assert (shown.code, "needed for ± 1 %" in " ".join(shown.out.split())) == (0, True)
+    lonely = osmef("statistics", SAMPLE, "--pairs")
+    assert (lonely.code, "no two cells" in lonely.err) == (2, True)
+
+
+def test_a_page_is_written_as_html_only(osmef: Osmef) -> None:
+    done = osmef("report", SAMPLE, "-o", "summary.json")
+    assert (done.code, "end with .html" in done.err) == (2, True)
+
+
+def test_machine_types_of_one_provider_have_no_counterpart(osmef: Osmef) -> None:
+    path = osmef.write(f"{HEAD}aws,a,1,2,3,4,5,6,7\naws,b,8,8,8,8,8,8,8\n", "machines.csv")
+    done = osmef("similarity", path)
+    assert (done.code, "no machine type is of another provider" in done.err) == (2, True)

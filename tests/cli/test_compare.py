@@ -147,3 +147,22 @@ def test_a_metric_without_a_way_needs_one_to_fail(osmef: Osmef, make_run: MakeRu
                       "regression", "--json")  # fmt: skip
         assert (ended.code, ended.json()["rows"][0]["verdict"]) == (code, verdict)
     assert osmef("compare", a, b, "--metric", "frames").code == 0
+
+
+def test_failed_trials_fail_and_other_flavors_are_told(osmef: Osmef, make_run: MakeRun) -> None:
+    a, b = make_run("a", 1e9), make_run("b", 1e9)
+    path = Path(b) / "trials.jsonl"
+    first = json.loads(path.read_text().splitlines()[0])
+    failure = {"kind": "transport", "message": "gone", "where": None, "cure": None}
+    lost = {**first, "status": "failed", "failure": failure, "metrics": {}}
+    more = [json.dumps({**lost, "index": index}) for index in range(6, 20)]
+    path.write_text(path.read_text() + "\n".join(more) + "\n")
+    summary = json.loads((Path(b) / "summary.json").read_text())
+    for end in summary["endpoints"]:
+        end["flavor"] = "large"
+    (Path(b) / "summary.json").write_text(json.dumps(summary))
+    ended = osmef("compare", a, b, "--metric", BTC, "--fail-on", "regression")
+    assert ended.code == 1, ended.err
+    told = " ".join(ended.err.split())
+    assert "failed 0 of 6, 14 of 20: worse (p = 0.004)" in told
+    assert "sender_flavors is small in A and large in B" in told

@@ -12,7 +12,7 @@ from osmef.engine.observer import Observer
 from osmef.engine.plan import make_plan
 from osmef.engine.run import Run
 from osmef.engine.stop import Stop
-from osmef.errors import ApiError
+from osmef.errors import ApiError, CapacityError
 from osmef.providers import sites
 from osmef.providers.base import Endpoint
 from osmef.providers.local.provider import LocalProvider
@@ -31,6 +31,7 @@ order: sequential
 repeat: 1
 """
 DOWN = "the API is down"
+TAKEN = "the run other holds it"
 DIFFERENT, SAME = Placement.DIFFERENT_HOST, Placement.SAME_HOST
 
 
@@ -44,6 +45,8 @@ class Migrating(LocalProvider):
         where = Migrating.script.pop(0)
         if where == DOWN:
             raise ApiError(DOWN)
+        if where == TAKEN:
+            raise CapacityError(TAKEN)
         return [
             place.model_copy(update={"host": where}) if end.request.role == "receiver" else place
             for end, place in zip(endpoints, found, strict=True)
@@ -125,3 +128,16 @@ def test_a_look_that_fails_ends_no_run(run: RunIt) -> None:
     summary, trials = run("host-2", DOWN, "host-2")
     assert ends(trials) == [("ok", DIFFERENT)] * 2
     assert any("could not be read: 1" in warning for warning in summary.run.warnings)
+
+
+def test_a_machine_that_another_run_has_taken_ends_the_run_and_fails_what_it_may_have_met(
+    run: RunIt, tmp_path: Path
+) -> None:
+    with pytest.raises(CapacityError, match=TAKEN):
+        run("host-2", "host-2", TAKEN)
+    (path,) = (one for one in tmp_path.iterdir() if one.is_dir())
+    with RunDirectory.open(path) as directory:
+        first, second = sorted(directory.read_trials().trials, key=lambda trial: trial.index)
+    assert first.status == "ok"
+    assert second.failure is not None
+    assert (second.failure.kind, second.metrics) == ("capacity", {})

@@ -122,6 +122,14 @@ def test_a_client_that_told_what_it_sent_and_got(make_trials: MakeTrials) -> Non
         assert "or as they were sent where no receiver told" in texts(figure)[-1]
 
 
+def test_both_directions_of_a_loopback(make_trials: MakeTrials) -> None:
+    trials = make_trials(receivers="vm-1", connections=2)
+    flows = [rows(trials, 1, flow, [count, count], endpoint="vm-1", peer="vm-1")
+             for count in (125, 375) for flow in (0, 1)]  # fmt: skip
+    assert [y for _, y in steps(intervals(pd.concat(flows), trials))] == [[2, 2], [6, 6]]
+    assert [y for _, y in steps(intervals(pd.concat(flows[:2]), trials))][-1] == [2, 2]
+
+
 def test_what_only_went_back_is_one_line(make_trials: MakeTrials) -> None:
     trials = make_trials()
     table = pd.concat([rows(trials, n, 0, [125], endpoint="vm-1", peer="vm-2") for n in (1, 2)])

@@ -80,6 +80,16 @@ def test_of_two_prices_in_one_region_the_latest_counts(make_run: MakeRun) -> Non
     assert table["price_per_hour"].tolist() == [0.3]
 
 
+def test_cells_of_two_scenarios_are_not_mixed(make_run: MakeRun) -> None:
+    runs = (make_run("one", amount=0.2), make_run("two", amount=0.2))
+    run = RunDirectory(runs[1])
+    summary = run.read_summary()
+    other = summary.run.model_copy(update={"scenario": "other"})
+    run.write_summary(summary.model_copy(update={"run": other}))
+    _name, found = price_ranking(Data(*runs), None, None)
+    assert {cell.partition(":")[0] for cell in found.ranking["cell"]} == {"quickstart", "other"}
+
+
 def test_what_has_no_flavor_stands_apart(make_run: MakeRun) -> None:
     data = Data(make_run("known", amount=0.2), make_run("bare", flavor=None))
     _name, found = price_ranking(data, None, None)

@@ -144,3 +144,11 @@ def test_sessions_that_the_cloud_placed_otherwise_are_apart(make_trials: MakeTri
     moved = there["session"].eq("day 5")
     there.loc[moved, "achieved_placement"] = "same-host"
     assert [name.rpartition(", n = ")[2] for name in legend(ecdf(there))] == ["5", "1"]
+
+
+def test_sessions_stand_in_the_order_of_time(make_trials: MakeTrials) -> None:
+    trials = campaign(make_trials, "aws")
+    began = pd.Timestamp("2027-01-04", tz="UTC") - pd.to_timedelta(range(len(trials)), unit="h")
+    (axes,) = visible(sessions(trials.assign(started_at=began)))
+    names = [text.get_text() for text in axes.get_xticklabels()]
+    assert names == [f"day {number}" for number in range(5, -1, -1)]

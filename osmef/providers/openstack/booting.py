@@ -15,6 +15,7 @@ from osmef.providers.openstack.access import Cloud
 from osmef.providers.openstack.kinds import pause_for, servers_in
 from osmef.providers.openstack.making import Maker
 from osmef.providers.openstack.servers import (
+    POLL_S,
     Server,
     ServerOrder,
     list_servers,
@@ -23,6 +24,7 @@ from osmef.providers.openstack.servers import (
 from osmef.providers.parallel import side_by_side
 from osmef.scenario.clouds.openstack import OpenStackSettings
 
+_LOOKS = 5
 _LISTED = 100
 """Servers whose ports are asked for at once: the address of a request may have some 8000 bytes."""
 
@@ -146,11 +148,26 @@ class _Boot:
             self.running |= {orders[key].name for key in running}
             self.changed.notify_all()
         if lost := built - running:
-            there = {str(server.id): server for server in list_servers(cloud, self.run)}
+            there = self._details(cloud, lost)
             missing |= {key: _status(orders[key], there.get(key)) for key in lost}
         for key, (port, address) in _ports(cloud, sorted(running)[:_LISTED]).items():
             self.found[key] = Server(orders[key], key, port, address)
         return missing | dict.fromkeys(running - self.found.keys(), "ACTIVE")
+
+    def _details(self, cloud: Cloud, servers: set[str]) -> Mapping[str, Any]:
+        """Return what nova says of servers that it was done with, by id.
+
+        It lists none for a moment while it gives up placing it, and tells the reason of an ERROR
+        some moments later than the ERROR.
+        """
+        there: dict[str, Any] = {}
+        for _ in range(_LOOKS):
+            there = {str(one.id): one for one in list_servers(cloud, self.run)}
+            known = (there.get(key) for key in servers)
+            if all(one is not None and (one.status != "ERROR" or one.fault) for one in known):
+                break
+            cloud.wait(POLL_S)
+        return there
 
     def _list(self, cloud: Cloud, status: str) -> set[str]:
         return cloud.do("listing servers", lambda c: servers_in(c, self.run, status))

@@ -1,0 +1,310 @@
+"""Who works on which session: claims, and all that a session writes while it is claimed.
+
+Every change is one transaction, so a kill at any moment leaves a session planned, running or ended,
+and nothing in between. A claim gives the session a new token; what is written later carries it, and
+is refused once another process has claimed the session, or planned it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, func, select, update
+from sqlalchemy import delete as remove
+from sqlalchemy import insert as put
+
+from osmef.campaigns.database import ConflictError, Database
+from osmef.campaigns.holder import is_gone
+from osmef.campaigns.rows import Phase, Refusal, Session, State
+from osmef.campaigns.tables import CAMPAIGNS, EVENTS, HELD, HOLDERS, SESSIONS
+
+# A holder on another machine counts as gone when it has not said for so long that it lives.
+LEASE = timedelta(minutes=10)
+
+COLUMNS = [SESSIONS.c[field.name] for field in fields(Session)]
+_AGAIN: Mapping[str, Any] = {"state": State.PLANNED.value, "holder": None, "ended_at": None}
+
+
+@dataclass(frozen=True)
+class Terms:
+    """On which terms a session begins: alone on its cloud, and within a budget.
+
+    ``expected`` is what it costs by plan, in the budget's currency.
+    """
+
+    exclusive: bool = True
+    budget: float | None = None
+    expected: float = 0.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a campaign's log: its kind, and what happened."""
+
+    kind: str
+    text: str
+
+
+class _RefusedError(Exception):
+    """Rolls a claim back."""
+
+    def __init__(self, why: Refusal) -> None:
+        self.why = why
+
+
+class Claims(Database):
+    """What conductors do to sessions, and tell each other."""
+
+    def claim(
+        self,
+        session: Session,
+        holder: str,
+        now: datetime,
+        terms: Terms = Terms(),
+        line: Line | None = None,
+    ) -> Session | Refusal:
+        """Begin a planned session, and return it as it is now; or say why that can't be."""
+        try:
+            with self._transaction() as connection:
+                _check_budget(connection, session.campaign, terms)
+                if terms.exclusive:
+                    _hold(connection, session, now)
+                begun = replace(
+                    session,
+                    state=State.RUNNING,
+                    holder=holder,
+                    started_at=now,
+                    token=session.token + 1,
+                )
+                if not _begin(connection, session, begun, terms):
+                    raise _RefusedError(Refusal.TAKEN)
+                _say_alive(connection, session.campaign, holder, now)
+                _tell(connection, session.campaign, now, line)
+        except _RefusedError as refused:
+            return refused.why
+        except ConflictError:  # another one was first to hold the cloud
+            return Refusal.BUSY
+        return begun
+
+    def locate(self, session: Session, directory: Path) -> bool:
+        """Note where a session's run directory is to be; False where that is another's.
+
+        So it is, too, for a session that has been lost: its end will tell.
+        """
+        query = update(SESSIONS).where(*_still(session)).values(directory=str(directory))
+        try:
+            with self._transaction() as connection:
+                return connection.execute(query).rowcount == 1
+        except ConflictError:
+            return False
+
+    def finish(
+        self,
+        session: Session,
+        state: State,
+        now: datetime,
+        line: Line | None = None,
+        **values: Any,
+    ) -> bool:
+        """End a session, or plan it again, and give its cloud back.
+
+        False, and nothing is written, where another process has taken it over.
+        """
+        ended = {"holder": None, "ended_at": now, **values, "state": state.value}
+        query = update(SESSIONS).where(*_still(session)).values(**ended)
+        with self._transaction() as connection:
+            if connection.execute(query).rowcount != 1:
+                return False
+            connection.execute(remove(HELD).where(HELD.c.session == session.id))
+            _tell(connection, session.campaign, now, line)
+        return True
+
+    def forget(self, campaign: int, holder: str, running: Collection[int]) -> list[Session]:
+        """Plan again what a holder has claimed and does not run; return it as it was."""
+        with self._transaction() as connection:
+            mine = _running(connection, campaign, SESSIONS.c.holder == holder)
+            lost = [one for one in mine if one.id not in running]
+            for one in lost:
+                _release(connection, one)
+        return lost
+
+    def held(self, campaign: int, holder: str) -> dict[int, int]:
+        """Return the sessions that a holder has claimed, with their tokens."""
+        query = select(SESSIONS.c.id, SESSIONS.c.token).where(
+            SESSIONS.c.campaign == campaign,
+            SESSIONS.c.state == State.RUNNING.value,
+            SESSIONS.c.holder == holder,
+        )
+        with self._reading() as connection:
+            return {row.id: row.token for row in connection.execute(query)}
+
+    def recover(self, campaign: int, now: datetime) -> list[Session]:
+        """Plan the sessions again whose holders are gone, and return them as they were."""
+        with self._transaction() as connection:
+            living = _Living(_leases(connection), now)
+            lost = [one for one in _running(connection, campaign) if not living.holds(one)]
+            for one in lost:
+                _release(connection, one)
+        return lost
+
+    def renew(self, campaign: int, holder: str, now: datetime) -> None:
+        """Say that a holder lives, and conducts the campaign."""
+        with self._transaction() as connection:
+            _say_alive(connection, campaign, holder, now)
+            where = CAMPAIGNS.c.id == campaign
+            connection.execute(update(CAMPAIGNS).where(where).values(seen_at=now))
+
+    def leave(self, campaign: int, holder: str, phase: Phase, now: datetime) -> None:
+        """Say that a holder conducts it no more, and what it does if nobody else does."""
+        with self._transaction() as connection:
+            mine = (HOLDERS.c.campaign == campaign, HOLDERS.c.name == holder)
+            connection.execute(remove(HOLDERS).where(*mine))
+            others = _leases(connection, HOLDERS.c.campaign == campaign)
+            if phase is not Phase.ENDED and _Living(others, now).any():
+                return
+            values = {"phase": phase.value, "holder": None, "seen_at": now}
+            connection.execute(update(CAMPAIGNS).where(CAMPAIGNS.c.id == campaign).values(**values))
+
+    def busy(self, now: datetime) -> dict[str, str]:
+        """Return what is measured right now, by name, and by whom."""
+        query = select(HELD.c.name, *COLUMNS).join(SESSIONS, SESSIONS.c.id == HELD.c.session)
+        with self._reading() as connection:
+            leases = _leases(connection)
+            rows = [dict(row) for row in connection.execute(query).mappings()]
+        found = {row.pop("name"): session_of(row) for row in rows}
+        living = _Living(leases, now)
+        return {
+            name: one.holder or ""
+            for name, one in found.items()
+            if one.state is State.RUNNING and living.holds(one)
+        }
+
+
+def session_of(row: Mapping[Any, Any]) -> Session:
+    """Return a row of the table of sessions as a value."""
+    return Session(**{**row, "state": State(row["state"])})
+
+
+def in_order() -> Sequence[ColumnElement[Any]]:
+    """Return by what sessions are ordered: when they are due, and what the calendar drew."""
+    return (SESSIONS.c.due, SESSIONS.c.opens, SESSIONS.c.slot, SESSIONS.c.place)
+
+
+def spent(connection: Connection, campaign: int) -> float:
+    """Return what a campaign has cost: what has ended, and by plan what runs."""
+    known = func.coalesce(func.sum(func.coalesce(SESSIONS.c.cost, 0.0) + SESSIONS.c.paid), 0.0)
+    mine = SESSIONS.c.campaign == campaign
+    ended = connection.execute(select(known).where(mine)).scalar_one()
+    running = (mine, SESSIONS.c.state == State.RUNNING.value)
+    coming = func.coalesce(func.sum(SESSIONS.c.expected), 0.0)
+    return float(ended) + float(connection.execute(select(coming).where(*running)).scalar_one())
+
+
+def _check_budget(connection: Connection, campaign: int, terms: Terms) -> None:
+    if terms.budget is None:
+        return
+    # Two conductors count one budget one after the other.
+    mine = select(CAMPAIGNS.c.id).where(CAMPAIGNS.c.id == campaign)
+    connection.execute(mine.with_for_update())
+    if spent(connection, campaign) + terms.expected > terms.budget:
+        raise _RefusedError(Refusal.BUDGET)
+
+
+def _still(
+    session: Session, state: State = State.RUNNING
+) -> tuple[ColumnElement[bool], ColumnElement[bool], ColumnElement[bool]]:
+    """Return that a session is as it was claimed."""
+    columns = SESSIONS.c
+    return (
+        columns.id == session.id,
+        columns.token == session.token,
+        columns.state == state.value,
+    )
+
+
+def _hold(connection: Connection, session: Session, now: datetime) -> None:
+    """Take its cloud for a session, also from one whose process is gone."""
+    taken = select(HELD.c.session).where(HELD.c.name.in_(session.places))
+    for number in connection.execute(taken).scalars().all():
+        query = select(*COLUMNS).where(SESSIONS.c.id == number)
+        row = connection.execute(query).mappings().first()
+        other = None if row is None else session_of(row)
+        if other is not None and other.state is State.RUNNING:
+            if _Living(_leases(connection), now).holds(other):
+                raise _RefusedError(Refusal.BUSY)
+            _release(connection, other)
+        connection.execute(remove(HELD).where(HELD.c.session == number))
+    rows = [{"name": name, "session": session.id} for name in sorted(session.places)]
+    connection.execute(put(HELD), rows)
+
+
+def _begin(connection: Connection, planned: Session, begun: Session, terms: Terms) -> bool:
+    values = {"state": begun.state.value, "holder": begun.holder, "started_at": begun.started_at}
+    query = update(SESSIONS).where(*_still(planned, State.PLANNED))
+    query = query.values(**values, token=begun.token, expected=terms.expected)
+    return connection.execute(query).rowcount == 1
+
+
+def _running(connection: Connection, campaign: int, *more: ColumnElement[bool]) -> list[Session]:
+    where = (SESSIONS.c.campaign == campaign, SESSIONS.c.state == State.RUNNING.value, *more)
+    rows = connection.execute(select(*COLUMNS).where(*where)).mappings()
+    return [session_of(row) for row in rows]
+
+
+def _release(connection: Connection, session: Session) -> None:
+    """Plan a running session again: its holder is gone, or does not know of it."""
+    connection.execute(update(SESSIONS).where(*_still(session)).values(**_AGAIN))
+    connection.execute(remove(HELD).where(HELD.c.session == session.id))
+
+
+def _say_alive(connection: Connection, campaign: int, holder: str, now: datetime) -> None:
+    mine = (HOLDERS.c.campaign == campaign, HOLDERS.c.name == holder)
+    until = now + LEASE
+    if connection.execute(update(HOLDERS).where(*mine).values(until=until)).rowcount == 0:
+        row = {"campaign": campaign, "name": holder, "until": until}
+        connection.execute(put(HOLDERS).values(**row))
+
+
+def _tell(connection: Connection, campaign: int, at: datetime, line: Line | None) -> None:
+    if line is not None:
+        row = {"campaign": campaign, "at": at, "kind": line.kind, "text": line.text}
+        connection.execute(put(EVENTS).values(**row))
+
+
+Leases = Mapping[tuple[str, int], datetime]
+"""Until when holders are believed to live, by their name and campaign."""
+
+
+def _leases(connection: Connection, *where: ColumnElement[bool]) -> Leases:
+    rows = connection.execute(select(HOLDERS).where(*where))
+    return {(row.name, row.campaign): row.until for row in rows}
+
+
+class _Living:
+    """Who of the holders lives: known on this machine, by their leases elsewhere."""
+
+    def __init__(self, leases: Leases, now: datetime) -> None:
+        self._leases, self._now = leases, now
+        self._gone: dict[str, bool | None] = {}
+
+    def holds(self, session: Session) -> bool:
+        """Tell whether somebody works on a running session."""
+        holder = session.holder or ""
+        return bool(holder) and self._lives(holder, session.campaign)
+
+    def any(self) -> bool:
+        """Tell whether anybody lives."""
+        return any(self._lives(*key) for key in self._leases)
+
+    def _lives(self, holder: str, campaign: int) -> bool:
+        if holder not in self._gone:
+            self._gone[holder] = is_gone(holder)
+        gone = self._gone[holder]
+        if gone is not None:
+            return not gone
+        until = self._leases.get((holder, campaign))
+        return until is not None and until > self._now

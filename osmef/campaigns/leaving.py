@@ -1,0 +1,128 @@
+"""Which sessions won't be: what was missed, what is known well enough, what costs too much."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from osmef.campaigns.calendar import Platform
+from osmef.campaigns.enough import is_enough, session_medians
+from osmef.campaigns.logbook import Logbook
+from osmef.campaigns.rows import Session, Standing, State
+from osmef.campaigns.score import Score
+from osmef.campaigns.session import End
+from osmef.campaigns.store import Store
+from osmef.errors import InputError, OsmefError
+
+Cell = tuple[str, str, str]
+Clear = Callable[[Path, str], End | None]
+"""Destroys what a session of a provider has left in a run directory, and tells what it has."""
+
+
+def platform_of(session: Session) -> Platform:
+    """Return what a session measures, as the calendar names it."""
+    return Platform(session.scenario, session.provider or None, session.instance_class or None)
+
+
+def cell_of(platform: Platform) -> Cell:
+    """Return what Session.cell is for sessions of a platform."""
+    return (platform.scenario, platform.provider or "", platform.instance_class or "")
+
+
+class Leaving:
+    """Leaves sessions out, cleans up after those that had begun, and says why."""
+
+    def __init__(
+        self, store: Store, standing: Standing, score: Score, log: Logbook, clear: Clear
+    ) -> None:
+        self._store, self._campaign = store, standing.id
+        self._score, self._log, self._clear_up = score, log, clear
+
+    def strangers(self, now: datetime) -> None:
+        """Leave out sessions of platforms that the campaign's file has no more."""
+        planned = self._store.sessions(self._campaign, [State.PLANNED])
+        gone = [one for one in planned if platform_of(one) not in self._score.parts]
+        why = "its platform is no longer in the campaign's file"
+        self._leave(gone, State.CANCELLED, why, now)
+
+    def missed(self, now: datetime, why: str, late: datetime | None) -> bool:
+        """Leave out what can't begin any more, or was due before ``late``; tell if any was."""
+        missed = self._store.closed(self._campaign, now, late)
+        closed = [one for one in missed if one.closes <= now]
+        for what, those in (
+            ("the window was closed", closed),
+            ("the start was missed", [one for one in missed if one.closes > now]),
+        ):
+            reason = f"{what}: {why}"
+            begun = [one for one in those if one.directory]
+            self._leave(begun, State.FAILED, reason, now)
+            self._leave([one for one in those if not one.directory], State.MISSED, reason, now)
+            if those:
+                first, more = those[0], len(those) - 1
+                others = f", and {more} more until {those[-1].slot}" if more else ""
+                self._log.note("missed", f"{first.slot} {first.platform}{others}: {reason}")
+        return bool(missed)
+
+    def learn(self, sessions: Iterable[Session]) -> None:
+        """Keep what the stop rule wants to know of sessions that are done."""
+        rule = self._score.campaign.stop
+        if rule is None:
+            return
+        for session in sessions:
+            try:
+                found = session_medians(Path(session.directory or ""), rule.metric)
+            except InputError as error:
+                self._log.note("note", f"{session.slot} {session.platform}: not counted: {error}")
+                continue
+            self._store.learn(session, rule.metric, found)
+
+    def learn_all(self) -> None:
+        """Keep it of all that are done, also of those that another metric was known of."""
+        rule = self._score.campaign.stop
+        if rule is not None:
+            self.learn(self._store.unlearned(self._campaign, rule.metric))
+
+    def known(self, cells: Iterable[Cell], now: datetime) -> None:
+        """Leave out what is left of platforms that are known well enough."""
+        rule = self._score.campaign.stop
+        if rule is None:
+            return
+        for cell in cells:
+            found = self._store.medians(self._campaign, cell, rule.metric)
+            if not is_enough(rule, found):
+                continue
+            left = [
+                one
+                for one in self._store.sessions(self._campaign, [State.PLANNED])
+                if one.cell == cell
+            ]
+            if left:
+                why = f"{rule.metric} is known within {rule.width_percent:g} %"
+                self._leave(left, State.ENOUGH, why, now)
+                count = max(map(len, found.values()))
+                self._log.note("note", f"{left[0].platform}: {why} after {count} sessions")
+
+    def too_dear(self, why: str, now: datetime) -> None:
+        """Leave out all that is left."""
+        planned = self._store.sessions(self._campaign, [State.PLANNED])
+        self._leave(planned, State.CANCELLED, why, now)
+        self._log.note("budget", why)
+
+    def _leave(self, sessions: Sequence[Session], state: State, why: str, now: datetime) -> None:
+        for session in sessions:
+            self._clear(session)
+        self._store.skip([one.id for one in sessions], state, why, now)
+
+    def _clear(self, session: Session) -> None:
+        """Destroy what an interrupted session has left, since nobody will take it up again."""
+        if session.directory is None:
+            return
+        try:
+            end = self._clear_up(Path(session.directory), session.provider)
+        except OsmefError as error:
+            self._log.note("failure", f"{session.slot} {session.platform}: left standing: {error}")
+            return
+        if end is not None:
+            trials = {"trials_ok": end.trials_ok, "trials_failed": end.trials_failed}
+            self._store.conclude(session, **trials, cost=end.cost, currency=end.currency)

@@ -1,0 +1,24 @@
+"""Opening the database of campaigns, by a module that is fast to load."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from osmef.campaigns.store import Store
+
+
+def state_home() -> Path:
+    """Return where this user's own state is, below XDG's directory of states."""
+    home = os.environ.get("XDG_STATE_HOME")
+    base = Path(home) if home else Path.home() / ".local" / "state"
+    return base / "osmef"
+
+
+def open_store(url: str) -> Store:
+    """Return the database at a URL; this user's own for an empty one. See Store for errors."""
+    from osmef.campaigns.store import Store, default_url  # noqa: PLC0415 - SQLAlchemy is slow
+
+    return Store(url or default_url())

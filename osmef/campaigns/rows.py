@@ -1,0 +1,122 @@
+"""What the database of campaigns holds, as values: campaigns, sessions and gaps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+from osmef.campaigns.calendar import PlannedSession
+
+
+class State(StrEnum):
+    """What became of a session."""
+
+    PLANNED = "planned"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    MISSED = "missed"
+    ENOUGH = "enough"
+    CANCELLED = "cancelled"
+
+
+class Phase(StrEnum):
+    """What a campaign does."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    ENDED = "ended"
+
+
+class Refusal(StrEnum):
+    """Why a session can't begin now: another has it, or its cloud, or it would cost too much."""
+
+    TAKEN = "taken"
+    BUSY = "busy"
+    BUDGET = "budget"
+
+
+@dataclass(frozen=True)
+class Session:
+    """A row of the table of sessions. Times are in UTC.
+
+    ``token`` counts its claims: whoever began it writes with his token, and is refused when
+    another has begun it since. ``paid`` is what run directories have cost that it has left.
+    """
+
+    id: int
+    slot: str
+    window: str
+    opens: datetime
+    closes: datetime
+    due: datetime
+    place: int
+    scenario: str
+    provider: str
+    instance_class: str
+    cloud: str
+    state: State
+    attempts: int
+    directory: str | None
+    holder: str | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    trials_ok: int
+    trials_failed: int
+    cost: float | None
+    currency: str | None
+    why: str | None
+    campaign: int = 0
+    token: int = 0
+    paid: float = 0.0
+
+    @property
+    def cell(self) -> tuple[str, str, str]:
+        """What is measured: the same in every slot."""
+        return (self.scenario, self.provider, self.instance_class)
+
+    @property
+    def platform(self) -> str:
+        """The cell, for people."""
+        return " ".join(filter(None, (Path(self.scenario).stem, *self.cell[1:])))
+
+    @property
+    def places(self) -> list[str]:
+        """The names of what it measures, in order: nobody else may measure them meanwhile."""
+        return self.cloud.split("\n")
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A row of the table of campaigns. ``seen_at``: when somebody conducted it the last time."""
+
+    id: int
+    name: str
+    file: str
+    text: str
+    out: str
+    phase: Phase
+    created_at: datetime
+    holder: str | None
+    seen_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A time in which sessions were due and nobody conducted the campaign."""
+
+    since: datetime
+    until: datetime
+    why: str
+
+
+@dataclass(frozen=True)
+class PlannedRow:
+    """A session to be, what it measures (see Session.places), and the digest of its study."""
+
+    session: PlannedSession
+    cloud: str
+    study: str = ""

@@ -1,0 +1,170 @@
+"""Beginning sessions: what is due, in order, each on a cloud that nobody else measures."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from osmef.campaigns.claims import Line, Terms
+from osmef.campaigns.clock import Clock
+from osmef.campaigns.executor import Executor, Measure
+from osmef.campaigns.leaving import Clear, Leaving, platform_of
+from osmef.campaigns.logbook import Logbook, Tell
+from osmef.campaigns.rows import Refusal, Session, Standing
+from osmef.campaigns.score import Score
+from osmef.campaigns.session import End, Work, clear
+from osmef.campaigns.store import Store
+from osmef.errors import StorageError
+from osmef.results.rundir import new_path
+from osmef.scenario.money import parse_money
+
+# So long a campaign that had a cloud lets another one have it that has waited for longer.
+_AFTER_YOU = timedelta(seconds=10)
+_NAMES = 100
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a conductor works with.
+
+    ``holder`` names it; ``measure`` runs a session, and ``halt`` ends one that is ours no more,
+    by its number. ``clear`` destroys what one of a provider has left in its run directory.
+    With ``until_idle`` the conductor leaves when no window is open or opens soon.
+    """
+
+    holder: str
+    clock: Clock
+    executor: Executor
+    measure: Measure
+    tell: Tell
+    halt: Callable[[int], None] = lambda _session: None
+    clear: Clear = lambda path, _provider: clear(path)
+    until_idle: bool = False
+
+
+class Starter:
+    """Claims sessions of one campaign and hands them to the executor.
+
+    ``running`` are those that run, by what tells their end; ``ended`` is called from any thread.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        standing: Standing,
+        score: Score,
+        means: Means,
+        ended: Callable[[], None],
+    ) -> None:
+        self._store, self._standing, self._score, self._means = store, standing, score, means
+        self._ended = ended
+        self.running: dict[Future[End], Session] = {}
+        self._freed: dict[str, datetime] = {}
+        self._sharing: dict[str, set[str]] = defaultdict(set)
+        """The clouds of this campaign that a name is a place of."""
+        for cloud, places in {part.cloud: part.places for part in score.parts.values()}.items():
+            for name in places:
+                self._sharing[name].add(cloud)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the executor has no room."""
+        return len(self.running) >= self._means.executor.room
+
+    def begin(self, now: datetime, log: Logbook, leaving: Leaving) -> bool:
+        """Begin what is due, in order, as far as there is room and its cloud is free.
+
+        Tell whether something waits for a cloud that others measure.
+        """
+        exclusive = self._score.campaign.exclusive
+        busy = self._store.busy(now) if exclusive and not self.is_full else {}
+        ours = {name for one in self.running.values() for name in one.places}
+        waits = not ours.issuperset(busy)
+        taken = {cloud for name in busy for cloud in self._sharing[name]}
+        while not self.is_full:
+            room = self._means.executor.room - len(self.running)
+            batch = self._store.due(self._standing.id, now, room, taken)
+            if not batch:
+                return waits
+            for session in batch:
+                if session.cloud in taken:
+                    continue
+                refusal = self._try(session, now, log)
+                if refusal is Refusal.BUDGET:
+                    self._hold_budget(now, leaving)
+                    return waits
+                waits = waits or refusal is Refusal.BUSY
+                if exclusive or refusal is Refusal.BUSY:
+                    taken |= {one for name in session.places for one in self._sharing[name]}
+        return False
+
+    def end(self, future: Future[End], now: datetime) -> None:
+        """Forget one that has ended."""
+        session = self.running.pop(future)
+        self._freed |= dict.fromkeys(session.places, now)
+
+    def _try(self, session: Session, now: datetime, log: Logbook) -> Refusal | None:
+        """Begin a session, or return why that can't be."""
+        freed = [self._freed[name] for name in session.places if name in self._freed]
+        if freed and now - max(freed) < _AFTER_YOU and self._store.is_wanted(session, now):
+            return Refusal.BUSY
+        line = Line("start", f"{session.slot} {session.platform}")
+        claimed = self._store.claim(session, self._means.holder, now, self._terms(session), line)
+        if isinstance(claimed, Refusal):
+            return claimed
+        work = self._work(claimed)
+        log.say(line.kind, line.text)
+        future = self._means.executor.submit(self._means.measure, work)
+        self.running[future] = replace(claimed, directory=work.directory)
+        future.add_done_callback(lambda _: self._ended())
+        return None
+
+    def _terms(self, session: Session) -> Terms:
+        campaign = self._score.campaign
+        if campaign.budget is None:
+            return Terms(campaign.exclusive)
+        planned = self._score.parts[platform_of(session)].amount
+        expected = max(planned, self._store.dearest(session))
+        return Terms(campaign.exclusive, parse_money(campaign.budget).amount, expected)
+
+    def _hold_budget(self, now: datetime, leaving: Leaving) -> None:
+        """Leave out what is left, once it is sure that the next session would cost too much."""
+        if not self.running and self._score.campaign.budget is not None:
+            budget = parse_money(self._score.campaign.budget)
+            leaving.too_dear(f"the budget of {budget} is spent", now)
+
+    def _work(self, session: Session) -> Work:
+        study = self._score.parts[platform_of(session)].study
+        return Work(
+            session=session.id,
+            slot=session.slot,
+            window=session.window,
+            platform=session.platform,
+            text=study.text,
+            file=study.path.name,
+            directory=session.directory or self._new_directory(session, study.scenario.name),
+            seed=_seed(self._score.campaign.seed, session),
+            provider=session.provider,
+        )
+
+    def _new_directory(self, session: Session, name: str) -> str:
+        for _ in range(_NAMES):
+            path = new_path(Path(self._standing.out), name)
+            if not path.exists() and self._store.locate(session, path):
+                return str(path)
+        raise StorageError(
+            "no name is free for a run directory",
+            where=self._standing.out,
+            cure="name another directory with --out",
+        )
+
+
+def _seed(seed: int, session: Session) -> int:
+    """Return the seed of a session's plan: the same again after a crash."""
+    text = f"{seed} {session.opens.isoformat()} {session.slot} {session.cell}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])

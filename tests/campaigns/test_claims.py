@@ -1,0 +1,208 @@
+"""Who works on which session, when processes die, sleep, or come at the same time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from osmef.campaigns.claims import Terms
+from osmef.campaigns.holder import is_gone, process_of, this_process
+from osmef.campaigns.rows import Phase, Refusal, Session, State
+from osmef.campaigns.store import LEASE, Store
+from tests.campaigns.test_conduct import START, Stage
+
+NOW = START + timedelta(days=1)
+HERE = this_process()
+A, B = "host-a boot 1 1", "host-b boot 1 1"
+"""Processes of other machines."""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    store = Stage(tmp_path).store
+    yield store
+    store.close()
+
+
+def claimed(store: Store, session: Session, holder: str = HERE) -> Session:
+    found = store.claim(session, holder, NOW)
+    assert isinstance(found, Session)
+    return found
+
+
+def state_of(store: Store, session: Session) -> tuple[State, str | None]:
+    (found,) = [one for one in store.sessions(1) if one.id == session.id]
+    return found.state, found.holder
+
+
+def test_a_cloud_is_measured_by_one_at_a_time(store: Store) -> None:
+    first, second = store.sessions(1)[:2]
+    mine = claimed(store, first)
+    assert store.claim(second, HERE, NOW) is Refusal.BUSY
+    assert isinstance(store.claim(second, HERE, NOW, Terms(exclusive=False)), Session)
+    assert store.busy(NOW) == dict.fromkeys(first.places, HERE)
+    assert store.finish(mine, State.DONE, NOW)
+    assert store.busy(NOW) == {}
+    assert store.claim(first, HERE, NOW) is Refusal.TAKEN  # it is done
+
+
+def test_what_measures_several_clouds_has_each_of_them_alone(tmp_path: Path) -> None:
+    office, rack = (
+        f"{{kind: static, hosts: {{{a}: {{ssh: {a}, kind: vm}}, {b}: {{ssh: {b}, kind: vm}}}}}}"
+        for a, b in ("ab", "cd")
+    )
+    ends = "endpoints: {sender: {site: office}, receiver: {site: rack}}\n"
+    both_sites = f"name: both\nsites: {{office: {office}, rack: {rack}}}\n{ends}"
+    (tmp_path / "both.yaml").write_text(both_sites)
+    (tmp_path / "alone.yaml").write_text(f"name: alone\nprovider: {rack}\nplacement: any\n")
+    store = Stage(tmp_path, "", scenarios="both.yaml, alone.yaml").store
+    both, alone = (
+        next(one for one in store.sessions(1) if one.scenario == name)
+        for name in ("both.yaml", "alone.yaml")
+    )
+    assert set(both.places) > set(alone.places)
+    mine = claimed(store, alone)
+    assert store.claim(both, HERE, NOW) is Refusal.BUSY
+    assert store.finish(mine, State.DONE, NOW)
+    claimed(store, both)
+    store.close()
+
+
+def test_a_session_holds_all_its_places(store: Store) -> None:
+    first, second, third = (
+        replace(one, cloud=cloud)
+        for one, cloud in zip(store.sessions(1), ("a\nb", "b\nc", "c"), strict=False)
+    )
+    mine = claimed(store, first)
+    assert store.claim(second, HERE, NOW) is Refusal.BUSY
+    assert isinstance(store.claim(third, HERE, NOW), Session)
+    assert store.finish(mine, State.DONE, NOW)
+    assert store.claim(second, HERE, NOW) is Refusal.BUSY
+    assert set(store.busy(NOW)) == {"c"}
+
+
+def test_what_a_dead_process_held_is_free(store: Store) -> None:
+    first, second = store.sessions(1)[:2]
+    host, boot, pid, started = HERE.split(" ")
+    claimed(store, first, f"{host} {boot} {pid} {int(started) - 1}")
+    assert isinstance(store.claim(second, A, NOW), Session)
+    assert state_of(store, first) == (State.PLANNED, None)
+    assert store.recover(1, NOW) == []
+    assert [one.id for one in store.recover(1, NOW + LEASE)] == [second.id]
+    assert state_of(store, second) == (State.PLANNED, None)
+
+
+def test_a_lease_that_is_renewed_holds(store: Store) -> None:
+    first, second = store.sessions(1)[:2]
+    claimed(store, first, A)
+    store.renew(1, A, NOW + LEASE)
+    assert store.claim(second, HERE, NOW + LEASE) is Refusal.BUSY
+    assert isinstance(store.claim(second, HERE, NOW + 2 * LEASE), Session)
+
+
+def test_who_has_lost_a_session_writes_no_more_of_it(store: Store, tmp_path: Path) -> None:
+    """Machine A sleeps for longer than its lease, and comes back while B measures."""
+    session = store.sessions(1)[0]
+    a = claimed(store, session, A)
+    later = NOW + LEASE
+    assert [one.id for one in store.recover(1, later)] == [session.id]
+    again = store.sessions(1)[0]
+    b = store.claim(again, B, later)
+    assert isinstance(b, Session)
+    assert not store.finish(a, State.DONE, later, trials_ok=1)
+    assert not store.locate(a, tmp_path / "a")
+    assert store.held(1, A) == {}
+    assert state_of(store, session) == (State.RUNNING, B)
+    assert set(store.busy(later)) == set(session.places)
+    assert store.claim(a, A, later) is Refusal.BUSY
+    assert store.finish(b, State.DONE, later)
+
+
+def test_a_plan_that_is_out_of_date_begins_nothing(store: Store) -> None:
+    """Another conductor has begun the session meanwhile, and it was planned again."""
+    session = store.sessions(1)[0]
+    mine = claimed(store, session)
+    assert store.finish(mine, State.PLANNED, NOW, ended_at=None)
+    assert store.claim(session, HERE, NOW) is Refusal.TAKEN
+
+
+def test_what_was_claimed_and_never_begun_is_planned_again(store: Store) -> None:
+    first, second = store.sessions(1)[:2]
+    claimed(store, first)
+    running = store.claim(second, HERE, NOW, Terms(exclusive=False))
+    assert isinstance(running, Session)
+    assert [one.id for one in store.forget(1, HERE, {running.id})] == [first.id]
+    assert store.held(1, HERE) == {running.id: running.token}
+
+
+def test_two_sessions_never_share_a_directory(store: Store, tmp_path: Path) -> None:
+    first, second = (
+        store.claim(one, HERE, NOW, Terms(exclusive=False)) for one in store.sessions(1)[:2]
+    )
+    assert isinstance(first, Session)
+    assert isinstance(second, Session)
+    assert store.locate(first, tmp_path / "one")
+    assert not store.locate(second, tmp_path / "one")
+    assert store.locate(second, tmp_path / "two")
+
+
+def test_a_budget_counts_what_runs(store: Store) -> None:
+    """Eight clouds at one moment, 0.40 each, for 1: two of them begin."""
+    terms = Terms(exclusive=False, budget=1.0, expected=0.4)
+    found = [store.claim(one, HERE, NOW, terms) for one in store.sessions(1)]
+    begun = [one for one in found if isinstance(one, Session)]
+    assert (len(begun), set(found[2:])) == (2, {Refusal.BUDGET})
+    assert store.finish(begun[0], State.DONE, NOW, cost=0.1)
+    assert store.finish(begun[1], State.PLANNED, NOW, cost=0.3, ended_at=None)  # failed, and cost
+    assert store.spent(1) == pytest.approx(0.4)
+
+
+def test_a_phase_stays_while_another_machine_conducts(store: Store) -> None:
+    store.renew(1, A, NOW)
+    store.renew(1, B, NOW)
+    store.set_phase(1, Phase.ACTIVE, B)
+    store.leave(1, A, Phase.STOPPED, NOW)
+    assert store.campaign("test").phase is Phase.ACTIVE
+    store.leave(1, B, Phase.STOPPED, NOW)
+    standing = store.campaign("test")
+    assert (standing.phase, standing.holder) == (Phase.STOPPED, None)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_who_is_gone() -> None:
+    host, boot, pid, started = HERE.split(" ")
+    assert is_gone(HERE) is False
+    assert process_of(HERE) == int(pid)
+    assert is_gone(f"{host} {boot} {pid} {int(started) - 1}") is True  # the id was given again
+    assert is_gone(f"{host} other-boot {pid} {started}") is True
+    name, machine, namespace = host.split("/")
+    for other in (
+        f"{name}x/{machine}/{namespace}",
+        f"{name}/other/{namespace}",  # of the same name, as `localhost` and clones are
+        f"{name}/{machine}/1",  # another container: its process ids are not ours
+    ):
+        assert is_gone(f"{other} {boot} {pid} {started}") is None
+        assert process_of(f"{other} {boot} {pid} {started}") is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_a_zombie_is_gone() -> None:
+    host, boot, *_ = HERE.split(" ")
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        stat = Path(f"/proc/{process.pid}/stat").read_text()
+        started = stat.rpartition(")")[2].split()[19]
+        holder = f"{host} {boot} {process.pid} {started}"
+        assert is_gone(holder) is False
+        process.kill()
+        # The pipe closes with the process, which nobody has waited for yet.
+        with subprocess.Popen(["tail", f"--pid={process.pid}", "-f", "/dev/null"]) as _waiter:
+            _waiter.kill()
+        while "Z" not in Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2]:
+            pass
+        assert is_gone(holder) is True
