@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 # So long a campaign that had a cloud lets another one have it that has waited for longer.
 _AFTER_YOU = timedelta(seconds=10)
 _NAMES = 100
+# So many begin before ends, a stop and the lease are looked after.
+_AT_ONCE = 100
+# A cloud that others measure is looked at again after so long.
+_AGAIN = timedelta(seconds=2)
 
 
 class Starter:
@@ -58,31 +62,36 @@ class Starter:
         """Whether the executor has no room."""
         return len(self.running) >= self._means.executor.room
 
-    def begin(self, now: datetime, log: Logbook, leaving: Leaving) -> bool:
+    def begin(self, now: datetime, log: Logbook, leaving: Leaving) -> timedelta | None:
         """Begin what is due, in order, as far as there is room and its cloud is free.
 
-        Tell whether something waits for a cloud that others measure.
+        Return after how long to look again: at once where more may be due, soon where something
+        waits for a cloud that others measure.
         """
         exclusive = self._score.campaign.exclusive
         busy = self._store.busy(now) if exclusive and not self.is_full else {}
         ours = {name for one in self.running.values() for name in one.places}
         waits = not ours.issuperset(busy)
         taken = {cloud for name in busy for cloud in self._sharing[name]}
-        while not self.is_full:
-            room = self._means.executor.room - len(self.running)
+        begun = 0
+        while not self.is_full and begun < _AT_ONCE:
+            room = min(self._means.executor.room - len(self.running), _AT_ONCE - begun)
             batch = self._store.due(self._standing.id, now, room, taken)
             if not batch:
-                return waits
+                break
             for session in batch:
                 if session.cloud in taken:
                     continue
                 refusal = self._try(session, now, log)
                 if refusal is Refusal.BUDGET:
-                    return self._hold_budget(now, leaving)
+                    return _AGAIN if self._hold_budget(now, leaving) else None
+                begun += refusal is None
                 waits = waits or refusal is Refusal.BUSY
                 if exclusive or refusal is Refusal.BUSY:
                     taken |= {one for name in session.places for one in self._sharing[name]}
-        return False
+        if begun >= _AT_ONCE:
+            return timedelta(0)
+        return _AGAIN if waits and not self.is_full else None
 
     def end(self, future: Future[End], now: datetime) -> None:
         """Forget one that has ended."""
