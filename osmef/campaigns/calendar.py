@@ -12,14 +12,18 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, timedelta
-from itertools import product
+from itertools import islice, product
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
 
 from osmef.campaigns.model import Campaign, Days, Order, Window, parse_clock
+from osmef.errors import InputError
 
 _WEEKEND = {5, 6}
+# More is a slip of the pen: this is one every ten minutes, of four platforms, for a year.
+_MOST_SESSIONS = 200_000
+_MINUTE = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, order=True)
@@ -62,22 +66,41 @@ class PlannedSession:
 
 
 def slots(campaign: Campaign) -> list[Slot]:
-    """Return all openings of all windows, in order of time."""
+    """Return all openings of all windows, in order of time. Nothing begins after the deadline.
+
+    Raises InputError where there are too many.
+    """
     zone = ZoneInfo(campaign.time_zone)
+    end = _deadline(campaign, zone)
     found: list[Slot] = []
     for name, window in campaign.windows.items():
-        openings = _by_cron if window.cron else _by_day
+        openings = (_by_cron if window.cron else _by_day)(campaign, window, zone)
         found += [
             Slot(
                 opens.astimezone(UTC),
-                closes.astimezone(UTC),
+                min(closes.astimezone(UTC), end),
                 name,
                 opens.date(),
                 _named(opens, name, window),
             )
-            for opens, closes in openings(campaign, window, zone)
+            for opens, closes in islice(openings, _MOST_SESSIONS + 1)
+            if opens < end
         ]
+    count = len(found) * len(platforms(campaign))
+    if count > _MOST_SESSIONS:
+        raise InputError(
+            f"the campaign has {count} sessions or more, and the most is {_MOST_SESSIONS}",
+            where=campaign.name,
+            cure="open windows less often, or make several campaigns of it",
+        )
     return sorted(found)
+
+
+def _deadline(campaign: Campaign, zone: ZoneInfo) -> datetime.datetime:
+    end = campaign.deadline
+    if end is None:
+        return datetime.datetime.max.replace(tzinfo=UTC)
+    return (end if end.tzinfo else end.replace(tzinfo=zone)).astimezone(UTC)
 
 
 def platforms(campaign: Campaign) -> list[Platform]:
@@ -96,7 +119,7 @@ def sessions(campaign: Campaign) -> list[PlannedSession]:
     found = []
     for slot in slots(campaign):
         draw = random.Random(f"{campaign.seed} {slot.opens.isoformat()} {slot.window}")  # noqa: S311
-        room = (slot.closes - slot.opens).total_seconds()
+        room = max(0.0, (slot.closes - slot.opens).total_seconds() - 1)  # it is open at that time
         due = slot.opens + timedelta(seconds=round(draw.uniform(0, min(campaign.jitter, room))))
         order = platforms(campaign)
         if campaign.order is Order.RANDOM:
@@ -118,11 +141,22 @@ def _by_day(campaign: Campaign, window: Window, zone: ZoneInfo) -> Iterator[_Ope
         if not _is_open(campaign, window.days, day):
             continue
         last = day if closes > opens else day + timedelta(days=1)
-        begin = datetime.datetime.combine(day, opens, zone).astimezone(UTC)
-        end = datetime.datetime.combine(last, closes, zone).astimezone(UTC)
+        begin, end = _moment(day, opens, zone), _moment(last, closes, zone)
         # Where the clock leaves out the whole window it keeps its length instead of its end.
         nominal = datetime.datetime.combine(last, closes) - datetime.datetime.combine(day, opens)
         yield begin.astimezone(zone), (end if end > begin else begin + nominal).astimezone(zone)
+
+
+def _moment(day: datetime.date, clock: datetime.time, zone: ZoneInfo) -> datetime.datetime:
+    """Return when it is that time on that day; one that is left out is when the clock goes on."""
+    wall = datetime.datetime.combine(day, clock)
+    moment = wall.replace(tzinfo=zone).astimezone(UTC)
+    if moment.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
+        return moment
+    after = moment.astimezone(zone).utcoffset()
+    while (moment - _MINUTE).astimezone(zone).utcoffset() == after:
+        moment -= _MINUTE
+    return moment
 
 
 def _is_open(campaign: Campaign, days: Days, day: datetime.date) -> bool:

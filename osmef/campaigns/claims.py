@@ -8,8 +8,8 @@ is refused once another process has claimed the session, or planned it again.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from datetime import datetime, timedelta
+from dataclasses import fields, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,34 +19,12 @@ from sqlalchemy import insert as put
 
 from osmef.campaigns.database import ConflictError, Database
 from osmef.campaigns.holder import is_gone
-from osmef.campaigns.rows import Phase, Refusal, Session, State
+from osmef.campaigns.rows import LEASE, Line, Phase, Refusal, Session, State, Terms
 from osmef.campaigns.tables import CAMPAIGNS, EVENTS, HELD, HOLDERS, SESSIONS
 
-# A holder on another machine counts as gone when it has not said for so long that it lives.
-LEASE = timedelta(minutes=10)
-
 COLUMNS = [SESSIONS.c[field.name] for field in fields(Session)]
+ALONE = Terms()
 _AGAIN: Mapping[str, Any] = {"state": State.PLANNED.value, "holder": None, "ended_at": None}
-
-
-@dataclass(frozen=True)
-class Terms:
-    """On which terms a session begins: alone on its cloud, and within a budget.
-
-    ``expected`` is what it costs by plan, in the budget's currency.
-    """
-
-    exclusive: bool = True
-    budget: float | None = None
-    expected: float = 0.0
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line of a campaign's log: its kind, and what happened."""
-
-    kind: str
-    text: str
 
 
 class _RefusedError(Exception):
@@ -64,7 +42,7 @@ class Claims(Database):
         session: Session,
         holder: str,
         now: datetime,
-        terms: Terms = Terms(),
+        terms: Terms = ALONE,
         line: Line | None = None,
     ) -> Session | Refusal:
         """Begin a planned session, and return it as it is now; or say why that can't be."""
@@ -144,9 +122,11 @@ class Claims(Database):
 
     def recover(self, campaign: int, now: datetime) -> list[Session]:
         """Plan the sessions again whose holders are gone, and return them as they were."""
+        with self._reading() as connection:
+            if not _lost(connection, campaign, now):
+                return []
         with self._transaction() as connection:
-            living = _Living(_leases(connection), now)
-            lost = [one for one in _running(connection, campaign) if not living.holds(one)]
+            lost = _lost(connection, campaign, now)
             for one in lost:
                 _release(connection, one)
         return lost
@@ -253,6 +233,11 @@ def _running(connection: Connection, campaign: int, *more: ColumnElement[bool]) 
     where = (SESSIONS.c.campaign == campaign, SESSIONS.c.state == State.RUNNING.value, *more)
     rows = connection.execute(select(*COLUMNS).where(*where)).mappings()
     return [session_of(row) for row in rows]
+
+
+def _lost(connection: Connection, campaign: int, now: datetime) -> list[Session]:
+    living = _Living(_leases(connection), now)
+    return [one for one in _running(connection, campaign) if not living.holds(one)]
 
 
 def _release(connection: Connection, session: Session) -> None:

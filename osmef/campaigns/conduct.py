@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import threading
 from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 
-from osmef.campaigns.claims import LEASE
 from osmef.campaigns.ends import outcome_of
 from osmef.campaigns.leaving import Cell, Leaving, cell_of
 from osmef.campaigns.logbook import Logbook
+from osmef.campaigns.means import Means
 from osmef.campaigns.model import Missed
-from osmef.campaigns.rows import Gap, Phase, Standing, State
+from osmef.campaigns.rows import LEASE, Gap, Phase, Standing, State
 from osmef.campaigns.score import Score
-from osmef.campaigns.start import Means, Starter
-from osmef.campaigns.store import Store
+from osmef.campaigns.start import Starter
 from osmef.campaigns.watch import LATE, Watch
 from osmef.engine.stop import Stop
 from osmef.errors import StorageError
+
+if TYPE_CHECKING:
+    from osmef.campaigns.store import Store
 
 __all__ = ["Conductor", "Means"]
 
@@ -43,7 +46,7 @@ class Conductor:
         self._stop = stop
         self._wake = threading.Event()
         self._log = Logbook(store, standing, means.clock, means.tell, score.campaign.notify)
-        self._leaving = Leaving(store, standing, score, self._log, means.clear)
+        self._leaving = Leaving(store, standing, score, means, self._log)
         self._starter = Starter(store, standing, score, means, self._wake.set)
         self._watch = Watch(means.clock)
         self._phase: Phase | None = None

@@ -92,13 +92,10 @@ class Dask:
                 if task.session == session:
                     task.halted = "another process has taken the session over"
 
-    def clear(self, directory: Path, provider: str) -> End | None:
-        """Destroy what a session has left, at a worker, and return what it has.
-
-        Raises OsmefError.
-        """
+    def clear(self, directory: Path, provider: str) -> None:
+        """Destroy what a session has left, at a worker. Raises OsmefError."""
         make = partial(_Task, clear, provider, directory.name, leaving=True)
-        return cast("End | None", self._take_on(directory, make).result())
+        self._take_on(directory, make).result()
 
     def close(self) -> None:
         """Leave the cluster. What still runs stops once it hears nothing more from here."""

@@ -12,18 +12,12 @@ from sqlalchemy import insert as put
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 from sqlalchemy.schema import CreateColumn
 
-from osmef.campaigns.opening import state_home
 from osmef.campaigns.tables import METADATA, SCHEMA, VERSION
 from osmef.errors import InputError, StorageError
 
 
 class ConflictError(StorageError):
     """Another process has written the same at the same time."""
-
-
-def default_url() -> str:
-    """Return the URL of this user's own database."""
-    return f"sqlite:///{state_home() / 'campaigns.sqlite'}"
 
 
 class Database:

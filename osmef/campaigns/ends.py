@@ -8,8 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from osmef.campaigns.claims import Line
-from osmef.campaigns.rows import Session, State
+from osmef.campaigns.rows import Line, Session, State
 from osmef.campaigns.session import End, so_far
 from osmef.errors import InputError, Interrupted, OsmefError, StorageError
 

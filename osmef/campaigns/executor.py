@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
@@ -30,6 +31,8 @@ class Threads:
 
     def __init__(self, room: int) -> None:
         self.room = room
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # each session has some open
         self._pool = ThreadPoolExecutor(max_workers=room, thread_name_prefix="session")
 
     def submit(self, measure: Measure, work: Work) -> Future[End]:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from osmef.campaigns.calendar import Platform
 from osmef.campaigns.enough import is_enough, session_medians
 from osmef.campaigns.logbook import Logbook
+from osmef.campaigns.means import Means
 from osmef.campaigns.rows import Session, Standing, State
 from osmef.campaigns.score import Score
-from osmef.campaigns.session import End
-from osmef.campaigns.store import Store
+from osmef.campaigns.session import conclude
 from osmef.errors import InputError, OsmefError
 
+if TYPE_CHECKING:
+    from osmef.campaigns.store import Store
+
 Cell = tuple[str, str, str]
-Clear = Callable[[Path, str], End | None]
-"""Destroys what a session of a provider has left in a run directory, and tells what it has."""
 
 
 def platform_of(session: Session) -> Platform:
@@ -34,10 +36,10 @@ class Leaving:
     """Leaves sessions out, cleans up after those that had begun, and says why."""
 
     def __init__(
-        self, store: Store, standing: Standing, score: Score, log: Logbook, clear: Clear
+        self, store: Store, standing: Standing, score: Score, means: Means, log: Logbook
     ) -> None:
         self._store, self._campaign = store, standing.id
-        self._score, self._log, self._clear_up = score, log, clear
+        self._score, self._means, self._log = score, means, log
 
     def strangers(self, now: datetime) -> None:
         """Leave out sessions of platforms that the campaign's file has no more."""
@@ -112,17 +114,19 @@ class Leaving:
     def _leave(self, sessions: Sequence[Session], state: State, why: str, now: datetime) -> None:
         for session in sessions:
             self._clear(session)
-        self._store.skip([one.id for one in sessions], state, why, now)
+        if sessions:
+            self._store.skip([one.id for one in sessions], state, why, now)
 
     def _clear(self, session: Session) -> None:
         """Destroy what an interrupted session has left, since nobody will take it up again."""
         if session.directory is None:
             return
+        path = Path(session.directory)
         try:
-            end = self._clear_up(Path(session.directory), session.provider)
+            self._means.clear(path, session.provider)
+            end = conclude(path)
         except OsmefError as error:
             self._log.note("failure", f"{session.slot} {session.platform}: left standing: {error}")
             return
-        if end is not None:
-            trials = {"trials_ok": end.trials_ok, "trials_failed": end.trials_failed}
-            self._store.conclude(session, **trials, cost=end.cost, currency=end.currency)
+        trials = {"trials_ok": end.trials_ok, "trials_failed": end.trials_failed}
+        self._store.conclude(session, **trials, cost=end.cost, currency=end.currency)

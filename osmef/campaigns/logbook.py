@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from osmef.campaigns.clock import Clock
+from osmef.campaigns.means import Tell
 from osmef.campaigns.model import Notify
 from osmef.campaigns.notify import Messenger
 from osmef.campaigns.rows import Standing
-from osmef.campaigns.store import Store
 
-Tell = Callable[[str, str], None]
-"""Told what happens: a kind (start, end, failure, gap, missed, budget, note) and a line."""
+if TYPE_CHECKING:
+    from osmef.campaigns.store import Store
 
 _URGENT = {"failure", "missed", "budget"}
 

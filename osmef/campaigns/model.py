@@ -42,6 +42,8 @@ def parse_clock(text: str) -> datetime.time:
 
 def _cron(text: str) -> str:
     try:
+        if len(text.split()) != 5:  # the library would take seconds, too
+            raise CronSimError("it has not five fields")
         CronSim(text, datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC))
     except CronSimError as error:
         cure = "write five fields: minute, hour, day, month, weekday, such as '0 2 * * mon'"
@@ -214,6 +216,11 @@ class Campaign(Model):
     )
     budget: Sum | None = Field(
         default=None, description="what all VMs may cost by the price list, such as `100 USD`"
+    )
+    deadline: datetime.datetime | None = Field(
+        default=None,
+        description="when the last session may begin, such as `2026-12-24 18:00`, in the"
+        " campaign's time zone; one that has begun is finished",
     )
     stop: StopRule | None = Field(
         default=None, description="when a cell has been measured often enough; by default never"

@@ -1,4 +1,4 @@
-"""Opening the database of campaigns, by a module that is fast to load."""
+"""Where the database of campaigns is, and opening it, by a module that is fast to load."""
 
 from __future__ import annotations
 
@@ -17,8 +17,13 @@ def state_home() -> Path:
     return base / "osmef"
 
 
+def default_url() -> str:
+    """Return the URL of this user's own database."""
+    return f"sqlite:///{state_home() / 'campaigns.sqlite'}"
+
+
 def open_store(url: str) -> Store:
     """Return the database at a URL; this user's own for an empty one. See Store for errors."""
-    from osmef.campaigns.store import Store, default_url  # noqa: PLC0415 - SQLAlchemy is slow
+    from osmef.campaigns.store import Store  # noqa: PLC0415 - SQLAlchemy is slow to load
 
     return Store(url or default_url())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from osmef.scenario.names import did_you_mean
 from osmef.scenario.node import Node, kind_of, quoted
 from osmef.scenario.study import Study
 from osmef.scenario.text_file import read_nodes, read_text
+from osmef.workloads import Programme as Programmed
 
 
 @dataclass(frozen=True)
@@ -65,19 +66,42 @@ def _studies(path: Path, campaign: Campaign, tree: Node) -> dict[Platform, Study
     problems: list[Problem] = []
     for platform in platforms(campaign):
         try:
-            found[platform] = load(path.parent / platform.scenario, overrides(campaign, platform))
+            found[platform] = load(
+                path.parent / platform.scenario, overrides(campaign, platform, path.parent)
+            )
         except InputError as error:
             problems += _placed(error, platform, campaign, tree)
+    if not problems and campaign.stop is not None:
+        problems += _unknown_metric(campaign.stop.metric, found.values(), tree)
     if problems:
         raise InputError.from_problems(list(dict.fromkeys(problems)))
     return found
 
 
-def overrides(campaign: Campaign, platform: Platform) -> dict[str, str]:
-    """Return what a platform sets in its scenario, as ``--set`` would."""
+def _unknown_metric(metric: str, studies: Iterable[Study], tree: Node) -> list[Problem]:
+    """Tell of a metric that some scenario never gives: its platforms would never be known."""
+    for cell in (cell for study in studies for cell in study.cells):
+        known = list(Programmed(cell.scenario).metrics)
+        if metric not in known:
+            what = f"stop.metric: {cell.scenario.name} has no metric {quoted(metric)}"
+            cure = did_you_mean(metric, known, known)
+            return [tree.nearest(("stop", "metric")).problem(what, cure)]
+    return []
+
+
+def overrides(campaign: Campaign, platform: Platform, folder: Path) -> dict[str, str]:
+    """Return what a platform sets in its scenario, as ``--set`` would.
+
+    An inventory that the campaign names is seen from its own ``folder``.
+    """
     values: dict[str, str] = {}
     if platform.provider is not None:
-        values["provider"] = json.dumps(campaign.providers[platform.provider])
+        settings = campaign.providers[platform.provider]
+        if isinstance(settings, dict) and isinstance(settings.get("inventory"), str):
+            path = Path(settings["inventory"])
+            home = str(path).startswith("~")
+            settings = {**settings, "inventory": str(path if home else folder.resolve() / path)}
+        values["provider"] = json.dumps(settings)
     if platform.instance_class is not None:
         values["flavor"] = f"class:{platform.instance_class}"
     if campaign.pause is not None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
 
 from osmef.campaigns.calendar import PlannedSession
+
+# A holder on another machine counts as gone when it has not said for so long that it lives.
+LEASE = timedelta(minutes=10)
 
 
 class State(StrEnum):
@@ -120,3 +123,23 @@ class PlannedRow:
     session: PlannedSession
     cloud: str
     study: str = ""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """On which terms a session begins: alone on its cloud, and within a budget.
+
+    ``expected`` is what it costs by plan, in the budget's currency.
+    """
+
+    exclusive: bool = True
+    budget: float | None = None
+    expected: float = 0.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a campaign's log: its kind, and what happened."""
+
+    kind: str
+    text: str

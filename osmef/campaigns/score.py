@@ -33,7 +33,7 @@ class Part:
 
     @property
     def places(self) -> frozenset[str]:
-        """The names of what it measures, in all its clouds."""
+        """The names of what it measures, of all its clouds."""
         clouds = self.study.scenario.clouds.values()
         return frozenset().union(*(places_of(settings) for settings in clouds))
 

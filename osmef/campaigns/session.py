@@ -62,19 +62,19 @@ class End:
 class Measurer:
     """Measures sessions in this process. Each stops with the campaign, and can be stopped alone.
 
-    ``observe`` gives a session whoever watches its run.
+    ``run`` measures one, with a stop of its own.
     """
 
-    def __init__(self, stop: Stop, observe: Callable[[Work], Observer]) -> None:
-        self._stop, self._observe = stop, observe
+    def __init__(self, stop: Stop, run: Callable[[Work, Stop], End]) -> None:
+        self._stop, self._run = stop, run
         self._stops: dict[int, Stop] = {}
         self._lock = threading.Lock()
 
     def measure(self, work: Work) -> End:
-        """Run a session; raises what ``measure`` does."""
+        """Run a session; raises what ``run`` does."""
         stop = self._stops[work.session] = Stop(above=self._stop)
         try:
-            return measure(work, stop, self._observe(work))
+            return self._run(work, stop)
         finally:
             with self._lock:
                 del self._stops[work.session]
@@ -111,18 +111,24 @@ def measure(work: Work, stop: Stop, observer: Observer) -> End:
     return _end(summary, why)
 
 
-def clear(path: Path) -> End | None:
-    """Destroy what a session has left that won't be taken up again, and return what it has.
-
-    None where it had not begun. Raises OsmefError.
-    """
+def clear(path: Path) -> None:
+    """Destroy what a session has left that won't be taken up again. Raises OsmefError."""
     if not (path / "journal.jsonl").exists():
-        return None
+        return
     with RunDirectory.open(path) as directory:
         directory.acquire()
         for left in destroy(leftovers(directory)):
             raise left.error
-        if Journal(directory.journal).read("plan"):
+
+
+def conclude(path: Path) -> End:
+    """Summarise the run of a session that won't be taken up again, and return what it has come to.
+
+    Raises OsmefError.
+    """
+    if Journal(path / "journal.jsonl").read("plan"):
+        with RunDirectory.open(path) as directory:
+            directory.acquire()
             directory.finish()
             directory.write_summary(summarise(reopen(directory), directory))
     return so_far(path, State.FAILED, None)

@@ -6,45 +6,27 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from osmef.campaigns.claims import Line, Terms
-from osmef.campaigns.clock import Clock
-from osmef.campaigns.executor import Executor, Measure
-from osmef.campaigns.leaving import Clear, Leaving, platform_of
-from osmef.campaigns.logbook import Logbook, Tell
-from osmef.campaigns.rows import Refusal, Session, Standing
+from osmef.campaigns.leaving import Leaving, platform_of
+from osmef.campaigns.logbook import Logbook
+from osmef.campaigns.means import Means
+from osmef.campaigns.rows import Line, Refusal, Session, Standing, Terms
 from osmef.campaigns.score import Score
-from osmef.campaigns.session import End, Work, clear
-from osmef.campaigns.store import Store
+from osmef.campaigns.session import End, Work
 from osmef.errors import StorageError
 from osmef.results.rundir import new_path
 from osmef.scenario.money import parse_money
 
+if TYPE_CHECKING:
+    from osmef.campaigns.store import Store
+
 # So long a campaign that had a cloud lets another one have it that has waited for longer.
 _AFTER_YOU = timedelta(seconds=10)
 _NAMES = 100
-
-
-@dataclass(frozen=True)
-class Means:
-    """What a conductor works with.
-
-    ``holder`` names it; ``measure`` runs a session, and ``halt`` ends one that is ours no more,
-    by its number. ``clear`` destroys what one of a provider has left in its run directory.
-    With ``until_idle`` the conductor leaves when no window is open or opens soon.
-    """
-
-    holder: str
-    clock: Clock
-    executor: Executor
-    measure: Measure
-    tell: Tell
-    halt: Callable[[int], None] = lambda _session: None
-    clear: Clear = lambda path, _provider: clear(path)
-    until_idle: bool = False
 
 
 class Starter:

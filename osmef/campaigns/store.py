@@ -15,13 +15,13 @@ from sqlalchemy import Connection, and_, case, func, or_, select, update
 from sqlalchemy import delete as remove
 from sqlalchemy import insert as put
 
-from osmef.campaigns.claims import COLUMNS, LEASE, Claims, in_order, session_of, spent
-from osmef.campaigns.database import default_url
-from osmef.campaigns.rows import Gap, Phase, PlannedRow, Session, Standing, State
+from osmef.campaigns.claims import COLUMNS, Claims, in_order, session_of, spent
+from osmef.campaigns.database import ConflictError
+from osmef.campaigns.rows import LEASE, Gap, Phase, PlannedRow, Session, Standing, State
 from osmef.campaigns.tables import CAMPAIGNS, EVENTS, GAPS, HOLDERS, RESULTS, SESSIONS
 from osmef.errors import InputError
 
-__all__ = ["LEASE", "Gap", "PlannedRow", "Session", "Standing", "Store", "default_url"]
+__all__ = ["LEASE", "Gap", "PlannedRow", "Session", "Standing", "Store"]
 
 _KEY = ("opens", "slot", "scenario", "provider", "instance_class")
 _CHANGING = ("closes", "due", "place", "cloud", "study")
@@ -47,6 +47,14 @@ class Store(Claims):
         not closed: what was missed always, all else and what failed when the file or its scenario
         has changed. Raises InputError where the name is that of another file that is still there.
         """
+        try:
+            self._enlist(name, about, rows, now)
+        except ConflictError:  # another process has taken it in meanwhile
+            self._enlist(name, about, rows, now)
+
+    def _enlist(
+        self, name: str, about: Mapping[str, str], rows: Sequence[PlannedRow], now: datetime
+    ) -> None:
         with self._transaction() as connection:
             found = connection.execute(select(CAMPAIGNS).where(CAMPAIGNS.c.name == name)).first()
             if found is None:
@@ -106,13 +114,13 @@ class Store(Claims):
         self, campaign: int, now: datetime, most: int, but: Collection[str] = ()
     ) -> list[Session]:
         """Return the first planned sessions that are to begin, without those of some clouds."""
-        query = _planned(campaign).where(SESSIONS.c.due <= now, SESSIONS.c.closes >= now)
+        query = _planned(campaign).where(SESSIONS.c.due <= now, SESSIONS.c.closes > now)
         query = query.where(SESSIONS.c.cloud.not_in(list(but))).order_by(*in_order())
         return self._sessions(query.limit(most))
 
     def closed(self, campaign: int, now: datetime, late: datetime | None = None) -> list[Session]:
         """Return planned sessions whose window has closed, or that were due before ``late``."""
-        over = SESSIONS.c.closes < now
+        over = SESSIONS.c.closes <= now
         if late is not None:
             over = or_(over, SESSIONS.c.due < late)
         return self._sessions(_planned(campaign).where(over).order_by(*in_order()))
@@ -129,10 +137,11 @@ class Store(Claims):
 
     def next_opening(self, campaign: int) -> datetime | None:
         """Return when the window of the first planned session opens, or has opened."""
-        query = select(func.min(SESSIONS.c.opens)).where(*_planned(campaign))
+        planned = (SESSIONS.c.campaign == campaign, SESSIONS.c.state == State.PLANNED.value)
         with self._reading() as connection:
-            found: datetime | None = connection.execute(query).scalar()
-            return found
+            query = select(func.min(SESSIONS.c.opens)).where(*planned)
+            found: datetime | None = connection.execute(query).scalar_one()
+        return found
 
     def counts(self, campaign: int) -> dict[State, int]:
         """Return how many sessions there are of each state that has any."""
@@ -154,7 +163,8 @@ class Store(Claims):
             .join(HOLDERS, HOLDERS.c.campaign == CAMPAIGNS.c.id)
             .where(SESSIONS.c.campaign != session.campaign, SESSIONS.c.cloud == session.cloud)
             .where(SESSIONS.c.state == State.PLANNED.value, CAMPAIGNS.c.phase == Phase.ACTIVE.value)
-            .where(SESSIONS.c.due < session.due, SESSIONS.c.closes >= now, HOLDERS.c.until > now)
+            .where(SESSIONS.c.due < session.due, SESSIONS.c.due <= now, SESSIONS.c.closes > now)
+            .where(HOLDERS.c.until > now)
         )
         with self._reading() as connection:
             return connection.execute(others.limit(1)).first() is not None
@@ -279,7 +289,7 @@ def _plan_again(
         "directory": case((failed, None), else_=columns.directory),
     }
     some = columns.state.in_([state.value for state in states])
-    where = (columns.campaign == campaign, some, columns.closes >= now)
+    where = (columns.campaign == campaign, some, columns.closes > now)
     return connection.execute(update(SESSIONS).where(*where).values(**values)).rowcount
 
 
@@ -313,7 +323,7 @@ def _replace_plans(
 
 def _never_was(row: Mapping[Any, Any], now: datetime) -> bool:
     """Tell whether a session that is not in the calendar any more was never more than a plan."""
-    left_out = row["state"] in _LEFT_OUT and row["closes"] >= now
+    left_out = row["state"] in _LEFT_OUT and row["closes"] > now
     return not row["directory"] and (row["state"] == State.PLANNED.value or left_out)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -18,10 +18,12 @@ from osmef.campaigns.holder import is_gone
 from osmef.campaigns.live import read_live
 from osmef.campaigns.metrics import render as render_metrics
 from osmef.campaigns.rows import Session, Standing, State
-from osmef.campaigns.store import Store
 from osmef.errors import InputError
 from osmef.scenario.text_file import read_nodes
 from osmef.units import format_duration, format_rate
+
+if TYPE_CHECKING:
+    from osmef.campaigns.store import Store
 
 _HERE = Path(__file__).parent
 _LOG_LINES = 20

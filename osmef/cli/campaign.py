@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from osmef.campaigns.background import start_in_background
+from osmef.campaigns.conduct import Conductor
 from osmef.campaigns.holder import is_gone, process_of
+from osmef.campaigns.metrics import metrics_file
 from osmef.campaigns.opening import open_store
 from osmef.campaigns.outlook import Outlook, outlook
 from osmef.campaigns.read import Programme, read_campaign
@@ -21,16 +24,18 @@ from osmef.campaigns.score import make_score
 from osmef.cli import campaign_archive, campaign_report
 from osmef.cli.campaign_executor import (
     ExecutorKind,
-    How,
     Kind,
     Metrics,
     Parallel,
     Scheduler,
-    conduct,
+    make_means,
+    options_of,
 )
+from osmef.cli.campaign_install import install, uninstall
 from osmef.cli.campaign_serve import serve
 from osmef.cli.campaign_state import STATE, StateUrl
 from osmef.cli.console import AsJson, Verbose, err, out, print_json, reporting, set_up_logging
+from osmef.engine.stop import stop_on_signals
 from osmef.errors import InputError, Interrupted
 from osmef.report.table import keep_whole
 from osmef.units import format_duration
@@ -78,8 +83,8 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         bool,
         typer.Option(
             "--until-idle",
-            help="End when no window is open or opens within ten minutes; do nothing if another"
-            " process conducts it.",
+            help="End while no window is open or opens within ten minutes; do nothing where"
+            " another process conducts it.",
         ),
     ] = False,
     verbose: Verbose = False,
@@ -90,16 +95,24 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         programme = read_campaign(file)
         score = make_score(programme)
         store = open_store(state)
-        how = How(executor, parallel, scheduler, metrics, until_idle)
         if until_idle and _is_held(store, programme.campaign.name):
             return
         _refuse_second(store, programme)
-        into = (directory / programme.campaign.name).resolve()
+        name, into = programme.campaign.name, (directory / programme.campaign.name).resolve()
         about = {"file": str(file.resolve()), "text": programme.text, "out": str(into)}
-        now = datetime.now(UTC)
-        store.enlist(programme.campaign.name, about, score.rows(), now)
-        standing = store.campaign(programme.campaign.name)
-        phase = conduct(store, standing, score, how, _tell)
+        store.enlist(name, about, score.rows(), datetime.now(UTC))
+        standing = store.campaign(name)
+        with stop_on_signals(lambda text: err.print(f"[yellow]{text}[/]")) as stop:
+            means = make_means(executor, parallel, scheduler, stop, _tell)
+            means = replace(means, until_idle=until_idle)
+            try:
+                with metrics_file(metrics, store, name, _tell):
+                    phase = Conductor(store, standing, score, means, stop).run()
+            except BaseException:
+                stop.request("the campaign has failed")  # what runs is cleaned up before we leave
+                raise
+            finally:
+                means.executor.close()
         found = store.sessions(standing.id)
         _print_status(standing.name, phase, found)
     if phase is Phase.STOPPED:
@@ -142,8 +155,8 @@ def start(  # noqa: PLR0913, PLR0917 - its options
         make_score(programme)
         name = programme.campaign.name
         log = directory / name / "campaign.log"
-        how = How(executor, parallel, scheduler, metrics)
-        options = ["--out", str(directory), *how.options()]
+        options = ["--out", str(directory)]
+        options += options_of(executor, parallel, scheduler, metrics)
         store = open_store(state)
         _refuse_second(store, programme)
 
@@ -213,6 +226,10 @@ app.command("report", epilog=campaign_report.EPILOG)(campaign_report.command)
 app.command("export", epilog=campaign_archive.EXPORT_EPILOG)(campaign_archive.export_command)
 app.command("import", epilog=campaign_archive.IMPORT_EPILOG)(campaign_archive.import_command)
 app.command(epilog="Example:\n\nosmef campaign serve --port 8700")(serve)
+app.command(epilog="Example:\n\nosmef campaign install scenarios/campaigns/four-weeks.yaml")(
+    install
+)
+app.command(epilog="Example:\n\nosmef campaign uninstall four-weeks")(uninstall)
 
 
 def _set(name: str, state: str, phase: Phase) -> None:

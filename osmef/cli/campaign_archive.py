@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from osmef.campaigns.opening import default_url
 from osmef.cli.console import out, reporting
 
 EXPORT_EPILOG = """Examples:
@@ -47,9 +48,8 @@ def export_command(
     with reporting():
         # pandas and pyarrow take a while to load
         from osmef.campaigns.archive import export_campaign  # noqa: PLC0415
-        from osmef.campaigns.store import default_url  # noqa: PLC0415
 
-        done = export_campaign(name, state or default_url(), url)
+        done = export_campaign(name, state, url)
     _tell(done.runs, done.files, done.size_bytes, url)
 
 

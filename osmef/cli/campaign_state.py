@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 STATE = "OSMEF_STATE"
-"""The environment variable that says it, too."""
+"""The variable of the environment that names it."""
 
 StateUrl = Annotated[
     str,

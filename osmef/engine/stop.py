@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +29,8 @@ class Stop:
         self._reason: str | None = None
         self._deadline = float("inf")
         self._why_deadline = ""
-        self._read, self._write = os.pipe()
+        self._pipe: tuple[int, int] | None = None  # made for the first wait: descriptors are few
+        self._making = threading.Lock()
 
     @property
     def reason(self) -> str | None:
@@ -42,7 +44,9 @@ class Stop:
     @property
     def wakers(self) -> list[int]:
         """What becomes readable when a stop is requested, here or above."""
-        return [self._read, *(self._above.wakers if self._above else [])]
+        with self._making:
+            self._pipe = self._pipe or os.pipe()
+        return [self._pipe[0], *(self._above.wakers if self._above else [])]
 
     def expire(self, deadline: float, reason: str) -> None:
         """Ask for a stop at a UNIX time."""
@@ -51,8 +55,9 @@ class Stop:
     def request(self, reason: str) -> None:
         """Ask for a stop; the first reason stands."""
         if self._reason is None:
-            self._reason = reason
-            os.write(self._write, b"x")  # never read again: it wakes all waiters, now and later
+            self._reason = reason  # before the pipe is looked at: a waiter does it the other way
+            if self._pipe is not None:
+                os.write(self._pipe[1], b"x")  # never read again: it wakes all, now and later
 
     def check(self) -> None:
         """Raise Interrupted if a stop was requested."""
@@ -63,15 +68,19 @@ class Stop:
     def wait(self, seconds: float) -> None:
         """Wait, but raise Interrupted as soon as a stop is requested."""
         end = time.monotonic() + seconds
+        poll = select.poll()  # select(2) takes no descriptor above 1023
+        for waker in self.wakers:
+            poll.register(waker, select.POLLIN)
         self.check()
         while (left := end - time.monotonic()) > 0:
-            select.select(self.wakers, [], [], min(left, _LOOK_S))
+            poll.poll(1000 * min(left, _LOOK_S))
             self.check()
 
     def close(self) -> None:
         """Give the pipe back."""
-        os.close(self._read)
-        os.close(self._write)
+        pipe, self._pipe = self._pipe, None
+        for descriptor in pipe or ():
+            os.close(descriptor)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
 from osmef.results.files import storage, write_atomically
@@ -46,8 +47,14 @@ def read_book(own: Sequence[Price] = ()) -> PriceBook:
     """Return all prices that are known, a scenario's own ones on top. Raises InputError."""
     directory = user_directory()
     fetched = sorted(directory.glob("prices-*.yaml"))
-    files = [OURS, *fetched, directory / OWN]
-    return PriceBook([*(price for file in files for price in read_prices(file)), *own])
+    theirs = (price for file in (*fetched, directory / OWN) for price in read_prices(file))
+    return PriceBook([*_our_prices(), *theirs, *own])
+
+
+@cache
+def _our_prices() -> tuple[Price, ...]:
+    """Return those that come with this program, which does not change while it runs."""
+    return tuple(read_prices(OURS))
 
 
 def read_prices(path: Path) -> list[Price]:

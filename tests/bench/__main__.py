@@ -16,7 +16,18 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.bench import accuracy, controller, frames, goodput, http, latency, memory, modes, report
+from tests.bench import (
+    accuracy,
+    campaigns,
+    controller,
+    frames,
+    goodput,
+    http,
+    latency,
+    memory,
+    modes,
+    report,
+)
 from tests.bench.room import Room
 
 INSIDE = "OSMEF_BENCH_INSIDE"
@@ -29,6 +40,7 @@ GROUPS = {
     "accuracy": accuracy.bench,
     "memory": memory.bench,
     "controller": controller.bench,
+    "campaigns": campaigns.bench,
     "analysis": frames.bench,
 }
 INTERRUPTED = 130

@@ -2,6 +2,8 @@
 
     python -m tests.campaigns.emulated CAMPAIGN_FILE DATABASE OUT
 
+The database is a file of SQLite's, or a URL.
+
 Each session leaves what a real one does: a run directory with journal, trials and summary. What it
 "makes" is a file, noted in the journal like a resource.
 """
@@ -11,6 +13,7 @@ from __future__ import annotations
 import random
 import sys
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +22,7 @@ from osmef.campaigns.conduct import Conductor, Means
 from osmef.campaigns.executor import Measure
 from osmef.campaigns.holder import this_process
 from osmef.campaigns.read import read_campaign
-from osmef.campaigns.rows import Phase
+from osmef.campaigns.rows import Phase, State
 from osmef.campaigns.score import make_score
 from osmef.campaigns.session import End, Work, _directory, _end, _plan
 from osmef.campaigns.store import Store
@@ -144,16 +147,20 @@ def _tell(kind: str, text: str) -> None:
     sys.stdout.flush()
 
 
-def conduct(file: Path, database: Path, out: Path) -> Phase:
-    """Conduct, or go on: simulated time begins where the last log line stands."""
+def conduct(file: Path, database: Path | str, out: Path, missed: Sequence[int] = ()) -> Phase:
+    """Conduct, or go on: simulated time begins where the last log line stands.
+
+    Sessions that are to be ``missed`` are so from the start.
+    """
     programme = read_campaign(file)
     score = make_score(programme)
     name = programme.campaign.name
-    store = Store(f"sqlite:///{database}")
+    store = Store(str(database) if "://" in str(database) else f"sqlite:///{database}")
     start = datetime.combine(programme.campaign.start, datetime.min.time(), UTC)
     clock = SimulatedClock(start - timedelta(days=1))
     about = {"file": str(file), "text": programme.text, "out": str(out)}
     store.enlist(name, about, score.rows(), clock.now())
+    store.skip(missed, State.MISSED, "the window was closed", clock.now())
     standing = store.campaign(name)
     log = store.log(standing.id, 1)
     clock.time = max([clock.time, *(at for at, _, _ in log)])
@@ -165,4 +172,4 @@ def conduct(file: Path, database: Path, out: Path) -> Phase:
 
 
 if __name__ == "__main__":
-    conduct(*map(Path, sys.argv[1:4]))
+    conduct(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))

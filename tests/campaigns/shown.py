@@ -42,37 +42,36 @@ def make_shown(place: Path) -> Store:
     store.set_phase(standing.id, Phase.ACTIVE, this_process())
     clouds = EmulatedClouds(SimulatedClock(START), place / "things")
     sessions = store.sessions(standing.id)
-    for number, planned in enumerate(sessions[:5]):
+    for number, one in enumerate(sessions[:5]):
         directory = place / "out" / f"pair-{number}"
-        one = store.claim(planned, this_process(), planned.due)
-        assert isinstance(one, Session)
-        assert store.locate(one, directory)
-        if number == 2:
-            store.finish(one, State.FAILED, one.due, why="<b>no</b> route", trials_ok=0)
-        elif number == 4:
+        claimed = store.claim(one, this_process(), one.due)
+        assert isinstance(claimed, Session)
+        assert store.locate(claimed, directory)
+        work = Work(
+            session=one.id,
+            slot=one.slot,
+            window=one.window,
+            platform=one.platform,
+            text=SCENARIO,
+            file="pair.yaml",
+            directory=str(directory),
+            seed=number,
+        )
+        if number < 4:
+            end = clouds.measure(work)
+            cost = {"cost": 0.25, "currency": "USD"}
+            values = {name: value for name, value in vars(end).items() if name != "state"}
+            state, ended = end.state, one.due + timedelta(minutes=20)
+            if number == 2:
+                state, ended = State.FAILED, one.due
+                values |= {"why": "<b>no</b> route", "trials_ok": 0}
+            assert store.finish(claimed, state, ended, **{**values, **cost})
+        else:
             directory.mkdir()
             show(directory, 9.4e9)
-        else:
-            end = clouds.measure(_work(one, directory, number))
-            values = {name: value for name, value in vars(end).items() if name != "state"}
-            cost = {"cost": 0.25, "currency": "USD"}
-            store.finish(one, end.state, one.due + timedelta(minutes=20), **{**values, **cost})
     store.skip([sessions[5].id], State.MISSED, "the window was closed", sessions[5].due)
     store.tell(standing.id, sessions[2].due, "failure", "it said <script>alert(1)</script>")
     return store
-
-
-def _work(session: Session, directory: Path, seed: int) -> Work:
-    return Work(
-        session=session.id,
-        slot=session.slot,
-        window=session.window,
-        platform=session.platform,
-        text=SCENARIO,
-        file="pair.yaml",
-        directory=str(directory),
-        seed=seed,
-    )
 
 
 def show(directory: Path, rate_bps: float) -> None:

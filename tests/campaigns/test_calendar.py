@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from osmef.campaigns.calendar import Slot, platforms, sessions, slots
 from osmef.campaigns.model import Campaign
+from osmef.errors import InputError
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -64,6 +65,27 @@ def test_a_window_that_the_clock_leaves_out_keeps_its_length() -> None:
     found = slots(campaign(time_zone="Europe/Berlin", windows=only("02:00", "03:00")))
     assert {one.closes - one.opens for one in found} == {timedelta(hours=1)}
     assert found[-1].opens == datetime(2026, 3, 29, 1, tzinfo=UTC)
+
+
+def test_what_is_left_out_begins_when_the_clock_goes_on() -> None:
+    found = slots(campaign(time_zone="Europe/Berlin", windows=only("02:30", "06:00")))
+    assert found[-1].opens == datetime(2026, 3, 29, 1, tzinfo=UTC)  # 3:00 in Berlin
+
+
+@pytest.mark.parametrize("deadline", ["2026-03-25 12:00", "2026-03-25T11:00Z"])
+def test_nothing_begins_after_the_deadline(deadline: str) -> None:
+    keys: dict[str, Any] = {"time_zone": "Europe/Berlin", "jitter": "23h", "deadline": deadline}
+    end = datetime(2026, 3, 25, 11, tzinfo=UTC)
+    found = sessions(campaign(windows=only("09:00", "17:00"), **keys))
+    assert [one.slot.day.day for one in found] == [23, 24, 25]
+    assert found[-1].slot.closes == end
+    assert all(one.due < one.slot.closes <= end for one in found[-1:])
+
+
+def test_more_sessions_than_anybody_wants_are_refused() -> None:
+    scenarios = [f"{number}.yaml" for number in range(1000)]
+    with pytest.raises(InputError, match="has 728000 sessions or more"):
+        slots(campaign(scenarios=scenarios, weeks=52))
 
 
 def test_an_hour_that_comes_twice_is_used_once() -> None:

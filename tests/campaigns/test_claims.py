@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from osmef.campaigns.claims import Terms
 from osmef.campaigns.holder import is_gone, process_of, this_process
-from osmef.campaigns.rows import Phase, Refusal, Session, State
+from osmef.campaigns.rows import Phase, Refusal, Session, State, Terms
 from osmef.campaigns.store import LEASE, Store
 from tests.campaigns.test_conduct import START, Stage
+from tests.postgres import Postgres
 
 NOW = START + timedelta(days=1)
 HERE = this_process()
@@ -23,9 +23,13 @@ A, B = "host-a boot 1 1", "host-b boot 1 1"
 """Processes of other machines."""
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Stage(tmp_path).store
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    url = ""
+    if request.param == "postgresql":
+        server: Postgres = request.getfixturevalue("postgresql")
+        url = server.new_database()
+    store = Stage(tmp_path, url=url).store
     yield store
     store.close()
 
@@ -85,6 +89,30 @@ def test_a_session_holds_all_its_places(store: Store) -> None:
     assert store.finish(mine, State.DONE, NOW)
     assert store.claim(second, HERE, NOW) is Refusal.BUSY
     assert set(store.busy(NOW)) == {"c"}
+
+
+OFFICE, RACK = (
+    f"{{kind: static, hosts: {{{a}: {{ssh: {a}, kind: vm}}, {b}: {{ssh: {b}, kind: vm}}}}}}"
+    for a, b in ("ab", "cd")
+)
+
+
+def test_what_measures_several_clouds_has_each_of_them_alone(tmp_path: Path) -> None:
+    ends = "endpoints: {sender: {site: office}, receiver: {site: rack}}\n"
+    both = f"name: both\nsites: {{office: {OFFICE}, rack: {RACK}}}\n{ends}"
+    (tmp_path / "both.yaml").write_text(both)
+    (tmp_path / "alone.yaml").write_text(f"name: alone\nprovider: {RACK}\nplacement: any\n")
+    stage = Stage(tmp_path, scenarios="both.yaml, alone.yaml")
+    both_clouds, alone = (
+        next(one for one in stage.sessions if one.scenario == name)
+        for name in ("both.yaml", "alone.yaml")
+    )
+    assert both_clouds.places == ["host a", "host b", "host c", "host d"]
+    mine = claimed(stage.store, alone)
+    assert stage.store.claim(both_clouds, HERE, NOW) is Refusal.BUSY
+    assert stage.store.finish(mine, State.DONE, NOW)
+    claimed(stage.store, both_clouds)
+    stage.store.close()
 
 
 def test_what_a_dead_process_held_is_free(store: Store) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -50,8 +50,10 @@ class Stage:
     directory: Path
     more: str = ""
     clock: SimulatedClock = field(default_factory=lambda: SimulatedClock(START))
-    scenarios: str = "pair.yaml"
     told: list[tuple[str, str]] = field(default_factory=list)
+    until_idle: bool = False
+    url: str = ""
+    scenarios: str = "pair.yaml"
 
     def __post_init__(self) -> None:
         (self.directory / "pair.yaml").write_text(SCENARIO)
@@ -59,13 +61,14 @@ class Stage:
         file.write_text(FILE.replace("pair.yaml", self.scenarios) + self.more)
         programme = read_campaign(file)
         self.score: Score = make_score(programme)
-        self.store = Store(f"sqlite:///{self.directory / 'state.sqlite'}")
+        self.store = Store(self.url or f"sqlite:///{self.directory / 'state.sqlite'}")
         about = {"file": str(file), "text": programme.text, "out": str(self.directory / "out")}
-        self.store.enlist("test", about, self.score.rows(), START)
+        self.store.enlist("test", about, self.score.rows(), self.clock.time)
         self.stop = Stop()
 
     def conduct(self, measure: Measure) -> Phase:
         means = Means(this_process(), self.clock, AtOnce(), measure, self.tell)
+        means = replace(means, until_idle=self.until_idle)
         standing = self.store.campaign("test")
         return Conductor(self.store, standing, self.score, means, self.stop).run()
 

@@ -235,7 +235,7 @@ def test_a_worker_killed_in_a_trial_changes_nothing(
     assert numbers(found) == numbers(calm)
     assert not list((tmp_path / "things").iterdir())
     (north,) = (one for one in found if one.provider == "north")
-    assert north.token == 1  # it was begun once
+    assert (north.token, north.attempts) == (1, 0)  # one claim, no outage
     journal = Journal(Path(north.directory or "") / "journal.jsonl")
     assert len({note["worker"] for note in journal.read("worker")}) == 2
     assert len(journal.read("lost")) == 1
@@ -311,18 +311,24 @@ def test_nobody_has_the_tag(
     assert "--resources 'osmef=8 west=8'" in str(error)
 
 
+@pytest.mark.parametrize("alone", [False, True])
 def test_a_stop_reaches_the_worker(
-    tmp_path: Path, workers: Workers, join: Callable[[Stop], Dask]
+    tmp_path: Path, workers: Workers, join: Callable[[Stop], Dask], *, alone: bool
 ) -> None:
+    """The campaign's, and that of one session which another process has taken over."""
     workers.start("osmef=1 north=1")
     began, stop = tmp_path / "began", Stop()
     os.mkfifo(began)
     dask = join(stop)
     future = dask.submit(wait_for_stop, session(tmp_path, "north", str(began)))
     assert int(began.read_text()) > 0
-    stop.request("enough for today")
+    if alone:
+        dask.halt(1)
+    else:
+        stop.request("enough for today")
     assert isinstance(error := future.exception(60), Interrupted)
-    assert error.message == "enough for today"
+    told = "another process has taken the session over" if alone else "enough for today"
+    assert error.message == told
     assert not RunDirectory(tmp_path / "out" / "pair-north").is_live()
 
 

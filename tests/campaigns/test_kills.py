@@ -50,8 +50,8 @@ def results(database: Path) -> tuple[list[tuple[str, str, State, int]], dict[obj
     for one in found:
         assert one.directory is not None
         frame = osmef.load(one.directory)
-        assert not frame.duplicated("index").any()
-        for index, value in zip(frame["index"], frame["aggregate_btc_bps"], strict=True):
+        assert not frame.duplicated("trial").any()
+        for index, value in zip(frame["trial"], frame["aggregate_btc_bps"], strict=True):
             numbers[one.slot, one.platform, index] = value
     return ends, numbers
 

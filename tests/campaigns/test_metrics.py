@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from osmef.campaigns.metrics import metrics_file, render
-from osmef.campaigns.rows import Phase
 from osmef.campaigns.store import Store
+from osmef.campaigns.tables import Phase
 from tests.campaigns.shown import make_shown
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -62,7 +62,7 @@ def test_every_figure(tmp_path: Path) -> None:
     for state, count in counts.items():
         assert found["sessions", labels(state=state)] == count
     assert found["trials", labels(status="ok")] == 36
-    assert found["cost", labels(currency="USD")] == 0.75
+    assert found["cost", labels(currency="USD")] == 1.0
     assert found["overdue_seconds", labels()] == 90
     later = [one.due for one in sessions[6:] if one.due > due + timedelta(seconds=90)]
     assert found["next_due_timestamp_seconds", labels()] == min(later).timestamp()

@@ -52,6 +52,9 @@ def test_what_a_platform_sets_stands_in_its_scenario(file: Path) -> None:
         ("windows: {w: {opens: '1:00', closes: '2:00', length: 1h}}", 5, "length goes with cron"),
         ("stop: {width_percent: 5, minimum: 2}", 5, "stop.minimum"),
         ("notify: {webhook: 'file:///etc/passwd'}", 5, "notify.webhook"),
+        ("windows: {w: {cron: '* * * * * *', length: 1s}}", 5, "not five fields"),
+        ("stop: {width_percent: 5, metric: aggregate}", 5, "has no metric 'aggregate'"),
+        ("deadline: soon", 5, "deadline"),
         ("budget: much", 5, "'much' is no sum of money"),
         ("classes: [general, general]", 5, "'general' stands here twice"),
     ],
@@ -83,6 +86,19 @@ def test_a_scenario_that_is_not_there_is_told_where_it_is_named(file: Path) -> N
     (found,) = problems(file, GOOD.replace("pair.yaml", "other.yaml"))
     assert found[0] == 2
     assert "there is no such file" in found[1]
+
+
+def test_an_inventory_is_seen_from_the_campaign(tmp_path: Path) -> None:
+    (tmp_path / "scenarios").mkdir()
+    (tmp_path / "scenarios" / "pair.yaml").write_text(
+        SCENARIO + "endpoints: {sender: {kind: host}, receiver: {kind: host}}\n"
+    )
+    (tmp_path / "hosts.yaml").write_text("a: {ssh: me@192.0.2.1}\nb: {ssh: me@192.0.2.2}\n")
+    file = tmp_path / "campaign.yaml"
+    text = GOOD.replace("pair.yaml", "scenarios/pair.yaml")
+    file.write_text(text.replace("local", "{kind: static, inventory: hosts.yaml}"))
+    (part,) = make_score(read_campaign(file)).parts.values()
+    assert part.places == {"host 192.0.2.1", "host 192.0.2.2"}
 
 
 def test_a_budget_needs_prices(file: Path) -> None:

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -87,3 +89,25 @@ def test_what_is_asked_above_is_asked_below_and_not_the_other_way_round() -> Non
     assert time.monotonic() - started < 30
     for each in (one, other, above):
         each.close()
+
+
+def test_a_process_with_many_open_files_waits_too() -> None:
+    """A thousand sessions at once have more descriptors than select(2) can take."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 1500:
+        pytest.skip(f"at most {hard} files may be open here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1500, hard))
+    opened: list[int] = []
+    try:
+        with Path("/dev/null").open() as null:
+            while not opened or opened[-1] < 1100:
+                opened.append(os.dup(null.fileno()))
+        stop = Stop()
+        threading.Timer(0.05, stop.request, ["enough"]).start()
+        with pytest.raises(Interrupted, match="enough"):
+            stop.wait(60)
+        stop.close()
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,0 +1,214 @@
+"""``osmef campaign install`` and ``uninstall``: a campaign that systemd or cron conducts."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from osmef.campaigns.calendar import slots
+from osmef.campaigns.install import Job, cron_line, environment, service, timer, unit_of, without
+from osmef.campaigns.opening import default_url
+from osmef.campaigns.read import read_campaign
+from osmef.campaigns.score import make_score
+from osmef.cli.campaign_executor import (
+    ExecutorKind,
+    Kind,
+    Metrics,
+    Parallel,
+    Scheduler,
+    options_of,
+)
+from osmef.cli.campaign_state import StateUrl
+from osmef.cli.console import out, reporting
+from osmef.errors import InputError, StorageError
+from osmef.results.files import storage, write_atomically
+
+_PATIENCE_S = 60.0
+
+
+def install(  # noqa: PLR0913, PLR0917 - its options
+    file: Annotated[
+        Path, typer.Argument(help="Campaign file.", metavar="FILE", show_default=False)
+    ],
+    directory: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Its runs go into DIR/NAME.")
+    ] = Path("results"),
+    cron: Annotated[
+        bool, typer.Option("--cron", help="A line in your crontab instead of units of systemd.")
+    ] = False,
+    to: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Only write the units into DIR, and start nothing."),
+    ] = None,
+    parallel: Parallel = 8,
+    executor: ExecutorKind = Kind.THREADS,
+    scheduler: Scheduler = "",
+    metrics: Metrics = None,
+    state: StateUrl = "",
+) -> None:
+    """Have systemd or cron conduct a campaign while its windows are open, also after a reboot."""
+    with reporting():
+        programme = read_campaign(file)
+        make_score(programme)
+        name = programme.campaign.name
+        into = directory.resolve()
+        how = ["--until-idle", *options_of(executor, parallel, scheduler, metrics)]
+        run = ["run", str(file.resolve()), "--out", str(into), *how]
+        job = Job(
+            name=name,
+            command=[sys.executable, "-m", "osmef", "campaign", *run],
+            directory=Path.cwd(),
+            state=_absolute(state) or default_url(),
+            log=into / name / "campaign.log",
+            openings=[one.opens for one in slots(programme.campaign) if one.closes > _now()],
+        )
+        _check(job)
+        if cron:
+            _add_to_crontab(job)
+        else:
+            _add_units(job, to)
+
+
+def uninstall(
+    name: Annotated[str, typer.Argument(help="Name of a campaign.", metavar="NAME")],
+    cron: Annotated[
+        bool, typer.Option("--cron", help="The line in your crontab instead of the units.")
+    ] = False,
+) -> None:
+    """Take away what `install` made. A session that runs is stopped; results and state stay."""
+    with reporting():
+        if cron:
+            old = _crontab()
+            new = without(old, name)
+            if new == old:
+                raise InputError(f"crontab has no campaign {name!r}", where="NAME")
+            _write_crontab(new)
+            out.print("the line is gone from crontab")
+            return
+        found = [path for path in _unit_files(_units(), name) if path.exists()]
+        if not found:
+            message = f"there are no units of a campaign {name!r} in {_units()}"
+            raise InputError(message, where="NAME", cure="is it a line of crontab? give --cron")
+        unit = unit_of(name)
+        _systemctl("disable", "--now", f"{unit}.timer")
+        _systemctl("stop", f"{unit}.service")
+        for path in found:
+            with storage("remove", path):
+                path.unlink()
+        _systemctl("daemon-reload")
+        out.print(f"{unit}.timer and {unit}.service are gone")
+
+
+def _add_units(job: Job, to: Path | None) -> None:
+    place = to or _units()
+    is_system = to is None and os.geteuid() == 0
+    with storage("make a directory", place):
+        place.mkdir(parents=True, exist_ok=True)
+    file, timing, secret = _unit_files(place, job.name)
+    _write(secret, environment(job), 0o600)
+    _write(file, service(job, secret.resolve(), network=is_system), 0o644)
+    _write(timing, timer(job), 0o644)
+    if to is not None:
+        out.print(f"{job.unit}.timer and {job.unit}.service are in {place}; nothing is started")
+        return
+    _systemctl("daemon-reload")
+    _systemctl("enable", "--now", timing.name)
+    _systemctl("start", "--no-block", file.name)  # a window may be open already
+    out.print(f"{timing.name} begins with the next window; what the clouds need: {secret}")
+    if not is_system:
+        out.print("so that it also runs while you are not logged in: loginctl enable-linger")
+
+
+def _add_to_crontab(job: Job) -> None:
+    with storage("make a directory", job.log.parent):
+        job.log.parent.mkdir(parents=True, exist_ok=True)
+    old = without(_crontab(), job.name)
+    _write_crontab(f"{old}{cron_line(job)}\n")
+    out.print(f"cron looks every five minutes; log: {job.log}")
+
+
+def _unit_files(place: Path, name: str) -> tuple[Path, Path, Path]:
+    """Return where the service, the timer and the environment are."""
+    unit = unit_of(name)
+    return place / f"{unit}.service", place / f"{unit}.timer", place / f"{unit}.env"
+
+
+def _units() -> Path:
+    """Return where units go: the system's as root, else the user's own (systemd.unit(5))."""
+    if path := os.environ.get("SYSTEMD_UNIT_PATH"):
+        return Path(path.partition(":")[0])
+    if os.geteuid() == 0:
+        return Path("/etc/systemd/system")
+    home = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(home) if home else Path.home() / ".config") / "systemd" / "user"
+
+
+def _systemctl(*arguments: str) -> None:
+    whose = [] if os.geteuid() == 0 else ["--user"]
+    cure = "without systemd give --cron; to look at the units give --to DIR"
+    _run(["systemctl", *whose, *arguments], "", cure)
+
+
+def _crontab() -> str:
+    """Return the user's crontab, nothing where there is none."""
+    if shutil.which("crontab") is None:
+        raise InputError("there is no crontab on this machine", cure="install cron")
+    try:
+        return _run(["crontab", "-l"], "", "is your name in /etc/cron.allow?")
+    except StorageError as error:
+        if "no crontab for" not in error.message:  # crontab(1) of cron and of cronie
+            raise
+        return ""
+
+
+def _write_crontab(text: str) -> None:
+    _run(["crontab", "-"], text, "is your name in /etc/cron.allow?")
+
+
+def _run(command: Sequence[str], text: str, cure: str) -> str:
+    """Run a program, and return what it says. Raises StorageError."""
+    try:
+        done = subprocess.run(
+            command, input=text, text=True, capture_output=True, check=True, timeout=_PATIENCE_S
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        told = getattr(error, "stderr", None) or str(error)
+        raise StorageError(f"{' '.join(command)}: {told.strip()}", cure=cure) from error
+    return done.stdout
+
+
+def _write(path: Path, text: str, mode: int) -> None:
+    def write(draft: Path) -> None:
+        draft.touch(mode=mode)
+        draft.chmod(mode)
+        draft.write_text(text, encoding="utf-8")
+
+    write_atomically(path, write)
+
+
+def _check(job: Job) -> None:
+    if not job.openings:
+        cure = "look at start and weeks in its file"
+        raise InputError("all windows of the campaign have closed", where=job.name, cure=cure)
+    words = [*job.command, str(job.directory), job.state, str(job.log)]
+    if any(not word.isprintable() for word in words):
+        raise InputError("a path or address has a character that can't be written in a unit")
+
+
+def _absolute(state: str) -> str:
+    """Return the URL of a database as seen from any directory."""
+    prefix = "sqlite:///"
+    path = state.removeprefix(prefix)
+    return f"{prefix}{Path(path).resolve()}" if state.startswith(prefix) and path else state
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,143 @@
+"""The database: its version, its plans, and what a look at it costs."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import closing
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import event
+
+from osmef.campaigns.rows import Gap, State
+from osmef.campaigns.session import End, Work
+from osmef.campaigns.store import Store
+from osmef.campaigns.tables import VERSION
+from osmef.errors import InputError
+from tests.campaigns.test_conduct import FILE, START, Stage, done
+
+OLD = """
+CREATE TABLE campaigns (id INTEGER PRIMARY KEY, name VARCHAR(100) NOT NULL UNIQUE,
+  file TEXT NOT NULL, text TEXT NOT NULL, out TEXT NOT NULL, phase VARCHAR(20) NOT NULL,
+  created_at DATETIME NOT NULL, holder TEXT);
+CREATE TABLE sessions (id INTEGER PRIMARY KEY, campaign INTEGER NOT NULL, slot VARCHAR(200)
+  NOT NULL, window VARCHAR(100) NOT NULL, opens DATETIME NOT NULL, closes DATETIME NOT NULL,
+  due DATETIME NOT NULL, place INTEGER NOT NULL, scenario TEXT NOT NULL, provider VARCHAR(100)
+  NOT NULL, instance_class VARCHAR(100) NOT NULL, cloud TEXT NOT NULL, state VARCHAR(20) NOT NULL,
+  attempts INTEGER NOT NULL, directory TEXT UNIQUE, holder TEXT, started_at DATETIME,
+  ended_at DATETIME, trials_ok INTEGER NOT NULL, trials_failed INTEGER NOT NULL, cost FLOAT,
+  currency VARCHAR(3), why TEXT);
+INSERT INTO campaigns VALUES (1, 'test', '/gone/test.yaml', '', '/tmp', 'active',
+  '2026-03-01 00:00:00', NULL);
+INSERT INTO sessions VALUES (7, 1, '2026-03-23 day', 'day', '2026-03-23 09:00:00',
+  '2026-03-23 17:00:00', '2026-03-23 09:00:00', 0, 'pair.yaml', '', '', 'local on here', 'done', 1,
+  '/tmp/one', NULL, NULL, '2026-03-23 09:10:00', 3, 0, NULL, NULL, NULL);
+"""
+
+
+def test_a_database_of_before_versions_goes_on(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "state.sqlite")) as connection:
+        connection.executescript(OLD)
+    stage = Stage(tmp_path)
+    first, *rest = stage.sessions
+    assert (first.id, first.state, first.trials_ok, first.token) == (7, State.DONE, 3, 0)
+    assert [one.state for one in rest] == [State.PLANNED] * 6
+    stage.conduct(done)
+    assert stage.states == [State.DONE] * 7
+
+
+def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "state.sqlite"
+    Store(f"sqlite:///{path}").close()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE schema_version SET version = ?", [VERSION + 1])
+        connection.commit()
+    with pytest.raises(InputError, match="a newer OSMeF has made this database"):
+        Store(f"sqlite:///{path}")
+
+
+@pytest.mark.parametrize("url", ["nonsense", "postgresql+psycopg://h:abc/x", "x://y"])
+def test_a_url_of_no_database(url: str) -> None:
+    with pytest.raises(InputError, match="no database"):
+        Store(url)
+
+
+def test_the_name_of_another_file_is_refused(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    other = tmp_path / "other.yaml"
+    other.write_text(FILE)
+    about = {"file": str(other), "text": FILE, "out": str(tmp_path)}
+    with pytest.raises(InputError, match="there is another campaign 'test'"):
+        stage.store.enlist("test", about, stage.score.rows(), START)
+    (tmp_path / "campaign.yaml").unlink()  # it was moved
+    stage.store.enlist("test", about, stage.score.rows(), START)
+    assert stage.store.campaign("test").file == str(other)
+
+
+def test_a_larger_budget_brings_sessions_back(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, "budget: 1 USD\n")
+
+    def measure(_work: Work) -> End:
+        return End(State.DONE, trials_ok=1, cost=0.4, currency="USD")
+
+    stage.conduct(measure)
+    assert stage.states == [State.DONE] * 2 + [State.CANCELLED] * 5
+    again = Stage(tmp_path, "budget: 10 USD\n", stage.clock)
+    again.conduct(measure)
+    # The window of the third day, in which the budget was spent, is still open.
+    assert again.states == [State.DONE] * 7
+
+
+def test_what_failed_comes_back_with_a_mended_scenario(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+
+    def broken(work: Work) -> End:
+        if work.slot > "2026-03-24":
+            stage.stop.request("stopped by SIGINT")
+        return End(State.FAILED, trials_failed=1, cost=0.1, currency="USD", why="no")
+
+    stage.conduct(broken)
+    assert stage.states[:3] == [State.FAILED, State.FAILED, State.PLANNED]
+    same = Stage(tmp_path, "", stage.clock)
+    assert same.states[1] is State.FAILED  # nothing has changed
+    failed = same.sessions[1].directory
+    mended = Stage(tmp_path, "pause: 1s\n", stage.clock)
+    assert mended.conduct(done) is not None
+    assert mended.states == [State.FAILED] + [State.DONE] * 6
+    assert mended.sessions[1].directory != failed
+    assert mended.sessions[1].paid == 0.1
+
+
+def test_gaps_are_records(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    gap = Gap(START, START + timedelta(hours=1), "nobody conducted the campaign")
+    stage.store.note_gap(1, gap)
+    assert stage.store.gaps(1) == [gap]
+
+
+def test_a_look_costs_what_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Idle it reads one row, whatever else there is; nothing is written."""
+    stage = Stage(tmp_path)
+    statements: list[str] = []
+    looks = 0
+
+    @event.listens_for(stage.store._engine, "before_cursor_execute")
+    def _heard(_c: object, _cursor: object, text: str, *_more: object) -> None:
+        statements.append(text)
+
+    def early(_until: datetime | None, _wake: threading.Event) -> None:
+        nonlocal looks
+        looks += 1
+        stage.clock.time += timedelta(seconds=1)
+        if looks == 2:
+            statements.clear()
+        if looks == 52:
+            stage.stop.request("enough")
+
+    monkeypatch.setattr(stage.clock, "wait", early)
+    stage.conduct(done)
+    reads = [text for text in statements if text.startswith("SELECT")]
+    assert 50 <= len(reads) <= 60
+    assert not [text for text in statements if text.startswith("INSERT")]

@@ -1,0 +1,221 @@
+"""Campaigns as units of systemd and lines of crontab; the programs of the system judge them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from cronsim import CronSim
+
+from osmef.campaigns.install import Job, cron_line, environment, service, timer, without
+from osmef.campaigns.rows import Phase, State
+from tests.campaigns.test_conduct import START, Stage, done
+
+ROOT = Path(__file__).parents[2]
+ODD = """a b%h$HOME"c'd\\e`id`;#f"""
+FILE = """
+name: weeks
+scenarios: [pair.yaml]
+start: 2096-03-19
+weeks: 2
+time_zone: Europe/Berlin
+"""
+SCENARIO = "name: pair\nworkload: {duration: 1s}\n"
+
+
+def job(place: Path, **values: object) -> Job:
+    told: dict[str, object] = {
+        "name": "weeks",
+        "command": ["/bin/true", "run", "--until-idle"],
+        "directory": place,
+        "state": "sqlite:////var/lib/osmef.sqlite",
+        "log": place / "campaign.log",
+        "openings": [START, START + timedelta(hours=12)],
+    }
+    return Job(**{**told, **values})  # type: ignore[arg-type]
+
+
+def verify(place: Path) -> str:
+    """Return what systemd says against the units of a directory."""
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("needs systemd-analyze of systemd, which is not installed")
+    units = sorted(str(path) for path in place.glob("osmef-campaign-*.[st]*"))
+    found = subprocess.run(
+        [program, "verify", "--man=no", "--recursive-errors=no", *units],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "XDG_RUNTIME_DIR": str(place)},
+    )
+    lines = (found.stdout + found.stderr).splitlines()
+    return "\n".join(line for line in lines if "osmef" in line)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A directory with a campaign, whose name has all that can go wrong in a unit."""
+    place = tmp_path / ODD
+    place.mkdir()
+    (place / "pair.yaml").write_text(SCENARIO)
+    (place / "weeks.yaml").write_text(FILE)
+    return place
+
+
+def osmef(place: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "osmef", "campaign", *arguments],
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "OSMEF_STATE": "sqlite:///s.sqlite", **more},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_units_that_systemd_takes(place: Path) -> None:
+    made = osmef(place, "install", "weeks.yaml", "--to", "units")
+    assert made.returncode == 0, made.stderr
+    units = place / "units"
+    names = {f"osmef-campaign-weeks.{end}" for end in ("service", "timer", "env")}
+    assert {path.name for path in units.iterdir()} == names
+    assert (units / "osmef-campaign-weeks.env").stat().st_mode & 0o777 == 0o600
+    moments = (units / "osmef-campaign-weeks.timer").read_text()
+    assert moments.count("OnCalendar=") == 2 * 7 * 2
+    assert "OnCalendar=2096-03-19 08:00:00 UTC\n" in moments  # 9:00 in Berlin
+    assert "OnCalendar=2096-03-26 07:00:00 UTC\n" in moments  # the clock was set between
+    assert verify(units) == ""
+
+
+def test_every_word_of_the_command_stays_whole(tmp_path: Path) -> None:
+    """systemd looks for the program that a unit names, and says so if it is not there."""
+    program = tmp_path / "a b%h" / "program"
+    program.parent.mkdir()
+    program.symlink_to("/bin/true")
+    units = tmp_path / "units"
+    units.mkdir()
+    whole = job(tmp_path / ODD, command=[str(program), ODD, "a $b"])
+    path = units / f"{whole.unit}.service"
+    path.write_text(service(whole, tmp_path / "weeks.env", network=True))
+    assert """ "a b%%h$$HOME\\"c'd\\\\e`id`;#f" "a $$b"\n""" in path.read_text()
+    assert verify(units) == ""
+    program.unlink()
+    assert "is not executable" in verify(units)
+
+
+def test_the_environment_of_the_service_reads_as_a_shell_reads_it(place: Path) -> None:
+    """Its quoting is that of a shell within double quotes (systemd.exec(5))."""
+    file = place / "env"
+    file.write_text(environment(job(place, state=ODD)))
+    script = '. "$1"; printf %s "$OSMEF_STATE"'
+    shown = subprocess.run(
+        ["sh", "-c", script, "sh", str(file)], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout == ODD
+
+
+def test_a_campaign_of_too_many_openings_looks_often(tmp_path: Path) -> None:
+    many = [START + timedelta(minutes=number) for number in range(3001)]
+    assert "OnCalendar=*:0/5\n" in timer(job(tmp_path, openings=many))
+    assert timer(job(tmp_path, openings=many[:3000])).count("OnCalendar=") == 3000
+
+
+def test_a_line_of_crontab_runs_what_it_should(place: Path) -> None:
+    shows = ["sh", "-c", 'printf "%s|%s|%s" "$PWD" "$OSMEF_STATE" "$1"', "sh", ODD]
+    line = cron_line(job(place, command=shows, state=ODD))
+    times, text = " ".join(line.split()[:5]), line.split(None, 5)[5]
+    every = CronSim(times, START)
+    assert [next(every) for _ in range(2)] == [START + timedelta(minutes=m) for m in (5, 10)]
+    assert "%" not in text.replace(r"\%", "")
+    subprocess.run(["sh", "-c", text.replace(r"\%", "%")], check=True)  # as crontab(5) says
+    assert (place / "campaign.log").read_text() == f"{place}|{ODD}|{ODD}"
+
+
+def test_only_its_own_line_goes(tmp_path: Path) -> None:
+    line, other = cron_line(job(tmp_path)), cron_line(job(tmp_path, name="weeks-2"))
+    crontab = f"# mine\n0 1 * * * backup # osmef campaign week\n{line}\n{other}\n"
+    assert without(crontab, "weeks") == crontab.replace(f"{line}\n", "")
+    assert without(crontab, "campaign") == crontab
+
+
+STAND_IN = """#!/bin/sh
+# Stands for a program of the system: keeps what it is told.
+echo "${0##*/} $*" >>"$KEPT/calls"
+case "${0##*/} $*" in
+"crontab -l") cat "$KEPT/crontab" 2>/dev/null || { echo "no crontab for me" >&2; exit 1; } ;;
+"crontab -") cat >"$KEPT/crontab" ;;
+esac
+"""
+
+
+@pytest.fixture
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine whose crontab and systemctl only keep what they are told."""
+    kept = tmp_path / "kept"
+    (kept / "bin").mkdir(parents=True)
+    for name in ("crontab", "systemctl"):
+        (kept / "bin" / name).write_text(STAND_IN)
+        (kept / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("KEPT", str(kept))
+    monkeypatch.setenv("PATH", f"{kept / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("SYSTEMD_UNIT_PATH", str(kept / "units"))
+    return kept
+
+
+def test_into_crontab_and_out_again(place: Path, kept: Path) -> None:
+    (kept / "crontab").write_text("0 1 * * * backup\n")
+    for _ in range(2):  # again: its line takes the place of the old one
+        made = osmef(place, "install", "weeks.yaml", "--cron")
+        assert made.returncode == 0, made.stderr
+    lines = (kept / "crontab").read_text().splitlines()
+    assert (len(lines), lines[0]) == (2, "0 1 * * * backup")
+    assert lines[1].endswith(" # osmef campaign weeks")
+    assert osmef(place, "uninstall", "weeks", "--cron").returncode == 0
+    assert (kept / "crontab").read_text() == "0 1 * * * backup\n"
+    refused = osmef(place, "uninstall", "weeks", "--cron")
+    assert (refused.returncode, "no campaign 'weeks'" in refused.stderr) == (2, True)
+
+
+def test_into_systemd_and_out_again(place: Path, kept: Path) -> None:
+    assert osmef(place, "install", "weeks.yaml").returncode == 0
+    assert len(list((kept / "units").iterdir())) == 3
+    assert osmef(place, "uninstall", "weeks").returncode == 0
+    assert list((kept / "units").iterdir()) == []
+    calls = (kept / "calls").read_text().replace(" --user", "").splitlines()
+    unit = "osmef-campaign-weeks"
+    assert calls == [
+        "systemctl daemon-reload",
+        f"systemctl enable --now {unit}.timer",
+        f"systemctl start --no-block {unit}.service",
+        f"systemctl disable --now {unit}.timer",
+        f"systemctl stop {unit}.service",
+        "systemctl daemon-reload",
+    ]
+    refused = osmef(place, "uninstall", "weeks")
+    assert (refused.returncode, "there are no units" in refused.stderr) == (2, True)
+
+
+def test_a_campaign_that_is_over_is_not_installed(place: Path) -> None:
+    (place / "weeks.yaml").write_text(FILE.replace("2096", "2016"))
+    refused = osmef(place, "install", "weeks.yaml", "--to", "units")
+    assert (refused.returncode, "all windows" in refused.stderr) == (2, True)
+    assert not (place / "units").exists()
+
+
+def test_a_conductor_that_leaves_when_idle(tmp_path: Path) -> None:
+    """It stays while a window is open, or opens within ten minutes, and loses nothing."""
+    stage = Stage(tmp_path, until_idle=True)
+    for day in range(7):
+        left = stage.clock.time
+        assert stage.conduct(done) is Phase.ACTIVE
+        assert stage.clock.time == left  # nothing is near
+        stage.clock.time = START + timedelta(days=day, hours=8, minutes=51)
+        phase = stage.conduct(done)
+        assert phase is (Phase.ENDED if day == 6 else Phase.ACTIVE)
+        assert stage.states.count(State.DONE) == day + 1
+    assert stage.states == [State.DONE] * 7

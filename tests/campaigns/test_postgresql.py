@@ -1,0 +1,76 @@
+"""Campaigns in a database that several machines share."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from osmef.campaigns.rows import Phase, State
+from osmef.campaigns.session import End, Work
+from osmef.campaigns.store import Store
+from tests.campaigns.test_conduct import Stage, done
+from tests.postgres import Postgres
+
+FILE = """
+name: two-machines
+scenarios: [pair.yaml]
+providers: {one: local, two: local}
+start: 2026-03-16
+weeks: 1
+exclusive: false
+"""
+SCENARIO = "name: pair\nworkload: {duration: 1s}\nrepeat: 1\n"
+
+
+def test_a_server_that_is_away_for_a_while(tmp_path: Path, postgresql: Postgres) -> None:
+    stage = Stage(tmp_path, url=postgresql.new_database())
+    begun = 0
+
+    def measure(work: Work) -> End:
+        nonlocal begun
+        begun += 1
+        if begun == 3:
+            postgresql.stop()
+            postgresql.start()
+        return done(work)
+
+    assert stage.conduct(measure) is Phase.ENDED
+    states = stage.states
+    stage.store.close()
+    assert (states, begun) == ([State.DONE] * 7, 7)
+    assert [kind for kind, _ in stage.told].count("failure") == 1
+
+
+@pytest.mark.timeout(600)  # three starts of Python, on a loaded machine
+def test_two_conductors_share_a_campaign(tmp_path: Path, postgresql: Postgres) -> None:
+    """One is killed, and the other goes on with its sessions: all are done, none twice."""
+    (tmp_path / "pair.yaml").write_text(SCENARIO)
+    file = tmp_path / "campaign.yaml"
+    file.write_text(FILE)
+    url, out = postgresql.new_database(), tmp_path / "out"
+    command = [sys.executable, "-m", "tests.campaigns.emulated", str(file), url, str(out)]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as first,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as second,
+    ):
+        assert first.stdout is not None
+        for _ in range(8):
+            first.stdout.readline()
+        first.kill()
+        said = second.communicate(timeout=300)[0]
+    assert second.returncode == 0, said
+    # Whichever of them was alone at last may have ended before the killed one's session was free.
+    with suppress(subprocess.TimeoutExpired):
+        subprocess.run(command, check=True, capture_output=True, timeout=300)
+    store = Store(url)
+    standing = store.campaign("two-machines")
+    sessions = store.sessions(standing.id)
+    store.close()
+    assert standing.phase is Phase.ENDED
+    assert {one.state for one in sessions} == {State.DONE}
+    assert [one.token for one in sessions].count(1) >= len(sessions) - 1  # the killed one's is 2
+    assert not list((out / "things").iterdir())

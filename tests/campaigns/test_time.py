@@ -1,0 +1,215 @@
+"""What a conductor does when clocks jump, machines sleep, and others take over."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from osmef.campaigns.conduct import Conductor, Means
+from osmef.campaigns.executor import Measure
+from osmef.campaigns.holder import this_process
+from osmef.campaigns.rows import Phase, Session, State
+from osmef.campaigns.session import End, Work
+from osmef.campaigns.store import LEASE
+from osmef.errors import Interrupted
+from tests.campaigns.test_conduct import START, Stage, done
+
+DAY, HOUR = timedelta(days=1), timedelta(hours=1)
+TEST = 1
+"""The campaign's number."""
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return Stage(tmp_path)
+
+
+@dataclass
+class Held:
+    """An executor whose sessions end when the test says so."""
+
+    room: int = 8
+    works: dict[Future[End], Work] = field(default_factory=dict)
+
+    def submit(self, _measure: Measure, work: Work) -> Future[End]:
+        future: Future[End] = Future()
+        self.works[future] = work
+        return future
+
+    def close(self) -> None:
+        pass
+
+
+def conductor(stage: Stage, executor: Held, halted: list[int] | None = None) -> Conductor:
+    halt = (lambda _: None) if halted is None else halted.append
+    means = Means(this_process(), stage.clock, executor, done, stage.tell, halt=halt)
+    return Conductor(stage.store, stage.store.campaign("test"), stage.score, means, stage.stop)
+
+
+def test_a_clock_that_was_wrong_for_a_while_costs_nothing(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine says 2096 until it has asked the network."""
+    wait, jumps = stage.clock.wait, [timedelta(days=70 * 365), timedelta(days=-70 * 365)]
+
+    def waits(until: datetime | None, wake: threading.Event) -> None:
+        if jumps:
+            stage.clock.set(jumps.pop(0))
+        else:
+            wait(until, wake)
+
+    monkeypatch.setattr(stage.clock, "wait", waits)
+    assert stage.conduct(done) is Phase.ENDED
+    assert stage.states == [State.DONE] * 7
+    assert [text for kind, text in stage.told if kind == "gap"] == [
+        "the clock was set by 25550 days, 0:00:00",
+        "the clock was set by -25550 days, 0:00:00",
+    ]
+
+
+def test_a_clock_that_was_wrong_at_the_start_costs_nothing(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait, jumps = stage.clock.wait, [timedelta(days=-70 * 365)]
+    stage.clock.set(timedelta(days=70 * 365))
+
+    def waits(until: datetime | None, wake: threading.Event) -> None:
+        if jumps:
+            stage.clock.set(jumps.pop())
+        else:
+            wait(until, wake)
+
+    monkeypatch.setattr(stage.clock, "wait", waits)
+    assert stage.conduct(done) is Phase.ENDED
+    assert stage.states == [State.DONE] * 7
+
+
+def test_a_machine_that_slept_leaves_a_gap(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    wait, sleeps = stage.clock.wait, [timedelta(hours=20)]
+
+    def waits(until: datetime | None, wake: threading.Event) -> None:
+        wait(until, wake)
+        if sleeps:
+            stage.clock.time += sleeps.pop()
+
+    monkeypatch.setattr(stage.clock, "wait", waits)
+    stage.conduct(done)
+    assert stage.states == [State.MISSED] + [State.DONE] * 6
+    (gap,) = stage.store.gaps(TEST)
+    assert (gap.since, gap.until) == (START, START + timedelta(hours=29))
+    assert "slept" in gap.why
+    assert "nobody conducted" in (stage.sessions[0].why or "")
+
+
+def test_time_in_which_nobody_conducted_is_a_gap(stage: Stage) -> None:
+    def stops(work: Work) -> End:
+        stage.stop.request("stopped by SIGTERM")
+        return done(work)
+
+    stage.conduct(stops)
+    began = stage.clock.time
+    back = Stage(stage.directory, "", stage.clock)
+    stage.clock.time += 2 * DAY
+    back.conduct(done)
+    assert Counter(back.states) == {State.DONE: 6, State.MISSED: 1}
+    (gap,) = back.store.gaps(TEST)
+    assert (gap.since, gap.until) == (began, began + 2 * DAY)
+    assert any("nobody conducted the campaign" in text for kind, text in back.told if kind == "gap")
+
+
+def test_what_was_missed_says_why(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was paused on the first day, and another session had the cloud on the second."""
+    wait, store = stage.clock.wait, stage.store
+    store.set_phase(TEST, Phase.PAUSED)
+    other = "other boot 1 1"
+    held: list[Session] = []
+
+    def waits(until: datetime | None, wake: threading.Event) -> None:
+        wait(until, wake)
+        if stage.clock.time >= START + DAY and not held:
+            found = store.claim(stage.sessions[-1], other, stage.clock.time)
+            assert isinstance(found, Session)
+            held.append(found)
+            store.set_phase(TEST, Phase.ACTIVE, this_process())
+        store.renew(TEST, other, stage.clock.time)
+        if stage.clock.time >= START + DAY + 18 * HOUR and held[0].holder:
+            store.finish(held[0], State.DONE, stage.clock.time)
+
+    stage.clock.time = START + 8 * HOUR
+    monkeypatch.setattr("osmef.campaigns.conduct._BUSY_AGAIN", HOUR)
+    monkeypatch.setattr(stage.clock, "wait", waits)
+    stage.conduct(done)
+    first, second, *rest = stage.sessions
+    assert (first.state, first.why) == (
+        State.MISSED,
+        "the window was closed: the campaign was paused",
+    )
+    assert (second.state, second.why) == (
+        State.MISSED,
+        "the window was closed: its cloud was measured by another session",
+    )
+    assert {one.state for one in rest} == {State.DONE}
+
+
+def test_a_pause_outlives_its_conductor(stage: Stage) -> None:
+    stage.store.set_phase(TEST, Phase.PAUSED)
+    stage.stop.request("stopped at once")
+    stage.conduct(done)
+    assert stage.store.campaign("test").phase is Phase.STOPPED
+    again = conductor(stage, Held())
+    stage.store.set_phase(TEST, Phase.PAUSED)
+    again._take_up()
+    assert stage.store.campaign("test").phase is Phase.PAUSED
+
+
+def test_what_another_process_has_taken_over_is_halted_and_not_written(stage: Stage) -> None:
+    """The machine sleeps past its lease; another one goes on with its session."""
+    executor, halted = Held(), list[int]()
+    mine = conductor(stage, executor, halted)
+    stage.clock.time = START + 9 * HOUR
+    mine._take_up()
+    assert mine._step() is None
+    ((future, work),) = executor.works.items()
+    other, later = "other boot 1 1", stage.clock.time + 2 * LEASE
+    (running,) = stage.store.sessions(TEST, [State.RUNNING])
+    stage.store.forget(TEST, this_process(), [])
+    (planned,) = [one for one in stage.sessions if one.id == running.id]
+    theirs = stage.store.claim(planned, other, later)
+    assert isinstance(theirs, Session)
+    stage.clock.time = later
+    assert mine._step() is None
+    assert halted == [work.session]
+    future.set_exception(Interrupted("another process has taken the session over"))
+    assert mine._step() is None
+    assert stage.store.held(TEST, other) == {theirs.id: theirs.token}
+    assert any("taken it over" in text for _, text in stage.told)
+
+
+def test_a_campaign_that_had_a_cloud_lets_another_one_have_it(tmp_path: Path) -> None:
+    """Without that its second platform would begin first: the other one only asks at times."""
+    stage = Stage(tmp_path, "providers: {one: local, two: local}\n")
+    (tmp_path / "other").mkdir()
+    other = Stage(tmp_path / "other", "jitter: 0s\n", stage.clock)
+    rows = [replace(row, session=replace(row.session, due=START)) for row in other.score.rows()]
+    about = {"file": "other.yaml", "text": "", "out": str(tmp_path / "other")}
+    stage.store.enlist("other", about, rows, START)
+    stage.clock.time = START + 9 * HOUR
+    executor = Held()
+    mine = conductor(stage, executor)
+    mine._take_up()
+    mine._step()
+    (future,) = executor.works
+    stage.store.renew(2, "other boot 1 1", stage.clock.time)
+    future.set_result(End(State.DONE, trials_ok=1))
+    mine._step()
+    assert len(executor.works) == 1
+    assert mine._next == stage.clock.time + timedelta(seconds=2)
+    stage.clock.time += timedelta(seconds=10)  # nobody came
+    mine._step()
+    assert len(executor.works) == 2
