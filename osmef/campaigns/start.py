@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from osmef.campaigns.leaving import Leaving, platform_of
 from osmef.campaigns.logbook import Logbook
 from osmef.campaigns.means import Means
-from osmef.campaigns.rows import Line, Refusal, Session, Standing, Terms
+from osmef.campaigns.rows import Line, Refusal, Session, Standing, State, Terms
 from osmef.campaigns.score import Score
 from osmef.campaigns.session import End, Work
 from osmef.errors import StorageError
@@ -78,8 +78,7 @@ class Starter:
                     continue
                 refusal = self._try(session, now, log)
                 if refusal is Refusal.BUDGET:
-                    self._hold_budget(now, leaving)
-                    return waits
+                    return self._hold_budget(now, leaving)
                 waits = waits or refusal is Refusal.BUSY
                 if exclusive or refusal is Refusal.BUSY:
                     taken |= {one for name in session.places for one in self._sharing[name]}
@@ -114,11 +113,18 @@ class Starter:
         expected = max(planned, self._store.dearest(session))
         return Terms(campaign.exclusive, parse_money(campaign.budget).amount, expected)
 
-    def _hold_budget(self, now: datetime, leaving: Leaving) -> None:
-        """Leave out what is left, once it is sure that the next session would cost too much."""
-        if not self.running and self._score.campaign.budget is not None:
-            budget = parse_money(self._score.campaign.budget)
-            leaving.too_dear(f"the budget of {budget} is spent", now)
+    def _hold_budget(self, now: datetime, leaving: Leaving) -> bool:
+        """Leave out what is left, once it is sure that the next session would cost too much.
+
+        Tell whether sessions of other conductors may yet cost less than by plan.
+        """
+        if self.running:
+            return False
+        if State.RUNNING in self._store.counts(self._standing.id):
+            return True
+        budget = parse_money(self._score.campaign.budget or "")
+        leaving.too_dear(f"the budget of {budget} is spent", now)
+        return False
 
     def _work(self, session: Session) -> Work:
         study = self._score.parts[platform_of(session)].study
