@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from osmef.campaigns.opening import default_url
 from osmef.cli.console import out, reporting
 
 EPILOG = """Examples:
