@@ -16,6 +16,7 @@ from osmef.analysis.replicates import (
     platform_columns,
     platform_names,
     session_medians,
+    settled,
 )
 
 FEWEST = 10
@@ -85,6 +86,7 @@ def pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
 
 def cells(trials: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return the trials of each cell, in the order of time, by names that tell all apart."""
+    trials = settled(trials)
     several = trials["run"].nunique() > 1
     columns = platform_columns(trials) if has_sessions(trials) else ["run"] * several
     names = platform_names(trials, columns)

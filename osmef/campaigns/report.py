@@ -11,7 +11,7 @@ import pandas as pd
 from osmef.analysis.seasons import session_trials
 from osmef.campaigns.archive import Record, read_record
 from osmef.campaigns.model import Campaign
-from osmef.campaigns.opening import open_store, state_home
+from osmef.campaigns.opening import default_url, open_store
 from osmef.campaigns.read import parse_campaign
 from osmef.campaigns.rows import Session, State
 from osmef.report.campaign import (
@@ -81,9 +81,7 @@ def _known(name: str, state: str) -> Record | None:
 
 def _is_there(state: str) -> bool:
     """Tell whether there is such a database: only to look for a name in it none is made."""
-    if not state:
-        return any(state_home().glob("*.sqlite"))
-    kind, _, path = state.partition(":///")
+    kind, _, path = (state or default_url()).partition(":///")
     return kind != "sqlite" or Path(path).exists()
 
 
