@@ -20,7 +20,7 @@ agents: $(READY)  ## build the agents for all machines
 test: $(READY) $(AGENT)  ## run the tests, with coverage
 	-tools/bootstrap gcc libc6-dev qemu-user-static clang libclang-rt-dev  # tests skip what has to be missing
 	-tools/bootstrap gcc libc6-dev pkg-config mmdebstrap qemu-system-x86 qemu-utils libvirt-daemon-system libvirt-dev
-	-tools/bootstrap chromium  # for the HTML report
+	-tools/bootstrap chromium postgresql  # for the pages, and a database of campaigns
 	-$(BIN)/pip install --quiet -e '.[libvirt]'
 	$(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=term $(ARGS)
 

@@ -18,7 +18,10 @@ def describe_cells(
     ``trials`` are those of ``osmef.load``, one row a trial; NaN is unknown and not counted, as are
     metrics of a failed trial. Cells stand in the order in which they first occur. Numbers are in
     the metric's unit, ``cov_percent`` is in percent. Raises KeyError for a column that is not
-    there, and ValueError for an infinite value.
+    there, and ValueError for an infinite value. Assumed is what ``describe`` assumes: that the
+    trials of a cell are independent.
+
+    Source: that of ``describe``.
     """
     rows = [
         {**dict(zip(by, key, strict=True)), "metric": name, **_described(cell[name])}

@@ -19,11 +19,13 @@ from osmef.analysis.effects import hodges_lehmann
 from osmef.analysis.pairs import holm, mann_whitney
 from osmef.analysis.quantiles import Interval
 from osmef.analysis.replicates import (
+    PLACE,
     PLATFORM,
     has_sessions,
     independent,
     platform_columns,
     platform_names,
+    settled,
 )
 from osmef.errors import InputError
 
@@ -40,7 +42,6 @@ SAME_MEANING = (
 SHOWN = ("provider", "sender_flavors", "receiver_flavors", "window", "price_per_hour")
 """What two cells may differ in, as they do where two clouds are compared; it is told."""
 
-_PLACE = ("achieved_placement", "achieved_tenancy")
 _UNIT = re.compile(r"_([kmg]?bps|[mun]?s|[kmg]?bytes|.*_per_.*)$")
 
 _COLUMNS = (
@@ -124,6 +125,7 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     """
     if not margin >= 0:
         raise ValueError(f"a margin is not below 0, and {margin!r} is")
+    a, b = settled(a), settled(b)
     first, second = _by_cell(a, b)
     common = _comparable(first, second, a.columns, b.columns)
     names = _metrics(a, b) if metrics is None else list(metrics)
@@ -159,7 +161,7 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
 
 def _by_cell(*sides: pd.DataFrame) -> list[dict[str, pd.DataFrame]]:
     """Return the trials of each cell of each side, by names that tell platforms apart, too."""
-    columns = platform_columns(*sides, columns=(*PLATFORM, *_PLACE))
+    columns = platform_columns(*sides, columns=(*PLATFORM, *PLACE))
     found = []
     for side in sides:
         platforms = platform_names(side, columns)

@@ -12,8 +12,11 @@ from osmef.results.summary import Metric
 def describe(values: Iterable[float | None]) -> Metric:
     """Return the metric of the values of a cell's trials; ``n`` counts those that are not None.
 
-    The interval is ``quantile_interval`` of the median at 95 %. Raises ValueError for a value that
-    is not finite.
+    The interval is ``quantile_interval`` of the median at 95 %, which assumes that the values are
+    independent; the rest assumes nothing. Raises ValueError for a value that is not finite.
+
+    Source: that of ``quantile_interval``; Jain, "The Art of Computer Systems Performance Analysis",
+    1991, chapter 12, on indices of location and spread.
     """
     known = finite([value for value in values if value is not None])
     interval = quantile_interval(known)

@@ -34,13 +34,15 @@ def find_knee(lengths_s: Sequence[float], sizes: Sequence[int]) -> Knee | None:
 
     ``lengths_s`` are the intervals' measured lengths in seconds, ``sizes`` the payload bytes in
     them; both in order and without gaps. The cut is the one that leaves the least sum of squares
-    around two means (binary segmentation: Scott and Knott, Biometrics 30, 1974). Behind it must be
-    a plateau of at least 6 intervals: a spread of at most 10 %, both halves alike. Before it the
+    around two means. Assumed is one burst, then a plateau, in noise without memory. Behind it must
+    be a plateau of at least 6 intervals: a spread of at most 10 %, both halves alike. Before it the
     rate is higher by half and by six spreads (robust: 1.4826 * median absolute deviation). Linear
     time.
 
     Flat series with noise of any spread have a knee in less than 1 of 100 cases, long ones in less
     than 1 of 500 (tests/analysis/test_knee.py).
+
+    Source: OSMeF; the cut by binary segmentation, Scott and Knott, Biometrics 30, 1974.
     """
     rates = [8 * size / length for length, size in zip(lengths_s, sizes, strict=True) if length > 0]
     lengths = [length for length in lengths_s if length > 0]

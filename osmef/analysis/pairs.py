@@ -115,6 +115,8 @@ def pairwise(samples: Mapping[str, Sequence[float]], confidence: float = 0.95) -
     mann_whitney_p_holm; hedges_g and cliffs_delta of a against b, with _low and _high at the given
     confidence. What can't be told is NaN. ``attrs["tests"]`` is how many pairs there are. What is
     assumed, and errors, are those of the functions of the same names.
+
+    Source: those of these functions; Hoefler and Belli, SC 2015, rule 7.
     """
     pairs = list(itertools.combinations(samples.items(), 2))
     tests = {

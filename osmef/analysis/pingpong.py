@@ -85,7 +85,10 @@ def by_bin(
     ``value`` is one of ``VALUES``, ``requests`` what ``message_times`` gives; a bin goes from an
     edge to below the next. One row a bin: ``size``, the mean size of what is in it, a column for
     each of ``quantiles``, and those of ``group_quantiles``. An empty bin has NaN in all of them: a
-    gap, not an error.
+    gap, not an error. Assumed for the interval is that single requests are independent, which those
+    of one process hardly are.
+
+    Source: ppbench's plots (Kratzke and Quint, CLOSER 2016); that of ``quantile_interval``.
     """
     bins = _bins(requests, edges)
     found = group_quantiles(requests[value], bins, quantiles)
@@ -147,7 +150,9 @@ def relative_ends(
     """Return the 95 % interval of the ratio of the medians in each bin (``effects.median_ratio``).
 
     The arguments are those of ``by_bin``. One row a bin: ``low`` and ``high``, NaN where either
-    side has fewer than 7 requests.
+    side has fewer than 7 requests. Assumed is what ``by_bin`` and ``median_ratio`` assume.
+
+    Source: that of ``median_ratio``.
     """
     ends = np.full((len(edges) - 1, 2), math.nan)
     sides = [

@@ -87,8 +87,10 @@ def minimum_n(quantile: float = 0.5, confidence: float = 0.95) -> int:
 
     The widest interval goes from the smallest to the largest of n; it misses the quantile with
     quantile^n + (1 - quantile)^n, which may be at most 1 - confidence. For 95 %: 6 for the median,
-    59 for the 95th and 299 for the 99th percentile. Assumptions and source as
-    ``quantile_interval``. Raises ValueError for a quantile or a confidence outside (0, 1).
+    59 for the 95th and 299 for the 99th percentile. Assumed is what
+    ``quantile_interval`` assumes. Raises ValueError for a quantile or a confidence outside (0, 1).
+
+    Source: that of ``quantile_interval``.
     """
     check(quantile, confidence)
     missing = 1 - confidence

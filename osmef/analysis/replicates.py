@@ -15,6 +15,35 @@ PLATFORM = ("platform", "scenario", "provider", "sender_flavors", "receiver_flav
 """What may tell two platforms apart, of the columns of ``osmef.load``, the broadest first."""
 
 
+PLACE = ("achieved_placement", "achieved_tenancy")
+"""Where its ends stood, which a cloud may decide anew for each run."""
+
+_ALIKE = (
+    ("run", "cell"),
+    ("scenario", "platform", "provider", "cell"),
+    ("scenario", "cell"),
+)
+
+
+def settled(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return the trials with what is unknown of ``PLATFORM`` and ``PLACE`` told by their like.
+
+    A trial that failed early may not tell it. It is taken to be as all others of its cell in its
+    run, of its platform, or of its scenario: where these have one value. Where ends stood is of a
+    platform alone: hosts have no tenant, and VMs of another provider do.
+    """
+    filled = trials.copy(deep=False)
+    for name in (name for name in (*PLATFORM, *PLACE) if name in trials):
+        for keys in _ALIKE[:2] if name in PLACE else _ALIKE:
+            if filled[name].notna().all() or filled[name].isna().all():
+                break
+            there = [key for key in keys if key in filled and key != name]
+            groups = filled.groupby(there, sort=False, dropna=False)[name]
+            only = groups.transform("first").where(groups.transform("nunique") == 1)
+            filled[name] = filled[name].where(filled[name].notna(), only)
+    return filled
+
+
 def has_sessions(*trials: pd.DataFrame) -> bool:
     """Return whether any trial of these frames of ``osmef.load`` is of a session."""
     return any("session" in frame and bool(frame["session"].notna().any()) for frame in trials)

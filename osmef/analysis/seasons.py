@@ -21,7 +21,6 @@ from osmef.errors import InputError
 KEY = ["platform", "cell", "metric"]
 """What a session's result is of: what was measured, in which cell of its sweep, and the number."""
 
-_WEEK_S = 7 * 86400.0
 _SIDES = (("weekday", "weekend"), ("peak", "offpeak"))
 
 
@@ -221,17 +220,18 @@ def _around(rows: pd.DataFrame, windows: int) -> pd.Series:
 def course_table(sessions: pd.DataFrame) -> pd.DataFrame:
     """Return how each of ``KEY`` went over the weeks.
 
-    Columns: ``KEY``; sessions; drift_per_week with drift_low and drift_high, in the metric's unit,
-    and drift_p (``course.drift``; NaN where sessions tell no time, or have fewer than 3); memory,
-    the autocorrelation from one session to the next, with memory_bound (``autocorrelation``; steps
-    are counted in sessions that there are, so gaps make it too small); changes, how many
-    ``change_points`` there are. All of them are of ``level``: what is usual for a window is taken
-    away. Fewer than 10 sessions can't show a change: changes is <NA> then.
+    Columns: ``KEY``; sessions; drift with drift_low and drift_high, by the trend from the first
+    session to the last, in the metric's unit, and drift_p (``course.drift``; NaN where sessions
+    tell no time, or have fewer than 3); memory, the autocorrelation from one session to the next,
+    with memory_bound (``autocorrelation``; steps are counted in sessions that there are, so gaps
+    make it too small); changes, how many ``change_points`` there are. All of them are of ``level``:
+    what is usual for a window is taken away. Fewer than 10 sessions can't show a change: changes is
+    <NA> then.
     """
     rows = [
         {**dict(zip(KEY, key, strict=True)), **_course(of)} for key, of in sessions.groupby(KEY)
     ]
-    numbers = ["drift_per_week", "drift_low", "drift_high", "drift_p", "memory", "memory_bound"]
+    numbers = ["drift", "drift_low", "drift_high", "drift_p", "memory", "memory_bound"]
     table = pd.DataFrame(rows, columns=pd.Index([*KEY, "sessions", *numbers, "changes"]))
     return table.astype({**dict.fromkeys(numbers, "float64"), "changes": "Int64"})
 
@@ -241,8 +241,8 @@ def _course(rows: pd.DataFrame) -> dict[str, object]:
     found: dict[str, object] = {"sessions": len(values)}
     seconds = _seconds(rows)
     if len(values) >= 3 and seconds is not None and len(set(seconds)) == len(seconds):
-        trend = drift(values, [second / _WEEK_S for second in seconds])
-        found |= {"drift_per_week": trend.slope, "drift_p": trend.p}
+        trend = drift(values, [second / max(seconds) for second in seconds])
+        found |= {"drift": trend.slope, "drift_p": trend.p}
         found |= {"drift_low": trend.interval.low, "drift_high": trend.interval.high}
     if len(values) >= SHORTEST and (memory := autocorrelation(values)) is not None:
         found |= {"memory": float(memory.coefficients[0]), "memory_bound": memory.bound}

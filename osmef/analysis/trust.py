@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -14,10 +16,14 @@ from osmef.analysis.replicates import (
     platform_columns,
     platform_names,
     session_medians,
+    settled,
 )
 
 FEWEST = 10
 """Fewer values than these tell nothing of memory, and little of a drift."""
+
+MOST = 1000
+"""Of more values, drift and steps are told from the medians of so many blocks of neighbours."""
 
 LEVEL = 0.05
 _COLUMNS = (
@@ -38,7 +44,8 @@ def trust(
     median slope over the whole series in percent of the median, with its p; steps, the names of
     the trials or sessions that begin another level (``change_points``); outliers, the names of
     those that lie far from the others, which are flagged, never removed; doubts, in words. NaN or
-    nothing is what can't be told, of fewer than ``FEWEST`` values all that has to do with order.
+    nothing is what can't be told, of fewer than ``FEWEST`` values all that has to do with order; of
+    more than ``MOST``, drift and steps are those of the medians of blocks.
     Both p are corrected after Holm over all rows, and lead to a doubt below ``LEVEL``.
 
     Source: the functions of these names, in ``osmef.analysis``; Hoefler and Belli, SC 2015, rule 5.
@@ -79,6 +86,7 @@ def pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
 
 def cells(trials: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return the trials of each cell, in the order of time, by names that tell all apart."""
+    trials = settled(trials)
     several = trials["run"].nunique() > 1
     columns = platform_columns(trials) if has_sessions(trials) else ["run"] * several
     names = platform_names(trials, columns)
@@ -103,13 +111,15 @@ def _series(group: pd.DataFrame, metric: str) -> dict[str, float]:
 
 def _told(series: Mapping[str, float], relative_error: float) -> dict[str, object]:
     values, names = list(series.values()), list(series)
-    middle = sorted(values)[len(values) // 2]
+    middle = statistics.median(values)
     enough = repetitions_for_median(values, relative_error) if len(values) > 1 else None
+    size = math.ceil(len(values) / MOST)  # both ways take the square of the time
+    blocks = [statistics.median(values[at : at + size]) for at in range(0, len(values), size)]
     told: dict[str, object] = {
         "n": len(values),
         "repetitions": enough,
         **dict.fromkeys(("autocorrelation", "autocorrelation_p", "drift_percent", "drift_p")),
-        "steps": [names[place] for place in change_points(values)],
+        "steps": [names[place * size] for place in change_points(blocks)],
         "outliers": [name for name, far in zip(names, outliers(values), strict=True) if far],
     }
     if len(values) < FEWEST:
@@ -117,9 +127,9 @@ def _told(series: Mapping[str, float], relative_error: float) -> dict[str, objec
     if memory := autocorrelation(values):
         told["autocorrelation"] = float(memory.coefficients[0])
         told["autocorrelation_p"] = memory.p
-    trend = drift(values)
+    trend = drift(blocks)
     if middle:
-        told["drift_percent"] = 100 * trend.slope * (len(values) - 1) / abs(middle)
+        told["drift_percent"] = 100 * trend.slope * (len(blocks) - 1) / abs(middle)
     told["drift_p"] = trend.p
     return told
 

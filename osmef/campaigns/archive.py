@@ -29,8 +29,8 @@ from pyarrow import parquet
 from pydantic import ValidationError
 
 import osmef
-from osmef.campaigns.store import Session, Standing, Store
-from osmef.campaigns.tables import Phase, State
+from osmef.campaigns.opening import open_store
+from osmef.campaigns.rows import Gap, Phase, Session, Standing, State
 from osmef.errors import InputError
 from osmef.results.files import storage
 from osmef.results.frame import load
@@ -70,8 +70,18 @@ class Manifest(Model):
     osmef: str
     made_at: datetime
     campaign: About
+    gaps: list[Gap]
     runs: list[str]
     files: list[Entry]
+
+
+@dataclass(frozen=True)
+class Record:
+    """A campaign as its database has it: its sessions, and when nobody conducted it."""
+
+    standing: Standing
+    sessions: Sequence[Session]
+    gaps: Sequence[Gap]
 
 
 @dataclass(frozen=True)
@@ -88,10 +98,10 @@ def export_campaign(name: str, state: str, url: str) -> Archived:
 
     Refused while one of its runs is measured, and where an archive is already.
     """
-    store = Store(state)
+    store = open_store(state)
     try:
         standing = store.campaign(name)
-        rows = store.sessions(standing.id)
+        record = Record(standing, store.sessions(standing.id), store.gaps(standing.id))
     finally:
         store.close()
     remote = Remote(url)
@@ -104,7 +114,7 @@ def export_campaign(name: str, state: str, url: str) -> Archived:
         cure = "wait for its end, or stop the campaign"
         raise InputError(f"the run {live[0]} is still measured", where=name, cure=cure)
     with TemporaryDirectory(prefix="osmef-archive-") as place:
-        return _send(remote, standing, rows, runs, Path(place))
+        return _send(remote, record, runs, Path(place))
 
 
 def _runs(directory: Path) -> list[RunDirectory]:
@@ -117,15 +127,10 @@ def _runs(directory: Path) -> list[RunDirectory]:
     return runs
 
 
-def _send(
-    remote: Remote,
-    standing: Standing,
-    rows: Sequence[Session],
-    runs: Sequence[RunDirectory],
-    place: Path,
-) -> Archived:
+def _send(remote: Remote, record: Record, runs: Sequence[RunDirectory], place: Path) -> Archived:
+    standing = record.standing
     entries: list[Entry] = []
-    for name, file in _files(standing, rows, runs, place):
+    for name, file in _files(record, runs, place):
         with storage("read", file):
             size = file.stat().st_size
             entries.append(Entry(path=name, sha256=sha256_of(file), bytes=size))
@@ -141,6 +146,7 @@ def _send(
             file=Path(standing.file).name,
             created_at=standing.created_at,
         ),
+        gaps=record.gaps,
         runs=[run.id for run in runs],
         files=entries,
     )
@@ -156,15 +162,13 @@ def _archived(manifest: Manifest) -> Archived:
     return Archived(len(manifest.runs), len(manifest.files) + 1, size)
 
 
-def _files(
-    standing: Standing, rows: Sequence[Session], runs: Sequence[RunDirectory], place: Path
-) -> Iterator[tuple[str, Path]]:
+def _files(record: Record, runs: Sequence[RunDirectory], place: Path) -> Iterator[tuple[str, Path]]:
     """Give each file of the archive under its name there; those in ``place`` are made for it."""
     file = place / "campaign.yaml"
     with storage("write", file):
-        file.write_text(standing.text, encoding="utf-8")
+        file.write_text(record.standing.text, encoding="utf-8")
     yield "campaign.yaml", file
-    tables = {"sessions": _sessions(rows)}
+    tables = {"sessions": _sessions(record.sessions)}
     if any((run.path / "trials.jsonl").is_file() for run in runs):
         tables["trials"] = _trials(load(*(run.path for run in runs if run.trials.is_file())))
     schemas = {name: table.schema for name, table in tables.items()} | TABLES
@@ -322,14 +326,14 @@ def _unpack(manifest: Manifest, draft: Path, directory: Path) -> None:
             (draft / name).replace(directory / name)
 
 
-def read_calendar(directory: Path) -> tuple[Standing, list[Session]] | None:
+def read_record(directory: Path) -> Record | None:
     """Return the campaign that was imported into a directory; None where there is none.
 
     Raises InputError for a damaged one.
     """
     if not (directory / MANIFEST).is_file() or not (directory / CALENDAR).is_file():
         return None
-    about = _read_manifest(directory / MANIFEST, str(directory)).campaign
+    manifest = _read_manifest(directory / MANIFEST, str(directory))
     try:
         with storage("read", directory):
             text = (directory / "campaign.yaml").read_text(encoding="utf-8")
@@ -339,8 +343,9 @@ def read_calendar(directory: Path) -> tuple[Standing, list[Session]] | None:
         raise InputError(
             f"this calendar is damaged: {error}", where=str(directory), cure=cure
         ) from error
-    told = about.model_dump()
+    told = manifest.campaign.model_dump()
     standing = Standing(**told, id=0, text=text, out=str(directory), holder=None)
     known = {one.name for one in fields(Session)}  # another version may have had others
     mine = [{name: value for name, value in row.items() if name in known} for row in rows]
-    return standing, [Session(**{**row, "state": State(row["state"])}) for row in mine]
+    sessions = [Session(**{**row, "state": State(row["state"])}) for row in mine]
+    return Record(standing, sessions, manifest.gaps)

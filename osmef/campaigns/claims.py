@@ -143,10 +143,10 @@ class Claims(Database):
         with self._transaction() as connection:
             mine = (HOLDERS.c.campaign == campaign, HOLDERS.c.name == holder)
             connection.execute(remove(HOLDERS).where(*mine))
-            others = _leases(connection, HOLDERS.c.campaign == campaign)
-            if phase is not Phase.ENDED and _Living(others, now).any():
-                return
             values = {"phase": phase.value, "holder": None, "seen_at": now}
+            other = living_holder(connection, campaign, now)
+            if phase is not Phase.ENDED and other is not None:
+                values = {"holder": other}
             connection.execute(update(CAMPAIGNS).where(CAMPAIGNS.c.id == campaign).values(**values))
 
     def busy(self, now: datetime) -> dict[str, str]:
@@ -182,6 +182,11 @@ def spent(connection: Connection, campaign: int) -> float:
     running = (mine, SESSIONS.c.state == State.RUNNING.value)
     coming = func.coalesce(func.sum(SESSIONS.c.expected), 0.0)
     return float(ended) + float(connection.execute(select(coming).where(*running)).scalar_one())
+
+
+def living_holder(connection: Connection, campaign: int, now: datetime) -> str | None:
+    """Return one who conducts a campaign, if anybody does."""
+    return _Living(_leases(connection, HOLDERS.c.campaign == campaign), now).first()
 
 
 def _check_budget(connection: Connection, campaign: int, terms: Terms) -> None:
@@ -281,9 +286,9 @@ class _Living:
         holder = session.holder or ""
         return bool(holder) and self._lives(holder, session.campaign)
 
-    def any(self) -> bool:
-        """Tell whether anybody lives."""
-        return any(self._lives(*key) for key in self._leases)
+    def first(self) -> str | None:
+        """Return one that lives, if any does."""
+        return next((name for name, campaign in self._leases if self._lives(name, campaign)), None)
 
     def _lives(self, holder: str, campaign: int) -> bool:
         if holder not in self._gone:

@@ -25,8 +25,6 @@ __all__ = ["Conductor", "Means"]
 
 _RENEW = LEASE / 5
 _STORE_AGAIN_S = 5.0
-# A cloud that others measure is looked at again after so long.
-_BUSY_AGAIN = timedelta(seconds=2)
 # Who leaves when idle waits for a window that opens within this.
 _SOON = timedelta(minutes=10)
 
@@ -179,10 +177,10 @@ class Conductor:
             self._watch.has_missed()
         self._leaving.known(ended, now)
         self._log.note_problems()
-        again = None
-        may_begin = phase is Phase.ACTIVE and not self._stopping
-        if may_begin and self._starter.begin(now, self._log, self._leaving):
-            again = now + _BUSY_AGAIN
+        soon = None
+        if phase is Phase.ACTIVE and not self._stopping:
+            soon = self._starter.begin(now, self._log, self._leaving)
+        again = None if soon is None else now + soon
         coming = self._store.next_time(self._campaign, now)
         self._any_planned = coming is not None
         # Who only waits says that he lives when he happens to look.

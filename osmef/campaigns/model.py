@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import re
 from enum import StrEnum
+from pathlib import PurePath
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
@@ -233,6 +234,16 @@ class Campaign(Model):
         twice = next((one for one in value if value.count(one) > 1), None)
         if twice is not None:
             raise ValueError(f"{twice[:60]!r} stands here twice; keep one of them")
+        return value
+
+    @field_validator("scenarios")
+    @classmethod
+    def _each_by_its_name(cls, value: list[str]) -> list[str]:
+        """Platforms are called by the names of these files, in every result."""
+        names = [PurePath(one).stem for one in value]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f"two scenario files are called {twice[:60]!r}; rename one of them")
         return value
 
     @field_validator("windows", mode="before")

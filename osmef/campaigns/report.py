@@ -9,12 +9,13 @@ from zoneinfo import ZoneInfo
 import pandas as pd
 
 from osmef.analysis.seasons import session_trials
-from osmef.campaigns.archive import read_calendar
+from osmef.campaigns.archive import Record, read_record
 from osmef.campaigns.model import Campaign
+from osmef.campaigns.opening import default_url, open_store
 from osmef.campaigns.read import parse_campaign
-from osmef.campaigns.store import Session, Standing, Store
-from osmef.campaigns.tables import State
+from osmef.campaigns.rows import Session, State
 from osmef.report.campaign import (
+    GAPS,
     PLANNED,
     CampaignData,
     listed_prices,
@@ -31,48 +32,56 @@ def campaign_data(
 ) -> CampaignData:
     """Return what is known of a campaign, by its name, or by the directory of its runs.
 
-    ``state`` is the URL of the database, which also knows the calendar; a directory that it does
-    not know, such as that of imported sessions, has none. ``prices`` is a CSV file
-    (``listed_prices``) in the place of what the runs recorded. Raises InputError, StorageError.
+    ``state`` is the URL of the database (``open_store``), which also knows the calendar; a
+    directory that it does not know, such as that of imported sessions, has none. ``prices`` is a
+    CSV file (``listed_prices``) in the place of what the runs recorded. Raises InputError,
+    StorageError.
     """
     directory = Path(name)
-    standing, rows = _known(name, state)
-    if standing is not None:
-        directory = Path(standing.out)
+    record = _known(name, state)
+    if record is not None:
+        directory = Path(record.standing.out)
     trials = session_trials(load(directory))
-    campaign = None if standing is None else parse_campaign(standing.text, Path(standing.file))
+    campaign = None if record is None else _campaign(record)
+    planned = None
+    if record is not None and campaign is not None:
+        planned = planned_table(campaign, record.sessions)
     return CampaignData(
-        name=directory.resolve().name if standing is None else standing.name,
+        name=directory.resolve().name if record is None else record.standing.name,
         trials=trials,
         metrics=wanted_metrics(trials, metrics),
         prices=recorded_prices(trials) if prices is None else listed_prices(prices, trials),
-        planned=None if campaign is None else planned_table(campaign, rows),
-        facts=tuple(_facts(directory, trials, standing, campaign, rows)),
+        planned=planned,
+        gaps=pd.DataFrame(map(vars, record.gaps if record else []), columns=pd.Index(GAPS)),
+        facts=tuple(_facts(directory, trials, record, campaign)),
     )
 
 
-def _known(name: str, state: str) -> tuple[Standing | None, list[Session]]:
+def _campaign(record: Record) -> Campaign:
+    return parse_campaign(record.standing.text, Path(record.standing.file))
+
+
+def _known(name: str, state: str) -> Record | None:
     """Return a campaign by its name or its directory; None for a directory that is of none."""
     is_directory = Path(name).is_dir()
-    if is_directory and (archived := read_calendar(Path(name))):
+    if is_directory and (archived := read_record(Path(name))):
         return archived
     if is_directory and not _is_there(state):
-        return None, []
-    store = Store(state)
+        return None
+    store = open_store(state)
     try:
         if is_directory:
             of = [one for one in store.campaigns() if Path(one.out) == Path(name).resolve()]
-            standing = of[0] if of else None
         else:
-            standing = store.campaign(name)
-        return standing, store.sessions(standing.id) if standing else []
+            of = [store.campaign(name)]
+        return Record(of[0], store.sessions(of[0].id), store.gaps(of[0].id)) if of else None
     finally:
         store.close()
 
 
 def _is_there(state: str) -> bool:
     """Tell whether there is such a database: only to look for a name in it none is made."""
-    kind, _, path = state.partition(":///")
+    kind, _, path = (state or default_url()).partition(":///")
     return kind != "sqlite" or Path(path).exists()
 
 
@@ -112,9 +121,8 @@ def _day(campaign: Campaign, session: Session, zone: ZoneInfo) -> str:
 def _facts(
     directory: Path,
     trials: pd.DataFrame,
-    standing: Standing | None,
+    record: Record | None,
     campaign: Campaign | None,
-    rows: Sequence[Session],
 ) -> list[tuple[str, str]]:
     """Return what stands at the head of the page: what was measured, when, by which file."""
     told = [("Directory", str(directory)), ("Runs", str(trials["run"].nunique()))]
@@ -125,8 +133,9 @@ def _facts(
     if len(times):
         span = f"{times.min():%Y-%m-%d %H:%M} to {times.max():%Y-%m-%d %H:%M} UTC"
         told.append(("Measured", span))
-    if standing is None or campaign is None:
+    if record is None or campaign is None:
         return told
+    standing, rows = record.standing, record.sessions
     done = sum(one.state is State.DONE for one in rows)
     about = [("What", campaign.description)] if campaign.description else []
     return [

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from osmef.campaigns.leaving import Leaving, platform_of
 from osmef.campaigns.logbook import Logbook
 from osmef.campaigns.means import Means
-from osmef.campaigns.rows import Line, Refusal, Session, Standing, Terms
+from osmef.campaigns.rows import Line, Refusal, Session, Standing, State, Terms
 from osmef.campaigns.score import Score
 from osmef.campaigns.session import End, Work
 from osmef.errors import StorageError
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 # So long a campaign that had a cloud lets another one have it that has waited for longer.
 _AFTER_YOU = timedelta(seconds=10)
 _NAMES = 100
+# So many begin before ends, a stop and the lease are looked after.
+_AT_ONCE = 100
+# A cloud that others measure is looked at again after so long.
+_AGAIN = timedelta(seconds=2)
 
 
 class Starter:
@@ -58,32 +62,36 @@ class Starter:
         """Whether the executor has no room."""
         return len(self.running) >= self._means.executor.room
 
-    def begin(self, now: datetime, log: Logbook, leaving: Leaving) -> bool:
+    def begin(self, now: datetime, log: Logbook, leaving: Leaving) -> timedelta | None:
         """Begin what is due, in order, as far as there is room and its cloud is free.
 
-        Tell whether something waits for a cloud that others measure.
+        Return after how long to look again: at once where more may be due, soon where something
+        waits for a cloud that others measure.
         """
         exclusive = self._score.campaign.exclusive
         busy = self._store.busy(now) if exclusive and not self.is_full else {}
         ours = {name for one in self.running.values() for name in one.places}
         waits = not ours.issuperset(busy)
         taken = {cloud for name in busy for cloud in self._sharing[name]}
-        while not self.is_full:
-            room = self._means.executor.room - len(self.running)
+        begun = 0
+        while not self.is_full and begun < _AT_ONCE:
+            room = min(self._means.executor.room - len(self.running), _AT_ONCE - begun)
             batch = self._store.due(self._standing.id, now, room, taken)
             if not batch:
-                return waits
+                break
             for session in batch:
                 if session.cloud in taken:
                     continue
                 refusal = self._try(session, now, log)
                 if refusal is Refusal.BUDGET:
-                    self._hold_budget(now, leaving)
-                    return waits
+                    return _AGAIN if self._hold_budget(now, leaving) else None
+                begun += refusal is None
                 waits = waits or refusal is Refusal.BUSY
                 if exclusive or refusal is Refusal.BUSY:
                     taken |= {one for name in session.places for one in self._sharing[name]}
-        return False
+        if begun >= _AT_ONCE:
+            return timedelta(0)
+        return _AGAIN if waits and not self.is_full else None
 
     def end(self, future: Future[End], now: datetime) -> None:
         """Forget one that has ended."""
@@ -114,11 +122,18 @@ class Starter:
         expected = max(planned, self._store.dearest(session))
         return Terms(campaign.exclusive, parse_money(campaign.budget).amount, expected)
 
-    def _hold_budget(self, now: datetime, leaving: Leaving) -> None:
-        """Leave out what is left, once it is sure that the next session would cost too much."""
-        if not self.running and self._score.campaign.budget is not None:
-            budget = parse_money(self._score.campaign.budget)
-            leaving.too_dear(f"the budget of {budget} is spent", now)
+    def _hold_budget(self, now: datetime, leaving: Leaving) -> bool:
+        """Leave out what is left, once it is sure that the next session would cost too much.
+
+        Tell whether sessions of other conductors may yet cost less than by plan.
+        """
+        if self.running:
+            return False
+        if State.RUNNING in self._store.counts(self._standing.id):
+            return True
+        budget = parse_money(self._score.campaign.budget or "")
+        leaving.too_dear(f"the budget of {budget} is spent", now)
+        return False
 
     def _work(self, session: Session) -> Work:
         study = self._score.parts[platform_of(session)].study

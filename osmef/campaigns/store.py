@@ -15,7 +15,7 @@ from sqlalchemy import Connection, and_, case, func, or_, select, update
 from sqlalchemy import delete as remove
 from sqlalchemy import insert as put
 
-from osmef.campaigns.claims import COLUMNS, Claims, in_order, session_of, spent
+from osmef.campaigns.claims import COLUMNS, Claims, in_order, living_holder, session_of, spent
 from osmef.campaigns.database import ConflictError
 from osmef.campaigns.rows import LEASE, Gap, Phase, PlannedRow, Session, Standing, State
 from osmef.campaigns.tables import CAMPAIGNS, EVENTS, GAPS, HOLDERS, RESULTS, SESSIONS
@@ -45,7 +45,8 @@ class Store(Claims):
 
         ``about`` holds file, text and out. What was left out comes back as long as its window has
         not closed: what was missed always, all else and what failed when the file or its scenario
-        has changed. Raises InputError where the name is that of another file that is still there.
+        has changed. Raises InputError where the name is that of another file that is still there,
+        and where somebody conducts it by a different one.
         """
         try:
             self._enlist(name, about, rows, now)
@@ -68,10 +69,20 @@ class Store(Claims):
                     where=about["file"],
                     cure="give this one another name, or move that file away",
                 )
+            if found.text != about["text"] and living_holder(connection, found.id, now):
+                raise InputError(
+                    f"another process conducts the campaign {name!r}, by a file that was different",
+                    where=about["file"],
+                    cure=f"stop it with `osmef campaign stop {name}`, then run the changed one",
+                )
             where = CAMPAIGNS.c.id == found.id
             connection.execute(update(CAMPAIGNS).where(where).values(**about))
             changed = _replace_plans(connection, found.id, rows, now)
             left_out = [State.MISSED]
+            if changed:
+                text = "a scenario has changed: from now on sessions measure what it says now"
+                row = {"campaign": found.id, "at": now, "kind": "note", "text": text}
+                connection.execute(put(EVENTS).values(**row))
             if changed or found.text != about["text"]:
                 left_out += [State.FAILED, State.ENOUGH, State.CANCELLED]
             _plan_again(connection, found.id, left_out, now)

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from osmef.campaigns.opening import default_url
 from osmef.cli.console import out, reporting
 
 EXPORT_EPILOG = """Examples:
@@ -49,7 +48,7 @@ def export_command(
         # pandas and pyarrow take a while to load
         from osmef.campaigns.archive import export_campaign  # noqa: PLC0415
 
-        done = export_campaign(name, state or default_url(), url)
+        done = export_campaign(name, state, url)
     _tell(done.runs, done.files, done.size_bytes, url)
 
 

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from osmef.campaigns.opening import default_url
 from osmef.cli.console import out, reporting
 
 EPILOG = """Examples:
@@ -72,7 +71,7 @@ def command(  # noqa: PLR0913, PLR0917 - what can be asked for
         from osmef.report.campaign import write_tables  # noqa: PLC0415
         from osmef.report.html.campaign import write_campaign_report  # noqa: PLC0415
 
-        data = campaign_data(name, state or default_url(), metric, prices)
+        data = campaign_data(name, state, metric, prices)
         write_campaign_report(data, output, title)
         written = write_tables(data, csv) if csv is not None else []
     sessions, platforms = (data.sessions[name].nunique() for name in ("session", "platform"))

@@ -86,11 +86,10 @@ def _cost(cost: PlannedCost) -> str:
     if cost.per_hour is None or cost.money is None:
         return f"[bold]unknown[/], for the prices are in several currencies ({hours})"
     each = Money(cost.per_hour.amount, cost.per_hour.currency)
+    hours = f"{hours}, {each} an hour together, by prices of {cost.since} or later"
     if not cost.on_demand:
-        return (
-            f"[bold]unknown[/] for spot, at most {cost.money} ({hours}, {each} an hour on demand)"
-        )
-    return f"about [bold]{cost.money}[/] ({hours}, {each} an hour together)"
+        return f"[bold]unknown[/] for spot, at most {cost.money} on demand ({hours})"
+    return f"about [bold]{cost.money}[/] ({hours})"
 
 
 def _cost_record(cost: PlannedCost) -> dict[str, Any]:
@@ -100,6 +99,7 @@ def _cost_record(cost: PlannedCost) -> dict[str, Any]:
         "currency": cost.money and cost.money.currency,
         "at_most": not cost.on_demand,
         "unpriced": list(cost.unknown),
+        "prices_since": cost.since and cost.since.isoformat(),
     }
 
 

@@ -111,9 +111,9 @@ def _state(told: Mapping[str, Any], directory: RunDirectory) -> State:
     def same(*keys: str) -> bool:
         return all(told.get(key) is not None and told.get(key) == here[key] for key in keys)
 
-    if told.get("boot") == here["boot"] and same("host"):
+    if same("boot") or (told.get("boot") is here["boot"] is None and same("host")):
         if same("lock"):
-            return State.DEAD  # this is the directory that it had locked
+            return State.DEAD  # this is the directory that it had locked, maybe in a container
         if same("processes"):
             lives = told.get("began") is not None and _began(told.get("pid")) == told["began"]
             return State.LIVE if lives else State.DEAD

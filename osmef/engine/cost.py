@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Literal
 
 from osmef.engine.journal import Journal
@@ -99,7 +99,8 @@ class PlannedCost:
     """What VMs will cost by plan. ``per_hour``: together, None where that can't be told.
 
     ``unknown`` names flavors without a price, and ``fetch`` is the commands that ask for it. With
-    spare capacity it is only the most that it can be: ``on_demand`` is false.
+    spare capacity it is only the most that it can be: ``on_demand`` is false. ``since`` is the day
+    of the oldest price.
     """
 
     vms: int
@@ -108,6 +109,7 @@ class PlannedCost:
     unknown: tuple[str, ...]
     on_demand: bool
     fetch: tuple[str, ...] = ()
+    since: date | None = None
 
     @property
     def money(self) -> Money | None:
@@ -128,7 +130,8 @@ def planned_cost(
     unknown = tuple(dict.fromkeys(tags.label(request) for request in without))
     per_hour = total(hourly(price) if price else None for price in prices.values())
     hours, fetch = seconds / _HOUR_S, tuple(_fetching(tags, without))
-    return PlannedCost(len(vms), hours, per_hour, unknown, tags.on_demand, fetch)
+    since = min((price.date for price in prices.values() if price), default=None)
+    return PlannedCost(len(vms), hours, per_hour, unknown, tags.on_demand, fetch, since)
 
 
 def _fetching(tags: PriceTags, requests: Iterable[EndpointRequest]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from osmef.engine.measure import Bench
-from osmef.engine.placement import Places, standings
+from osmef.engine.placement import Places, mismatches, requested, standings
 from osmef.engine.plan import PlannedTrial
 from osmef.errors import CapacityError, Interrupted, OsmefError, PlacementError
 from osmef.results.trial import Failure, Status, Trial
@@ -20,9 +20,10 @@ def look_again(bench: Bench, trials: Sequence[PlannedTrial], note: Callable[...,
     """Read back where the endpoints stand after a group of trials, and correct those of it.
 
     A trial whose ends do not stand to each other as they did when it began was measured nobody
-    knows where: it fails, or with ``on_mismatch: record`` its place is unknown. What can't be read
-    counts as unmoved, and is told. ``note`` is told of moves. Raises StorageError, Interrupted, and
-    CapacityError where an endpoint is not the run's own any more: then all of the group fail.
+    knows where: it fails, or where any place will do, or ``on_mismatch: record``, its place is
+    unknown. What can't be read counts as unmoved, and is told. ``note`` is told of moves. Raises
+    StorageError, Interrupted, and CapacityError where an endpoint is not the run's own any more:
+    then all of the group fail.
     """
     before = bench.places
     try:
@@ -72,17 +73,17 @@ def _correct(bench: Bench, wrong: Mapping[int, PlannedTrial], why: Why) -> None:
     """Take back what trials say of their places, or all that they say where the place counts."""
     found = {trial.index: trial for trial in bench.directory.read_trials().trials}
     corrected = [
-        _corrected(trial, wrong[index], why)
+        _corrected(trial, wrong[index], why, bench)
         for index, trial in found.items()
         if index in wrong and trial.status is Status.OK
     ]
     bench.directory.correct_trials(corrected)
 
 
-def _corrected(trial: Trial, planned: PlannedTrial, why: Why) -> Trial:
+def _corrected(trial: Trial, planned: PlannedTrial, why: Why, bench: Bench) -> Trial:
     if isinstance(why, OsmefError):
         return _failed(trial, why)
-    if planned.cell.cell.scenario.on_mismatch == RECORD:
+    if not _fails(planned, bench):
         return _unplaced(trial)
     ends = [end.name for end in planned.cell.endpoints if end.name in why]
     error = PlacementError(
@@ -91,6 +92,13 @@ def _corrected(trial: Trial, planned: PlannedTrial, why: Why) -> Trial:
         cure="keep the cloud from moving it, or set on_mismatch: record; then measure again",
     )
     return _failed(trial, error)
+
+
+def _fails(planned: PlannedTrial, bench: Bench) -> bool:
+    """Tell whether the trial would fail if it began now."""
+    found = standings(planned.cell, bench.places).values()
+    recorded = planned.cell.cell.scenario.on_mismatch == RECORD
+    return not recorded and bool(mismatches(requested(planned.cell), found))
 
 
 def _unplaced(trial: Trial) -> Trial:

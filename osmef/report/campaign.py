@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -31,6 +31,9 @@ PLANNED = (
 )
 """Of each session of the calendar: what it was to measure, when (UTC), and what became of it."""
 
+GAPS = ("since", "until", "why")
+"""Of each time in which nobody conducted a campaign: when (UTC), and why."""
+
 _IMPORTED = "session"  # the workload of imported session results
 _PRICE = ("price_per_hour", "currency")
 
@@ -40,8 +43,8 @@ class CampaignData:
     """The trials of a campaign and its calendar, as a report shows them.
 
     ``planned`` has the columns ``PLANNED``, one row a session, also those that were never measured;
-    None where only the runs are there. ``facts`` are shown as they are. ``prices`` has platform,
-    cell, price_per_hour of one VM and currency.
+    None where only the runs are there. ``gaps`` has the columns ``GAPS``. ``facts`` are shown as
+    they are. ``prices`` has platform, cell, price_per_hour of one VM and currency.
     """
 
     name: str
@@ -49,6 +52,7 @@ class CampaignData:
     metrics: Sequence[str]
     prices: pd.DataFrame
     planned: pd.DataFrame | None = None
+    gaps: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=pd.Index(GAPS)))
     facts: tuple[tuple[str, str], ...] = ()
 
     @cached_property
@@ -110,7 +114,7 @@ class CampaignData:
             "prices": self.per_price,
         }
         if self.planned is not None:
-            found["calendar"] = self.planned
+            found |= {"calendar": self.planned, "gaps": self.gaps}
         return found
 
 
@@ -197,11 +201,11 @@ def _write(text: str, draft: Path) -> None:
 
 
 def sections(data: CampaignData) -> list[tuple[str, str]]:
-    """Return each cell and metric that sessions have, metrics in their order."""
+    """Return each cell and metric that sessions have, metrics in their order, cells by name."""
     pairs = data.sessions[["cell", "metric"]].drop_duplicates()
     order = {name: place for place, name in enumerate(data.metrics)}
     found = [(str(cell), str(metric)) for cell, metric in pairs.itertuples(index=False)]
-    return sorted(found, key=lambda one: order[one[1]])
+    return sorted(found, key=lambda one: (order[one[1]], one[0]))
 
 
 def of_section(table: pd.DataFrame, cell: str, metric: str) -> pd.DataFrame:

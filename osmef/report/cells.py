@@ -10,7 +10,14 @@ import numpy as np
 import pandas as pd
 
 from osmef.analysis.describe import describe
-from osmef.analysis.replicates import independent, platform_columns, platform_names
+from osmef.analysis.replicates import (
+    PLACE,
+    has_sessions,
+    independent,
+    platform_columns,
+    platform_names,
+    settled,
+)
 from osmef.errors import NothingToDrawError
 from osmef.report.look import Look
 from osmef.report.series import (
@@ -27,7 +34,6 @@ from osmef.report.series import (
 from osmef.scenario.fields import Placement, Tenancy
 
 _ALWAYS = ("placement", "tenancy", "connections", "workload")
-_WHERE = ("achieved_placement", "achieved_tenancy")
 _BEFORE, _AFTER = "connections", "status"
 
 
@@ -62,9 +68,11 @@ def cells_of(trials: pd.DataFrame, look: Look, *, by_run: bool = False) -> list[
 
     Runs that are sessions of one platform have their cells together, or, ``by_run``, each its own.
     """
+    anew = has_sessions(trials) and not by_run  # a cloud may place each session otherwise
+    trials = settled(trials) if anew else trials
     owners, sources = _owners(trials, by_run=by_run)
-    where = [name for name in _WHERE if name in trials and not by_run]
-    keys = [np.array(owners, dtype="object"), "cell", *where]  # a cloud may place each session anew
+    where = [name for name in PLACE if anew and name in trials]
+    keys = [np.array(owners, dtype="object"), "cell", *where]
     groups = dict(list(trials.groupby(keys, sort=False, dropna=False)))
     firsts = {key: rows.iloc[0] for key, rows in groups.items()}
     swept = _swept(trials)

@@ -30,6 +30,7 @@ from osmef.report.style import (
 )
 
 MOST_PANELS = 8
+_MANY = 200  # sessions of which the marks are small
 _ALIKE = 1.5  # platforms further apart than so many times have axes of their own
 _NO_WINDOW = "no window told"
 _GAP = "#e6e6e6"
@@ -57,7 +58,7 @@ def course(rows: pd.DataFrame, planned: pd.DataFrame | None, look: Look = PLAIN)
     caption += f" The first {MOST_PANELS} of {len(names)} platforms." * (len(names) > len(shown))
     medians = rows.groupby("platform")["value"].median()
     same = bool(medians.max() <= _ALIKE * medians.min())
-    caption += "" if same else " The axes of y differ."
+    caption += " y does not begin at 0." if same else " The axes of y differ."
     what = words(metric)
     header = Words(f"{what[0].upper()}{what[1:]} over the sessions", caption, _source(rows))
     legend = {name: _point(number) for name, number in windows.items()} if len(windows) > 1 else {}
@@ -99,8 +100,9 @@ def _point(number: int) -> Line2D:
 
 
 def _source(rows: pd.DataFrame) -> str:
-    sessions = rows["session"].nunique()
-    return f"{sessions} session{'s' * (sessions != 1)} of {rows['platform'].nunique()} platforms"
+    sessions, platforms = rows["session"].nunique(), rows["platform"].nunique()
+    several = "s" * (platforms != 1)
+    return f"{sessions} session{'s' * (sessions != 1)} of {platforms} platform{several}"
 
 
 def _calendar(planned: pd.DataFrame | None, platform: str) -> pd.DataFrame | None:
@@ -123,11 +125,12 @@ def _draw_course(  # noqa: PLR0913 - a panel and what is in it
     if planned is not None and timed:
         _draw_gaps(axes, rows, planned)
     named = rows["window"].fillna(_NO_WINDOW)
+    size = 4.5 if len(rows) <= _MANY else 3
     for window in sorted(set(named)):
         mine = (named == window).to_numpy()
         look = stroke(windows[window])
         axes.plot(at[mine], values[mine], ls="none", marker=look.marker, color=look.colour,
-                  markersize=4.5, markeredgecolor="white")  # fmt: skip
+                  markersize=size, markeredgecolor="white")  # fmt: skip
         if planned is None or not timed:
             continue
         for part in _unbroken(rows[mine], planned[planned["window"] == window]):
@@ -242,13 +245,16 @@ def calendar(planned: pd.DataFrame, look: Look = PLAIN) -> Figure:
     height = 0.5 + len(pairs) * (LINE_INCHES * lines + 0.06)
     figure, (axes,) = page(header, dict(legend), look, size=(9.6, height))
     at = _times(planned["opens"])
-    span = (at.max() - at.min()) / np.timedelta64(1, "D") if len(at) else 1.0
-    width = max(0.15, min(0.4, span / 100))
+    apart = np.diff(np.unique(at)) / np.timedelta64(1, "D")
+    width = min([0.4, *(0.8 * apart)])
     for number, (platform, window) in enumerate(pairs):
         mine = ((planned["platform"] == platform) & (planned["window"] == window)).to_numpy()
         for state in states:
             those = at[mine & (planned["state"] == state).to_numpy()]
-            axes.bar(those, 0.7, width, number - 0.35, align="edge", **_patch(state))
+            bars = axes.bar(those, 0.7, width, number - 0.35, align="edge", **_patch(state))
+            if len(at) > _MANY and state not in {"planned", "running"}:
+                for bar in bars:  # edges of narrow marks would hide their colour
+                    bar.set_linewidth(0)
     axes.set_yticks(range(len(pairs)), rows, fontsize=7.5)
     axes.set_ylim(len(pairs) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")

@@ -239,3 +239,12 @@ def test_a_median_of_zero_has_an_absolute_margin(metric: str, value: float, expe
     table = compare(a, a.assign(**{metric: value}), [metric])
     assert table["verdict"].tolist() == [expected]
     assert compare(a, a.assign(**{metric: value}), [metric], margin=0)["margin"].tolist() == [0]
+
+
+def test_trials_that_failed_before_their_place_was_known_are_of_their_cell() -> None:
+    good = trials(BASE, other={"achieved_placement": "same-host", "run": "a"}).assign(status="ok")
+    lost = good.assign(status="failed", achieved_placement=None, **{BTC: float("nan")})
+    whole = pd.concat([good, lost], ignore_index=True)
+    table = compare(whole, good, [BTC])
+    assert table.attrs["only_a"] == []
+    assert table.attrs["failures"][0]["failed_a"] == 6

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from osmef.analysis.replicates import independent, platform_columns, platform_names
+from osmef.analysis.replicates import independent, platform_columns, platform_names, settled
 
 
 def trials(**columns: list[object]) -> pd.DataFrame:
@@ -67,3 +67,16 @@ def test_what_one_of_two_frames_does_not_know_tells_nothing() -> None:
     several = trials(provider=["aws", "gce"])
     assert platform_columns(several, trials(provider=["aws"])) == ["provider"]
     assert platform_columns(several, trials(provider=[None])) == []
+
+
+def test_a_trial_that_failed_early_is_of_the_platform_of_its_like() -> None:
+    frame = trials(
+        run=["a", "a", "b", "c", "d"],
+        provider=["aws", "aws", "aws", "gce", None],
+        sender_flavors=["m5", None, None, "n2", None],
+    )
+    found = settled(frame)
+    assert found["sender_flavors"].tolist()[:4] == ["m5", "m5", "m5", "n2"]
+    assert found[["provider", "sender_flavors"]].iloc[4].isna().all()  # it may be either
+    assert platform_columns(found.iloc[:3]) == []
+    assert frame["sender_flavors"].isna().sum() == 3

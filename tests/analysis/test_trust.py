@@ -42,6 +42,13 @@ def test_memory_drift_steps_and_outliers_are_told() -> None:
     assert "20" in far["outliers"]  # type: ignore[operator]
 
 
+def test_many_values_are_taken_in_blocks() -> None:
+    row = told(trials([*noise(30_000), *(noise(30_000) + 50)]))
+    assert row["n"] == 60_000
+    assert row["steps"] == ["30000"]
+    assert "drift" in str(row["doubts"])
+
+
 def test_the_order_is_that_of_time_not_of_the_file() -> None:
     frame = trials((noise(40) + np.arange(40)).tolist()).sample(frac=1, random_state=2)
     assert told(frame)["drift_percent"] == pytest.approx(33, abs=3)

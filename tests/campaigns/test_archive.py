@@ -6,6 +6,7 @@ import filecmp
 import json
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import boto3
@@ -17,6 +18,8 @@ from typer.testing import CliRunner
 
 import osmef
 from osmef.campaigns.archive import MANIFEST, export_campaign, import_archive
+from osmef.campaigns.opening import open_store
+from osmef.campaigns.rows import Gap
 from osmef.cli.main import app
 from osmef.errors import InputError, StorageError
 from osmef.results.rundir import RunDirectory
@@ -37,11 +40,15 @@ SCENARIO = "name: pair\nworkload: {duration: 1s}\nrepeat: 2\nsweep: {connections
 
 @pytest.fixture(scope="module")
 def state(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A campaign of four sessions; the first has intervals."""
+    """A campaign of four sessions, with a gap; the first has intervals."""
     place = tmp_path_factory.mktemp("short")
     (place / "pair.yaml").write_text(SCENARIO)
     (place / "short.yaml").write_text(FILE)
     conduct(place / "short.yaml", place / "state.sqlite", place / "short")
+    store = open_store(f"sqlite:///{place / 'state.sqlite'}")
+    times = (datetime(2026, 3, 21, 3, tzinfo=UTC), datetime(2026, 3, 21, 5, tzinfo=UTC))
+    store.note_gap(store.campaign("short").id, Gap(*times, "the machine was off"))
+    store.close()
     first = min(path for path in (place / "short").iterdir() if path.name != "things")
     with RunDirectory.open(first) as run:
         row = Interval(
@@ -254,4 +261,7 @@ def test_what_was_imported_has_its_calendar(state: str, memory: str, tmp_path: P
     assert "4 runs" in run("export", "short", memory, "--state", state)
     assert "4 runs" in run("import", memory, tmp_path / "back")
     run("report", tmp_path / "back", "-o", tmp_path / "page.html")
-    assert "4 of 4 done" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "4 of 4 done" in page
+    assert "2026-03-21 03:00:00" in page
+    assert "the machine was off" in page

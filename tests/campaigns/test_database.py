@@ -13,7 +13,7 @@ from sqlalchemy import event
 
 from osmef.campaigns.rows import Gap, State
 from osmef.campaigns.session import End, Work
-from osmef.campaigns.store import Store
+from osmef.campaigns.store import LEASE, Store
 from osmef.campaigns.tables import VERSION
 from osmef.errors import InputError
 from tests.campaigns.test_conduct import FILE, START, Stage, done
@@ -108,6 +108,16 @@ def test_what_failed_comes_back_with_a_mended_scenario(tmp_path: Path) -> None:
     assert mended.states == [State.FAILED] + [State.DONE] * 6
     assert mended.sessions[1].directory != failed
     assert mended.sessions[1].paid == 0.1
+    assert any("a scenario has changed" in text for _, _, text in mended.store.log(1))
+
+
+def test_a_file_is_not_changed_under_its_conductor(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    about = {"file": str(tmp_path / "campaign.yaml"), "text": "other", "out": str(tmp_path)}
+    stage.store.renew(1, "other boot 1 1", START)
+    with pytest.raises(InputError, match="another process conducts the campaign 'test'"):
+        stage.store.enlist("test", about, stage.score.rows(), START)
+    stage.store.enlist("test", about, stage.score.rows(), START + LEASE)
 
 
 def test_gaps_are_records(tmp_path: Path) -> None:

@@ -66,6 +66,13 @@ def test_a_wrong_value_is_told_at_its_place(file: Path, more: str, line: int, me
     assert found[2]
 
 
+def test_platforms_of_one_name_would_be_mixed(file: Path) -> None:
+    (found,) = problems(file, GOOD.replace("[pair.yaml]", "[a/pair.yaml, b/pair.yaml]"))
+    assert found[0] == 2
+    assert "two scenario files are called 'pair'" in found[1]
+    assert found[2] == "rename one of them"
+
+
 def test_a_wrong_provider_is_told_in_the_campaign_file(file: Path) -> None:
     (found,) = problems(file, GOOD.replace("local", "cloudy"))
     assert found[0] == 3

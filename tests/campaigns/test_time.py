@@ -142,7 +142,7 @@ def test_what_was_missed_says_why(stage: Stage, monkeypatch: pytest.MonkeyPatch)
             store.finish(held[0], State.DONE, stage.clock.time)
 
     stage.clock.time = START + 8 * HOUR
-    monkeypatch.setattr("osmef.campaigns.conduct._BUSY_AGAIN", HOUR)
+    monkeypatch.setattr("osmef.campaigns.start._AGAIN", HOUR)
     monkeypatch.setattr(stage.clock, "wait", waits)
     stage.conduct(done)
     first, second, *rest = stage.sessions
@@ -213,3 +213,19 @@ def test_a_campaign_that_had_a_cloud_lets_another_one_have_it(tmp_path: Path) ->
     stage.clock.time += timedelta(seconds=10)  # nobody came
     mine._step()
     assert len(executor.works) == 2
+
+
+def test_a_stop_is_heard_while_many_begin(tmp_path: Path) -> None:
+    """Each look begins some of them; what has ended, a stop and the lease come in between."""
+    names = ", ".join(f"c{number}: local" for number in range(250))
+    stage = Stage(tmp_path, f"providers: {{{names}}}\nexclusive: false\n")
+    stage.clock.time = START + 9 * HOUR
+    executor = Held(room=1000)
+    mine = conductor(stage, executor)
+    mine._take_up()
+    counts = []
+    for _ in range(4):
+        mine._step()
+        counts.append(len(executor.works))
+    assert counts == [100, 200, 250, 250]
+    assert mine._next > stage.clock.time

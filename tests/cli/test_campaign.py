@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -113,3 +115,34 @@ def test_a_state_that_is_none(place: Path) -> None:
     assert (refused.returncode, "no database" in refused.stderr) == (2, True)
     refused = run(place, "status", "--state", "sqlite:////proc/nowhere/x.sqlite")
     assert (refused.returncode, "--state" in refused.stderr) == (4, True)
+
+
+def test_in_the_background(place: Path) -> None:
+    """It is told to run once it does, and where its database is stands in no command line."""
+    campaign = json.loads((place / "now.json").read_text())
+    campaign["start"] = f"{datetime.now(UTC) + timedelta(days=2):%Y-%m-%d}"
+    campaign["windows"] = ["weekday-peak", "weekend-peak"]  # it only waits
+    (place / "now.json").write_text(json.dumps(campaign))
+    database = f"sqlite:///{place / 'other.sqlite'}"
+    began = run(place, "start", "now.json", "--state", database)
+    assert began.returncode == 0, began.stderr
+    number = int(began.stdout.split()[1])
+    words = Path(f"/proc/{number}/cmdline").read_bytes()
+    assert b"now.json" in words
+    assert b"other.sqlite" not in words
+    refused = run(place, "start", "now.json", "--state", database)
+    assert (refused.returncode, "another process" in refused.stderr) == (2, True)
+    assert "now: stopped" in run(place, "stop", "now", "--state", database).stdout
+    with suppress(ProcessLookupError):  # it has ended already
+        descriptor = os.pidfd_open(number)
+        assert select.select([descriptor], [], [], 120)[0]
+        os.close(descriptor)
+    (found,) = json.loads(run(place, "status", "now", "--json", "--state", database).stdout)
+    assert (found["conducted"], found["phase"]) == (False, "stopped")
+
+
+def test_in_the_background_it_can_fail_to_begin(place: Path) -> None:
+    refused = run(place, "start", "now.json", "--parallel", "2", "--executor", "dask")
+    assert refused.returncode == 4
+    assert "it ended at once" in refused.stderr
+    assert "--scheduler" in refused.stderr

@@ -230,7 +230,7 @@ def test_the_schemas_are_json_schemas(osmef: Osmef) -> None:
 def test_nothing_to_reap_is_said(osmef: Osmef) -> None:
     ended = osmef("reap")
     assert (ended.code, ended.out.strip()) == (0, "nothing left")
-    assert osmef("reap", "--json").json() == {"reaped": [], "left": [], "errors": []}
+    assert osmef("reap", "--json").json() == {"reaped": [], "left": [], "spared": [], "errors": []}
 
 
 def test_the_reader_of_a_pipe_may_go(osmef: Osmef) -> None:

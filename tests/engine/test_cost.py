@@ -154,6 +154,16 @@ def test_the_cure_fetches_exactly_the_prices_that_are_unknown() -> None:
     assert "osmef prices update" not in caught.value.problems[0].cure
 
 
+def test_the_day_of_the_oldest_price_is_told() -> None:
+    ends = "endpoints: {sender: {flavor: small}, receiver: {flavor: large}}"
+    prices = ", ".join(
+        f"{{provider: local, flavor: {flavor}, per_hour: 1 USD, date: {day}, source: us}}"
+        for flavor, day in (("small", "2026-02-01"), ("large", "2021-11-01"))
+    )
+    assert str(cost_of(plan_of(f"{ends}\nprices: [{prices}]\n")).since) == "2021-11-01"
+    assert cost_of(plan_of("")).since is None
+
+
 @pytest.mark.parametrize(
     ("kind", "alone"),
     [

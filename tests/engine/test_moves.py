@@ -61,9 +61,9 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunIt]:
     monkeypatch.setattr(sites, "provider_for", Migrating)
     stop = Stop()
 
-    def execute(*script: str, on_mismatch: str = "fail") -> tuple[Summary, list[Trial]]:
+    def execute(*script: str, more: str = "") -> tuple[Summary, list[Trial]]:
         monkeypatch.setattr(Migrating, "script", list(script))
-        text = f"{SCENARIO}on_mismatch: {on_mismatch}\n"
+        text = f"{SCENARIO}{more}\n"
         plan = make_plan(load_text(text, Path("moves.yaml")))
         with RunDirectory.create(tmp_path, "moves", text, ".yaml") as directory:
             summary = Run(plan, directory, Observer(), stop).execute()
@@ -111,11 +111,17 @@ def test_what_was_measured_before_it_moved_keeps_its_place(run: RunIt) -> None:
 
 
 def test_where_the_place_is_only_recorded_it_is_unknown_while_it_moved(run: RunIt) -> None:
-    summary, trials = run("host-2", "host-1", "host-1", on_mismatch="record")
+    summary, trials = run("host-2", "host-1", "host-1", more="on_mismatch: record")
     assert ends(trials) == [("ok", None), ("ok", SAME)]
     assert [trial.distance for trial in trials] == [None, 0]
     assert all(trial.metrics for trial in trials)
     assert [cell.mismatch for cell in summary.cells] == [["placement", "distance"]] * 2
+
+
+def test_where_any_place_will_do_nothing_fails(run: RunIt) -> None:
+    summary, trials = run("host-2", "host-1", "host-1", more="placement: any")
+    assert ends(trials) == [("ok", None), ("ok", SAME)]
+    assert [cell.mismatch for cell in summary.cells] == [[], []]
 
 
 def test_a_move_that_changes_nothing_between_the_ends_is_told_alone(run: RunIt) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,19 @@ def test_it_can_be_drawn(kind: Kind, place: Path, monkeypatch: pytest.MonkeyPatc
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
     assert "<svg" in (place / f"{kind}.svg").read_text()
+
+
+def test_real_sessions_are_compared_as_sessions(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    done = CliRunner().invoke(
+        app, ["compare", "runs", "runs", "--metric", "aggregate_btc_bps", "--json"]
+    )
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["unit"] == "sessions"
+    assert [(row["n_a"], row["n_b"]) for row in told["rows"]] == [(2, 2)]
 
 
 def test_none_is_left_out() -> None:

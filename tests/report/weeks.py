@@ -63,5 +63,5 @@ def campaign(step: float = 0.0, facts: Iterable[tuple[str, str]] = ()) -> Campai
     calendar = planned()
     of = session_trials(trials(calendar, step))
     return CampaignData(
-        "weeks", of, wanted_metrics(of, []), recorded_prices(of), calendar, tuple(facts)
+        "weeks", of, wanted_metrics(of, []), recorded_prices(of), calendar, facts=tuple(facts)
     )

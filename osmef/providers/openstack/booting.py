@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from osmef.errors import BootError, ProviderError
+from osmef.errors import BootError, NotFoundError, ProviderError
 from osmef.providers.openstack import failures
 from osmef.providers.openstack.access import Cloud
 from osmef.providers.openstack.kinds import pause_for, servers_in
@@ -24,7 +24,7 @@ from osmef.providers.openstack.servers import (
 from osmef.providers.parallel import side_by_side
 from osmef.scenario.clouds.openstack import OpenStackSettings
 
-_LOOKS = 5
+_LOOKS = 3
 _LISTED = 100
 """Servers whose ports are asked for at once: the address of a request may have some 8000 bytes."""
 
@@ -148,26 +148,13 @@ class _Boot:
             self.running |= {orders[key].name for key in running}
             self.changed.notify_all()
         if lost := built - running:
-            there = self._details(cloud, lost)
-            missing |= {key: _status(orders[key], there.get(key)) for key in lost}
+            there = {str(server.id): server for server in list_servers(cloud, self.run)}
+            missing |= {
+                key: _status(orders[key], _look_closer(cloud, key, there.get(key))) for key in lost
+            }
         for key, (port, address) in _ports(cloud, sorted(running)[:_LISTED]).items():
             self.found[key] = Server(orders[key], key, port, address)
         return missing | dict.fromkeys(running - self.found.keys(), "ACTIVE")
-
-    def _details(self, cloud: Cloud, servers: set[str]) -> Mapping[str, Any]:
-        """Return what nova says of servers that it was done with, by id.
-
-        It lists none for a moment while it gives up placing it, and tells the reason of an ERROR
-        some moments later than the ERROR.
-        """
-        there: dict[str, Any] = {}
-        for _ in range(_LOOKS):
-            there = {str(one.id): one for one in list_servers(cloud, self.run)}
-            known = (there.get(key) for key in servers)
-            if all(one is not None and (one.status != "ERROR" or one.fault) for one in known):
-                break
-            cloud.wait(POLL_S)
-        return there
 
     def _list(self, cloud: Cloud, status: str) -> set[str]:
         return cloud.do("listing servers", lambda c: servers_in(c, self.run, status))
@@ -179,6 +166,23 @@ def _ports(cloud: Cloud, servers: Sequence[str]) -> dict[str, tuple[str, str]]:
     ports = cloud.do("listing ports", lambda c: list(c.network.ports(**query))) if servers else []
     addresses = ((port, str(one["ip_address"])) for port in ports for one in port.fixed_ips or ())
     return {str(port.device_id): (str(port.id), a) for port, a in addresses if "." in a}
+
+
+def _look_closer(cloud: Cloud, server_id: str, server: Any | None) -> Any | None:
+    """Return what nova says of a server, if it is in ERROR with the reason of that.
+
+    A list lacks the reason of a server that was placed nowhere, and for a moment the server. The
+    reason comes some moments after the ERROR.
+    """
+    for _ in range(_LOOKS):
+        if server is not None and (server.status != "ERROR" or server.fault):
+            break
+        cloud.wait(POLL_S)
+        try:
+            server = cloud.do("looking at a server", lambda c: c.compute.get_server(server_id))
+        except NotFoundError:
+            server = None
+    return server
 
 
 def _status(order: ServerOrder, server: Any | None) -> str:

@@ -36,7 +36,8 @@ _TLS_CURE = "is auth_url right? name the cloud's CA: cacert in clouds.yaml, or O
 _CURES: dict[type[ProviderError], str] = {
     CredentialsError: "check the cloud's entry in clouds.yaml, or the OS_* variables; does"
     " `openstack token issue` work?",
-    PolicyError: "ask the cloud's administrator for the right, or do without (see docs/openstack)",
+    PolicyError: "ask the cloud's administrator for the right, or do without (see"
+    " docs/providers/openstack.md)",
     QuotaError: "plan fewer or smaller endpoints, remove what you don't need, or ask for more",
     CapacityError: "use a smaller flavor, another placement, or wait until the cloud has room",
     ApiError: "is the cloud's API up? try again later",

@@ -12,6 +12,7 @@ from osmef.analysis.describe import describe
 from osmef.report import seasons
 from osmef.report.campaign import CampaignData, of_section, sections
 from osmef.report.html.campaign_tables import (
+    away_table,
     calendar_table,
     contrasts_table,
     course_table,
@@ -60,6 +61,7 @@ def render_campaign(data: CampaignData, title: str | None = None) -> str:
         facts=data.facts,
         calendar=None if planned is None else calendar_table(planned),
         gaps=None if planned is None else gaps_table(planned),
+        away=away_table(data.gaps),
         figure=_calendar(planned),
         sections=list(_sections(data, every[:_MOST_SECTIONS])),
         left=every[_MOST_SECTIONS:],

@@ -82,6 +82,22 @@ def gaps_table(planned: pd.DataFrame) -> Table | None:
     return Table("Sessions without a result", [Column(h) for h in heads], rows, _more(gaps, note))
 
 
+def away_table(gaps: pd.DataFrame) -> Table | None:
+    """Return the times in which nobody conducted the campaign; None without any."""
+    if gaps.empty:
+        return None
+    rows = [
+        [
+            Field(f"{row['since']:%Y-%m-%d %H:%M:%S}"),
+            Field(f"{row['until']:%Y-%m-%d %H:%M:%S}"),
+            Field(str(row["why"])),
+        ]
+        for row in gaps.head(MOST_ROWS).to_dict("records")
+    ]
+    columns = [Column("from", "UTC"), Column("to", "UTC"), Column("why")]
+    return Table("When nobody conducted it", columns, rows, _more(gaps, ""))
+
+
 def platforms_table(platforms: pd.DataFrame, prices: pd.DataFrame, scale: Scale) -> Table:
     """Return one row a platform: median of its sessions, interval, CoV, and price-performance."""
     priced = prices.set_index("platform")
@@ -297,7 +313,7 @@ def course_table(courses: pd.DataFrame, changes: pd.DataFrame, scale: Scale) -> 
     columns = [
         Column("platform"),
         Column("sessions", number=True),
-        Column("drift a week", scale.unit, number=True),
+        Column("drift", scale.unit, number=True),
         Column("p", number=True),
         Column("memory", number=True),
         Column("changes of level"),
@@ -316,17 +332,17 @@ def course_table(courses: pd.DataFrame, changes: pd.DataFrame, scale: Scale) -> 
             ]
         )
     note = (
-        "What is usual for a window is taken away first. Drift: Theil and Sen's slope with its 95 %"
-        " interval, p of Mann and Kendall's test. Memory: the autocorrelation from one session to "
-        "the next; beyond its bound sessions are not independent, and every interval and p here is "
-        "too sure. Changes: steps to another level, each lasting 5 sessions at least; fewer than 10"
-        " sessions can't show one."
+        "What is usual for a window is taken away first. Drift: from the first session to the "
+        "last, by Theil and Sen's slope, with its 95 % interval; p of Mann and Kendall's test. "
+        "Memory: the autocorrelation from one session to the next; beyond its bound sessions are "
+        "not independent, and every interval and p here is too sure. Changes: steps to another "
+        "level, each lasting 5 sessions at least; fewer than 10 sessions can't show one."
     )
     return Table("Over the weeks", columns, rows, note)
 
 
 def _drift(row: Row, scale: Scale) -> Field:
-    slope = _known(row["drift_per_week"])
+    slope = _known(row["drift"])
     if slope is None:
         return text(None)
     ends = f"{scale.show(row['drift_low'])} to {scale.show(row['drift_high'])}"

@@ -30,6 +30,7 @@ _MOST_NUMBERS = 4000  # rows of all runs together, some 3 MB
 _MOST_ROWS = 3000  # of each other table of a run, of all runs together
 _MOST_PARTS = 40  # runs that have a section of their own
 _MOST_RUNS = 2000
+_MOST_DRAWN = 12  # runs that have figures of their own, each of which takes seconds
 _MOST_FIGURES_BYTES = 12_000_000
 _PRINTED_ROWS = 400  # a longer table of details is not printed
 
@@ -85,7 +86,7 @@ def _parts(readings: Sequence[Reading]) -> list[Part]:
     for reading in readings:
         summary = reading.summary
         figures = []
-        if room > 0:  # drawing takes longer than all the rest
+        if room > 0 and reading.number <= _MOST_DRAWN:
             for drawn in draw_run(reading):
                 room -= len(drawn.svg or "")
                 figures.append(drawn if room > 0 else Drawn(drawn.name, drawn.title, None))

@@ -1,0 +1,59 @@
+"""The page on methods, and the options of ppbench in the page on figures, name what there is."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from osmef.cli.main import app
+from osmef.report.kinds import Kind
+
+ROOT = Path(__file__).parents[2]
+METHODS = (ROOT / "docs" / "methods.md").read_text()
+FIGURES = (ROOT / "docs" / "figures.md").read_text()
+
+
+def named() -> list[tuple[str, str]]:
+    """Return the functions of the tables, by module and name, but those that compose others."""
+    found = []
+    for line in METHODS.splitlines():
+        if not line.startswith("|"):
+            continue
+        module = ""
+        for one in re.findall(r"`([a-z_0-9.]+)`", line):
+            own, _, name = one.rpartition(".")
+            module = own or module
+            if module not in {"", "seasons"} and (ROOT / f"osmef/analysis/{module}.py").exists():
+                found.append((module, name))
+    return found
+
+
+def test_there_are_functions() -> None:
+    assert len(named()) > 15
+
+
+@pytest.mark.parametrize(("module", "name"), named(), ids=str)
+def test_a_function_says_what_it_assumes_and_where_it_is_from(module: str, name: str) -> None:
+    told = getattr(importlib.import_module(f"osmef.analysis.{module}"), name).__doc__
+    assert re.search(r"[Aa]ssum|takes the values .* for independent", told), "what it assumes"
+    assert "Source:" in told, "where it is from"
+
+
+def test_every_option_of_ppbench_has_a_name_that_there_is() -> None:
+    table = FIGURES.split("| ppbench | OSMeF |")[1].split("\n\n")[0]
+    commands = typer.main.get_group(app).commands["plot"].params
+    known = {option for one in commands for option in (*one.opts, *one.secondary_opts)}
+    wanted = set(
+        re.findall(
+            r"(?<![a-z])--?[a-z][a-z-]*",
+            " ".join(row.split("|")[2] for row in table.splitlines()[2:]),
+        )
+    )
+    assert wanted >= {"--window", "--bands", "--no-points", "--names", "-o"}
+    assert wanted <= known
+    kinds = set(re.findall(r"pingpong-[a-z]+", table))
+    assert kinds <= {kind.value for kind in Kind}

@@ -1,0 +1,67 @@
+"""Servers that nova gives up: the reason is told some moments after it has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from osmef.errors import ProviderError
+from osmef.providers.openstack.access import open_cloud
+from osmef.providers.openstack.booting import make_servers
+from osmef.providers.openstack.making import Maker
+from osmef.providers.openstack.marks import Mark
+from osmef.providers.openstack.names import FlavorInfo, Names, Source
+from osmef.providers.openstack.placing import Place
+from osmef.providers.openstack.servers import ServerOrder
+from osmef.providers.openstack.tenants import Site, Tenant
+from osmef.remote.keys import KeyPair
+from osmef.scenario.clouds.openstack import OpenStackSettings
+from tests.providers.conftest import MemoryLedger
+from tests.providers.openstack.keystone import keystone, write_cloud
+from tests.providers.openstack.lab import RUN, server
+
+NAME = f"osmef-{RUN}-1-a"
+ERROR: dict[str, Any] = {"id": "s1", "name": NAME, "status": "ERROR"}
+TOLD = {**ERROR, "fault": {"code": 500, "message": "No valid host was found."}}
+
+
+@pytest.mark.parametrize(
+    ("looks", "kind", "said"),
+    [
+        ([[ERROR], [TOLD]], "capacity", "No valid host"),
+        ([[ERROR], [ERROR], [TOLD]], "capacity", "No valid host"),
+        ([[], [TOLD]], "capacity", "No valid host"),
+        ([[ERROR]], "boot", "its status is ERROR"),
+        ([[]], "boot", "deleted by somebody"),
+    ],
+    ids=["not in the list", "told late", "listed late", "never told", "never listed"],
+)
+def test_the_reason_of_an_error_is_waited_for(
+    clouds: Path, looks: Sequence[list[dict[str, Any]]], kind: str, said: str
+) -> None:
+    left = list(looks)
+
+    def nova(method: str, path: str) -> tuple[int, Any] | None:
+        if path == "servers/detail":
+            return 200, {"servers": left.pop(0) if len(left) > 1 else left[0]}
+        if path == "servers/s1":
+            found = left.pop(0) if len(left) > 1 else left[0]
+            return (200, {"server": found[0]}) if found else (404, {"itemNotFound": {}})
+        if path == "servers":
+            return (202, {"server": {"id": "s1"}}) if method == "POST" else (200, {"servers": []})
+        return None
+
+    settings = OpenStackSettings.model_validate({"boot": {"image": "i"}})
+    flavor, maker = FlavorInfo("1", "small", 1, 512, 1), Maker(Mark(RUN, 1, 2), MemoryLedger())
+    names = Names(Source("image", "i"), {}, None, None, (), (), ())
+    with keystone(answers={"compute": nova}) as url:
+        write_cloud(clouds, url, "p1")
+        tenant = Tenant("tenant-1", 1, "one", open_cloud({"cloud": "lab"}))
+        site, key = Site(tenant, names, "net", None, None, "key"), KeyPair.generate("lab")
+        order = ServerOrder(server(), NAME, site, flavor, Place(), key, None)
+        with pytest.raises(ProviderError, match=said) as caught:
+            make_servers(maker, [order], settings, lambda _servers: None)
+    assert caught.value.kind == kind
