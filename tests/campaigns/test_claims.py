@@ -56,6 +56,28 @@ def test_a_cloud_is_measured_by_one_at_a_time(store: Store) -> None:
     assert store.claim(first, HERE, NOW) is Refusal.TAKEN  # it is done
 
 
+def test_what_measures_several_clouds_has_each_of_them_alone(tmp_path: Path) -> None:
+    office, rack = (
+        f"{{kind: static, hosts: {{{a}: {{ssh: {a}, kind: vm}}, {b}: {{ssh: {b}, kind: vm}}}}}}"
+        for a, b in ("ab", "cd")
+    )
+    ends = "endpoints: {sender: {site: office}, receiver: {site: rack}}\n"
+    both_sites = f"name: both\nsites: {{office: {office}, rack: {rack}}}\n{ends}"
+    (tmp_path / "both.yaml").write_text(both_sites)
+    (tmp_path / "alone.yaml").write_text(f"name: alone\nprovider: {rack}\nplacement: any\n")
+    store = Stage(tmp_path, scenarios="both.yaml, alone.yaml").store
+    both, alone = (
+        next(one for one in store.sessions(1) if one.scenario == name)
+        for name in ("both.yaml", "alone.yaml")
+    )
+    assert both.places == ["host a", "host b", "host c", "host d"]
+    mine = claimed(store, alone)
+    assert store.claim(both, HERE, NOW) is Refusal.BUSY
+    assert store.finish(mine, State.DONE, NOW)
+    claimed(store, both)
+    store.close()
+
+
 def test_a_session_holds_all_its_places(store: Store) -> None:
     first, second, third = (
         replace(one, cloud=cloud)
