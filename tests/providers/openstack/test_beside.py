@@ -24,6 +24,8 @@ def box(lab: Lab, tmp_path: Path) -> Iterator[dict[str, Any]]:
         outside = next(one for one in api.network.networks() if one.is_router_external)
         network = api.network.create_network(name="lan")
         last.callback(api.network.delete_network, network)
+        # Those of servers may go some time after these, on a busy machine.
+        last.callback(until, lambda: not list(api.network.ports(network_id=network.id)))
         subnet = api.network.create_subnet(network_id=network.id, ip_version=4, cidr="10.77.0.0/24")
         router = api.network.create_router(external_gateway_info={"network_id": outside.id})
         last.callback(api.network.delete_router, router)
