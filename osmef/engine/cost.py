@@ -83,6 +83,17 @@ def hourly(price: Price) -> HourlyPrice:
     )
 
 
+def hourly_of(
+    tags: PriceTags, requests: Iterable[EndpointRequest], flavors: Mapping[str, str | None]
+) -> Cost | None:
+    """Return what all VMs cost an hour at most, of the flavors that they got as far as is known.
+
+    None where that can't be told.
+    """
+    vms = [request for request in requests if request.kind is EndpointKind.VM]
+    return total(tags.most(request, flavors.get(request.name)) for request in vms)
+
+
 def total(prices: Iterable[Cost | None]) -> Cost | None:
     """Return the sum; None where there is nothing, one is unknown, or currencies differ."""
     known = list(prices)

@@ -17,6 +17,7 @@ from osmef.engine.cost import (
     planned_cost,
     spent,
 )
+from osmef.engine.holding import Holding
 from osmef.engine.journal import Journal
 from osmef.engine.measure import Bench, run_trials
 from osmef.engine.metadata import collect_facts, first_moment
@@ -24,7 +25,7 @@ from osmef.engine.moves import look_again
 from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan, PlannedTrial, estimate
 from osmef.engine.resume import occasion_of
-from osmef.engine.settle import settle
+from osmef.engine.settle import Settled, settle
 from osmef.engine.station import Station, close_stations, open_stations
 from osmef.engine.stop import Stop
 from osmef.engine.summarise import endpoint_info, summarise
@@ -52,15 +53,16 @@ class Run:
     directory: RunDirectory
     observer: Observer
     stop: Stop
+    held: Holding | None = None
+    """Endpoints that somebody holds for several runs; without, the run makes its own."""
 
     def execute(self) -> Summary:
         """Run all trials of the plan that the directory does not hold yet, and summarise them all.
 
-        Whatever happens, all that was made for the run is destroyed before this returns or raises.
-        Raises ProviderError, EndpointError while the endpoints are made ready, StorageError,
-        Interrupted. A trial that fails raises nothing: it is a record.
+        Whatever happens, all that was made for the run is destroyed before this returns or raises;
+        what is held for it stays. Raises ProviderError, EndpointError while the endpoints are made
+        ready, StorageError, Interrupted. A trial that fails raises nothing: it is a record.
         """
-        sites = sites_of(self.plan.study.scenario)
         done = {trial.index for trial in self.directory.read_trials().trials}
         missing = [planned for planned in self.plan.trials if planned.index not in done]
         journal = Journal(self.directory.journal)
@@ -68,7 +70,7 @@ class Run:
         journal.note("start", seed=self.plan.seed, missing=len(missing), controller=who)
         try:
             if missing:
-                self._provision(missing, sites, journal)
+                self._work(missing, journal)
             if missing or not journal.read("end"):
                 journal.note("end")
         finally:
@@ -103,13 +105,10 @@ class Run:
     def _tries(self) -> int:
         return tries_of(self.plan.study.scenario.on_mismatch)
 
-    def _provision(self, missing: list[PlannedTrial], sites: Sites, journal: Journal) -> None:
-        """Make the endpoints that the missing trials need, measure, and destroy them."""
-        stations: dict[str, Station] = {}
-        cells = list({t.cell.cell.key: t.cell for t in missing}.values())
-        names = {end.name for cell in cells for end in cell.endpoints}
+    def _work(self, missing: list[PlannedTrial], journal: Journal) -> None:
+        """Measure on the endpoints that the missing trials need: on held ones, or on its own."""
+        names = {end.name for trial in missing for end in trial.cell.endpoints}
         requests = [request for request in self.plan.endpoints if request.name in names]
-        tags = PriceTags(self.plan.study.scenario)
         order = Order(
             run=self.directory.id,
             requests=requests,
@@ -121,13 +120,42 @@ class Run:
             keep=self.directory.keep,
             planned=self.plan.endpoints,
         )
-        note_provision(journal, tags, requests, order.deadline)
+        note_provision(journal, PriceTags(self.plan.study.scenario), requests, order.deadline)
+        # pyarrow takes a while to load: now, and not between the first two trials.
+        importlib.import_module("osmef.results.tables")
+        if self.held is None:
+            self._provision(missing, order, journal)
+            return
+        journal.note("held", by=self.held.id, since=self.held.since.isoformat())
         try:
-            self.observer.step(f"provisioning {len(names)} endpoints")
-            # pyarrow takes a while to load: now, and not between the first two trials.
-            importlib.import_module("osmef.results.tables")
+            settled = self.held.some([request.name for request in requests])
+            self._use(missing, self.held.sites, settled, order)
+        finally:
+            journal.note("gone")
+
+    def _provision(self, missing: list[PlannedTrial], order: Order, journal: Journal) -> None:
+        """Make the endpoints, measure, and destroy them."""
+        sites = sites_of(self.plan.study.scenario)
+        cells = list({t.cell.cell.key: t.cell for t in missing}.values())
+        try:
+            self.observer.step(f"provisioning {len(order.requests)} endpoints")
             settled = settle(sites, order, cells, self._tries, journal.note)
-            self.observer.step(f"putting the agent on {len(names)} endpoints")
+            self._use(missing, sites, settled, order)
+        finally:
+            self.observer.step("tearing down")
+            sites.close()
+            if journal.unnoted is not None:
+                raise journal.unnoted
+            journal.note("gone")
+
+    def _use(
+        self, missing: list[PlannedTrial], sites: Sites, settled: Settled, order: Order
+    ) -> None:
+        """Put the agent on the endpoints, measure, and remove it."""
+        stations: dict[str, Station] = {}
+        journal, tags = Journal(self.directory.journal), PriceTags(self.plan.study.scenario)
+        self.observer.step(f"putting the agent on {len(settled.endpoints)} endpoints")
+        try:
             stations = open_stations(settled, order)
             for name, station in stations.items():
                 what = (station.endpoint.request, station.endpoint.flavor)
@@ -135,15 +163,9 @@ class Run:
                 most = dumped(tags.most(*what))
                 journal.note("endpoint", endpoint=info.model_dump(mode="json"), most=most)
             shared = (sites, stations, self.directory, self.observer, self.stop)
-            bench = Bench(*shared, occasion_of(journal))
-            self._measure(missing, bench)
+            self._measure(missing, Bench(*shared, occasion_of(journal)))
         finally:
-            self.observer.step("tearing down")
             close_stations(stations)
-            sites.close()
-            if journal.unnoted is not None:
-                raise journal.unnoted
-            journal.note("gone")
 
     def _measure(self, missing: list[PlannedTrial], bench: Bench) -> None:
         """Run the trials group by group, with the facts before and after each."""

@@ -127,6 +127,12 @@ def _not_replaced(journal: Journal) -> list[str]:
     return [f"on_mismatch: retry ended early: {error}" for error in dict.fromkeys(failed)]
 
 
+def _anew(journal: Journal) -> list[str]:
+    """Tell why VMs that were kept were made anew for the run."""
+    notes = [note["why"] for note in journal.read("anew")]
+    return [f"its VMs were made anew, and not kept: {why}" for why in dict.fromkeys(notes)]
+
+
 def _of_endpoints(endpoints: Iterable[EndpointInfo]) -> list[str]:
     """Tell what endpoints came to be otherwise than one would think, each thing once."""
     whose: dict[str, list[str]] = defaultdict(list)
@@ -149,7 +155,7 @@ def _run_info(
     plan: Plan, directory: RunDirectory, journal: Journal, trials: list[Trial], found: list[str]
 ) -> RunInfo:
     scenario, cost = plan.study.scenario, spent(journal)
-    starts, ends = journal.read("start"), journal.read("end")
+    starts, ends, held = (journal.read(event) for event in ("start", "end", "held"))
     if not starts:
         raise StorageError(
             "the journal of the run is gone",
@@ -169,13 +175,21 @@ def _run_info(
         ended_at=datetime.fromisoformat(ends[-1]["at"]) if ends else None,
         complete=len({trial.index for trial in trials}) == len(plan.trials),
         **vars(occasion_of(journal)),
+        vms_since=datetime.fromisoformat(held[-1]["since"]) if held else None,
+        vms_held_by=held[-1]["by"] if held else None,
         versions={
             "osmef": osmef.__version__,
             "agent_protocol": str(PROTOCOL),
             "python": platform.python_version(),
             "controller_kernel": platform.release(),
         },
-        warnings=[*warnings_of(plan.study), *_not_replaced(journal), *_not_read(journal), *found],
+        warnings=[
+            *warnings_of(plan.study),
+            *_not_replaced(journal),
+            *_not_read(journal),
+            *_anew(journal),
+            *found,
+        ],
         vm_hours=cost.vm_hours,
         cost=cost.cost,
     )

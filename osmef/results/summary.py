@@ -93,12 +93,22 @@ class RunInfo(Model):
         description="what the campaign calls what was measured: scenario, provider, class; null"
         " without a campaign",
     )
+    vms_since: datetime.datetime | None = Field(
+        default=None,
+        description="since when its VMs stood, where a campaign kept them from session to session;"
+        " null where they were made for this run",
+    )
+    vms_held_by: str | None = Field(
+        default=None,
+        description="the run directory whose journal has these VMs; null where it is this one",
+    )
     versions: dict[str, str] = Field(description="osmef, agent protocol, python, kernel")
     warnings: list[str] = Field(description="what a reader of the numbers has to know")
     vm_hours: float | None = Field(
         default=None,
         description="how long the VMs stood, added up: each from when the run began to make things"
-        " until all were gone; null if the run was imported",
+        " until all were gone, or while it used them if they were kept; null if the run was"
+        " imported",
     )
     cost: Cost | None = Field(
         default=None,

@@ -1,0 +1,164 @@
+"""Endpoints that stand for run after run, held in a run directory of their own.
+
+Its journal knows all that was made, so whoever finds it takes everything away; the keys are in the
+memory of the process that holds them, and go with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from osmef.engine.check import check_provider
+from osmef.engine.controller import this_controller
+from osmef.engine.cost import PriceTags, hourly_of, note_provision
+from osmef.engine.journal import Journal
+from osmef.engine.moves import moved_from
+from osmef.engine.observer import Observer
+from osmef.engine.plan import Plan
+from osmef.engine.settle import Settled, settle
+from osmef.engine.stop import Stop
+from osmef.errors import InputError
+from osmef.providers.base import Order
+from osmef.providers.parallel import side_by_side
+from osmef.providers.sites import sites_of
+from osmef.remote.keys import KeyPair
+from osmef.remote.session import Session
+from osmef.results.rundir import RunDirectory, new_path
+from osmef.results.summary import Cost
+from osmef.scenario.fields import tries_of
+from osmef.scenario.location import has_moved
+
+PREFIX = "kept-"
+"""Of the names of the directories of those who hold endpoints."""
+HOLD, LENT, BACK, PAID = "hold", "lent", "back", "paid"
+"""What a journal says of endpoints that are held: whose they are, and what becomes of them."""
+
+
+@dataclass
+class User:
+    """Who uses the endpoints now: it is told what happens, and asked whether to stop."""
+
+    stop: Stop
+    observer: Observer
+
+
+@dataclass
+class Holding:
+    """All endpoints of a plan, until ``close``. ``since`` is when they began to be made, in UTC.
+
+    One run at a time uses them.
+    """
+
+    plan: Plan
+    directory: RunDirectory
+    deadline: float
+    user: User
+    since: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    @classmethod
+    def begin(cls, plan: Plan, out: Path, deadline: float, user: User) -> Holding:
+        """Return one in a new run directory under ``out``; nothing is made yet.
+
+        ``deadline`` is the UNIX time after which nobody can need them. Raises StorageError.
+        """
+        path = new_path(out, PREFIX + plan.study.scenario.name)
+        study = plan.study
+        return cls(
+            plan, RunDirectory.create_at(path, study.text, study.path.suffix), deadline, user
+        )
+
+    def __post_init__(self) -> None:
+        self.sites = sites_of(self.plan.study.scenario)
+        self.settled = Settled({}, {})
+        self._journal = Journal(self.directory.journal)
+        self._tags = PriceTags(self.plan.study.scenario)
+
+    @property
+    def id(self) -> str:
+        """The name of its run directory, which all that was made carries as its mark."""
+        return self.directory.id
+
+    @property
+    def per_hour(self) -> Cost | None:
+        """What its VMs cost an hour at most; None where that is not known."""
+        made = self.settled.endpoints
+        flavors = {
+            one.name: made[one.name].flavor for one in self.plan.endpoints if one.name in made
+        }
+        return hourly_of(self._tags, self.plan.endpoints, flavors)
+
+    def note(self, event: str, **values: object) -> None:
+        """Write a line of who uses them into the journal. Raises StorageError."""
+        self._journal.note(event, **values)
+
+    def make(self) -> None:
+        """Make the endpoints. Raises ProviderError, StorageError, Interrupted.
+
+        Whatever exists after an error is destroyed by ``close``.
+        """
+        plan = self.plan
+        check_provider(plan)
+        self.note("start", seed=plan.seed, controller=this_controller(self.directory))
+        self.note(HOLD, scenario=plan.study.scenario.name, digest=plan.study.digest)
+        order = Order(
+            run=self.id,
+            requests=plan.endpoints,
+            key=KeyPair.generate(f"osmef-{self.id}"),
+            ledger=self._journal,
+            deadline=self.deadline,
+            progress=self._step,
+            check=self._check,
+            keep=self.directory.keep,
+            planned=plan.endpoints,
+        )
+        note_provision(self._journal, self._tags, plan.endpoints, self.deadline)
+        self._step(f"provisioning {len(plan.endpoints)} endpoints, to be kept")
+        tries = tries_of(plan.study.scenario.on_mismatch)
+        self.settled = settle(self.sites, order, plan.cells, tries, self.note)
+
+    def _step(self, line: str) -> None:
+        self.user.observer.step(line)
+
+    def _check(self) -> None:
+        self.user.stop.check()
+
+    def look(self, plan: Plan) -> None:
+        """Find out that they serve a plan: that each can be reached, and where it stands now.
+
+        Raises OsmefError with the reason where they do not.
+        """
+        if plan.study.digest != self.plan.study.digest:
+            raise InputError("what is to be measured has changed")
+        self._step(f"looking after {len(self.settled.endpoints)} endpoints")
+        ends = list(self.settled.endpoints.values())
+        for end, place in zip(ends, self.sites.describe(ends), strict=True):
+            before = self.settled.places[end.name]
+            if has_moved(before, place):
+                self.user.observer.warning(
+                    f"the cloud has moved {end.name}, {moved_from(before, place)}, while it stood"
+                )
+                self.settled.earlier.setdefault(end.name, []).append(before)
+            self.settled.places[end.name] = place
+        side_by_side(lambda end: Session.open(end.login).close(), ends)
+
+    def some(self, names: Sequence[str]) -> Settled:
+        """Return those of these names."""
+        settled = self.settled
+        return replace(
+            settled,
+            endpoints={name: settled.endpoints[name] for name in names},
+            places={name: settled.places[name] for name in names},
+        )
+
+    def close(self) -> None:
+        """Destroy them all; may be called again after a failure. Raises OsmefError."""
+        self._step("tearing down what was kept")
+        self.sites.close()
+        if self._journal.unnoted is not None:
+            raise self._journal.unnoted
+        self.note("gone")
+        self.note("end")
+        self.directory.close()

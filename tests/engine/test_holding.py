@@ -1,0 +1,100 @@
+"""Endpoints of the local cloud that stand for several runs."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from osmef.engine.holding import Holding, User
+from osmef.engine.journal import Journal
+from osmef.engine.observer import Observer
+from osmef.engine.plan import Plan, make_plan
+from osmef.engine.reap import Search, find_orphans
+from osmef.engine.resume import note_plan
+from osmef.engine.run import Run
+from osmef.engine.stop import Stop
+from osmef.errors import Interrupted, OsmefError
+from osmef.providers.local.provider import LocalProvider
+from osmef.results.rundir import RunDirectory
+from osmef.results.summary import Summary
+from osmef.scenario.load import load_text
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs namespaces")
+SCENARIO = """\
+name: pair
+workload: {duration: 200ms, interval: 100ms}
+repeat: 1
+prices:
+  - {provider: local, flavor: small, per_hour: 0.10 USD, date: 2026-03-01, source: contract}
+"""
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return make_plan(load_text(SCENARIO, Path("pair.yaml")), 1)
+
+
+@pytest.fixture
+def held(tmp_path: Path, plan: Plan) -> Iterator[Holding]:
+    with closing(Stop()) as stop:
+        holding = Holding.begin(plan, tmp_path, time.time() + 600, User(stop, Observer()))
+        try:
+            yield holding
+        finally:
+            holding.close()
+
+
+def run(plan: Plan, out: Path, held: Holding) -> Summary:
+    with closing(Stop()) as stop, RunDirectory.create(out, "pair", SCENARIO, ".yaml") as directory:
+        note_plan(directory, plan)
+        return Run(plan, directory, Observer(), stop, held).execute()
+
+
+def ours(held: Holding) -> list[str | None]:
+    return [one.id for one in LocalProvider.owned({}, held.id)]
+
+
+def test_two_runs_measure_on_the_same_endpoints(tmp_path: Path, plan: Plan, held: Holding) -> None:
+    held.make()
+    made = ours(held)
+    assert made
+    summaries = []
+    for _ in range(2):
+        held.look(plan)
+        summaries.append(run(plan, tmp_path, held))
+        assert ours(held) == made
+    for summary in summaries:
+        assert summary.run.complete
+        assert (summary.run.vms_held_by, summary.run.vms_since) == (held.id, held.since)
+        assert summary.run.cost is not None
+    assert not find_orphans(Search(tmp_path)).orphans
+    held.close()
+    assert ours(held) == []
+    assert Journal(held.directory.journal).standing() == []
+    whole = held.per_hour
+    assert whole is not None
+    assert whole.amount == pytest.approx(0.2)
+
+
+def test_what_does_not_serve_is_told(plan: Plan, held: Holding) -> None:
+    held.make()
+    other = make_plan(load_text(SCENARIO + "description: another\n", Path("pair.yaml")), 1)
+    with pytest.raises(OsmefError, match="has changed"):
+        held.look(other)
+    held.sites.close()
+    with pytest.raises(OsmefError):
+        held.look(plan)
+
+
+def test_a_stop_while_they_are_made_leaves_nothing(held: Holding) -> None:
+    held.user.stop.request("stopped by SIGINT")
+    with pytest.raises(Interrupted):
+        held.make()
+    held.close()
+    assert ours(held) == []
+    assert Journal(held.directory.journal).standing() == []
