@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from osmef.campaigns.ends import outcome_of
+from osmef.campaigns.keeping import Keeping
 from osmef.campaigns.leaving import Cell, Leaving, cell_of
 from osmef.campaigns.logbook import Logbook
 from osmef.campaigns.means import Means
@@ -42,10 +42,11 @@ class Conductor:
         self._store, self._campaign, self._name = store, standing.id, standing.name
         self._score, self._means, self._clock = score, means, means.clock
         self._stop = stop
-        self._wake = threading.Event()
         self._log = Logbook(store, standing, means.clock, means.tell, score.campaign.notify)
         self._leaving = Leaving(store, standing, score, means, self._log)
-        self._starter = Starter(store, standing, score, means, self._wake.set)
+        self._keeping = Keeping(store, standing, score, means, self._log)
+        self._starter = Starter(store, standing, score, means, self._keeping)
+        self._wake = self._starter.wake
         self._watch = Watch(means.clock)
         self._phase: Phase | None = None
         self._next = self._renew_at = means.clock.now()
@@ -76,6 +77,7 @@ class Conductor:
             self._note_gap(Gap(since, now, "nobody conducted the campaign"))
         self._watch.begin(since)
         self._renew(now)
+        self._keeping.take_up()
         self._leaving.strangers(now)
         self._leaving.learn_all()
 
@@ -85,6 +87,7 @@ class Conductor:
             phase = self._look()
             self._watch.works()
             if phase is not None:
+                self._keeping.close(self._clock.now())
                 self._log.close()
                 self._store.leave(self._campaign, self._means.holder, phase, self._clock.now())
         except StorageError as error:
@@ -177,9 +180,12 @@ class Conductor:
             self._watch.has_missed()
         self._leaving.known(ended, now)
         self._log.note_problems()
+        self._keeping.count(now)
         soon = None
         if phase is Phase.ACTIVE and not self._stopping:
             soon = self._starter.begin(now, self._log, self._leaving)
+        running = {one.platform for one in self._starter.running.values()}
+        self._keeping.tidy(phase, running, now)
         again = None if soon is None else now + soon
         coming = self._store.next_time(self._campaign, now)
         self._any_planned = coming is not None
@@ -214,13 +220,14 @@ class Conductor:
             return None
         if self._stopping or phase is Phase.STOPPED:
             return Phase.STOPPED
-        if self._any_planned and self._means.until_idle:
+        if self._any_planned and self._means.until_idle and not self._keeping.stands:
             opens = self._store.next_opening(self._campaign)
             return phase if opens is not None and opens > now + _SOON else None
         if self._any_planned or State.RUNNING in (counts := self._store.counts(self._campaign)):
             return None
-        if (settles_in := self._watch.settles_in) is not None:
-            self._next = now + settles_in
+        settles_in, again_in = self._watch.settles_in, self._keeping.again_in(now)
+        if waits := [one for one in (settles_in, again_in) if one is not None]:
+            self._next = now + min(waits)
             return None
         if phase is not Phase.ENDED:
             told = ", ".join(f"{count} {state}" for state, count in counts.items())

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from osmef.campaigns.clock import Clock
 from osmef.campaigns.executor import Executor, Measure
+from osmef.campaigns.keeper import Keeper
 from osmef.campaigns.session import clear
 
 Tell = Callable[[str, str], None]
@@ -20,7 +21,8 @@ class Means:
 
     ``clear`` destroys what one of a provider has left in its run directory. ``halt`` ends a session
     that is ours no more, by its number, where that can be done. With ``until_idle`` the conductor
-    leaves while no window is open or opens soon.
+    leaves while no window is open or opens soon. ``keeper`` has the VMs that are kept, where that
+    can be done.
     """
 
     holder: str
@@ -31,3 +33,4 @@ class Means:
     clear: Callable[[Path, str], None] = lambda path, _provider: clear(path)
     halt: Callable[[int], None] = lambda _session: None
     until_idle: bool = False
+    keeper: Keeper | None = None

@@ -71,8 +71,8 @@ def _samples(
         yield "osmef_campaign_trials", {"status": status}, float(trials)
     costs: dict[str, float] = defaultdict(float)
     for one in sessions:
-        if one.cost is not None and one.currency is not None:
-            costs[one.currency] += one.cost
+        if one.whole_cost is not None and one.currency is not None:
+            costs[one.currency] += one.whole_cost
     for currency, cost in costs.items():
         yield "osmef_campaign_cost", {"currency": currency}, cost
     yield from _times(sessions, now)

@@ -134,6 +134,13 @@ class Missed(StrEnum):
     SKIP = "skip"
 
 
+class Vms(StrEnum):
+    """Whose VMs a session measures on."""
+
+    FRESH = "fresh"
+    KEPT = "kept"
+
+
 class StopRule(Model):
     """When what is known of a cell is enough."""
 
@@ -193,6 +200,11 @@ class Campaign(Model):
     )
     holidays: list[datetime.date] = Field(
         default_factory=list, description="days that count as weekend"
+    )
+    vms: Vms = Field(
+        default=Vms.FRESH,
+        description="`fresh` for every session, or `kept` from the first session of a platform to"
+        " its last",
     )
     jitter: Duration = Field(
         default=0.0, ge=0, le=86400, description="each window begins up to so much later, by chance"

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from osmef.campaigns.calendar import PlannedSession, sessions
+from osmef.campaigns.calendar import PlannedSession, Platform, sessions
+from osmef.campaigns.model import Vms
+from osmef.campaigns.rows import platform_name
 from osmef.campaigns.score import Score
 from osmef.errors import InputError
 from osmef.scenario.money import Money
@@ -24,8 +26,27 @@ class Week:
 
 
 @dataclass(frozen=True)
+class Paid:
+    """From when to when the VMs of a platform are paid for, and how long that is in all."""
+
+    platform: Platform
+    since: datetime
+    until: datetime
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        """The platform, for people."""
+        one = self.platform
+        return platform_name(one.scenario, one.provider, one.instance_class)
+
+
+@dataclass(frozen=True)
 class Outlook:
-    """All of it. ``amounts`` is the known cost by currency, ``unknown`` what has no price."""
+    """All of it. ``amounts`` is the known cost by currency, ``unknown`` what has no price.
+
+    ``kept`` is how long VMs stand that are kept, between sessions, too.
+    """
 
     windows: tuple[str, ...]
     weeks: tuple[Week, ...]
@@ -37,6 +58,7 @@ class Outlook:
     amounts: dict[str, float]
     unknown: tuple[str, ...]
     notes: tuple[str, ...]
+    kept: tuple[Paid, ...] = ()
 
     @property
     def cost(self) -> str:
@@ -58,6 +80,11 @@ class Outlook:
             "cost": self.amounts,
             "unpriced": list(self.unknown),
             "notes": list(self.notes),
+            "kept_vms": [
+                {"platform": one.name, "since": one.since.isoformat()}
+                | {"until": one.until.isoformat(), "duration_s": one.seconds}
+                for one in self.kept
+            ],
             "weeks": [
                 {"first": w.first.isoformat(), "slots": w.slots, "sessions": w.sessions}
                 | {"duration_s": w.s}
@@ -77,11 +104,12 @@ def outlook(score: Score) -> Outlook:
         )
     amounts: dict[str, float] = defaultdict(float)
     unknown: dict[str, None] = {}
-    for one in planned:
+    paid = _paid(score, planned)
+    for one in paid:
         cost = score.parts[one.platform].cost
         unknown |= dict.fromkeys(cost.unknown)
-        if cost.money:
-            amounts[cost.money.currency] += cost.money.amount
+        if cost.per_hour:
+            amounts[cost.per_hour.currency] += cost.per_hour.amount * one.seconds / 3600
     return Outlook(
         windows=tuple(score.campaign.windows),
         weeks=tuple(_weeks(score, planned)),
@@ -93,7 +121,23 @@ def outlook(score: Score) -> Outlook:
         amounts=dict(amounts),
         unknown=tuple(unknown),
         notes=tuple(_too_full(score, planned)),
+        kept=tuple(paid) if score.campaign.vms is Vms.KEPT else (),
     )
+
+
+def _paid(score: Score, planned: list[PlannedSession]) -> list[Paid]:
+    """Tell how long the VMs of each platform stand: in its sessions, or also between them."""
+    by_platform: dict[Platform, list[PlannedSession]] = defaultdict(list)
+    for one in planned:
+        by_platform[one.platform].append(one)
+    found = []
+    for platform, mine in by_platform.items():
+        length = timedelta(seconds=score.parts[platform].seconds)
+        since, until = mine[0].due, mine[-1].due + length
+        is_kept = score.campaign.vms is Vms.KEPT
+        stands = until - since if is_kept else len(mine) * length
+        found.append(Paid(platform, since, until, stands.total_seconds()))
+    return found
 
 
 def _weeks(score: Score, planned: list[PlannedSession]) -> list[Week]:

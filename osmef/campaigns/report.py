@@ -101,7 +101,7 @@ def planned_table(campaign: Campaign, rows: Sequence[Session]) -> pd.DataFrame:
             "day": _day(campaign, one, zone),
             "trials_ok": one.trials_ok,
             "trials_failed": one.trials_failed,
-            "cost": one.cost,
+            "cost": one.whole_cost,
             "currency": one.currency,
             "why": one.why,
         }

@@ -42,6 +42,11 @@ class Refusal(StrEnum):
     BUDGET = "budget"
 
 
+def platform_name(scenario: str, provider: str | None, instance_class: str | None) -> str:
+    """Return what a platform is called, for people."""
+    return " ".join(filter(None, (Path(scenario).stem, provider, instance_class)))
+
+
 @dataclass(frozen=True)
 class Session:
     """A row of the table of sessions. Times are in UTC.
@@ -84,7 +89,15 @@ class Session:
     @property
     def platform(self) -> str:
         """The cell, for people."""
-        return " ".join(filter(None, (Path(self.scenario).stem, *self.cell[1:])))
+        return platform_name(*self.cell)
+
+    @property
+    def whole_cost(self) -> float | None:
+        """What it has cost with what was left behind, and VMs that were kept until the next.
+
+        None where prices are unknown.
+        """
+        return None if self.cost is None and not self.paid else (self.cost or 0.0) + self.paid
 
     @property
     def places(self) -> list[str]:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from osmef.campaigns.rows import State
 from osmef.engine.check import check_provider, check_study
 from osmef.engine.cost import check_budget, cost_of, spent
+from osmef.engine.holding import Holding, User
 from osmef.engine.journal import Journal
 from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan, make_plan
@@ -26,6 +28,9 @@ from osmef.results.summary import Summary
 from osmef.results.trial import Status
 from osmef.scenario.load import load_text
 
+if TYPE_CHECKING:
+    from osmef.campaigns.keeper import Keeper
+
 
 @dataclass(frozen=True)
 class Work:
@@ -33,7 +38,8 @@ class Work:
 
     ``text`` is the scenario with the platform's values in it, ``file`` its name, ``directory`` the
     run directory, also one that an interrupted attempt has left. ``provider`` is its name in the
-    campaign, "" where the scenario names its own.
+    campaign, "" where the scenario names its own. ``keep_until`` is the UNIX time until which the
+    campaign keeps its VMs for later sessions, None where each has VMs of its own.
     """
 
     session: int
@@ -45,6 +51,7 @@ class Work:
     directory: str
     seed: int
     provider: str = ""
+    keep_until: float | None = None
 
 
 @dataclass(frozen=True)
@@ -87,11 +94,12 @@ class Measurer:
                 self._stops[session].request("another process has taken the session over")
 
 
-def measure(work: Work, stop: Stop, observer: Observer) -> End:
+def measure(work: Work, stop: Stop, observer: Observer, keeper: Keeper | None = None) -> End:
     """Run a session, or what an interrupted attempt has left of it; what that left is destroyed.
 
-    A run that reaches its own deadline is done with the trials that it has. Raises what Run.execute
-    does: OsmefError, and Interrupted when a stop is requested.
+    VMs that are to be kept are the ``keeper``'s. A run that reaches its own deadline is done with
+    the trials that it has. Raises what Run.execute does: OsmefError, and Interrupted when a stop is
+    requested.
     """
     own = Stop(above=stop)  # a run has a deadline, and the campaign goes on after it
     try:
@@ -99,9 +107,9 @@ def measure(work: Work, stop: Stop, observer: Observer) -> End:
             for left in destroy(leftovers(directory)):
                 raise left.error
             plan = _plan(work, directory)
-            check_provider(plan)
             try:
-                summary, why = Run(plan, directory, observer, own).execute(), None
+                with _vms(work, plan, directory, keeper, User(own, observer)) as held:
+                    summary, why = Run(plan, directory, observer, own, held).execute(), None
             except Interrupted as interrupted:
                 if stop.reason is not None:
                     raise
@@ -160,6 +168,21 @@ def _directory(work: Work) -> Iterator[RunDirectory]:
     with RunDirectory.open(path) as directory:
         directory.acquire()
         yield directory
+
+
+@contextmanager
+def _vms(
+    work: Work, plan: Plan, directory: RunDirectory, keeper: Keeper | None, user: User
+) -> Iterator[Holding | None]:
+    """Give the VMs that are kept for the session; None where its run makes its own."""
+    if keeper is None or work.keep_until is None:
+        check_provider(plan)
+        yield None
+        return
+    with keeper.lend(work, plan, user) as lent:
+        if lent.anew is not None:
+            Journal(directory.journal).note("anew", why=lent.anew)
+        yield lent.holding
 
 
 def _plan(work: Work, directory: RunDirectory) -> Plan:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections import defaultdict
-from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from osmef.campaigns.keeping import Keeping
 from osmef.campaigns.leaving import Leaving, platform_of
 from osmef.campaigns.logbook import Logbook
 from osmef.campaigns.means import Means
@@ -36,7 +37,7 @@ _AGAIN = timedelta(seconds=2)
 class Starter:
     """Claims sessions of one campaign and hands them to the executor.
 
-    ``running`` are those that run, by what tells their end; ``ended`` is called from any thread.
+    ``running`` are those that run, by what tells their end; ``wake`` is set when one ends.
     """
 
     def __init__(
@@ -45,10 +46,11 @@ class Starter:
         standing: Standing,
         score: Score,
         means: Means,
-        ended: Callable[[], None],
+        keeping: Keeping,
     ) -> None:
         self._store, self._standing, self._score, self._means = store, standing, score, means
-        self._ended = ended
+        self._keeping = keeping
+        self.wake = threading.Event()
         self.running: dict[Future[End], Session] = {}
         self._freed: dict[str, datetime] = {}
         self._sharing: dict[str, set[str]] = defaultdict(set)
@@ -104,23 +106,26 @@ class Starter:
         if freed and now - max(freed) < _AFTER_YOU and self._store.is_wanted(session, now):
             return Refusal.BUSY
         line = Line("start", f"{session.slot} {session.platform}")
-        claimed = self._store.claim(session, self._means.holder, now, self._terms(session), line)
+        claimed = self._store.claim(
+            session, self._means.holder, now, self._terms(session, now), line
+        )
         if isinstance(claimed, Refusal):
             return claimed
         work = self._work(claimed)
         log.say(line.kind, line.text)
         future = self._means.executor.submit(self._means.measure, work)
         self.running[future] = replace(claimed, directory=work.directory)
-        future.add_done_callback(lambda _: self._ended())
+        future.add_done_callback(lambda _: self.wake.set())
         return None
 
-    def _terms(self, session: Session) -> Terms:
+    def _terms(self, session: Session, now: datetime) -> Terms:
         campaign = self._score.campaign
         if campaign.budget is None:
             return Terms(campaign.exclusive)
         planned = self._score.parts[platform_of(session)].amount
         expected = max(planned, self._store.dearest(session))
-        return Terms(campaign.exclusive, parse_money(campaign.budget).amount, expected)
+        kept = self._keeping.reserved(now, but=session.platform)
+        return Terms(campaign.exclusive, parse_money(campaign.budget).amount - kept, expected)
 
     def _hold_budget(self, now: datetime, leaving: Leaving) -> bool:
         """Leave out what is left, once it is sure that the next session would cost too much.
@@ -147,6 +152,7 @@ class Starter:
             directory=session.directory or self._new_directory(session, study.scenario.name),
             seed=_seed(self._score.campaign.seed, session),
             provider=session.provider,
+            keep_until=self._keeping.until(session),
         )
 
     def _new_directory(self, session: Session, name: str) -> str:

@@ -146,6 +146,12 @@ class Store(Claims):
             times = [connection.execute(query).scalar_one() for query in (due, closes)]
         return min((time for time in times if time is not None), default=None)
 
+    def coming(self, campaign: int, cell: tuple[str, str, str]) -> Session | None:
+        """Return the first planned session of a platform."""
+        same = [SESSIONS.c[name] == value for name, value in zip(_KEY[2:], cell, strict=True)]
+        query = _planned(campaign).where(*same).order_by(*in_order())
+        return next(iter(self._sessions(query.limit(1))), None)
+
     def next_opening(self, campaign: int) -> datetime | None:
         """Return when the window of the first planned session opens, or has opened."""
         planned = (SESSIONS.c.campaign == campaign, SESSIONS.c.state == State.PLANNED.value)
@@ -184,6 +190,14 @@ class Store(Claims):
         """Return what a campaign has cost, with what runs now by plan."""
         with self._reading() as connection:
             return spent(connection, campaign)
+
+    def pay(self, campaign: int, session: int, amount: float, currency: str) -> None:
+        """Count with a session what its VMs have cost while it did not use them."""
+        mine = (SESSIONS.c.id == session, SESSIONS.c.campaign == campaign)
+        known = func.coalesce(SESSIONS.c.currency, currency)
+        query = update(SESSIONS).where(*mine)
+        with self._transaction() as connection:
+            connection.execute(query.values(paid=SESSIONS.c.paid + amount, currency=known))
 
     def dearest(self, session: Session) -> float:
         """Return the most that a session of the same platform has cost."""

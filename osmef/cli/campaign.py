@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from osmef.campaigns.background import start_in_background
-from osmef.campaigns.conduct import Conductor
+from osmef.campaigns.conduct import Conductor, Means
 from osmef.campaigns.holder import is_gone, process_of
 from osmef.campaigns.metrics import metrics_file
 from osmef.campaigns.opening import open_store
@@ -28,6 +28,7 @@ from osmef.cli.campaign_executor import (
     Metrics,
     Parallel,
     Scheduler,
+    check_executor,
     make_means,
     options_of,
 )
@@ -93,6 +94,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
     set_up_logging(verbose)
     with reporting():
         programme = read_campaign(file)
+        check_executor(executor, programme)
         score = make_score(programme)
         store = open_store(state)
         if until_idle and _is_held(store, programme.campaign.name):
@@ -113,12 +115,19 @@ def run(  # noqa: PLR0913, PLR0917 - its options
                 raise
             finally:
                 means.executor.close()
+                _close_keeper(means)
         found = store.sessions(standing.id)
         _print_status(standing.name, phase, found)
     if phase is Phase.STOPPED:
         raise typer.Exit(Interrupted.exit_code)
     if any(one.state is State.FAILED or one.trials_failed for one in found):
         raise typer.Exit(1)
+
+
+def _close_keeper(means: Means) -> None:
+    """Destroy what a conductor that has failed has left, which does so itself when it ends well."""
+    for error in means.keeper.close() if means.keeper else []:
+        _tell("failure", f"kept VMs left standing: {error}")
 
 
 def _refuse_second(store: Store, programme: Programme) -> None:
@@ -152,6 +161,7 @@ def start(  # noqa: PLR0913, PLR0917 - its options
     """Conduct a campaign in the background; its log is DIR/NAME/campaign.log."""
     with reporting():
         programme = read_campaign(file)
+        check_executor(executor, programme)
         make_score(programme)
         name = programme.campaign.name
         log = directory / name / "campaign.log"
@@ -272,6 +282,11 @@ def _print_outlook(found: Outlook) -> None:
         f" to {found.last:%Y-%m-%d %H:%M} UTC, about [bold]{format_duration(found.seconds)}[/] of"
         " measuring"
     )
+    for one in found.kept:
+        out.print(
+            f"{escape(one.name)}: its VMs are kept from {one.since:%Y-%m-%d %H:%M} to"
+            f" {one.until:%Y-%m-%d %H:%M} UTC, {format_duration(one.seconds)}"
+        )
     out.print(f"cost: {escape(found.cost)}, without traffic, disks and addresses")
 
 

@@ -13,8 +13,11 @@ import typer
 from osmef.campaigns.clock import RealClock
 from osmef.campaigns.executor import Threads
 from osmef.campaigns.holder import this_process
+from osmef.campaigns.keeper import Keeper
 from osmef.campaigns.live import Live, forget, show_in
 from osmef.campaigns.means import Means
+from osmef.campaigns.model import Vms
+from osmef.campaigns.read import Programme
 from osmef.campaigns.session import End, Measurer, Work, measure
 from osmef.engine.stop import Stop
 from osmef.errors import InputError
@@ -65,12 +68,30 @@ def options_of(kind: Kind, parallel: int, scheduler: str, metrics: Path | None) 
     return [*found, *(["--metrics", str(metrics.resolve())] if metrics else [])]
 
 
+def check_executor(kind: Kind, programme: Programme) -> None:
+    """Refuse to keep VMs on workers that may be lost, and with them the keys. Raises InputError."""
+    if kind is Kind.DASK and programme.campaign.vms is Vms.KEPT:
+        raise InputError(
+            "a Dask cluster can't keep VMs from session to session",
+            where=str(programme.path),
+            cure="write vms: fresh, or run it with --executor threads",
+        )
+
+
 def make_means(kind: Kind, parallel: int, scheduler: str, stop: Stop, tell: Tell) -> Means:
     """Return what a conductor needs to run sessions there. Raises InputError."""
     if kind is Kind.THREADS:
-        here = Measurer(stop, partial(_measure_here, tell=tell))
-        threads = Threads(parallel)
-        return Means(this_process(), RealClock(), threads, here.measure, tell, halt=here.halt)
+        keeper = Keeper(RealClock())
+        here = Measurer(stop, partial(_measure_here, tell=tell, keeper=keeper))
+        return Means(
+            this_process(),
+            RealClock(),
+            Threads(parallel),
+            here.measure,
+            tell,
+            halt=here.halt,
+            keeper=keeper,
+        )
     if not scheduler:
         cure = "give --scheduler ADDRESS, as `dask scheduler` printed it"
         raise InputError("nobody knows where the Dask cluster is", where="--executor", cure=cure)
@@ -104,9 +125,9 @@ class _Here(Live):
         self._tell("note", f"{self._name}: {text}")
 
 
-def _measure_here(work: Work, stop: Stop, tell: Tell) -> End:
+def _measure_here(work: Work, stop: Stop, tell: Tell, keeper: Keeper) -> End:
     directory = Path(work.directory)
     try:
-        return measure(work, stop, _Here(work, tell))
+        return measure(work, stop, _Here(work, tell), keeper)
     finally:
         forget(directory)

@@ -24,6 +24,7 @@ from osmef.cli.campaign_executor import (
     Metrics,
     Parallel,
     Scheduler,
+    check_executor,
     options_of,
 )
 from osmef.cli.campaign_state import StateUrl
@@ -57,6 +58,7 @@ def install(  # noqa: PLR0913, PLR0917 - its options
     """Have systemd or cron conduct a campaign while its windows are open, also after a reboot."""
     with reporting():
         programme = read_campaign(file)
+        check_executor(executor, programme)
         make_score(programme)
         name = programme.campaign.name
         into = directory.resolve()

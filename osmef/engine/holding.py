@@ -20,7 +20,7 @@ from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan
 from osmef.engine.settle import Settled, settle
 from osmef.engine.stop import Stop
-from osmef.errors import InputError
+from osmef.errors import InputError, ProviderError
 from osmef.providers.base import Order
 from osmef.providers.parallel import side_by_side
 from osmef.providers.sites import sites_of
@@ -33,8 +33,9 @@ from osmef.scenario.location import has_moved
 
 PREFIX = "kept-"
 """Of the names of the directories of those who hold endpoints."""
-HOLD, LENT, BACK, PAID = "hold", "lent", "back", "paid"
-"""What a journal says of endpoints that are held: whose they are, and what becomes of them."""
+WANTED, LENT, BACK, PAID = "wanted", "lent", "back", "paid"
+"""What a journal says of endpoints that are held: which ``session`` they are made for, which one
+uses them and does so no more, and until when somebody has counted what they cost meanwhile."""
 
 
 @dataclass
@@ -102,7 +103,6 @@ class Holding:
         plan = self.plan
         check_provider(plan)
         self.note("start", seed=plan.seed, controller=this_controller(self.directory))
-        self.note(HOLD, scenario=plan.study.scenario.name, digest=plan.study.digest)
         order = Order(
             run=self.id,
             requests=plan.endpoints,
@@ -130,6 +130,8 @@ class Holding:
 
         Raises OsmefError with the reason where they do not.
         """
+        if not self.settled.endpoints:
+            raise ProviderError("they could not be made, nor taken away")
         if plan.study.digest != self.plan.study.digest:
             raise InputError("what is to be measured has changed")
         self._step(f"looking after {len(self.settled.endpoints)} endpoints")

@@ -13,27 +13,33 @@ from __future__ import annotations
 import random
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from osmef import providers
 from osmef.campaigns.conduct import Conductor, Means
 from osmef.campaigns.executor import Measure
 from osmef.campaigns.holder import this_process
+from osmef.campaigns.keeper import Keeper
 from osmef.campaigns.read import read_campaign
 from osmef.campaigns.rows import Phase, State
 from osmef.campaigns.score import make_score
-from osmef.campaigns.session import End, Work, _directory, _end, _plan
+from osmef.campaigns.session import End, Work, _directory, _end, _plan, _vms
 from osmef.campaigns.store import Store
+from osmef.engine.holding import User
 from osmef.engine.journal import Journal
-from osmef.engine.plan import PlannedTrial
+from osmef.engine.observer import Observer
+from osmef.engine.plan import Plan, PlannedTrial
 from osmef.engine.stop import Stop
 from osmef.engine.summarise import summarise
 from osmef.providers.base import Resource
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Status, Trial
 from osmef.scenario.fields import Placement, Tenancy
+from tests.campaigns import kept_files
 
 LENGTH = timedelta(minutes=20)
 _USUAL = {"weekday-peak": 0.9e9}
@@ -82,8 +88,8 @@ class AtOnce:
 class EmulatedClouds:
     """Measures without a network: the numbers come from the session's seed and nothing else."""
 
-    def __init__(self, clock: SimulatedClock, things: Path) -> None:
-        self._clock, self._things = clock, things
+    def __init__(self, clock: SimulatedClock, things: Path, keeper: Keeper | None = None) -> None:
+        self._clock, self._things, self._keeper = clock, things, keeper
         things.mkdir(parents=True, exist_ok=True)
 
     def measure(self, work: Work) -> End:
@@ -96,20 +102,34 @@ class EmulatedClouds:
             plan = _plan(work, directory)
             done = {trial.index for trial in directory.read_trials().trials}
             journal.note("start", seed=plan.seed, missing=len(plan.trials) - len(done))
-            thing = Resource("local", "thing", f"thing-{work.session}", directory.id, access={})
-            journal.intend(thing)
-            (self._things / thing.name).touch()
-            for planned in plan.trials:
-                if planned.index not in done:
-                    self._trial(work, planned, directory, begun)
-            (self._things / thing.name).unlink()
-            journal.destroyed(thing)
+            with self._vms(work, plan, journal, directory):
+                for planned in plan.trials:
+                    if planned.index not in done:
+                        self._trial(work, planned, directory, begun)
             journal.note("end")
             directory.finish()
             summary = summarise(plan, directory)
             directory.write_summary(summary)
         self._clock.time = begun + LENGTH
         return _end(summary)
+
+    @contextmanager
+    def _vms(
+        self, work: Work, plan: Plan, journal: Journal, directory: RunDirectory
+    ) -> Iterator[None]:
+        if work.keep_until is not None:
+            user = User(Stop(), Observer())
+            with _vms(work, plan, directory, self._keeper, user) as held:
+                assert held is not None
+                journal.note("held", by=held.id, since=held.since.isoformat())
+                yield
+            return
+        thing = Resource("local", "thing", f"thing-{work.session}", directory.id, access={})
+        journal.intend(thing)
+        (self._things / thing.name).touch()
+        yield
+        (self._things / thing.name).unlink()
+        journal.destroyed(thing)
 
     def _trial(
         self, work: Work, planned: PlannedTrial, directory: RunDirectory, at: datetime
@@ -164,12 +184,14 @@ def conduct(file: Path, database: Path | str, out: Path, missed: Sequence[int] =
     standing = store.campaign(name)
     log = store.log(standing.id, 1)
     clock.time = max([clock.time, *(at for at, _, _ in log)])
-    clouds = EmulatedClouds(clock, out / "things")
-    means = Means(this_process(), clock, AtOnce(), clouds.measure, _tell)
+    keeper = Keeper(clock, kept_files.Guests.begin)
+    clouds = EmulatedClouds(clock, out / "things", keeper)
+    means = Means(this_process(), clock, AtOnce(), clouds.measure, _tell, keeper=keeper)
     phase = Conductor(store, standing, score, means, Stop()).run()
     store.close()
     return phase
 
 
 if __name__ == "__main__":
+    providers._CLASSES[kept_files.KIND] = kept_files.ENTRY
     conduct(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 import osmef
+from osmef.engine.journal import Journal
+from osmef.providers.local.provider import LocalProvider
 from osmef.results.rundir import RunDirectory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs namespaces")
@@ -146,3 +148,57 @@ def test_in_the_background_it_can_fail_to_begin(place: Path) -> None:
     assert refused.returncode == 4
     assert "it ended at once" in refused.stderr
     assert "--scheduler" in refused.stderr
+
+
+def keep(place: Path) -> None:
+    """Let both platforms keep their VMs, for two sessions each."""
+    file = place / "now.json"
+    campaign = json.loads(file.read_text())
+    windows = campaign["windows"]
+    again = {"vms": "kept", "windows": {**windows, "again": windows["once"]}}
+    file.write_text(json.dumps({**campaign, **again}))
+
+
+def sandboxes(place: Path) -> dict[str, int]:
+    """Return how many sandboxes stand of each run that has kept VMs."""
+    kept = [path.name for path in (place / "results" / "now").glob("kept-*")]
+    return {run: len(LocalProvider.owned({}, run)) for run in kept}
+
+
+@pytest.mark.timeout(300)
+def test_vms_are_kept_from_session_to_session_and_gone_after_a_kill(place: Path) -> None:
+    keep(place)
+    planned = run(place, "plan", "now.json")
+    assert "its VMs are kept from" in " ".join(planned.stdout.split())
+    environment = {**os.environ, "OSMEF_STATE": "sqlite:///state.sqlite"}
+    with subprocess.Popen(
+        command("run", "now.json"), cwd=place, env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if " end " in line:
+                break
+        process.kill()
+    journals = (place / "results" / "now").glob("kept-*/journal.jsonl")
+    assert any(Journal(path).standing() for path in journals)
+    last = run(place, "run", "now.json")
+    assert last.returncode == 0, last.stderr
+    assert "VMs that were kept are gone" in last.stderr
+    found = status(place)
+    assert found["counts"] == {"done": 4}
+    assert set(sandboxes(place).values()) == {0}
+    holders = {
+        RunDirectory(Path(one["directory"])).read_summary().run.vms_held_by
+        for one in found["sessions"]
+    }
+    assert holders <= set(sandboxes(place))
+    assert len(osmef.load(place / "results" / "now")) == 4
+
+
+def test_a_dask_cluster_keeps_no_vms(place: Path) -> None:
+    keep(place)
+    refused = run(
+        place, "run", "now.json", "--executor", "dask", "--scheduler", "tls://127.0.0.1:1"
+    )
+    assert refused.returncode == 2
+    assert "can't keep VMs" in refused.stderr

@@ -1,0 +1,307 @@
+"""VMs that a campaign keeps from session to session, in simulated time and for real."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from osmef import providers
+from osmef.campaigns.clock import RealClock
+from osmef.campaigns.conduct import Conductor, Means
+from osmef.campaigns.holder import this_process
+from osmef.campaigns.keeper import Keeper
+from osmef.campaigns.left import bury, dead
+from osmef.campaigns.outlook import outlook
+from osmef.campaigns.rows import Phase, State
+from osmef.campaigns.session import End, Work, measure
+from osmef.campaigns.store import Store
+from osmef.engine.holding import BACK, PREFIX
+from osmef.engine.journal import Journal
+from osmef.engine.observer import Observer
+from osmef.engine.reap import Search, find_orphans, reap
+from osmef.engine.stop import Stop
+from osmef.errors import ApiError
+from osmef.providers.local.provider import LocalProvider
+from osmef.results.rundir import RunDirectory
+from osmef.results.summary import RunInfo
+from tests.campaigns import kept_files
+from tests.campaigns.emulated import LENGTH, AtOnce, EmulatedClouds, conduct
+from tests.campaigns.kept_files import Guests
+from tests.campaigns.test_conduct import START, Stage
+from tests.campaigns.test_kills import FILE, SCENARIO
+
+Measure = Callable[[Work], End]
+
+
+class Kept:
+    """A campaign of seven days, one session a day, on a pair of 0.20 USD an hour that is kept."""
+
+    def __init__(self, directory: Path, more: str = "") -> None:
+        self.stage = Stage(directory, "vms: kept\n" + more)
+        self.out = directory / "out"
+        self.keeper = Keeper(self.stage.clock, Guests.begin)
+        self.clouds = EmulatedClouds(self.stage.clock, self.out / "things", self.keeper)
+
+    def conduct(self, measure: Measure | None = None) -> Phase:
+        stage = self.stage
+        means = Means(
+            this_process(),
+            stage.clock,
+            AtOnce(),
+            measure or self.clouds.measure,
+            stage.tell,
+            keeper=self.keeper,
+            until_idle=stage.until_idle,
+        )
+        standing = stage.store.campaign("test")
+        return Conductor(stage.store, standing, stage.score, means, stage.stop).run()
+
+    @property
+    def held(self) -> list[Path]:
+        return sorted(self.out.glob(f"{PREFIX}*"))
+
+    @property
+    def things(self) -> list[Path]:
+        return sorted((self.out / "things").iterdir())
+
+    def said(self, part: str) -> list[str]:
+        return [text for _, text in self.stage.told if part in text]
+
+
+@pytest.fixture(autouse=True)
+def _files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(providers._CLASSES, kept_files.KIND, kept_files.ENTRY)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Kept:
+    return Kept(tmp_path)
+
+
+def test_one_pair_serves_all_sessions_and_goes_after_the_last(kept: Kept) -> None:
+    assert kept.conduct() is Phase.ENDED
+    assert kept.stage.states == [State.DONE] * 7
+    (only,) = kept.held
+    assert len(Journal(only / "journal.jsonl").read(BACK)) == 7
+    assert kept.things == []
+    assert kept.said("its last session is over")
+    for one in kept.stage.sessions:
+        run = RunDirectory(Path(one.directory or "")).read_summary().run
+        assert run.vms_held_by == only.name
+        assert run.vms_since is not None
+
+
+def test_what_stands_between_sessions_is_counted(kept: Kept) -> None:
+    kept.conduct()
+    store = kept.stage.store
+    stood = 0.20 * (6 * 24 + LENGTH / timedelta(hours=1))  # the emulated sessions cost nothing
+    assert store.spent(1) == pytest.approx(stood, rel=1e-3)
+    whole = sum(one.whole_cost or 0.0 for one in kept.stage.sessions)
+    assert whole == pytest.approx(store.spent(1))
+
+
+def test_the_plan_counts_from_the_first_session_to_the_last(kept: Kept) -> None:
+    found = outlook(kept.stage.score)
+    (stands,) = found.kept
+    assert stands.since == START + timedelta(hours=9)
+    assert timedelta(days=6) < stands.until - stands.since < timedelta(days=6, minutes=1)
+    assert found.amounts["USD"] == pytest.approx(0.20 * 6 * 24, rel=1e-3)
+    assert found.record()["kept_vms"][0]["platform"] == "pair"
+
+
+def test_a_pair_that_does_not_serve_is_made_anew(kept: Kept) -> None:
+    def dies_once(work: Work) -> End:
+        end = kept.clouds.measure(work)
+        if len(kept.said("done")) == 2:
+            kept.things[0].unlink()
+        return end
+
+    assert kept.conduct(dies_once) is Phase.ENDED
+    assert kept.stage.states == [State.DONE] * 7
+    assert len(kept.held) == 2
+    (why,) = kept.said("and were made anew")
+    assert "no route to host" in why
+    assert any("made anew" in text for _, _, text in kept.stage.store.log(1))
+    told = [
+        one.slot
+        for one in kept.stage.sessions
+        if any(
+            "made anew" in text
+            for text in RunDirectory(Path(one.directory or "")).read_summary().run.warnings
+        )
+    ]
+    assert told == [kept.stage.sessions[3].slot]
+    assert kept.things == []
+
+
+def test_a_stop_leaves_nothing_and_a_new_start_makes_a_new_pair(kept: Kept) -> None:
+    def stops(work: Work) -> End:
+        kept.stage.stop.request("stopped by SIGINT")
+        return kept.clouds.measure(work)
+
+    assert kept.conduct(stops) is Phase.STOPPED
+    assert kept.things == []
+    kept.stage.stop = Stop()
+    assert kept.conduct() is Phase.ENDED
+    assert len(kept.held) == 2
+    assert kept.things == []
+
+
+def test_a_pause_lets_it_go(kept: Kept) -> None:
+    def pauses(work: Work) -> End:
+        kept.stage.store.set_phase(1, Phase.PAUSED, this_process())
+        return kept.clouds.measure(work)
+
+    kept.conduct(pauses)
+    assert kept.said("gone: the campaign is paused")
+    assert kept.things == []
+
+
+def test_who_leaves_when_idle_stays_as_long_as_it_keeps_vms(kept: Kept) -> None:
+    kept.stage.until_idle = True
+    kept.stage.clock.time = START + timedelta(hours=9)
+    assert kept.conduct() is Phase.ENDED
+    assert len(kept.held) == 1
+
+
+def test_a_budget_is_not_spent_on_vms_that_nobody_uses(tmp_path: Path) -> None:
+    """A day and a night cost 4.80 USD: three of them are more than 12."""
+    kept = Kept(tmp_path, "budget: 12 USD\n")
+    assert kept.conduct() is Phase.ENDED
+    assert kept.stage.store.spent(1) <= 12
+    assert kept.said("does not pay for them until the next session")
+    assert kept.stage.states[:3] == [State.DONE] * 3
+    assert kept.things == []
+
+
+def test_what_would_not_go_is_tried_again(kept: Kept) -> None:
+    def sticks(work: Work) -> End:
+        end = kept.clouds.measure(work)
+        kept.things[0].with_suffix(".stuck").touch()
+        return end
+
+    def tell(kind: str, text: str) -> None:
+        kept.stage.told.append((kind, text))
+        if "left standing" in text:
+            for stuck in (kept.out / "things").glob("*.stuck"):
+                stuck.unlink()
+
+    kept.stage.store.skip([one.id for one in kept.stage.sessions[1:]], State.MISSED, "", START)
+    kept.stage.tell = tell  # type: ignore[method-assign]
+    assert kept.conduct(sticks) is Phase.ENDED
+    assert len(kept.said("kept VMs left standing")) == 1
+    assert kept.said("gone: its last session is over")
+    assert kept.things == []
+
+
+def test_a_pair_that_can_not_be_made_is_an_outage(
+    kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_self: Guests) -> None:
+        raise ApiError("503 Service Unavailable")
+
+    monkeypatch.setattr(Guests, "make", fails)
+    assert kept.conduct() is Phase.ENDED
+    assert kept.stage.states == [State.FAILED] * 7
+    assert kept.things == []
+
+
+@pytest.fixture
+def four(tmp_path: Path) -> Path:
+    """Four clouds for a week, with a pair on each."""
+    (tmp_path / "pair.yaml").write_text(SCENARIO)
+    file = tmp_path / "campaign.yaml"
+    file.write_text(FILE.replace("weeks: 4", "weeks: 1") + "vms: kept\n")
+    return file
+
+
+@pytest.mark.timeout(600)
+def test_what_a_killed_conductor_kept_is_gone_with_the_next_start(four: Path) -> None:
+    out, database = four.parent / "out", four.parent / "state.sqlite"
+    things = out / "things"
+    command = [sys.executable, "-m", "tests.campaigns.emulated", str(four), str(database), str(out)]
+    for _ in range(2):
+        _kill_after(command, 14)
+        assert len(list(things.iterdir())) == 4
+    orphans = find_orphans(Search(out.parent)).orphans
+    assert len(orphans) == 4
+    assert reap(orphans[:2]) == []
+    assert len(list(things.iterdir())) == 2
+    assert conduct(four, database, out) is Phase.ENDED
+    assert list(things.iterdir()) == []
+    store = Store(f"sqlite:///{database}")
+    assert {one.state for one in store.sessions(1)} == {State.DONE}
+    log = [text for _, _, text in store.log(1, 10_000)]
+    store.close()
+    assert sum("VMs that were kept are gone, with their keys" in text for text in log) == 8
+    assert len(list(out.glob(f"{PREFIX}*"))) == 12
+
+
+def test_what_stood_after_a_kill_is_counted_until_it_is_gone(tmp_path: Path) -> None:
+    """Made three hours ago, lent two hours ago, and found now."""
+    price = {"amount": 0.1, "currency": "USD", "region": None, "date": "2026-03-01", "source": "x"}
+    notes: list[tuple[int, dict[str, object]]] = [
+        (3, {"event": "wanted", "session": 5}),
+        (3, {"event": "provision", "prices": {}, "most": {"a": price, "b": price}}),
+        (2, {"event": "lent", "session": 6}),
+    ]
+    now = datetime.now(UTC)
+    path = tmp_path / f"{PREFIX}pair" / "journal.jsonl"
+    path.parent.mkdir()
+    with path.open("w") as file:
+        for hours, note in notes:
+            at = (now - timedelta(hours=hours)).isoformat()
+            file.write(json.dumps({"at": at, **note}) + "\n")
+    (directory,) = dead(tmp_path)
+    bill = bury(directory)
+    assert bill.session == 6
+    assert bill.cost is not None
+    assert bill.cost.amount == pytest.approx(2 * 2 * 0.1, rel=0.01)
+    assert dead(tmp_path) == []
+
+
+def _kill_after(command: list[str], lines: int) -> None:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for _ in range(lines):
+            assert process.stdout.readline()
+        process.kill()
+
+
+SMALL = "name: pair\nworkload: {duration: 200ms, interval: 100ms}\nrepeat: 1\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs namespaces")
+def test_sessions_on_the_local_cloud_share_a_pair_until_it_is_lost(tmp_path: Path) -> None:
+    keeper, stop = Keeper(RealClock()), Stop()
+    until = time.time() + 600
+
+    def session(number: int) -> RunInfo:
+        path = tmp_path / f"pair-{number}"
+        work = Work(number, "monday", "peak", "pair", SMALL, "pair.yaml", str(path), 1)
+        end = measure(replace(work, keep_until=until), stop, Observer(), keeper)
+        assert (end.state, end.trials_failed) == (State.DONE, 0)
+        return RunDirectory(path).read_summary().run
+
+    try:
+        first, second = session(1), session(2)
+        assert first.vms_held_by == second.vms_held_by
+        assert first.vms_since == second.vms_since
+        run = str(first.vms_held_by)
+        (sandbox,) = LocalProvider.owned({}, run)
+        LocalProvider.destroy([sandbox], lambda _: None)
+        third = session(3)
+        assert third.vms_held_by != run
+        assert any("made anew" in text for text in third.warnings)
+        assert LocalProvider.owned({}, run) == []
+    finally:
+        assert keeper.close() == []
+    assert LocalProvider.owned({}, str(third.vms_held_by)) == []
