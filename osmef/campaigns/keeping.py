@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from osmef.campaigns.calendar import Platform, sessions
 from osmef.campaigns.keeper import Pair
-from osmef.campaigns.left import bury, dead
+from osmef.campaigns.left import bury, unended
 from osmef.campaigns.logbook import Logbook
 from osmef.campaigns.means import Means
 from osmef.campaigns.model import Vms
@@ -85,7 +85,12 @@ class Keeping:
 
     def take_up(self) -> None:
         """Destroy what dead conductors have kept, count it, and say so."""
-        for directory in dead(Path(self._standing.out)):
+        for directory, controller in unended(Path(self._standing.out)):
+            if controller.may_live:
+                where = f"a conductor on {controller.machine} may still keep its VMs"
+                cure = "if it is dead for sure: osmef reap --controller-is-dead --out"
+                self._log.note("note", f"{directory.id}: {where}; {cure} {self._standing.out}")
+                continue
             try:
                 bill = bury(directory)
             except OsmefError as error:
@@ -114,11 +119,6 @@ class Keeping:
             pair.owed = 0.0
             if pair.holding is not None:
                 pair.holding.note(PAID, session=pair.session)
-
-    def reserved(self, now: datetime, but: str) -> float:
-        """Return what VMs cost from now until their next sessions end, without one platform's."""
-        with self._idle(self._standing_pairs, {but}) as pairs:
-            return sum(self._coming_cost(pair, now) for pair in pairs)
 
     def _coming(self, pair: Pair) -> Session | None:
         one = self._platforms[pair.platform]

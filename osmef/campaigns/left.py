@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from osmef.engine.controller import controller_of
+from osmef.engine.controller import Controller, State, controller_of
 from osmef.engine.cost import spent, total
 from osmef.engine.holding import BACK, LENT, PAID, PREFIX, WANTED
 from osmef.engine.journal import Journal
@@ -27,10 +27,10 @@ class Bill:
     cost: Cost | None
 
 
-def dead(out: Path) -> list[RunDirectory]:
-    """Return the run directories under ``out`` whose holders are gone and did not end them.
+def unended(out: Path) -> list[tuple[RunDirectory, Controller]]:
+    """Return the run directories under ``out`` that hold VMs, or did so until their holders died.
 
-    Holders that may live on another machine are left alone. Raises StorageError.
+    Without those whose holders surely live. Raises StorageError.
     """
     with storage("look into", out):
         journals = sorted(out.glob(f"{PREFIX}*/journal.jsonl"))
@@ -39,8 +39,9 @@ def dead(out: Path) -> list[RunDirectory]:
         directory, journal = RunDirectory(path.parent), Journal(path)
         if not journal.read(WANTED) or journal.read("end") or directory.is_live():
             continue
-        if not controller_of(directory).may_live:
-            found.append(directory)
+        controller = controller_of(directory)
+        if controller.state is not State.LIVE:
+            found.append((directory, controller))
     return found
 
 

@@ -52,7 +52,8 @@ class Session:
     """A row of the table of sessions. Times are in UTC.
 
     ``token`` counts its claims: whoever began it writes with his token, and is refused when
-    another has begun it since. ``paid`` is what run directories have cost that it has left.
+    another has begun it since. ``paid`` is what run directories have cost that it has left, and
+    kept VMs while nobody used them.
     """
 
     id: int

@@ -106,9 +106,7 @@ class Starter:
         if freed and now - max(freed) < _AFTER_YOU and self._store.is_wanted(session, now):
             return Refusal.BUSY
         line = Line("start", f"{session.slot} {session.platform}")
-        claimed = self._store.claim(
-            session, self._means.holder, now, self._terms(session, now), line
-        )
+        claimed = self._store.claim(session, self._means.holder, now, self._terms(session), line)
         if isinstance(claimed, Refusal):
             return claimed
         work = self._work(claimed)
@@ -118,14 +116,13 @@ class Starter:
         future.add_done_callback(lambda _: self.wake.set())
         return None
 
-    def _terms(self, session: Session, now: datetime) -> Terms:
+    def _terms(self, session: Session) -> Terms:
         campaign = self._score.campaign
         if campaign.budget is None:
             return Terms(campaign.exclusive)
         planned = self._score.parts[platform_of(session)].amount
         expected = max(planned, self._store.dearest(session))
-        kept = self._keeping.reserved(now, but=session.platform)
-        return Terms(campaign.exclusive, parse_money(campaign.budget).amount - kept, expected)
+        return Terms(campaign.exclusive, parse_money(campaign.budget).amount, expected)
 
     def _hold_budget(self, now: datetime, leaving: Leaving) -> bool:
         """Leave out what is left, once it is sure that the next session would cost too much.

@@ -6,6 +6,7 @@ memory of the process that holds them, and go with it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -20,16 +21,26 @@ from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan
 from osmef.engine.settle import Settled, settle
 from osmef.engine.stop import Stop
-from osmef.errors import InputError, ProviderError
-from osmef.providers.base import Order
+from osmef.errors import (
+    CapacityError,
+    InputError,
+    Interrupted,
+    NotFoundError,
+    OsmefError,
+    ProviderError,
+)
+from osmef.providers.base import Endpoint, Order
 from osmef.providers.parallel import side_by_side
 from osmef.providers.sites import sites_of
 from osmef.remote.keys import KeyPair
-from osmef.remote.session import Session
+from osmef.remote.waiting import wait_for_ssh
 from osmef.results.rundir import RunDirectory, new_path
 from osmef.results.summary import Cost
 from osmef.scenario.fields import tries_of
-from osmef.scenario.location import has_moved
+from osmef.scenario.location import Location, has_moved
+
+# So long endpoints are asked whether they still answer.
+_REACH_S = 20.0
 
 PREFIX = "kept-"
 """Of the names of the directories of those who hold endpoints."""
@@ -128,7 +139,7 @@ class Holding:
     def look(self, plan: Plan) -> None:
         """Find out that they serve a plan: that each can be reached, and where it stands now.
 
-        Raises OsmefError with the reason where they do not.
+        Raises OsmefError with the reason where they do not. What can't be read counts as unmoved.
         """
         if not self.settled.endpoints:
             raise ProviderError("they could not be made, nor taken away")
@@ -136,15 +147,29 @@ class Holding:
             raise InputError("what is to be measured has changed")
         self._step(f"looking after {len(self.settled.endpoints)} endpoints")
         ends = list(self.settled.endpoints.values())
-        for end, place in zip(ends, self.sites.describe(ends), strict=True):
-            before = self.settled.places[end.name]
-            if has_moved(before, place):
-                self.user.observer.warning(
-                    f"the cloud has moved {end.name}, {moved_from(before, place)}, while it stood"
-                )
-                self.settled.earlier.setdefault(end.name, []).append(before)
-            self.settled.places[end.name] = place
-        side_by_side(lambda end: Session.open(end.login).close(), ends)
+        try:
+            places = self.sites.describe(ends)
+        except (NotFoundError, CapacityError, Interrupted):
+            raise
+        except OsmefError as error:  # of the cloud's, and nothing that the endpoints have done
+            told = f"where the endpoints stand now can't be read: {error.message}"
+            self.user.observer.warning(told)
+            places = [self.settled.places[end.name] for end in ends]
+        for end, place in zip(ends, places, strict=True):
+            self._note_place(end.name, place)
+        side_by_side(self._reach, ends)
+
+    def _note_place(self, name: str, place: Location) -> None:
+        before = self.settled.places[name]
+        if has_moved(before, place):
+            how = f"{moved_from(before, place)}, while it stood"
+            self.user.observer.warning(f"the cloud has moved {name}, {how}")
+            self.settled.earlier.setdefault(name, []).append(before)
+        self.settled.places[name] = place
+
+    def _reach(self, end: Endpoint) -> None:
+        deadline = time.monotonic() + _REACH_S
+        wait_for_ssh(end.login, deadline=deadline, check=self._check).close()
 
     def some(self, names: Sequence[str]) -> Settled:
         """Return those of these names."""

@@ -18,11 +18,12 @@ from osmef.campaigns.clock import RealClock
 from osmef.campaigns.conduct import Conductor, Means
 from osmef.campaigns.holder import this_process
 from osmef.campaigns.keeper import Keeper
-from osmef.campaigns.left import bury, dead
+from osmef.campaigns.left import bury, unended
 from osmef.campaigns.outlook import outlook
 from osmef.campaigns.rows import Phase, State
 from osmef.campaigns.session import End, Work, measure
 from osmef.campaigns.store import Store
+from osmef.engine import holding
 from osmef.engine.holding import BACK, PREFIX
 from osmef.engine.journal import Journal
 from osmef.engine.observer import Observer
@@ -260,12 +261,13 @@ def test_what_stood_after_a_kill_is_counted_until_it_is_gone(tmp_path: Path) -> 
         for hours, note in notes:
             at = (now - timedelta(hours=hours)).isoformat()
             file.write(json.dumps({"at": at, **note}) + "\n")
-    (directory,) = dead(tmp_path)
+    ((directory, controller),) = unended(tmp_path)
+    assert not controller.may_live
     bill = bury(directory)
     assert bill.session == 6
     assert bill.cost is not None
     assert bill.cost.amount == pytest.approx(2 * 2 * 0.1, rel=0.01)
-    assert dead(tmp_path) == []
+    assert unended(tmp_path) == []
 
 
 def _kill_after(command: list[str], lines: int) -> None:
@@ -280,7 +282,10 @@ SMALL = "name: pair\nworkload: {duration: 200ms, interval: 100ms}\nrepeat: 1\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs namespaces")
-def test_sessions_on_the_local_cloud_share_a_pair_until_it_is_lost(tmp_path: Path) -> None:
+def test_sessions_on_the_local_cloud_share_a_pair_until_it_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "_REACH_S", 1.0)
     keeper, stop = Keeper(RealClock()), Stop()
     until = time.time() + 600
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from osmef.engine import holding
 from osmef.engine.holding import Holding, User
 from osmef.engine.journal import Journal
 from osmef.engine.observer import Observer
@@ -18,11 +19,15 @@ from osmef.engine.reap import Search, find_orphans
 from osmef.engine.resume import note_plan
 from osmef.engine.run import Run
 from osmef.engine.stop import Stop
-from osmef.errors import Interrupted, OsmefError
+from osmef.errors import ApiError, Interrupted, NotFoundError, OsmefError
+from osmef.providers.base import Endpoint
 from osmef.providers.local.provider import LocalProvider
+from osmef.providers.sites import Sites
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
+from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.load import load_text
+from osmef.scenario.location import Location
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs namespaces")
 SCENARIO = """\
@@ -81,13 +86,54 @@ def test_two_runs_measure_on_the_same_endpoints(tmp_path: Path, plan: Plan, held
     assert whole.amount == pytest.approx(0.2)
 
 
-def test_what_does_not_serve_is_told(plan: Plan, held: Holding) -> None:
+def test_what_does_not_serve_is_told(
+    plan: Plan, held: Holding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(holding, "_REACH_S", 1.0)
     held.make()
     other = make_plan(load_text(SCENARIO + "description: another\n", Path("pair.yaml")), 1)
     with pytest.raises(OsmefError, match="has changed"):
         held.look(other)
     held.sites.close()
     with pytest.raises(OsmefError):
+        held.look(plan)
+
+
+class Forgetful(LocalProvider):
+    """Says once where its endpoints stand, and then only why it does not."""
+
+    def __init__(self, error: OsmefError) -> None:
+        super().__init__(LocalSettings(kind="local"))
+        self._error, self._asked = error, 0
+
+    def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
+        self._asked += 1
+        if self._asked > 1:
+            raise self._error
+        return super().describe(endpoints)
+
+
+class Heard(Observer):
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warning(self, text: str) -> None:
+        self.warnings.append(text)
+
+
+def test_a_cloud_that_does_not_answer_costs_no_endpoints(plan: Plan, held: Holding) -> None:
+    heard = Heard()
+    held.user.observer = heard
+    held.sites = Sites({None: Forgetful(ApiError("503 Service Unavailable"))})
+    held.make()
+    held.look(plan)
+    assert ["503" in text for text in heard.warnings] == [True]
+
+
+def test_a_cloud_that_knows_them_no_more_is_believed(plan: Plan, held: Holding) -> None:
+    held.sites = Sites({None: Forgetful(NotFoundError("no such server"))})
+    held.make()
+    with pytest.raises(NotFoundError):
         held.look(plan)
 
 
