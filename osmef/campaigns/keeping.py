@@ -17,7 +17,6 @@ from osmef.campaigns.keeper import Pair
 from osmef.campaigns.left import bury, unended
 from osmef.campaigns.logbook import Logbook
 from osmef.campaigns.means import Means
-from osmef.campaigns.model import Vms
 from osmef.campaigns.rows import Phase, Session, Standing, platform_name
 from osmef.campaigns.score import Score
 from osmef.engine.holding import PAID
@@ -79,9 +78,10 @@ class Keeping:
 
     def until(self, session: Session) -> float | None:
         """Return until when the VMs of a session are kept; None where it has its own."""
-        if self._keeper is None or self._score.campaign.vms is not Vms.KEPT:
+        platform = self._platforms[session.platform]
+        if self._keeper is None or not self._score.parts[platform].kept:
             return None
-        return self._deadlines[self._platforms[session.platform]]
+        return self._deadlines[platform]
 
     def take_up(self) -> None:
         """Destroy what dead conductors have kept, count it, and say so."""
@@ -196,7 +196,9 @@ class Keeping:
                 continue
             self._tries[pair.platform] = self._tries.get(pair.platform, 0) + 1
             self._again_at[pair.platform] = now + _AGAIN
-            self._log.note("failure", f"{pair.platform}: kept VMs left standing: {error}")
+            cure = f"osmef reap --out {self._standing.out}"
+            text = f"{pair.platform}: kept VMs left standing: {error}; if they stay so: {cure}"
+            self._log.note("failure", text)
 
     def _destroy(self, pair: Pair) -> OsmefError | None:
         assert self._keeper is not None  # noqa: S101 - whose pair it is

@@ -8,7 +8,6 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 from osmef.campaigns.calendar import PlannedSession, Platform, sessions
-from osmef.campaigns.model import Vms
 from osmef.campaigns.rows import platform_name
 from osmef.campaigns.score import Score
 from osmef.errors import InputError
@@ -121,7 +120,7 @@ def outlook(score: Score) -> Outlook:
         amounts=dict(amounts),
         unknown=tuple(unknown),
         notes=tuple(_too_full(score, planned)),
-        kept=tuple(paid) if score.campaign.vms is Vms.KEPT else (),
+        kept=tuple(one for one in paid if score.parts[one.platform].kept),
     )
 
 
@@ -134,8 +133,7 @@ def _paid(score: Score, planned: list[PlannedSession]) -> list[Paid]:
     for platform, mine in by_platform.items():
         length = timedelta(seconds=score.parts[platform].seconds)
         since, until = mine[0].due, mine[-1].due + length
-        is_kept = score.campaign.vms is Vms.KEPT
-        stands = until - since if is_kept else len(mine) * length
+        stands = until - since if score.parts[platform].kept else len(mine) * length
         found.append(Paid(platform, since, until, stands.total_seconds()))
     return found
 

@@ -6,25 +6,31 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from osmef.campaigns.calendar import Platform, sessions
-from osmef.campaigns.model import Campaign
+from osmef.campaigns.model import Campaign, Vms
 from osmef.campaigns.places import places_of
 from osmef.campaigns.read import Programme
 from osmef.campaigns.rows import PlannedRow
 from osmef.engine.check import check_study
 from osmef.engine.cost import PlannedCost, cost_of
-from osmef.engine.plan import make_plan
+from osmef.engine.plan import Plan, make_plan
 from osmef.errors import InputError
+from osmef.scenario.clouds.inventory import CloudWithHosts
+from osmef.scenario.fields import EndpointKind
 from osmef.scenario.money import parse_money
 from osmef.scenario.study import Study
 
 
 @dataclass(frozen=True)
 class Part:
-    """A platform: its study, how long a session of it takes by plan, and what that costs."""
+    """A platform: its study, how long a session of it takes by plan, and what that costs.
+
+    ``kept``: whether its VMs are kept from session to session.
+    """
 
     study: Study
     seconds: float
     cost: PlannedCost
+    kept: bool = False
 
     @property
     def amount(self) -> float:
@@ -65,10 +71,21 @@ def make_score(programme: Programme) -> Score:
     for platform, study in programme.studies.items():
         check_study(study)
         plan = make_plan(study, 0)
-        parts[platform] = Part(study, plan.estimate_s, cost_of(plan))
+        kept = programme.campaign.vms is Vms.KEPT and not _has_given_hosts(plan)
+        parts[platform] = Part(study, plan.estimate_s, cost_of(plan), kept)
     score = Score(programme.campaign, parts)
     _check_budget(programme, score)
     return score
+
+
+def _has_given_hosts(plan: Plan) -> bool:
+    """Tell whether it measures hosts that are there anyway: whoever keeps one locks others out."""
+    clouds = plan.study.scenario.clouds
+    return any(
+        isinstance(clouds[one.site], CloudWithHosts)
+        and (clouds[one.site].kind == "static" or one.kind is EndpointKind.HOST)
+        for one in plan.endpoints
+    )
 
 
 def _check_budget(programme: Programme, score: Score) -> None:

@@ -118,6 +118,16 @@ def test_the_plan_counts_from_the_first_session_to_the_last(kept: Kept) -> None:
     assert found.record()["kept_vms"][0]["platform"] == "pair"
 
 
+def test_hosts_that_are_there_anyway_are_not_kept(tmp_path: Path) -> None:
+    host = "{{ssh: {0}, kind: vm, location: {{host: {0}}}}}"
+    hosts = f"{{a: {host.format('a')}, b: {host.format('b')}}}"
+    clouds = f"providers: {{rack: {{kind: static, hosts: {hosts}}}, here: local}}\n"
+    stage = Stage(tmp_path, "vms: kept\n" + clouds)
+    kept = {platform.provider: part.kept for platform, part in stage.score.parts.items()}
+    assert kept == {"rack": False, "here": True}
+    assert [one.name for one in outlook(stage.score).kept] == ["pair here"]
+
+
 def test_a_pair_that_does_not_serve_is_made_anew(kept: Kept) -> None:
     def dies_once(work: Work) -> End:
         end = kept.clouds.measure(work)
