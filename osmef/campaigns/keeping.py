@@ -25,6 +25,7 @@ from osmef.engine.run import longest_s
 from osmef.errors import OsmefError
 from osmef.providers.parallel import side_by_side
 from osmef.scenario.money import parse_money
+from osmef.scenario.study import Study
 
 if TYPE_CHECKING:
     from osmef.campaigns.store import Store
@@ -54,9 +55,12 @@ class Keeping:
         return bool(self._standing_pairs)
 
     @property
+    def _pairs(self) -> list[Pair]:
+        return self._keeper.pairs if self._keeper else []
+
+    @property
     def _standing_pairs(self) -> list[Pair]:
-        pairs = self._keeper.pairs if self._keeper else []
-        return [pair for pair in pairs if pair.holding is not None]
+        return [pair for pair in self._pairs if pair.holding is not None]
 
     @cached_property
     def _platforms(self) -> dict[str, Platform]:
@@ -72,9 +76,8 @@ class Keeping:
         for one in sessions(self._score.campaign):
             closes = one.slot.closes.timestamp()
             found[one.platform] = max(closes, found.get(one.platform, closes))
-        studies = {platform: part.study for platform, part in self._score.parts.items()}
-        longest = {one: longest_s(list(make_plan(studies[one], 0).trials)) for one in found}
-        return {platform: closes + longest[platform] for platform, closes in found.items()}
+        studies = {platform: self._score.parts[platform].study for platform in found}
+        return {one: closes + _longest_s(studies[one]) for one, closes in found.items()}
 
     def until(self, session: Session) -> float | None:
         """Return until when the VMs of a session are kept; None where it has its own."""
@@ -99,7 +102,7 @@ class Keeping:
             if bill.session is not None and bill.cost is not None:
                 amount, currency = bill.cost.amount, bill.cost.currency
                 self._store.pay(self._standing.id, bill.session, amount, currency)
-            self._log.note("gap", f"{directory.id}: VMs that were kept are gone, with their keys")
+            self._log.note("note", f"{directory.id}: VMs that were kept are gone, with their keys")
 
     def count(self, now: datetime) -> None:
         """Count what VMs have cost while nobody used them, with their last session."""
@@ -107,10 +110,6 @@ class Keeping:
             for pair in pairs:
                 if pair.owed or (pair.since is not None and now - pair.since >= _OFTEN):
                     self._count(pair, now)
-
-    @property
-    def _pairs(self) -> list[Pair]:
-        return self._keeper.pairs if self._keeper else []
 
     def _count(self, pair: Pair, now: datetime) -> None:
         pair.settle(now)
@@ -218,3 +217,8 @@ class Keeping:
                     held.callback(pair.lock.release)
                     found.append(pair)
             yield found
+
+
+def _longest_s(study: Study) -> float:
+    """Return how long a session may last at the very most, in seconds."""
+    return max(longest_s(list(make_plan(study, 0).trials)), study.scenario.deadline or 0.0)
