@@ -19,6 +19,7 @@ from osmef.engine.journal import Journal
 from osmef.engine.moves import moved_from
 from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan
+from osmef.engine.reap import destroy, leftovers
 from osmef.engine.settle import Settled, settle
 from osmef.engine.stop import Stop
 from osmef.errors import (
@@ -181,9 +182,17 @@ class Holding:
         )
 
     def close(self) -> None:
-        """Destroy them all; may be called again after a failure. Raises OsmefError."""
+        """Destroy them all; may be called again after a failure. Raises OsmefError.
+
+        Connections to a cloud may be as old as the endpoints: where it fails over them, it is tried
+        over new ones.
+        """
         self._step("tearing down what was kept")
-        self.sites.close()
+        try:
+            self.sites.close()
+        except OsmefError:
+            for left in destroy(leftovers(self.directory)):
+                raise left.error from None
         if self._journal.unnoted is not None:
             raise self._journal.unnoted
         self.note("gone")

@@ -137,6 +137,28 @@ def test_a_cloud_that_knows_them_no_more_is_believed(plan: Plan, held: Holding) 
         held.look(plan)
 
 
+class Stale(LocalProvider):
+    """Has lost its connection while its endpoints stood."""
+
+    lost = True
+
+    def close(self) -> None:
+        if self.lost:
+            raise ApiError("connection reset by peer")
+        super().close()
+
+
+def test_a_connection_that_was_lost_meanwhile_leaves_nothing(plan: Plan, held: Holding) -> None:
+    cloud = Stale(LocalSettings(kind="local"))
+    held.sites = Sites({None: cloud})
+    held.make()
+    assert ours(held)
+    held.close()
+    assert ours(held) == []
+    assert Journal(held.directory.journal).standing() == []
+    cloud.lost = False
+
+
 def test_a_stop_while_they_are_made_leaves_nothing(held: Holding) -> None:
     held.user.stop.request("stopped by SIGINT")
     with pytest.raises(Interrupted):
