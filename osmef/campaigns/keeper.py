@@ -37,7 +37,7 @@ class Pair:
     """The VMs of a platform, if they stand, and what they have cost that nobody has paid for.
 
     ``session`` used them last. What they cost while one uses them is in its own run's cost.
-    ``news`` is why they were made anew, for the log.
+    ``anew`` is why the last ones did not serve, until others do; ``news`` is that for the log.
     """
 
     platform: str
@@ -47,6 +47,7 @@ class Pair:
     since: datetime | None = None
     owed: float = 0.0
     currency: str | None = None
+    anew: str | None = None
     news: list[str] = field(default_factory=list)
 
     def settle(self, now: datetime) -> None:
@@ -98,7 +99,7 @@ class Keeper:
             user.stop.check()
         try:
             pair.session = work.session
-            anew = self._look(pair, plan, user)
+            self._look(pair, plan, user)
             if pair.holding is None:
                 self._stand(pair, work, plan, user)
             holding = pair.holding
@@ -106,6 +107,7 @@ class Keeper:
             pair.settle(self._clock.now())
             pair.since = None
             holding.note(LENT, session=work.session)
+            anew, pair.anew = pair.anew, None
             yield Lent(holding, anew)
         finally:
             try:
@@ -120,10 +122,10 @@ class Keeper:
                 pair.since = self._clock.now()
                 pair.holding.note(BACK, session=pair.session)
 
-    def _look(self, pair: Pair, plan: Plan, user: User) -> str | None:
-        """Let VMs go that do not serve any more, and return why they don't."""
+    def _look(self, pair: Pair, plan: Plan, user: User) -> None:
+        """Let VMs go that do not serve any more, and keep why they don't."""
         if pair.holding is None:
-            return None
+            return
         pair.holding.user = user
         try:
             pair.holding.look(plan)
@@ -131,9 +133,8 @@ class Keeper:
             raise
         except OsmefError as error:
             self.let_go(pair)
-            pair.news.append(str(error))
-            return str(error)
-        return None
+            pair.anew = str(error)
+            pair.news.append(pair.anew)
 
     def _stand(self, pair: Pair, work: Work, plan: Plan, user: User) -> None:
         out, until = Path(work.directory).parent, work.keep_until or 0.0

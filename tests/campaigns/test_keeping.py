@@ -20,6 +20,7 @@ from osmef.campaigns.holder import this_process
 from osmef.campaigns.keeper import Keeper
 from osmef.campaigns.left import bury, unended
 from osmef.campaigns.outlook import outlook
+from osmef.campaigns.report import planned_table
 from osmef.campaigns.rows import Phase, State
 from osmef.campaigns.session import End, Work, measure
 from osmef.campaigns.store import Store
@@ -107,6 +108,8 @@ def test_what_stands_between_sessions_is_counted(kept: Kept) -> None:
     assert store.spent(1) == pytest.approx(stood, rel=1e-3)
     whole = sum(one.whole_cost or 0.0 for one in kept.stage.sessions)
     assert whole == pytest.approx(store.spent(1))
+    table = planned_table(kept.stage.score.campaign, kept.stage.sessions)
+    assert table["cost"].sum() == pytest.approx(whole)
 
 
 def test_the_plan_counts_from_the_first_session_to_the_last(kept: Kept) -> None:
