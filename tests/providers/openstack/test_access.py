@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from openstack.exceptions import ForbiddenException, HttpException
+from openstack.exceptions import ForbiddenException, HttpException, SDKException
 
 from osmef.errors import CredentialsError, Interrupted, PolicyError, ProviderError, QuotaError
 from osmef.providers.base import Resource
@@ -143,6 +143,12 @@ def test_failing_tls_is_told_at_once(clouds: Path, url: str) -> None:
 def test_a_policy_about_quotas_is_no_quota(said: str, kind: type[ProviderError]) -> None:
     refused = ForbiddenException(said, http_status=403)
     assert type(failures.translate(refused, "asking")) is kind
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 418, 429, 500, None])
+def test_every_error_of_a_cloud_has_a_cure(status: int | None) -> None:
+    refused = HttpException("no", http_status=status) if status else SDKException("no")
+    assert failures.translate(refused, "asking").cure
 
 
 @pytest.mark.parametrize("made", [{}, {"project": "p-of-a-run"}])
