@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from osmef.errors import CapacityError, InputError, OsmefError, ProviderError
-from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
+from osmef.providers.base import (
+    Access,
+    Check,
+    Endpoint,
+    EndpointRequest,
+    Order,
+    Provider,
+    Resource,
+    go_on,
+)
 from osmef.providers.libvirt import feasible, removal, xml
 from osmef.providers.libvirt.accelerator import check_emulator
 from osmef.providers.libvirt.building import Build, architecture_of, memory_of, size_of
@@ -45,7 +54,7 @@ class LibvirtProvider(Provider):
         self._machines: dict[str, StaticProvider] = {}
         self._placed: Mapping[str, str] = {}
 
-    def check(self, requests: Sequence[EndpointRequest]) -> None:
+    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
         """Check image, connections, emulators, networks and memory. Raises ProviderError."""
         settings = self._settings
         placed = place(settings, requests)
@@ -59,6 +68,8 @@ class LibvirtProvider(Provider):
             find_iso_tool()
         hosts = self._open(guests, placed)
         try:
+            for host in hosts.values():
+                host.check = still
             self._check_identities(hosts)
             for host in hosts.values():
                 check_emulator(host, architecture_of(host, image))

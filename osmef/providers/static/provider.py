@@ -9,7 +9,16 @@ from functools import partial
 from ipaddress import ip_address
 
 from osmef.errors import CapacityError, InputError, OsmefError, ProviderError
-from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
+from osmef.providers.base import (
+    Access,
+    Check,
+    Endpoint,
+    EndpointRequest,
+    Order,
+    Provider,
+    Resource,
+    go_on,
+)
 from osmef.providers.parallel import side_by_side
 from osmef.providers.static import machine
 from osmef.providers.static.assign import assign, physical_host
@@ -37,7 +46,11 @@ class StaticProvider(Provider):
         self._sessions: list[Session] = []
         self._close_ledger: Callable[[Resource], None] = lambda _resource: None
 
-    def check(self, requests: Sequence[EndpointRequest]) -> None:
+    def check(
+        self,
+        requests: Sequence[EndpointRequest],
+        still: Check = go_on,  # noqa: ARG002
+    ) -> None:
         """Find a machine for each request, and keys and known hosts for each machine."""
         for name in assign(requests, self._hosts).values():
             machine.login_to(machine.access_of(name, self._hosts[name]))
