@@ -17,7 +17,16 @@ from osmef.providers.aws.places import locations_of
 from osmef.providers.aws.placing import partitions_of
 from osmef.providers.aws.quotas import check_quotas
 from osmef.providers.aws.tenants import Tenant, check_rules, slots_of, tenants_of
-from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
+from osmef.providers.base import (
+    Access,
+    Check,
+    Endpoint,
+    EndpointRequest,
+    Order,
+    Provider,
+    Resource,
+    go_on,
+)
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
 from osmef.remote.login import Login
@@ -41,7 +50,7 @@ class AwsProvider(Provider):
         self._build: Build | None = None
         self._tenants: list[Tenant] = []
 
-    def check(self, requests: Sequence[EndpointRequest]) -> None:
+    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
         """Check credentials, all that is named, and quotas. Raises ProviderError."""
         settings = self._settings
         controller_of(settings)
@@ -49,6 +58,8 @@ class AwsProvider(Provider):
         if settings.placement_by is AwsPlacedBy.PARTITION:
             partitions_of(requests)
         tenants = tenants_of(settings, slots_of(requests))
+        for tenant in tenants:
+            tenant.account.patience.check = still
         names = side_by_side(
             lambda t: look_up(t.account, settings, [r for r in requests if r.tenant == t.slot]),
             tenants,

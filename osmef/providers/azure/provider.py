@@ -17,7 +17,16 @@ from osmef.providers.azure.reach import reach_all
 from osmef.providers.azure.schedules import schedule_of
 from osmef.providers.azure.sites import Tenant, open_tenants, slots_of
 from osmef.providers.azure.vms import Vm
-from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
+from osmef.providers.base import (
+    Access,
+    Check,
+    Endpoint,
+    EndpointRequest,
+    Order,
+    Provider,
+    Resource,
+    go_on,
+)
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
 from osmef.remote.login import Login
@@ -42,12 +51,13 @@ class AzureProvider(Provider):
         self._tenants: list[Tenant] = []
         self._vms: dict[str, Vm] = {}
 
-    def check(self, requests: Sequence[EndpointRequest]) -> None:
+    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
         """Check credentials, names and quotas. Raises ProviderError."""
         settings = self._settings
         tenants = open_tenants(settings, slots_of(requests))
         by_account: dict[str, list[Tenant]] = {}
         for tenant in tenants:
+            tenant.subscription.check = still
             by_account.setdefault(tenant.subscription.id, []).append(tenant)
 
         def check(there: Sequence[Tenant]) -> None:

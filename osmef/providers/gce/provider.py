@@ -7,7 +7,16 @@ from collections.abc import Callable, Sequence
 from google.cloud import compute_v1
 
 from osmef.errors import ProviderError
-from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
+from osmef.providers.base import (
+    Access,
+    Check,
+    Endpoint,
+    EndpointRequest,
+    Order,
+    Provider,
+    Resource,
+    go_on,
+)
 from osmef.providers.gce import feasible, removal
 from osmef.providers.gce.access import Project, last, open_project
 from osmef.providers.gce.building import Build, plan_zones
@@ -43,10 +52,12 @@ class GceProvider(Provider):
         self._build: Build | None = None
         self._tenants: list[Tenant] = []
 
-    def check(self, requests: Sequence[EndpointRequest]) -> None:
+    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
         """Check credentials, names and quotas. Raises ProviderError."""
         settings = self._settings
         tenants = tenants_of(settings, slots_of(requests))
+        for tenant in tenants:
+            tenant.project.check = still
         plan = plan_zones(tenants[0].project, settings, requests)
         # The quota is the region's: which of its zones is chosen does not matter.
         usual = settings.zone or next(iter(plan.free), "")
