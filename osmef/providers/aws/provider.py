@@ -106,10 +106,11 @@ class AwsProvider(Provider):
         """Make an instance anew; the old one goes when the new one stands. Raises ProviderError."""
         build = self._made()
         old = build.instances[endpoint.name]
-        made = build.add([endpoint.request])
+        ((new, login),) = build.add([endpoint.request])
         self._remove([what for what in self._things() if what[0].name == old.order.name])
         build.forget(old)
-        return self._endpoint(*made[0])
+        build.enter([new])
+        return self._endpoint(new, login)
 
     def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:
         """Open the data ports of instances to peers elsewhere. Raises ProviderError."""

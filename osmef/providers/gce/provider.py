@@ -124,10 +124,11 @@ class GceProvider(Provider):
         """Make a VM anew; the old one goes when the new one stands. Raises ProviderError."""
         build = self._built()
         old = build.vms[endpoint.name].order.name
-        made = build.again(endpoint.request)
+        new, login = build.again(endpoint.request)
         self._remove(lambda resource: resource.name == old, order)
+        build.enter([new])
         self._shut_out_others(build, order)
-        return _endpoint(*made)
+        return _endpoint(new, login)
 
     def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:
         """Open the data ports of the endpoints' networks to peers elsewhere, and nobody else."""

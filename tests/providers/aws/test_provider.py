@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from osmef.errors import PolicyError
 from osmef.providers.aws.provider import AwsProvider
 from osmef.providers.base import Endpoint, EndpointRequest, Order
 from osmef.remote.keys import KeyPair
 from osmef.scenario.fields import EndpointKind
 from osmef.scenario.location import distance, same_host
 from osmef.scenario.ports import DATA_PORTS
+from tests.aws.api import Fault
 from tests.aws.notes import Notes
 from tests.aws.wiring import OUTSIDE
 from tests.providers.aws.conftest import Lab
@@ -129,3 +131,23 @@ def test_a_replacement_stands_before_the_old_one_goes(pair: Made) -> None:
         "euc1-az1",
         "euc1-az3",
     ]
+
+
+def test_where_a_replacement_is_not_reached_the_old_one_is_described(lab: Lab) -> None:
+    requests = [request("sender", host="host-1"), request("receiver", host="host-2")]
+    order = Order("direct", requests, KeyPair.generate("test"), Notes(), time.time() + 600)
+    provider = AwsProvider(lab.settings(host_keys="console", placement_by="spread"))
+    try:
+        old, _other = lab.cloud.within(lambda: provider.create(order))
+        before = provider.describe([old])
+        lab.cloud.faults.append(Fault("GetConsoleOutput", "UnauthorizedOperation", 403, times=-1))
+        with pytest.raises(PolicyError):
+            lab.cloud.within(lambda: provider.replace(old, order))
+        after = provider.describe([old])
+        running = [call.action for call in lab.cloud.calls].count("RunInstances")
+    finally:
+        provider.close()
+    assert running == 3
+    assert before == after
+    assert old.resource_id in str(after[0].rack)
+    assert lab.owned() == []
