@@ -155,8 +155,13 @@ class Build:
         request, zone = one
         site, names = self._sites[str(request.tenant)], self._names[str(request.tenant)]
         flavor = self._flavor(request)
-        beside = [self._flavor(r) for r in self.order.requests if r.host == request.host]
         account: Account = site.tenant.account
+        beside = [
+            self._flavor(other)
+            for other in self.order.requests
+            if other.host == request.host
+            and self._sites[str(other.tenant)].tenant.account is account
+        ]
         given = self.settings.host_keys is HostKeys.GIVEN
         return InstanceOrder(
             request=request,

@@ -151,3 +151,26 @@ def test_where_a_replacement_is_not_reached_the_old_one_is_described(lab: Lab) -
     assert before == after
     assert old.resource_id in str(after[0].rack)
     assert lab.owned() == []
+
+
+def test_a_host_of_the_plan_is_a_dedicated_one_in_each_account(lab: Lab) -> None:
+    """EC2 runs an instance on a host of its own account only, and a host is of one family."""
+    zone = "euc1-az1"
+    requests = [
+        request("sender", host="host-1", zone=zone),
+        request("near", host="host-2", zone=zone),
+        request("far", host="host-2", zone=zone, tenant="tenant-2", flavor="m5.large"),
+    ]
+    order = Order("direct", requests, KeyPair.generate("test"), Notes(), time.time() + 600)
+    tenants = {"red": "red", "blue": "blue"}
+    provider = AwsProvider(lab.settings(tenants=tenants, placement_by="dedicated-host"))
+    try:
+        endpoints = lab.cloud.within(lambda: provider.create(order))
+        hosts = [place.host for place in provider.describe(endpoints)]
+    finally:
+        provider.close()
+    red, blue = (set(backend.hosts) for backend in lab.cloud.backends())
+    assert {hosts[0], hosts[1]} == red
+    assert {hosts[2]} == blue
+    assert len(lab.cloud.requests("AllocateHosts")) == 3
+    assert lab.owned() == lab.owned("blue") == []
