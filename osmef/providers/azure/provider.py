@@ -12,7 +12,7 @@ from osmef.providers.azure.kinds import PROVIDER
 from osmef.providers.azure.leases import Leases
 from osmef.providers.azure.making import Maker
 from osmef.providers.azure.names import look_up
-from osmef.providers.azure.needs import check_quotas, needs_of
+from osmef.providers.azure.needs import check_namespaces, check_quotas, needs_of
 from osmef.providers.azure.places import read_place
 from osmef.providers.azure.reach import reach_all
 from osmef.providers.azure.schedules import schedule_of
@@ -45,7 +45,7 @@ class AzureProvider(Provider):
         self._vms: dict[str, Vm] = {}
 
     def check(self, requests: Sequence[EndpointRequest]) -> None:
-        """Check credentials, names and quotas. Raises ProviderError."""
+        """Check credentials, registrations, names and quotas. Raises ProviderError."""
         settings = self._settings
         tenants = open_tenants(settings, slots_of(requests))
         by_account: dict[str, list[Tenant]] = {}
@@ -55,6 +55,7 @@ class AzureProvider(Provider):
         def check(there: Sequence[Tenant]) -> None:
             slots = {tenant.slot for tenant in there}
             ours = [request for request in requests if request.tenant in slots]
+            check_namespaces(there[0].subscription)
             names = look_up(there[0].subscription, settings, ours)
             sizes = [names.wanted[r.flavor or settings.default_flavor] for r in ours]
             need = needs_of(settings, sizes, len(there))
