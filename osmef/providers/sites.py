@@ -36,7 +36,9 @@ class Sites:
         """Check each cloud against its requests. Raises ProviderError with a cure."""
 
         def check(site: str | None) -> None:
+            elsewhere = [request for request in requests if request.site != site]
             with _naming(site):
+                self._clouds[site].check_peers(_at(site, requests), elsewhere)
                 self._clouds[site].check(_at(site, requests))
 
         side_by_side(check, _used(requests))

@@ -45,7 +45,6 @@ class AwsProvider(Provider):
         """Check credentials, all that is named, and quotas. Raises ProviderError."""
         settings = self._settings
         controller_of(settings)
-        check_rules(requests)
         if settings.placement_by is AwsPlacedBy.PARTITION:
             partitions_of(requests)
         tenants = tenants_of(settings, slots_of(requests))
@@ -57,6 +56,12 @@ class AwsProvider(Provider):
         if settings.zone is None and any(request.zone is None for request in requests):
             free_zones(by_slot, settings, requests)
         check_quotas(settings, tenants, by_slot, requests)
+
+    def check_peers(
+        self, requests: Sequence[EndpointRequest], elsewhere: Sequence[EndpointRequest]
+    ) -> None:
+        """Check whether security groups have rules for all. Raises QuotaError."""
+        check_rules(requests, elsewhere)
 
     def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
         """List what EC2 can't do, as far as the settings tell."""
