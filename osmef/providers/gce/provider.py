@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from google.cloud import compute_v1
 
-from osmef.errors import ProviderError
+from osmef.errors import NotFoundError, ProviderError
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
 from osmef.providers.gce import feasible, removal
 from osmef.providers.gce.access import Project, last, open_project
@@ -118,7 +118,13 @@ class GceProvider(Provider):
             for zone in {build.vms[endpoint.name].order.zone for endpoint in endpoints}:
                 there = nodes_of(projects[0], self._settings, zone)
                 nodes[zone] = {vm: node for node, vms in there.items() for vm in vms}
-        return [place(endpoint) for endpoint in endpoints]
+        found = []
+        for endpoint in endpoints:
+            try:
+                found.append(place(endpoint))
+            except NotFoundError:  # taken back, as spot VMs may be
+                found.append(Location())
+        return found
 
     def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:
         """Make a VM anew; the old one goes when the new one stands. Raises ProviderError."""

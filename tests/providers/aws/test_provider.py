@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from osmef.errors import PolicyError
+from osmef.providers.aws import instances
 from osmef.providers.aws.provider import AwsProvider
 from osmef.providers.base import Endpoint, EndpointRequest, Order
 from osmef.remote.keys import KeyPair
@@ -174,3 +175,20 @@ def test_a_host_of_the_plan_is_a_dedicated_one_in_each_account(lab: Lab) -> None
     assert {hosts[2]} == blue
     assert len(lab.cloud.requests("AllocateHosts")) == 3
     assert lab.owned() == lab.owned("blue") == []
+
+
+def test_an_instance_that_was_taken_back_is_nowhere_and_the_others_stand(
+    pair: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instances, "_NOT_YET_S", 1.0)
+    gone, other = pair.endpoints
+    (backend, _) = pair.lab.cloud.backends()
+    (held,) = [one for one in backend.reservations.values() if gone.resource_id in ids_of(one)]
+    held.instances = [one for one in held.instances if one.id != gone.resource_id]
+    here, there = pair.provider.describe([gone, other])
+    assert (here.zone, here.region, here.tenant) == (None, None, None)
+    assert there.zone == "euc1-az3"
+
+
+def ids_of(reservation: Any) -> list[str]:
+    return [instance.id for instance in reservation.instances]

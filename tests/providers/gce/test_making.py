@@ -179,6 +179,15 @@ def test_hosts_that_the_cloud_tells_are_read_back(lab: Lab) -> None:
     assert same_host(a, b) is True
 
 
+def test_a_vm_that_was_taken_back_is_nowhere_and_the_others_stand(lab: Lab) -> None:
+    with lab.made(vm("a"), vm("b", "host-2")) as (provider, ends):
+        name = ends[0].resource_id.rpartition("/")[2]
+        with lab.cloud.fault("call", f"GET .*/instances/{name}$", 9, **refusal(404, "notFound")):
+            here, there = provider.describe(ends)
+    assert (here.zone, here.region, here.tenant) == (None, None, None)
+    assert there.zone == "here-1-a"
+
+
 def test_an_endpoint_is_made_anew_before_the_old_one_goes(lab: Lab) -> None:
     provider, wanted = lab.provider(compact=True), order(vm("a"), vm("b", "host-2"))
     _, old = lab.create(provider, wanted)
