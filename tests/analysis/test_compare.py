@@ -248,3 +248,15 @@ def test_trials_that_failed_before_their_place_was_known_are_of_their_cell() -> 
     table = compare(whole, good, [BTC])
     assert table.attrs["only_a"] == []
     assert table.attrs["failures"][0]["failed_a"] == 6
+
+
+def test_trials_of_an_unknown_provider_are_not_of_the_known_one() -> None:
+    def side(unknown: float) -> pd.DataFrame:
+        told = {"status": "ok", "scenario": "s"}
+        aws = trials([9e9] * 6, other={**told, "run": "mon", "provider": "aws"})
+        other = trials([unknown] * 6, other={**told, "run": "tue", "provider": None})
+        return pd.concat([aws, other], ignore_index=True)
+
+    table = compare(side(1e9), side(1e8), [BTC]).set_index("cell")
+    assert table["verdict"].to_dict() == {"aws: all": "same", "unknown: all": "worse"}
+    assert table["n_a"].tolist() == [6, 6]
