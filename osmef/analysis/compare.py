@@ -113,8 +113,9 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     median_a, median_b; difference, of ``b`` over ``a``, with low and high (``hodges_lehmann``) and
     margin, all in the metric's unit; p of ``mann_whitney``, and p_holm over the whole table;
     verdict, a ``Verdict``; reason, why there is no interval, else None. ``attrs`` has only_a and
-    only_b, the cells of just one; unit, what n counts; failures, of ``failed_more``; and differs,
-    what else two cells differ in (``SHOWN``).
+    only_b, the cells of just one; unit, what n counts; failures, of ``failed_more``, and, with p
+    None, the cells of ``b`` alone of which all trials failed, for they may be of a common one that
+    they could not tell; and differs, what else two cells differ in (``SHOWN``).
 
     Assumed are independent trials, or sessions, and, for the interval, that a cell's distribution
     only shifts. For 95 % at least 4 against 4 are needed. An interval is of its cell alone: of 100
@@ -150,11 +151,7 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     table.attrs["only_a"] = [cell for cell in first if cell not in common]
     table.attrs["only_b"] = [cell for cell in second if cell not in common]
     table.attrs["unit"] = "sessions" if sessions else "trials"
-    table.attrs["failures"] = [
-        {"cell": cell} | found
-        for cell in common
-        if (found := failed_more(first[cell], second[cell], 1 - confidence))
-    ]
+    table.attrs["failures"] = _failures(first, second, common, 1 - confidence)
     table.attrs["differs"] = _differs(first, second, common)
     return table
 
@@ -213,6 +210,21 @@ def failed_more(a: pd.DataFrame, b: pd.DataFrame, level: float = 0.05) -> dict[s
         found = Verdict.WORSE if bad_b * n_a > bad_a * n_b else Verdict.BETTER
     return {"trials_a": n_a, "failed_a": bad_a, "trials_b": n_b, "failed_b": bad_b, "p": p,
             "verdict": found}  # fmt: skip
+
+
+def _failures(
+    a: Mapping[str, pd.DataFrame],
+    b: Mapping[str, pd.DataFrame],
+    common: Sequence[str],
+    level: float,
+) -> list[dict[str, object]]:
+    """Return ``failed_more`` of the common cells, and as worse what only B has and all failed."""
+    found = [{"cell": cell} | failed_more(a[cell], b[cell], level) for cell in common]
+    alone = [{"cell": cell} | failed_more(trials.iloc[:0], trials, level)
+             for cell, trials in b.items() if cell not in common]  # fmt: skip
+    lost = [one | {"p": None, "verdict": Verdict.WORSE} for one in alone
+            if "p" in one and one["failed_b"] == one["trials_b"]]  # fmt: skip
+    return [one for one in found if "p" in one] + lost
 
 
 def _differs(

@@ -254,7 +254,7 @@ def _show(table: pd.DataFrame, hosts: dict[str, list[Difference]], notes: Sequen
     for one in table.attrs["failures"]:
         told = [f"{one[f'failed_{side}']} of {one[f'trials_{side}']}" for side in "ab"]
         cell = escape(str(one["cell"]))
-        p = f"p = {one['p']:.2g}"
+        p = "only B has it" if one["p"] is None else f"p = {one['p']:.2g}"
         err.print(f"{cell}: failed {told[0]}, {told[1]}: {_coloured(one['verdict'])} ({p})")
     for side in ("a", "b"):
         for cell in table.attrs[f"only_{side}"]:

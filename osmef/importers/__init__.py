@@ -21,9 +21,10 @@ from osmef.importers import (
     ppbench,
     sessions,
 )
+from osmef.importers.cells import Origin
 from osmef.importers.files import read_texts
 from osmef.importers.record import Oddity, Parsed, Text
-from osmef.importers.write import Origin, write_run
+from osmef.importers.write import write_run
 from osmef.results.rundir import RunDirectory
 
 KINDS: dict[str, Callable[[Text], Parsed]] = {

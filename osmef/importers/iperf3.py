@@ -153,7 +153,7 @@ def _record(document: Json, where: str) -> Record:
         place=f"line {where.rpartition(':')[2]}",
         values={
             "protocol": protocol,
-            "direction": "both" if both else "reverse" if reverse else "forward",
+            "direction": None if settings is None else _direction(both=both, reverse=reverse),
             **({"rate_bps": _plain(rate)} if rate else {}),
             **_settings(document, where),
             "connections": connections,
@@ -166,6 +166,10 @@ def _record(document: Json, where: str) -> Record:
         failure=Failure(kind="iperf3", message=str(error)) if failed else None,
         intervals=_intervals(document, client, server, where, reverse=reverse),
     )
+
+
+def _direction(*, both: bool, reverse: bool) -> str:
+    return "both" if both else "reverse" if reverse else "forward"
 
 
 def _settings(document: Json, where: str) -> dict[str, Scalar]:
