@@ -21,10 +21,10 @@ from osmef.analysis.quantiles import Interval
 from osmef.analysis.replicates import (
     PLACE,
     PLATFORM,
+    cell_names,
     has_sessions,
     independent,
     platform_columns,
-    platform_names,
     settled,
 )
 from osmef.errors import InputError
@@ -161,10 +161,7 @@ def _by_cell(*sides: pd.DataFrame) -> list[dict[str, pd.DataFrame]]:
     columns = platform_columns(*sides, columns=(*PLATFORM, *PLACE))
     found = []
     for side in sides:
-        platforms = platform_names(side, columns)
-        names = [f"{one}: {cell}" if one else str(cell)
-                 for one, cell in zip(platforms, side["cell"], strict=True)]  # fmt: skip
-        groups = side.groupby(np.array(names, dtype="object"), sort=False)
+        groups = side.groupby(np.array(cell_names(side, columns), dtype="object"), sort=False)
         found.append({str(cell): trials for cell, trials in groups})
     return found
 

@@ -106,6 +106,17 @@ def _several(frame: pd.DataFrame, within: Sequence[str], name: str) -> bool:
     return bool((frame.groupby(list(within), dropna=False)[name].nunique(dropna=False) > 1).any())
 
 
+def place_columns(trials: pd.DataFrame) -> list[str]:
+    """Return those of ``PLACE`` of which a cell of a platform has several values."""
+    return [name for name in platform_columns(trials, columns=(*PLATFORM, *PLACE)) if name in PLACE]
+
+
+def cell_names(trials: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """Return the name of each trial's cell, behind its ``platform_names`` by ``columns``."""
+    pairs = zip(platform_names(trials, columns), trials["cell"], strict=True)
+    return [f"{name}: {cell}" if name else str(cell) for name, cell in pairs]
+
+
 def platform_names(trials: pd.DataFrame, columns: Sequence[str]) -> list[str]:
     """Return the name of each trial's platform: the values of the columns that tell it apart.
 
