@@ -126,6 +126,7 @@ def _compared(
 ) -> pd.DataFrame:
     # pandas takes a while to load
     from osmef.analysis.compare import compare  # noqa: PLC0415
+    from osmef.report.metric import metrics_of  # noqa: PLC0415
     from osmef.results.frame import load  # noqa: PLC0415
 
     first, second = load(a), load(b)
@@ -150,6 +151,8 @@ def _compared(
             where="--metric",
             cure="name one of those in `osmef show RUN --json`, and add --better higher or lower",
         )
+    there = () if metrics else dict.fromkeys((*metrics_of(first), *metrics_of(second)))
+    table.attrs["not_judged"] = [one for one in there if direction(one) is Direction.NEITHER]
     return table
 
 
@@ -223,6 +226,9 @@ def _notes(sides: Sequence[Sequence[RunDirectory]], table: pd.DataFrame) -> list
             notes.append(f"{name} was imported: only what tells its cells apart says how")
     differs = {(str(one["column"]), str(one["a"]), str(one["b"])) for one in table.attrs["differs"]}
     notes += [f"{column} is {a} in A and {b} in B" for column, a, b in sorted(differs)]
+    if left := table.attrs["not_judged"]:
+        told = ", ".join(left)
+        notes.append(f"not judged, for their names tell no better way (--better): {told}")
     tests = int(table["low"].notna().sum())
     if tests > 1:
         notes.append(

@@ -166,3 +166,16 @@ def test_failed_trials_fail_and_other_flavors_are_told(osmef: Osmef, make_run: M
     told = " ".join(ended.err.split())
     assert "failed 0 of 6, 14 of 20: worse (p = 0.004)" in told
     assert "sender_flavors is small in A and large in B" in told
+
+
+def test_what_is_not_judged_is_told(osmef: Osmef, make_run: MakeRun) -> None:
+    a, b = make_run("a", 1e9), make_run("b", 1e9)
+    for run, frames in ((a, 1000), (b, 10)):
+        path = Path(run) / "trials.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        told = [{**one, "metrics": {**one["metrics"], "frames": frames}} for one in lines]
+        path.write_text("".join(json.dumps(one) + "\n" for one in told))
+    found = osmef("compare", a, b, "--json").json()
+    assert found["not_judged"] == ["frames"]
+    assert "not judged, for their names tell no better way (--better): frames" in found["notes"]
+    assert osmef("compare", a, b, "--metric", BTC, "--json").json()["not_judged"] == []

@@ -88,7 +88,7 @@ def test_the_published_cov_of_every_platform(tmp_path: Path) -> None:
     table = pd.read_csv(file)
     for metric in table["metric"].unique():
         rows = table[table["metric"] == metric]
-        name = f"{metric}_{rows['unit'].iloc[0]}".lower().replace("/", "_")
+        name = f"{metric}_{rows['unit'].iloc[0]}".lower()
         (drawn,) = widths(cov(trials, metrics=[name]))
         wanted = rows.drop_duplicates(["instance_class", "platform"])["published_cov_percent"]
         assert sorted(drawn) == pytest.approx(sorted(wanted), abs=0.01)
