@@ -42,7 +42,9 @@ SAME_MEANING = (
 SHOWN = ("provider", "sender_flavors", "receiver_flavors", "window", "price_per_hour")
 """What two cells may differ in, as they do where two clouds are compared; it is told."""
 
-_UNIT = re.compile(r"_([kmg]?bps|[mun]?s|[kmg]?bytes|.*_per_.*)$")
+_COUNT = re.compile(
+    r"(^|_)(retransmits|retries|failed_requests|receiver_drops|loss_longest|reordering_extent_max)$"
+)
 
 _COLUMNS = (
     "cell",
@@ -108,7 +110,7 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     or achieved places on a side are compared each with its own. ``metrics`` are columns of them;
     without, all that have a better way; ``better`` says which way that is, where it is not their
     names. ``margin`` >= 0 is how large a difference does not matter, as a share of the median of
-    ``a``; where that is 0 it is 1 of a count and 0.1 of a percentage.
+    ``a``; it is at least 1 of a count, such as retransmits, and 0.1 of a percentage.
     Columns: cell, metric; n_a, n_b, trials that have it, or sessions where either side has any;
     median_a, median_b; difference, of ``b`` over ``a``, with low and high (``hodges_lehmann``) and
     margin, all in the metric's unit; p of ``mann_whitney``, and p_holm over the whole table;
@@ -168,18 +170,19 @@ def _by_cell(*sides: pd.DataFrame) -> list[dict[str, pd.DataFrame]]:
 
 @dataclass(frozen=True)
 class Allowed:
-    """How large a difference of a metric does not matter: a share of A's median."""
+    """How large a difference of a metric does not matter: a share of A's median, or a little."""
 
     metric: str
     share: float
 
     def margin(self, median: float | None) -> float:
-        """Return it in the metric's unit; a share of 0 would make every retransmission count."""
-        if median or not self.share:
-            return self.share * abs(median or 0.0)
-        if self.metric.endswith("_percent"):
-            return 0.1
-        return 0.0 if _UNIT.search(self.metric) else 1.0
+        """Return it in the metric's unit; a share of few would make every retransmission count."""
+        least = 0.0
+        if _COUNT.search(self.metric):
+            least = 1.0
+        elif self.metric.endswith("_percent"):
+            least = 0.1
+        return max(self.share * abs(median or 0.0), least) if self.share else 0.0
 
 
 def failed_more(a: pd.DataFrame, b: pd.DataFrame, level: float = 0.05) -> dict[str, object]:

@@ -237,15 +237,29 @@ def test_trials_that_failed_count(counts: tuple[int, int, int, int], expected: s
 
 
 @pytest.mark.parametrize(
-    ("metric", "value", "expected"),
-    [("retransmits", 1.0, "same"), ("retransmits", 3.0, "worse"), ("loss_percent", 0.05, "same"),
-     ("loss_percent", 0.5, "worse"), (RTT, 0.5, "worse")],
-)  # fmt: skip
-def test_a_median_of_zero_has_an_absolute_margin(metric: str, value: float, expected: str) -> None:
-    a = trials(BASE).assign(**{metric: 0.0})
-    table = compare(a, a.assign(**{metric: value}), [metric])
-    assert table["verdict"].tolist() == [expected]
-    assert compare(a, a.assign(**{metric: value}), [metric], margin=0)["margin"].tolist() == [0]
+    ("metric", "before", "after", "expected"),
+    [
+        ("retransmits", 0.0, 1.0, "same"),
+        ("retransmits", 0.0, 3.0, "worse"),
+        ("retransmits", 1.0, 2.0, "same"),
+        ("reverse_retransmits", 1.0, 4.0, "worse"),
+        ("retransmits", 100.0, 104.0, "same"),
+        ("loss_percent", 0.0, 0.05, "same"),
+        ("loss_percent", 0.0, 0.5, "worse"),
+        ("loss_percent", 0.001, 0.002, "same"),
+        ("loss_percent", 0.001, 0.2, "worse"),
+        ("jain_fairness", 0.99, 0.5, "worse"),
+        ("transfer_time_ratio", 1.1, 1.9, "worse"),
+        (RTT, 0.0, 0.5, "worse"),
+    ],
+)
+def test_a_small_median_has_an_absolute_margin(
+    metric: str, before: float, after: float, expected: str
+) -> None:
+    a = trials(BASE).assign(**{metric: before})
+    b = a.assign(**{metric: after})
+    assert compare(a, b, [metric])["verdict"].tolist() == [expected]
+    assert compare(a, b, [metric], margin=0)["margin"].tolist() == [0]
 
 
 def test_trials_that_failed_before_their_place_was_known_are_of_their_cell() -> None:
