@@ -66,8 +66,9 @@ def price_ranking(
 
     The result of a flavor is the median of the trials of one cell, or of its sessions, where there
     are any; each cell has a row, and each achieved place of one. The tables have the columns of
-    ``price_performance``, ``cell`` and ``SPREAD``. ``flavor`` is the column that tells flavors
-    apart. Without ``metric`` it is the first one of ``PREFERRED``. Raises InputError.
+    ``price_performance``, ``cell``, ``SPREAD``, trials and how many of these failed. ``flavor`` is
+    the column that tells flavors apart. Without ``metric`` it is the first one of ``PREFERRED``.
+    Raises InputError.
     """
     name = chosen(data.trials, metric)
     if flavor not in data.trials:
@@ -96,7 +97,9 @@ def _results(data: Data, metric: str, flavor: str) -> pd.DataFrame:
     for key, group in trials.groupby(keys, sort=False, dropna=False):
         told = describe(independent(group, metric, by_session=sessions)).model_dump()
         known = dict(zip(("provider", "flavor", "region", "cell"), key, strict=True))
-        rows.append({**known, metric: told["median"], **{one: told[one] for one in SPREAD}})
+        counts = {"trials": len(group), "failed": int((group["status"] != "ok").sum())}
+        spread = {one: told[one] for one in SPREAD}
+        rows.append({**known, metric: told["median"], **spread, **counts})
     return pd.DataFrame(rows)
 
 

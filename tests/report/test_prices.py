@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -103,6 +104,19 @@ def test_places_of_a_cell_are_never_one_result(make_run: MakeRun) -> None:
         "different-host",
     }
     assert found.ranking["n"].tolist() == [6, 6]
+
+
+def test_trials_that_failed_are_counted(make_run: MakeRun) -> None:
+    path = make_run("flaky", amount=0.2)
+    trials = RunDirectory(path).trials
+    lines = trials.read_text().splitlines(keepends=True)
+    failed = {"status": "failed", "metrics": {}, "achieved_placement": None,
+              "failure": {"kind": "timeout", "message": "it did not end"}}  # fmt: skip
+    more = [json.dumps({**json.loads(line), **failed}) + "\n" for line in lines * 2]
+    trials.write_text("".join((*lines, *more)))
+    _name, found = price_ranking(Data(path), None, None)
+    (row,) = found.ranking[["n", "trials", "failed"]].to_dict("records")
+    assert row == {"n": 6, "trials": 18, "failed": 12}
 
 
 def test_what_has_no_flavor_stands_apart(make_run: MakeRun) -> None:
