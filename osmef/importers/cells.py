@@ -22,15 +22,16 @@ def cell_key(record: Record) -> str:
     return ",".join(f"{name}={value}" for name, value in record.values.items()) or "all"
 
 
-def in_cells(origins: Sequence[Origin]) -> list[Origin]:
+def in_cells(origins: Sequence[Origin], *, pool_ends: bool) -> list[Origin]:
     """Return the records with the values that tell their cells apart.
 
     Where records of the same values have different ends, the ends are values, too: ``sender`` and
-    ``receiver``. Else they are not, so that other machines can be compared by cells. A failed
-    record may tell little: it is of the cell of the good ones that has all it tells, if of one.
+    ``receiver``. Else, or with ``pool_ends``, they are not, so that other machines can be compared
+    by cells. A failed record may tell little: it is of the cell of the good ones that has all it
+    tells, if of one.
     """
     found = [origin.record for origin in origins]
-    if _several_ends(found):
+    if not pool_ends and most_ends(found) > 1:
         found = [_with_ends(record) for record in found]
     cells = {cell_key(record): record for record in found if record.failure is None}
     return [
@@ -39,12 +40,13 @@ def in_cells(origins: Sequence[Origin]) -> list[Origin]:
     ]
 
 
-def _several_ends(records: Iterable[Record]) -> bool:
+def most_ends(records: Iterable[Record]) -> int:
+    """Return between how many pairs of ends the good records of the same values are at most."""
     ends: dict[str, set[tuple[tuple[str, ...], tuple[str, ...]]]] = defaultdict(set)
     for record in records:
         if record.failure is None:  # which may tell no ends
             ends[cell_key(record)].add((record.senders, record.receivers))
-    return any(len(found) > 1 for found in ends.values())
+    return max(map(len, ends.values()), default=0)
 
 
 def _with_ends(record: Record) -> Record:

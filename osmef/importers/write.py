@@ -11,7 +11,7 @@ from pathlib import Path
 
 import osmef
 from osmef.analysis.describe import describe
-from osmef.importers.cells import Origin, cell_key, in_cells
+from osmef.importers.cells import Origin, cell_key
 from osmef.importers.record import Oddity, Record, Text
 from osmef.results.files import storage, write_atomically
 from osmef.results.rundir import RunDirectory
@@ -32,8 +32,7 @@ def write_run(  # noqa: PLR0913, PLR0917 - all that a run directory is made of
     origins: Sequence[Origin],
     oddities: Sequence[Oddity],
 ) -> RunDirectory:
-    """Write a run directory of the records, ``in_cells``, under ``out``. Raises StorageError."""
-    origins = in_cells(origins)
+    """Write a run directory of records, ``in_cells``, under ``out``. Raises StorageError."""
     run = RunDirectory.create(out, slug(name), None, "")
     with run:
         kept = _keep(run, origins)

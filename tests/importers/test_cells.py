@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from osmef.cli.main import app
 from osmef.importers import import_files
+from osmef.results.rundir import RunDirectory
 from tests.importers.samples import DATA
 
 GOOD = (DATA / "iperf3-312-tcp.json").read_text()
@@ -62,3 +63,20 @@ def test_failed_imports_are_a_regression(good: str, tmp_path: Path) -> None:
     assert ended.exit_code == 1
     (failure,) = json.loads(ended.stdout)["failures"]
     assert (failure["verdict"], failure["failed_b"]) == ("worse", 14)
+
+
+def test_fresh_machines_each_time_may_be_one_cell(tmp_path: Path) -> None:
+    texts = [GOOD.replace('"local_host":\t"127.0.0.1"', f'"local_host":\t"192.0.2.{number}"')
+             for number in range(6)]  # fmt: skip
+    assert len(set(texts)) == 6
+    files = list(map(str, _written(tmp_path / "in", *texts)))
+    words = ["import", "iperf3", *files, "--json", "--out", str(tmp_path)]
+    apart = CliRunner().invoke(app, words)
+    assert apart.exit_code == 0
+    assert "up to 6 pairs of machines" in json.loads(apart.stdout)["notes"][0]
+    pooled = CliRunner().invoke(app, [*words, "--pool-ends"])
+    assert json.loads(pooled.stdout)["notes"] == []
+    runs = [Path(json.loads(one.stdout)["directories"][0]) for one in (apart, pooled)]
+    cells = [RunDirectory(run).read_summary().cells for run in runs]
+    assert [[cell.n_ok for cell in of] for of in cells] == [[1] * 6, [6]]
+    assert len({trial.senders[0] for trial in RunDirectory(runs[1]).read_trials().trials}) == 6
