@@ -39,6 +39,8 @@ SAME_MEANING = (
 )
 """What two cells of one key must have in common, of the columns of ``osmef.load``."""
 
+_OF_PLACE = ("distance", *PLACE)  # which trials that failed early do not know
+
 SHOWN = ("provider", "sender_flavors", "receiver_flavors", "window", "price_per_hour")
 """What two cells may differ in, as they do where two clouds are compared; it is told."""
 
@@ -267,7 +269,10 @@ def _comparable(
     common = [cell for cell in a if cell in b]
     problems = [] if common else ["they have no cell in common"]
     for cell in common:
+        unplaced = not (_any_good(a[cell]) and _any_good(b[cell]))
         for column in SAME_MEANING:
+            if unplaced and column in _OF_PLACE:
+                continue
             one, other = (_meaning(side[cell], column) for side in (a, b))
             if one != other:
                 problems.append(f"cell {cell}: {column} is {one} and {other}")
@@ -281,6 +286,10 @@ def _comparable(
             cure="compare runs of one scenario, measured at the same distances",
         )
     return common
+
+
+def _any_good(trials: pd.DataFrame) -> bool:
+    return "status" not in trials or bool((trials["status"] == "ok").any())
 
 
 def _meaning(trials: pd.DataFrame, column: str) -> str:

@@ -281,3 +281,15 @@ def test_trials_of_an_unknown_provider_are_not_of_the_known_one() -> None:
     table = compare(side(1e9), side(1e8), [BTC]).set_index("cell")
     assert table["verdict"].to_dict() == {"aws: all": "same", "unknown: all": "worse"}
     assert table["n_a"].tolist() == [6, 6]
+
+
+def test_a_cell_that_failed_before_its_place_was_known_is_compared() -> None:
+    good = trials(BASE, other={"achieved_placement": "same-host"}).assign(status="ok")
+    unknown = {"status": "failed", "achieved_placement": None, "distance": None}
+    lost = good.assign(**{BTC: float("nan")}, **unknown)
+    for a, b, expected in ((good, lost, "worse"), (lost, good, "better")):
+        table = compare(a, b, [BTC])
+        (failure,) = table.attrs["failures"]
+        assert failure["verdict"] == expected
+    with pytest.raises(InputError, match="distance is 2 and none"):
+        compare(good, good.assign(distance=None))
