@@ -117,9 +117,10 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     median_a, median_b; difference, of ``b`` over ``a``, with low and high (``hodges_lehmann``) and
     margin, all in the metric's unit; p of ``mann_whitney``, and p_holm over the whole table;
     verdict, a ``Verdict``; reason, why there is no interval, else None. ``attrs`` has only_a and
-    only_b, the cells of just one; unit, what n counts; failures, of ``failed_more``, and, with p
-    None, the cells of ``b`` alone of which all trials failed, for they may be of a common one that
-    they could not tell; and differs, what else two cells differ in (``SHOWN``).
+    only_b, the cells of just one; lost, those of only_a that ``b`` has at no other place either;
+    unit, what n counts; failures, of ``failed_more``, and, with p None, the cells of ``b`` alone of
+    which all trials failed, for they may be of a common one that they could not tell; and differs,
+    what else two cells differ in (``SHOWN``).
 
     Assumed are independent trials, or sessions, and, for the interval, that a cell's distribution
     only shifts. For 95 % at least 4 against 4 are needed. An interval is of its cell alone: of 100
@@ -131,7 +132,8 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     if not margin >= 0:
         raise ValueError(f"a margin is not below 0, and {margin!r} is")
     a, b = settled(a), settled(b)
-    first, second = _by_cell(a, b)
+    columns = platform_columns(a, b, columns=(*PLATFORM, *PLACE))
+    first, second = (_by_cell(side, columns) for side in (a, b))
     common = _comparable(first, second, a.columns, b.columns)
     names = _metrics(a, b) if metrics is None else list(metrics)
     sessions = has_sessions(a, b)
@@ -154,20 +156,20 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     table = table.astype(dict.fromkeys(_COLUMNS[4:12], "float64"))
     table.attrs["only_a"] = [cell for cell in first if cell not in common]
     table.attrs["only_b"] = [cell for cell in second if cell not in common]
+    anywhere = [name for name in columns if name not in PLACE]
+    there = set(cell_names(b, anywhere))
+    table.attrs["lost"] = [cell for cell in table.attrs["only_a"]
+                           if there.isdisjoint(cell_names(first[cell], anywhere))]  # fmt: skip
     table.attrs["unit"] = "sessions" if sessions else "trials"
     table.attrs["failures"] = _failures(first, second, common, 1 - confidence)
     table.attrs["differs"] = _differs(first, second, common)
     return table
 
 
-def _by_cell(*sides: pd.DataFrame) -> list[dict[str, pd.DataFrame]]:
-    """Return the trials of each cell of each side, by names that tell platforms apart, too."""
-    columns = platform_columns(*sides, columns=(*PLATFORM, *PLACE))
-    found = []
-    for side in sides:
-        groups = side.groupby(np.array(cell_names(side, columns), dtype="object"), sort=False)
-        found.append({str(cell): trials for cell, trials in groups})
-    return found
+def _by_cell(side: pd.DataFrame, columns: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """Return the trials of each cell, by names that tell platforms and places apart, too."""
+    groups = side.groupby(np.array(cell_names(side, columns), dtype="object"), sort=False)
+    return {str(cell): trials for cell, trials in groups}
 
 
 @dataclass(frozen=True)

@@ -102,7 +102,7 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             _show(table, hosts, notes)
         rows = table.to_dict("records")
         found = {str(row["verdict"]) for row in (*rows, *table.attrs["failures"])}
-        lost = bool(table.attrs["only_a"]) or any(row["n_a"] and not row["n_b"] for row in rows)
+        lost = bool(table.attrs["lost"]) or any(row["n_a"] and not row["n_b"] for row in rows)
         regressed = "worse" in found or lost
         unclear = fail_on is FailOn.INCONCLUSIVE and "inconclusive" in found
         if fail_on is not None and (regressed or unclear):
@@ -264,7 +264,9 @@ def _show(table: pd.DataFrame, hosts: dict[str, list[Difference]], notes: Sequen
         err.print(f"{cell}: failed {told[0]}, {told[1]}: {_coloured(one['verdict'])} ({p})")
     for side in ("a", "b"):
         for cell in table.attrs[f"only_{side}"]:
-            err.print(f"[yellow]only {side.upper()} has the cell {escape(str(cell))}[/]")
+            placed = side == "a" and cell not in table.attrs["lost"]
+            more = ", which B has at another place" if placed else ""
+            err.print(f"[yellow]only {side.upper()} has the cell {escape(str(cell))}{more}[/]")
     for note in notes:
         err.print(f"[yellow]note[/]: {escape(note)}")
     for name, changed in hosts.items():

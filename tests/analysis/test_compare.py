@@ -293,3 +293,14 @@ def test_a_cell_that_failed_before_its_place_was_known_is_compared() -> None:
         assert failure["verdict"] == expected
     with pytest.raises(InputError, match="distance is 2 and none"):
         compare(good, good.assign(distance=None))
+
+
+def test_a_place_that_the_cloud_did_not_choose_again_is_not_lost() -> None:
+    near, far = (
+        trials(BASE, other={"achieved_placement": place})
+        for place in ("same-host", "different-host")
+    )
+    other = trials(BASE, other={"achieved_placement": "same-host", "cell": "more"})
+    table = compare(pd.concat([near, far, other], ignore_index=True), near, [BTC])
+    assert table.attrs["only_a"] == ["different-host: all", "same-host: more"]
+    assert table.attrs["lost"] == ["same-host: more"]

@@ -179,3 +179,18 @@ def test_what_is_not_judged_is_told(osmef: Osmef, make_run: MakeRun) -> None:
     assert found["not_judged"] == ["frames"]
     assert "not judged, for their names tell no better way (--better): frames" in found["notes"]
     assert osmef("compare", a, b, "--metric", BTC, "--json").json()["not_judged"] == []
+
+
+def test_a_place_that_b_does_not_have_is_no_regression(osmef: Osmef, make_run: MakeRun) -> None:
+    sides = {
+        make_run("a", 1e9): ("same-host", "different-host"),
+        make_run("b", 1e9): ("same-host",),
+    }
+    for run, places in sides.items():
+        path = Path(run) / "trials.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        told = [{**line, "achieved_placement": place} for place in places for line in lines]
+        path.write_text("".join(json.dumps(one) + "\n" for one in told))
+    ended = osmef("compare", *sides, "--metric", BTC, "--fail-on", "regression")
+    assert ended.code == 0
+    assert "which B has at another place" in " ".join(ended.err.split())
