@@ -78,7 +78,8 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     fail_on: Annotated[
         FailOn | None,
         typer.Option(
-            help="Exit with 1 if anything is worse, or also if anything is inconclusive.",
+            help="Exit with 1 if anything is worse or lost, or trials of a cell fail in B alone; or"
+            " also if anything is inconclusive.",
             show_default=False,
         ),
     ] = None,
@@ -100,13 +101,18 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             print_json(_document(table, hosts, notes))
         else:
             _show(table, hosts, notes)
-        rows = table.to_dict("records")
-        found = {str(row["verdict"]) for row in (*rows, *table.attrs["failures"])}
-        lost = bool(table.attrs["lost"]) or any(row["n_a"] and not row["n_b"] for row in rows)
-        regressed = "worse" in found or lost
-        unclear = fail_on is FailOn.INCONCLUSIVE and "inconclusive" in found
-        if fail_on is not None and (regressed or unclear):
+        if fail_on is not None and _fails(table, fail_on):
             raise typer.Exit(1)
+
+
+def _fails(table: pd.DataFrame, fail_on: FailOn) -> bool:
+    """Return whether anything is worse or lost, or fails in B alone, which no test of few tells."""
+    rows, failures = table.to_dict("records"), table.attrs["failures"]
+    found = {str(row["verdict"]) for row in (*rows, *failures)}
+    lost = bool(table.attrs["lost"]) or any(row["n_a"] and not row["n_b"] for row in rows)
+    alone = any(one["failed_b"] and not one["failed_a"] for one in failures)
+    unclear = fail_on is FailOn.INCONCLUSIVE and "inconclusive" in found
+    return "worse" in found or lost or alone or unclear
 
 
 def _refuse_unknown_ways(table: pd.DataFrame) -> None:

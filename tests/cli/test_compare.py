@@ -194,3 +194,18 @@ def test_a_place_that_b_does_not_have_is_no_regression(osmef: Osmef, make_run: M
     ended = osmef("compare", *sides, "--metric", BTC, "--fail-on", "regression")
     assert ended.code == 0
     assert "which B has at another place" in " ".join(ended.err.split())
+
+
+@pytest.mark.parametrize(("failed_a", "failed_b", "code"), [(0, 3, 1), (3, 3, 0), (3, 0, 0)])
+def test_what_fails_in_b_alone_is_a_regression(
+    osmef: Osmef, make_run: MakeRun, failed_a: int, failed_b: int, code: int
+) -> None:
+    sides = {make_run("a", 1e9): failed_a, make_run("b", 1e9): failed_b}
+    failure = {"kind": "timeout", "message": "it did not end"}
+    for run, count in sides.items():
+        path = Path(run) / "trials.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines[:count]:
+            line |= {"status": "failed", "failure": failure, "metrics": {}}
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert osmef("compare", *sides, "--metric", BTC, "--fail-on", "regression").code == code
