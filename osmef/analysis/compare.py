@@ -118,9 +118,10 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     margin, all in the metric's unit; p of ``mann_whitney``, and p_holm over the whole table;
     verdict, a ``Verdict``; reason, why there is no interval, else None. ``attrs`` has only_a and
     only_b, the cells of just one; lost, those of only_a that ``b`` has at no other place either;
-    unit, what n counts; failures, of ``failed_more``, and, with p None, the cells of ``b`` alone of
-    which all trials failed, for they may be of a common one that they could not tell; and differs,
-    what else two cells differ in (``SHOWN``).
+    unit, what n counts; without_sessions, which of "A" and "B" has none while the other has, so
+    that each of its runs counts as one; failures, of ``failed_more``, and, with p None, the cells
+    of ``b`` alone of which all trials failed, for they may be of a common one that they could not
+    tell; and differs, what else two cells differ in (``SHOWN``).
 
     Assumed are independent trials, or sessions, and, for the interval, that a cell's distribution
     only shifts. For 95 % at least 4 against 4 are needed. An interval is of its cell alone: of 100
@@ -161,6 +162,9 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     table.attrs["lost"] = [cell for cell in table.attrs["only_a"]
                            if there.isdisjoint(cell_names(first[cell], anywhere))]  # fmt: skip
     table.attrs["unit"] = "sessions" if sessions else "trials"
+    table.attrs["without_sessions"] = [
+        name for name, side in (("A", a), ("B", b)) if sessions and not has_sessions(side)
+    ]
     table.attrs["failures"] = _failures(first, second, common, 1 - confidence)
     table.attrs["differs"] = _differs(first, second, common)
     return table

@@ -230,6 +230,10 @@ def _notes(sides: Sequence[Sequence[RunDirectory]], table: pd.DataFrame) -> list
             notes.append(f"no run of {name} has ended, so its hosts and settings are not known")
         elif any(not any(run.path.glob("scenario.*")) for run in runs):
             notes.append(f"{name} was imported: only what tells its cells apart says how")
+    notes += [
+        f"{name} has no sessions, and the other side has: each run of {name} counts as one session"
+        for name in table.attrs["without_sessions"]
+    ]
     differs = {(str(one["column"]), str(one["a"]), str(one["b"])) for one in table.attrs["differs"]}
     notes += [f"{column} is {a} in A and {b} in B" for column, a, b in sorted(differs)]
     if left := table.attrs["not_judged"]:

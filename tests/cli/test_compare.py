@@ -209,3 +209,13 @@ def test_what_fails_in_b_alone_is_a_regression(
             line |= {"status": "failed", "failure": failure, "metrics": {}}
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert osmef("compare", *sides, "--metric", BTC, "--fail-on", "regression").code == code
+
+
+def test_a_campaign_against_a_plain_run_says_what_counts(osmef: Osmef, make_run: MakeRun) -> None:
+    a, b = make_run("a", 1e9), make_run("b", 1e9)
+    path = Path(a) / "trials.jsonl"
+    told = [{**json.loads(line), "session": "monday"} for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(one) + "\n" for one in told))
+    note = "B has no sessions, and the other side has: each run of B counts as one session"
+    assert note in osmef("compare", a, b, "--metric", BTC, "--json").json()["notes"]
+    assert note not in osmef("compare", b, b, "--metric", BTC, "--json").json()["notes"]
