@@ -99,7 +99,7 @@ def measure(work: Work, stop: Stop, observer: Observer) -> End:
             for left in destroy(leftovers(directory)):
                 raise left.error
             plan = _plan(work, directory)
-            check_provider(plan)
+            check_provider(plan, own.check)
             try:
                 summary, why = Run(plan, directory, observer, own).execute(), None
             except Interrupted as interrupted:
