@@ -128,8 +128,8 @@ class Conductor:
             return
         running = {one.id for one in self._starter.running.values()}
         self._store.forget(self._campaign, self._means.holder, running)
-        if now - trouble.since > LATE:
-            self._note_gap(Gap(trouble.since, now, f"no database: {trouble.text}"))
+        gap = Gap(trouble.since, now, f"no database: {trouble.text}")
+        if now - trouble.since > LATE and self._note_gap(gap):
             self._watch.has_noted()
         self._next = now
 
@@ -144,12 +144,17 @@ class Conductor:
             self._note_gap(Gap(seen.slept_since, now, "this machine slept, or was too busy"))
         return seen.was_absent
 
-    def _note_gap(self, gap: Gap) -> None:
-        """Note a time in which nobody began what was due, if anything was."""
-        if self._store.was_due(self._campaign, gap.since, gap.until):
-            self._store.note_gap(self._campaign, gap)
-            times = f"{gap.since:%Y-%m-%d %H:%M} to {gap.until:%Y-%m-%d %H:%M} UTC"
-            self._log.note("gap", f"{times}: {gap.why}")
+    def _note_gap(self, gap: Gap) -> bool:
+        """Note a time in which nobody began what was due, if anything was; tell if so.
+
+        What was due just now begins in time.
+        """
+        if not self._store.was_due(self._campaign, gap.since, gap.until - LATE):
+            return False
+        self._store.note_gap(self._campaign, gap)
+        times = f"{gap.since:%Y-%m-%d %H:%M} to {gap.until:%Y-%m-%d %H:%M} UTC"
+        self._log.note("gap", f"{times}: {gap.why}")
+        return True
 
     def _collect(self, now: datetime) -> set[Cell]:
         """Note how sessions ended; return what they measured."""

@@ -219,3 +219,13 @@ def test_a_conductor_that_leaves_when_idle(tmp_path: Path) -> None:
         assert phase is (Phase.ENDED if day == 6 else Phase.ACTIVE)
         assert stage.states.count(State.DONE) == day + 1
     assert stage.states == [State.DONE] * 7
+
+
+def test_a_timer_that_fires_at_the_opening_leaves_no_gap(tmp_path: Path) -> None:
+    """It comes up some seconds after the session was due, and nobody was there since the last."""
+    stage = Stage(tmp_path, until_idle=True)
+    for day in range(7):
+        stage.clock.time = START + timedelta(days=day, hours=9, seconds=3)
+        stage.conduct(done)
+    assert stage.states == [State.DONE] * 7
+    assert stage.store.gaps(stage.store.campaign("test").id) == []
