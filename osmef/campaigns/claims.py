@@ -138,15 +138,20 @@ class Claims(Database):
             where = CAMPAIGNS.c.id == campaign
             connection.execute(update(CAMPAIGNS).where(where).values(seen_at=now))
 
-    def leave(self, campaign: int, holder: str, phase: Phase, now: datetime) -> None:
-        """Say that a holder conducts it no more, and what it does if nobody else does."""
+    def leave(self, campaign: int, holder: str, now: datetime, *, ended: bool = False) -> None:
+        """Say that a holder conducts it no more, and whether the campaign has ended.
+
+        Else it stays as it is, also paused or stopped: another one may come, or be there.
+        """
         with self._transaction() as connection:
             mine = (HOLDERS.c.campaign == campaign, HOLDERS.c.name == holder)
             connection.execute(remove(HOLDERS).where(*mine))
-            values = {"phase": phase.value, "holder": None, "seen_at": now}
             other = living_holder(connection, campaign, now)
-            if phase is not Phase.ENDED and other is not None:
-                values = {"holder": other}
+            values: dict[str, Any] = {"holder": other}
+            if other is None:
+                values["seen_at"] = now
+            if ended:
+                values |= {"phase": Phase.ENDED.value, "holder": None, "seen_at": now}
             connection.execute(update(CAMPAIGNS).where(CAMPAIGNS.c.id == campaign).values(**values))
 
     def busy(self, now: datetime) -> dict[str, str]:

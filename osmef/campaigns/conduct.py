@@ -61,10 +61,23 @@ class Conductor:
         A database that fails for a while (a full disk, a lost connection) is asked again: sessions
         that have ended are kept until it takes them.
         """
+        if (left := self._is_left_alone()) is not None:
+            return left
         self._take_up()
         while (phase := self._step()) is None:
             self._rest()
         return phase
+
+    def _is_left_alone(self) -> Phase | None:
+        """Return the phase of a campaign that systemd or cron does not take up by itself.
+
+        That is one that was stopped, or has ended, and nothing has come back.
+        """
+        phase = self._store.campaign(self._name).phase
+        if not self._means.until_idle or phase in {Phase.ACTIVE, Phase.PAUSED}:
+            return None
+        left = {State.PLANNED, State.RUNNING} & self._store.counts(self._campaign).keys()
+        return None if phase is Phase.ENDED and left else phase
 
     def _take_up(self) -> None:
         """Say who conducts it now, and find out what was left by who did before."""
@@ -86,7 +99,10 @@ class Conductor:
             self._watch.works()
             if phase is not None:
                 self._log.close()
-                self._store.leave(self._campaign, self._means.holder, phase, self._clock.now())
+                ended = phase is Phase.ENDED
+                self._store.leave(
+                    self._campaign, self._means.holder, self._clock.now(), ended=ended
+                )
         except StorageError as error:
             if self._watch.fails(str(error)):
                 self._log.say("failure", str(error))

@@ -116,7 +116,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         found = store.sessions(standing.id)
         _print_status(standing.name, phase, found)
     if phase is Phase.STOPPED:
-        raise typer.Exit(Interrupted.exit_code)
+        raise typer.Exit(0 if until_idle else Interrupted.exit_code)
     if any(one.state is State.FAILED or one.trials_failed for one in found):
         raise typer.Exit(1)
 
@@ -199,7 +199,7 @@ def pause(name: Name, state: StateUrl = "") -> None:
 
 @app.command("go-on", epilog="Example:\n\nosmef campaign go-on four-weeks")
 def go_on(name: Name, state: StateUrl = "") -> None:
-    """End a pause."""
+    """End a pause, or a stop for systemd and cron."""
     _set(name, state, Phase.ACTIVE)
 
 

@@ -15,8 +15,9 @@ import typer
 
 from osmef.campaigns.calendar import slots
 from osmef.campaigns.install import Job, cron_line, environment, service, timer, unit_of, without
-from osmef.campaigns.opening import default_url
+from osmef.campaigns.opening import default_url, open_store
 from osmef.campaigns.read import read_campaign
+from osmef.campaigns.rows import Phase
 from osmef.campaigns.score import make_score
 from osmef.cli.campaign_executor import (
     ExecutorKind,
@@ -71,6 +72,8 @@ def install(  # noqa: PLR0913, PLR0917 - its options
             openings=[one.opens for one in slots(programme.campaign) if one.closes > _now()],
         )
         _check(job)
+        if to is None:
+            _go_on(job)
         if cron:
             _add_to_crontab(job)
         else:
@@ -133,6 +136,15 @@ def _add_to_crontab(job: Job) -> None:
     old = without(_crontab(), job.name)
     _write_crontab(f"{old}{cron_line(job)}\n")
     out.print(f"cron looks every five minutes; log: {job.log}")
+
+
+def _go_on(job: Job) -> None:
+    """End a stop of the campaign: what is installed leaves a stopped one alone."""
+    store = open_store(job.state)
+    for one in store.campaigns():
+        if one.name == job.name and one.phase is Phase.STOPPED:
+            store.set_phase(one.id, Phase.ACTIVE, one.holder)
+    store.close()
 
 
 def _unit_files(place: Path, name: str) -> tuple[Path, Path, Path]:

@@ -171,16 +171,18 @@ def test_a_phase_stays_while_another_machine_conducts(store: Store) -> None:
     store.renew(1, A, NOW)
     store.renew(1, B, NOW)
     store.set_phase(1, Phase.ACTIVE, B)
-    store.leave(1, A, Phase.STOPPED, NOW)
+    store.leave(1, A, NOW)
     standing = store.campaign("test")
     assert (standing.phase, standing.holder) == (Phase.ACTIVE, B)
     store.set_phase(1, Phase.ACTIVE, A)
     store.renew(1, A, NOW)
-    store.leave(1, A, Phase.STOPPED, NOW)
+    store.leave(1, A, NOW)
     assert store.campaign("test").holder == B  # who came first and is still there
-    store.leave(1, B, Phase.STOPPED, NOW)
+    store.leave(1, B, NOW)
     standing = store.campaign("test")
-    assert (standing.phase, standing.holder) == (Phase.STOPPED, None)
+    assert (standing.phase, standing.holder) == (Phase.ACTIVE, None)
+    store.leave(1, B, NOW, ended=True)
+    assert store.campaign("test").phase is Phase.ENDED
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")

@@ -14,6 +14,8 @@ from cronsim import CronSim
 
 from osmef.campaigns.install import Job, cron_line, environment, service, timer, without
 from osmef.campaigns.rows import Phase, State
+from osmef.campaigns.store import Store
+from osmef.engine.stop import Stop
 from tests.campaigns.test_conduct import START, Stage, done
 
 ROOT = Path(__file__).parents[2]
@@ -200,6 +202,16 @@ def test_into_systemd_and_out_again(place: Path, kept: Path) -> None:
     assert (refused.returncode, "there are no units" in refused.stderr) == (2, True)
 
 
+def test_a_stopped_campaign_goes_on_when_it_is_installed(place: Path, kept: Path) -> None:
+    store = Store(f"sqlite:///{place / 's.sqlite'}")
+    store.enlist("weeks", {"file": "weeks.yaml", "text": "", "out": "results"}, [], START)
+    store.set_phase(1, Phase.STOPPED)
+    assert osmef(place, "install", "weeks.yaml", "--to", "units").returncode == 0
+    assert store.campaign("weeks").phase is Phase.STOPPED
+    assert osmef(place, "install", "weeks.yaml", "--cron").returncode == 0
+    assert store.campaign("weeks").phase is Phase.ACTIVE
+
+
 def test_a_campaign_that_is_over_is_not_installed(place: Path) -> None:
     (place / "weeks.yaml").write_text(FILE.replace("2096", "2016"))
     refused = osmef(place, "install", "weeks.yaml", "--to", "units")
@@ -229,3 +241,33 @@ def test_a_timer_that_fires_at_the_opening_leaves_no_gap(tmp_path: Path) -> None
         stage.conduct(done)
     assert stage.states == [State.DONE] * 7
     assert stage.store.gaps(stage.store.campaign("test").id) == []
+
+
+def test_the_end_is_told_once(tmp_path: Path) -> None:
+    """cron looks again every five minutes for as long as its line is there."""
+    stage = Stage(tmp_path, until_idle=True)
+    stage.clock.time = START + timedelta(days=6, hours=9)
+    for _ in range(3):
+        assert stage.conduct(done) is Phase.ENDED
+        stage.clock.time += timedelta(minutes=5)
+    assert [text for kind, text in stage.told if "has ended" in text] == [
+        "the campaign has ended: 1 done, 6 missed"
+    ]
+
+
+def test_who_comes_by_himself_leaves_a_stopped_campaign_alone(tmp_path: Path) -> None:
+    """Until somebody says that it goes on; a conductor that was ended by a signal stops nothing."""
+    stage = Stage(tmp_path, until_idle=True)
+    stage.clock.time = START + timedelta(hours=9)
+    stage.stop.request("stopped by SIGTERM")
+    assert stage.conduct(done) is Phase.STOPPED
+    stage.stop = Stop()
+    stage.store.set_phase(1, Phase.STOPPED)
+    assert stage.conduct(done) is Phase.STOPPED
+    assert stage.states == [State.PLANNED] * 7
+    stage.store.set_phase(1, Phase.ACTIVE)
+    stage.conduct(done)
+    assert stage.states == [State.DONE] + [State.PLANNED] * 6
+    stage.store.set_phase(1, Phase.STOPPED)
+    stage.until_idle = False  # somebody runs it
+    assert stage.conduct(done) is Phase.ENDED

@@ -17,6 +17,7 @@ from osmef.campaigns.holder import this_process
 from osmef.campaigns.rows import Phase, Session, State
 from osmef.campaigns.session import End, Work
 from osmef.campaigns.store import LEASE
+from osmef.engine.stop import Stop
 from osmef.errors import Interrupted
 from tests.campaigns.test_conduct import START, Stage, done
 
@@ -158,14 +159,18 @@ def test_what_was_missed_says_why(stage: Stage, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_pause_outlives_its_conductor(stage: Stage) -> None:
+    """As on a reboot."""
     stage.store.set_phase(TEST, Phase.PAUSED)
-    stage.stop.request("stopped at once")
-    stage.conduct(done)
-    assert stage.store.campaign("test").phase is Phase.STOPPED
-    again = conductor(stage, Held())
-    stage.store.set_phase(TEST, Phase.PAUSED)
-    again._take_up()
+    stage.clock.time = START + 9 * HOUR
+    stage.stop.request("stopped by SIGTERM")
+    assert stage.conduct(done) is Phase.STOPPED
     assert stage.store.campaign("test").phase is Phase.PAUSED
+    executor, stage.stop = Held(), Stop()
+    again = conductor(stage, executor)
+    again._take_up()
+    again._step()
+    assert stage.store.campaign("test").phase is Phase.PAUSED
+    assert executor.works == {}
 
 
 def test_what_another_process_has_taken_over_is_halted_and_not_written(stage: Stage) -> None:
