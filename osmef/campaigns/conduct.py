@@ -10,11 +10,10 @@ from osmef.campaigns.ends import outcome_of
 from osmef.campaigns.leaving import Cell, Leaving, cell_of
 from osmef.campaigns.logbook import Logbook
 from osmef.campaigns.means import Means
-from osmef.campaigns.model import Missed
 from osmef.campaigns.rows import LEASE, Gap, Phase, Standing, State
 from osmef.campaigns.score import Score
 from osmef.campaigns.start import Starter
-from osmef.campaigns.watch import LATE, Watch
+from osmef.campaigns.watch import LATE, Watch, late_before
 from osmef.engine.stop import Stop
 from osmef.errors import StorageError
 
@@ -193,7 +192,7 @@ class Conductor:
 
     def _act(self, phase: Phase, ended: set[Cell], now: datetime, *, away: bool) -> None:
         """Leave out what can't be, begin what is due, and find out when to act again."""
-        late = now - LATE if away and self._score.campaign.missed is Missed.SKIP else None
+        late = late_before(self._score.campaign.missed, now) if away else None
         if self._leaving.missed(now, self._why(phase, away=away), late):
             self._watch.has_missed()
         self._leaving.known(ended, now)

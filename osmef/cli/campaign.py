@@ -21,6 +21,7 @@ from osmef.campaigns.outlook import Outlook, outlook
 from osmef.campaigns.read import Programme, read_campaign
 from osmef.campaigns.rows import Phase, Session, Standing, State
 from osmef.campaigns.score import make_score
+from osmef.campaigns.watch import late_before
 from osmef.cli import campaign_archive, campaign_report
 from osmef.cli.campaign_executor import (
     ExecutorKind,
@@ -100,7 +101,8 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         _refuse_second(store, programme)
         name, into = programme.campaign.name, (directory / programme.campaign.name).resolve()
         about = {"file": str(file.resolve()), "text": programme.text, "out": str(into)}
-        store.enlist(name, about, score.rows(), datetime.now(UTC))
+        now = datetime.now(UTC)
+        store.enlist(name, about, score.rows(), now, late_before(score.campaign.missed, now))
         standing = store.campaign(name)
         with stop_on_signals(lambda text: err.print(f"[yellow]{text}[/]")) as stop:
             means = make_means(executor, parallel, scheduler, stop, _tell)

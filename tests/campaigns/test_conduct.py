@@ -18,6 +18,7 @@ from osmef.campaigns.rows import Phase, State
 from osmef.campaigns.score import Score, make_score
 from osmef.campaigns.session import End, Work
 from osmef.campaigns.store import Session, Standing, Store
+from osmef.campaigns.watch import late_before
 from osmef.engine.journal import Journal
 from osmef.engine.stop import Stop
 from osmef.errors import ApiError, Interrupted, StorageError
@@ -63,7 +64,8 @@ class Stage:
         self.score: Score = make_score(programme)
         self.store = Store(self.url or f"sqlite:///{self.directory / 'state.sqlite'}")
         about = {"file": str(file), "text": programme.text, "out": str(self.directory / "out")}
-        self.store.enlist("test", about, self.score.rows(), self.clock.time)
+        late = late_before(self.score.campaign.missed, self.clock.time)
+        self.store.enlist("test", about, self.score.rows(), self.clock.time, late)
         self.stop = Stop()
 
     def conduct(self, measure: Measure) -> Phase:

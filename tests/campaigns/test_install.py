@@ -16,6 +16,7 @@ from osmef.campaigns.install import Job, cron_line, environment, service, timer,
 from osmef.campaigns.rows import Phase, State
 from osmef.campaigns.store import Store
 from osmef.engine.stop import Stop
+from tests.campaigns.emulated import SimulatedClock
 from tests.campaigns.test_conduct import START, Stage, done
 
 ROOT = Path(__file__).parents[2]
@@ -271,3 +272,16 @@ def test_who_comes_by_himself_leaves_a_stopped_campaign_alone(tmp_path: Path) ->
     stage.store.set_phase(1, Phase.STOPPED)
     stage.until_idle = False  # somebody runs it
     assert stage.conduct(done) is Phase.ENDED
+
+
+def test_a_session_is_missed_once(tmp_path: Path) -> None:
+    """Each look of cron reads the file again, while the window that was missed is still open."""
+    told: list[str] = []
+    clock = SimulatedClock(START + timedelta(hours=10))
+    for _ in range(4):
+        stage = Stage(tmp_path, "missed: skip\n", clock, until_idle=True)
+        stage.conduct(done)
+        told += [text for kind, text in stage.told if kind == "missed"]
+        clock.time += timedelta(minutes=5)
+    assert len(told) == 1
+    assert Stage(tmp_path, "missed: run\n", clock).states[0] is State.PLANNED
