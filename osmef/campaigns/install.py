@@ -16,6 +16,7 @@ from pathlib import Path
 # More openings than this, and a timer looks every few minutes instead.
 _MOST_LINES = 3000
 _OFTEN = "*:0/5"
+_STATE = "OSMEF_STATE="
 
 
 @dataclass(frozen=True)
@@ -90,12 +91,18 @@ def timer(job: Job) -> str:
     )
 
 
-def environment(job: Job) -> str:
-    """Return the file of environment variables, which only its owner may read."""
+def environment(job: Job, old: str = "") -> str:
+    """Return the file of environment variables, which only its owner may read.
+
+    What somebody has added to the ``old`` one stays.
+    """
     value = (
         job.state.replace("\\", r"\\").replace('"', r"\"").replace("$", r"\$").replace("`", r"\`")
     )
-    return _lines("# Add what your clouds need, such as OS_CLOUD.", f'OSMEF_STATE="{value}"')
+    kept = [line for line in old.splitlines() if not line.startswith(_STATE)]
+    return _lines(
+        *(kept or ["# Add what your clouds need, such as OS_CLOUD."]), f'{_STATE}"{value}"'
+    )
 
 
 def cron_line(job: Job) -> str:

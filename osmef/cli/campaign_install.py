@@ -86,7 +86,10 @@ def uninstall(
         bool, typer.Option("--cron", help="The line in your crontab instead of the units.")
     ] = False,
 ) -> None:
-    """Take away what `install` made. A session that runs is stopped; results and state stay."""
+    """Take away what `install` made. A session that runs is stopped; results and state stay.
+
+    The file with what your clouds need goes, too.
+    """
     with reporting():
         if cron:
             old = _crontab()
@@ -107,7 +110,7 @@ def uninstall(
             with storage("remove", path):
                 path.unlink()
         _systemctl("daemon-reload")
-        out.print(f"{unit}.timer and {unit}.service are gone")
+        out.print(f"{unit}.timer, {unit}.service and their {unit}.env are gone")
 
 
 def _add_units(job: Job, to: Path | None) -> None:
@@ -116,7 +119,7 @@ def _add_units(job: Job, to: Path | None) -> None:
     with storage("make a directory", place):
         place.mkdir(parents=True, exist_ok=True)
     file, timing, secret = _unit_files(place, job.name)
-    _write(secret, environment(job), 0o600)
+    _write_environment(secret, job)
     _write(file, service(job, secret.resolve(), network=is_system), 0o644)
     _write(timing, timer(job), 0o644)
     if to is not None:
@@ -195,6 +198,12 @@ def _run(command: Sequence[str], text: str, cure: str) -> str:
         told = getattr(error, "stderr", None) or str(error)
         raise StorageError(f"{' '.join(command)}: {told.strip()}", cure=cure) from error
     return done.stdout
+
+
+def _write_environment(path: Path, job: Job) -> None:
+    with storage("read", path):
+        old = path.read_text(encoding="utf-8") if path.exists() else ""
+    _write(path, environment(job, old), 0o600)
 
 
 def _write(path: Path, text: str, mode: int) -> None:

@@ -122,6 +122,20 @@ def test_the_environment_of_the_service_reads_as_a_shell_reads_it(place: Path) -
     assert shown.stdout == ODD
 
 
+def test_installed_again_it_keeps_what_the_clouds_need(place: Path) -> None:
+    assert osmef(place, "install", "weeks.yaml", "--to", "units").returncode == 0
+    file = place / "units" / "osmef-campaign-weeks.env"
+    file.write_text(f"{file.read_text()}OS_CLOUD=lab\n")
+    again = osmef(place, "install", "weeks.yaml", "--to", "units", OSMEF_STATE="sqlite:////x.db")
+    assert again.returncode == 0, again.stderr
+    assert file.read_text().splitlines() == [
+        "# Add what your clouds need, such as OS_CLOUD.",
+        "OS_CLOUD=lab",
+        'OSMEF_STATE="sqlite:////x.db"',
+    ]
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
 def test_a_campaign_of_too_many_openings_looks_often(tmp_path: Path) -> None:
     many = [START + timedelta(minutes=number) for number in range(3001)]
     assert "OnCalendar=*:0/5\n" in timer(job(tmp_path, openings=many))
