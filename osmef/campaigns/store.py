@@ -47,8 +47,8 @@ class Store(Claims):
         ``about`` holds file, text and out. What was left out comes back as long as its window has
         not closed: what was missed always, unless it was due before ``late``; that, all else and
         what failed when the file or its scenario has changed. Raises InputError where the name is
-        that of another file that is still there, and where somebody conducts it by a different
-        one.
+        that of another file that is still there, where its runs are in another directory, and
+        where somebody conducts it by a different file.
         """
         try:
             self._enlist(name, about, rows, now, late)
@@ -75,6 +75,13 @@ class Store(Claims):
                     f"there is another campaign {name!r}, of {found.file}",
                     where=about["file"],
                     cure="give this one another name, or move that file away",
+                )
+            if found.out != about["out"] and Path(found.out).exists():
+                raise InputError(
+                    f"the runs of the campaign {name!r} are in {found.out}, and would be in"
+                    f" {about['out']} from now on",
+                    where="--out",
+                    cure=f"give --out {Path(found.out).parent}, or move them there first",
                 )
             if found.text != about["text"] and living_holder(connection, found.id, now):
                 raise InputError(

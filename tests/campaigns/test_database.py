@@ -76,6 +76,19 @@ def test_the_name_of_another_file_is_refused(tmp_path: Path) -> None:
     assert stage.store.campaign("test").file == str(other)
 
 
+def test_the_runs_of_a_campaign_stay_in_one_directory(tmp_path: Path) -> None:
+    """Somebody runs it from another directory; reports and archives look into one place."""
+    stage = Stage(tmp_path)
+    before = tmp_path / "out"
+    about = {"file": str(tmp_path / "campaign.yaml"), "text": FILE, "out": str(tmp_path / "new")}
+    before.mkdir()
+    with pytest.raises(InputError, match=f"(?s)are in {before},.*--out {tmp_path}, or move"):
+        stage.store.enlist("test", about, stage.score.rows(), START)
+    before.rename(tmp_path / "new")  # moved
+    stage.store.enlist("test", about, stage.score.rows(), START)
+    assert stage.store.campaign("test").out == str(tmp_path / "new")
+
+
 def test_a_larger_budget_brings_sessions_back(tmp_path: Path) -> None:
     stage = Stage(tmp_path, "budget: 1 USD\n")
 
