@@ -49,6 +49,7 @@ class Conductor:
         self._phase: Phase | None = None
         self._next = self._renew_at = means.clock.now()
         self._any_planned = True
+        self._has_taken_up = False
 
     @property
     def _stopping(self) -> bool:
@@ -60,9 +61,6 @@ class Conductor:
         A database that fails for a while (a full disk, a lost connection) is asked again: sessions
         that have ended are kept until it takes them.
         """
-        if (left := self._is_left_alone()) is not None:
-            return left
-        self._take_up()
         while (phase := self._step()) is None:
             self._rest()
         return phase
@@ -90,10 +88,16 @@ class Conductor:
         self._renew(now)
         self._leaving.strangers(now)
         self._leaving.learn_all()
+        self._watch.works()  # what it kept us from is in the gap
+        self._has_taken_up = True
 
     def _step(self) -> Phase | None:
         """Look once, and return the phase if it is over."""
         try:
+            if not self._has_taken_up:
+                if (left := self._is_left_alone()) is not None:
+                    return left
+                self._take_up()
             phase = self._look()
             self._watch.works()
             if phase is not None:

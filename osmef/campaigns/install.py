@@ -63,10 +63,10 @@ def service(job: Job, environment: Path, *, network: bool) -> str:
         f"ExecStart={' '.join(words)}",
         f"WorkingDirectory={_path(job.directory)}",
         f"EnvironmentFile={_path(environment)}",
-        "# Killed, it goes on; stopped, it takes its machines away first.",
+        "# Killed, or without its database, it goes on; stopped, it takes its machines away first.",
         "Restart=on-abnormal",
+        "RestartForceExitStatus=4",
         "RestartSec=60",
-        "SuccessExitStatus=4",
         "KillMode=mixed",
         "TimeoutStopSec=30min",
     )

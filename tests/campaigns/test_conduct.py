@@ -297,6 +297,25 @@ def test_a_database_that_fails_while_a_session_begins_loses_nothing(
     assert any("disk is full" in text for _, text in stage.told)
 
 
+def test_a_database_that_is_away_at_the_start_is_waited_for(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a boot: it comes up later than the conductor."""
+    renew, calls = stage.store.renew, 0
+
+    def failing(campaign: int, holder: str, now: datetime) -> None:
+        nonlocal calls
+        calls += 1
+        if calls < 4:
+            raise StorageError("no connection")
+        renew(campaign, holder, now)
+
+    monkeypatch.setattr(stage.store, "renew", failing)
+    assert stage.conduct(done) is Phase.ENDED
+    assert stage.states == [State.DONE] * 7
+    assert [text for kind, text in stage.told if kind == "failure"] == ["no connection"]
+
+
 def test_a_stop_ends_it_also_while_the_database_is_away(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -312,8 +331,6 @@ def test_a_stop_ends_it_also_while_the_database_is_away(
     standing = stage.store.campaign("test")
     means = Means(this_process(), stage.clock, AtOnce(), done, stage.tell)
     conductor = Conductor(stage.store, standing, stage.score, means, stage.stop)
-    conductor._take_up()
-    monkeypatch.setattr(conductor, "_take_up", lambda: None)
     monkeypatch.setattr(stage.store, "campaign", failing)
     assert conductor.run() is Phase.STOPPED
     assert stage.clock.time == START + timedelta(seconds=19 * 5)

@@ -95,6 +95,15 @@ def test_units_that_systemd_takes(place: Path) -> None:
     assert verify(units) == ""
 
 
+def test_without_its_database_the_service_begins_again(place: Path) -> None:
+    assert osmef(place, "install", "weeks.yaml", "--to", "units").returncode == 0
+    failed = osmef(place, "run", "weeks.yaml", "--until-idle", OSMEF_STATE="sqlite:////proc/no/s")
+    text = (place / "units" / "osmef-campaign-weeks.service").read_text()
+    assert f"RestartForceExitStatus={failed.returncode}\n" in text
+    assert "SuccessExitStatus" not in text
+    assert osmef(place, "run", "weeks.yaml", "--until-idle").returncode == 0
+
+
 def test_every_word_of_the_command_stays_whole(tmp_path: Path) -> None:
     """systemd looks for the program that a unit names, and says so if it is not there."""
     program = tmp_path / "a b%h" / "program"
