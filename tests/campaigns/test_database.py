@@ -29,7 +29,7 @@ CREATE TABLE sessions (id INTEGER PRIMARY KEY, campaign INTEGER NOT NULL, slot V
   attempts INTEGER NOT NULL, directory TEXT UNIQUE, holder TEXT, started_at DATETIME,
   ended_at DATETIME, trials_ok INTEGER NOT NULL, trials_failed INTEGER NOT NULL, cost FLOAT,
   currency VARCHAR(3), why TEXT);
-INSERT INTO campaigns VALUES (1, 'test', '/gone/test.yaml', '', '/tmp', 'active',
+INSERT INTO campaigns VALUES (1, 'test', '/gone/test.yaml', '', '/gone/out', 'active',
   '2026-03-01 00:00:00', NULL);
 INSERT INTO sessions VALUES (7, 1, '2026-03-23 day', 'day', '2026-03-23 09:00:00',
   '2026-03-23 17:00:00', '2026-03-23 09:00:00', 0, 'pair.yaml', '', '', 'local on here', 'done', 1,
