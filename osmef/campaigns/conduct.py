@@ -6,6 +6,7 @@ import threading
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from osmef.campaigns.cleaning import uncleared
 from osmef.campaigns.ends import outcome_of
 from osmef.campaigns.leaving import Cell, Leaving, cell_of
 from osmef.campaigns.logbook import Logbook
@@ -182,6 +183,8 @@ class Conductor:
             session = self._starter.running[future]
             outcome = outcome_of(future, session)
             values, line = outcome.values(now, stopping=self._stopping), outcome.line(session)
+            over = outcome.end.state is not State.PLANNED
+            left = values["uncleared"] = uncleared(session) if over else session.uncleared
             ours = self._store.finish(session, outcome.end.state, now, line, **values)
             self._starter.end(future, now)
             ended.add(session.cell)
@@ -190,6 +193,8 @@ class Conductor:
                 self._log.note("gap", f"{what}: another process has taken it over")
                 continue
             self._log.say(line.kind, line.text)
+            if over and left is not None:
+                self._leaving.cleaning.tell(session, outcome.end.why or "its run has ended", now)
             if outcome.end.state is State.DONE:
                 self._leaving.learn([session])
         return ended
@@ -200,6 +205,7 @@ class Conductor:
         if self._leaving.missed(now, self._why(phase, away=away), late):
             self._watch.has_missed()
         self._leaving.known(ended, now)
+        sweep = self._leaving.cleaning.sweep(now)
         self._log.note_problems()
         soon = None
         if phase is Phase.ACTIVE and not self._stopping:
@@ -209,7 +215,7 @@ class Conductor:
         self._any_planned = coming is not None
         # Who only waits says that he lives when he happens to look.
         renew = self._renew_at if self._starter.running or coming is None else None
-        self._next = min(time for time in (again, coming, renew) if time is not None)
+        self._next = min(time for time in (again, coming, renew, sweep) if time is not None)
 
     def _why(self, phase: Phase, *, away: bool) -> str:
         """Return why sessions that have been missed by now did not run."""
@@ -234,9 +240,10 @@ class Conductor:
 
     def _over(self, phase: Phase, now: datetime) -> Phase | None:
         """Return the phase in which the campaign is left now, if it is."""
-        if self._starter.running:
+        stops = self._stopping or phase is Phase.STOPPED
+        if self._starter.running or (self._leaving.cleaning.is_trying and not stops):
             return None
-        if self._stopping or phase is Phase.STOPPED:
+        if stops:
             return Phase.STOPPED
         if self._any_planned and self._means.until_idle:
             opens = self._store.next_opening(self._campaign)

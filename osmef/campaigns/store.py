@@ -223,6 +223,12 @@ class Store(Claims):
         with self._transaction() as connection:
             connection.execute(update(SESSIONS).where(SESSIONS.c.id == session.id).values(**values))
 
+    def uncleared(self, campaign: int) -> list[Session]:
+        """Return the sessions that don't run and have left something standing."""
+        where = (SESSIONS.c.campaign == campaign, SESSIONS.c.uncleared.is_not(None))
+        query = select(*COLUMNS).where(*where, SESSIONS.c.state != State.RUNNING.value)
+        return self._sessions(query.order_by(*in_order()))
+
     def plan_again(self, campaign: int, states: Collection[State], now: datetime) -> int:
         """Plan sessions of some states again whose window has not closed; return how many."""
         with self._transaction() as connection:

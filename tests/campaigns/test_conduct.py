@@ -21,7 +21,7 @@ from osmef.campaigns.store import Session, Standing, Store
 from osmef.campaigns.watch import late_before
 from osmef.engine.journal import Journal
 from osmef.engine.stop import Stop
-from osmef.errors import ApiError, Interrupted, StorageError
+from osmef.errors import ApiError, InputError, Interrupted, StorageError
 from osmef.results.rundir import RunDirectory
 from tests.campaigns.emulated import AtOnce, EmulatedClouds, SimulatedClock
 from tests.engine.memory_cloud import MemoryCloud, Site, thing
@@ -257,26 +257,77 @@ def test_a_webhook_that_is_none_is_noted(tmp_path: Path, url: str) -> None:
     assert any("the webhook" in text for kind, text in stage.told if kind == "note")
 
 
-def test_what_an_interrupted_session_left_goes_when_its_window_has_closed(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def cloud(monkeypatch: pytest.MonkeyPatch) -> Site:
+    """The cloud in which ``leave`` makes VMs."""
     monkeypatch.setitem(providers._CLASSES, "memory", (MemoryCloud.__module__, "MemoryCloud"))
     monkeypatch.setattr(MemoryCloud, "sites", {"lab": Site()})
+    return MemoryCloud.sites["lab"]
 
-    def interrupted(work: Work) -> End:
+
+def leave(work: Work) -> None:
+    """Leave a VM, as a session that is interrupted or whose cloud fails."""
+    if not Path(work.directory).exists():
         with RunDirectory.create_at(Path(work.directory), work.text, ".yaml") as directory:
-            vm = thing("vm", directory.id)
-            MemoryCloud.sites["lab"].things["vm"] = vm
+            vm = thing(work.slot, directory.id)
+            MemoryCloud.sites["lab"].things[vm.name] = vm
             Journal(directory.journal).intend(vm)
+
+
+def test_what_an_interrupted_session_left_goes_when_its_window_has_closed(
+    stage: Stage, cloud: Site
+) -> None:
+    def interrupted(work: Work) -> End:
+        leave(work)
         stage.stop.request("stopped by SIGINT")
         raise Interrupted("stopped by SIGINT")
 
     stage.conduct(interrupted)
-    assert MemoryCloud.sites["lab"].things
+    assert cloud.things
     stage.stop, stage.clock.time = Stop(), START + timedelta(days=1)
     assert stage.conduct(done) is Phase.ENDED
     assert stage.states == [State.FAILED] + [State.DONE] * 6
-    assert MemoryCloud.sites["lab"].things == {}
+    assert cloud.things == {}
+
+
+@pytest.mark.parametrize("error", [ApiError("503"), InputError("no"), ZeroDivisionError()])
+def test_what_a_failed_session_left_goes_once_the_cloud_lets_it(
+    stage: Stage, cloud: Site, error: Exception
+) -> None:
+    def fails(work: Work) -> End:
+        if work.slot < "2026-03-29":
+            return done(work)
+        leave(work)
+        raise error
+
+    stage.until_idle = True  # it stays until that is done
+    stage.clock.time = START + timedelta(days=6, hours=8, minutes=55)
+    assert stage.conduct(fails) is Phase.ENDED
+    assert stage.states[-1] is State.FAILED
+    assert cloud.things == {}
+    (told,) = [text for kind, text in stage.told if "left standing" in text]
+    assert f"osmef reap --out {stage.directory / 'out'}" in told
+    assert any("nothing stands any more" in text for kind, text in stage.told)
+
+
+def test_what_does_not_go_is_told_once_and_tried_by_the_next_conductor(
+    stage: Stage, cloud: Site
+) -> None:
+    def fails(work: Work) -> End:
+        leave(work)
+        cloud.stuck.add(work.slot)
+        raise InputError("no")
+
+    stage.until_idle = True
+    stage.clock.time = START + timedelta(hours=9)
+    assert stage.conduct(fails) is Phase.ACTIVE  # gives up for now
+    assert stage.clock.time < START + timedelta(hours=11)
+    assert len([text for _, text in stage.told if "left standing" in text]) == 1
+    cloud.stuck.clear()
+    mended = Stage(stage.directory, "pause: 1s\n", stage.clock)
+    assert mended.conduct(done) is Phase.ENDED
+    assert mended.states == [State.DONE] * 7
+    assert cloud.things == {}
 
 
 def test_a_database_that_fails_while_a_session_begins_loses_nothing(
