@@ -29,6 +29,7 @@ Labels = Mapping[str, str]
 _HELP = {
     "osmef_campaign_phase": "1 for what the campaign does, 0 for all else.",
     "osmef_campaign_conducted": "Whether a process conducts it, as far as is known.",
+    "osmef_campaign_seen_timestamp_seconds": "When its conductor said last that it lives.",
     "osmef_campaign_sessions": "Sessions by state.",
     "osmef_campaign_trials": "Trials of ended sessions by status.",
     "osmef_campaign_cost": "What its VMs have cost by the price list, by currency.",
@@ -61,6 +62,8 @@ def _samples(
         yield "osmef_campaign_phase", {"phase": phase.value}, float(standing.phase is phase)
     alive = standing.holder is not None and is_gone(standing.holder) is not True
     yield "osmef_campaign_conducted", {}, float(alive)
+    if standing.seen_at is not None:
+        yield "osmef_campaign_seen_timestamp_seconds", {}, standing.seen_at.timestamp()
     for state in State:
         count = sum(one.state is state for one in sessions)
         yield "osmef_campaign_sessions", {"state": state.value}, float(count)
