@@ -105,12 +105,14 @@ def environment(job: Job, old: str = "") -> str:
     )
 
 
-def cron_line(job: Job) -> str:
-    """Return the line (crontab(5)), which looks every five minutes; its end names the campaign."""
+def cron_line(job: Job, environment: Path) -> str:
+    """Return the line (crontab(5)), which looks every five minutes; its end names the campaign.
+
+    The state and what the clouds need are in a file of ``environment``: anybody can read a command.
+    """
     command = shlex.join(job.command)
-    place, log = shlex.quote(str(job.directory)), shlex.quote(str(job.log))
-    state = shlex.quote(job.state)
-    text = f"cd {place} && OSMEF_STATE={state} {command} >>{log} 2>&1"
+    place, log, secret = (shlex.quote(str(one)) for one in (job.directory, job.log, environment))
+    text = f"cd {place} && set -a && . {secret} && {command} >>{log} 2>&1"
     return f"*/5 * * * * {text.replace('%', chr(92) + '%')} {mark(job.name)}"
 
 

@@ -15,7 +15,7 @@ import typer
 
 from osmef.campaigns.calendar import slots
 from osmef.campaigns.install import Job, cron_line, environment, service, timer, unit_of, without
-from osmef.campaigns.opening import default_url, open_store
+from osmef.campaigns.opening import default_url, open_store, state_home
 from osmef.campaigns.read import read_campaign
 from osmef.campaigns.rows import Phase
 from osmef.campaigns.score import make_score
@@ -97,7 +97,10 @@ def uninstall(
             if new == old:
                 raise InputError(f"crontab has no campaign {name!r}", where="NAME")
             _write_crontab(new)
-            out.print("the line is gone from crontab")
+            secret = _cron_environment(name)
+            with storage("remove", secret):
+                secret.unlink(missing_ok=True)
+            out.print(f"the line is gone from crontab, and {secret.name}")
             return
         found = [path for path in _unit_files(_units(), name) if path.exists()]
         if not found:
@@ -136,9 +139,13 @@ def _add_units(job: Job, to: Path | None) -> None:
 def _add_to_crontab(job: Job) -> None:
     with storage("make a directory", job.log.parent):
         job.log.parent.mkdir(parents=True, exist_ok=True)
+    secret = _cron_environment(job.name)
+    with storage("make a directory", secret.parent):
+        secret.parent.mkdir(parents=True, exist_ok=True)
     old = without(_crontab(), job.name)
-    _write_crontab(f"{old}{cron_line(job)}\n")
-    out.print(f"cron looks every five minutes; log: {job.log}")
+    _write_environment(secret, job)
+    _write_crontab(f"{old}{cron_line(job, secret)}\n")
+    out.print(f"cron looks every five minutes; log: {job.log}; what the clouds need: {secret}")
 
 
 def _go_on(job: Job) -> None:
@@ -154,6 +161,10 @@ def _unit_files(place: Path, name: str) -> tuple[Path, Path, Path]:
     """Return where the service, the timer and the environment are."""
     unit = unit_of(name)
     return place / f"{unit}.service", place / f"{unit}.timer", place / f"{unit}.env"
+
+
+def _cron_environment(name: str) -> Path:
+    return state_home() / f"{unit_of(name)}.env"
 
 
 def _units() -> Path:

@@ -152,18 +152,26 @@ def test_a_campaign_of_too_many_openings_looks_often(tmp_path: Path) -> None:
 
 
 def test_a_line_of_crontab_runs_what_it_should(place: Path) -> None:
-    shows = ["sh", "-c", 'printf "%s|%s|%s" "$PWD" "$OSMEF_STATE" "$1"', "sh", ODD]
-    line = cron_line(job(place, command=shows, state=ODD))
+    """Nobody else reads what is in its environment: cron gives the whole line to a shell."""
+    shows = ["sh", "-c", 'printf "%s|%s|%s|%s" "$PWD" "$OSMEF_STATE" "$OS_CLOUD" "$1"', "sh", ODD]
+    whole = job(place, command=shows, state=f"postgresql://me:secret@h/{ODD}")
+    secret = place / "env"
+    secret.write_text(environment(whole, "OS_CLOUD=lab\n"))
+    line = cron_line(whole, secret)
+    assert "secret@" not in line
     times, text = " ".join(line.split()[:5]), line.split(None, 5)[5]
     every = CronSim(times, START)
     assert [next(every) for _ in range(2)] == [START + timedelta(minutes=m) for m in (5, 10)]
     assert "%" not in text.replace(r"\%", "")
     subprocess.run(["sh", "-c", text.replace(r"\%", "%")], check=True)  # as crontab(5) says
-    assert (place / "campaign.log").read_text() == f"{place}|{ODD}|{ODD}"
+    shown = (place / "campaign.log").read_text()
+    assert shown == f"{place}|postgresql://me:secret@h/{ODD}|lab|{ODD}"
 
 
 def test_only_its_own_line_goes(tmp_path: Path) -> None:
-    line, other = cron_line(job(tmp_path)), cron_line(job(tmp_path, name="weeks-2"))
+    line, other = (
+        cron_line(job(tmp_path, name=name), tmp_path / "env") for name in ("weeks", "weeks-2")
+    )
     crontab = f"# mine\n0 1 * * * backup # osmef campaign week\n{line}\n{other}\n"
     assert without(crontab, "weeks") == crontab.replace(f"{line}\n", "")
     assert without(crontab, "campaign") == crontab
@@ -190,6 +198,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("KEPT", str(kept))
     monkeypatch.setenv("PATH", f"{kept / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("SYSTEMD_UNIT_PATH", str(kept / "units"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(kept / "state"))
     return kept
 
 
@@ -201,8 +210,11 @@ def test_into_crontab_and_out_again(place: Path, kept: Path) -> None:
     lines = (kept / "crontab").read_text().splitlines()
     assert (len(lines), lines[0]) == (2, "0 1 * * * backup")
     assert lines[1].endswith(" # osmef campaign weeks")
+    secret = kept / "state" / "osmef" / "osmef-campaign-weeks.env"
+    assert (secret.stat().st_mode & 0o777, str(secret) in lines[1]) == (0o600, True)
     assert osmef(place, "uninstall", "weeks", "--cron").returncode == 0
     assert (kept / "crontab").read_text() == "0 1 * * * backup\n"
+    assert not secret.exists()
     refused = osmef(place, "uninstall", "weeks", "--cron")
     assert (refused.returncode, "no campaign 'weeks'" in refused.stderr) == (2, True)
 
