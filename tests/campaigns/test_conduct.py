@@ -141,6 +141,21 @@ def test_an_outage_is_waited_out_inside_the_window(stage: Stage) -> None:
     assert stage.states == [State.DONE] * 7
 
 
+def test_whoever_is_to_hear_of_failures_hears_once_of_each(stage: Stage) -> None:
+    """Also of one that does not count as an attempt, such as a full disk."""
+    errors = [StorageError("full")] * 2 + [ApiError("503")] * 2 + [StorageError("full")]
+
+    def measure(work: Work) -> End:
+        if errors:
+            raise errors.pop()
+        return done(work)
+
+    assert stage.conduct(measure) is Phase.ENDED
+    assert stage.states == [State.DONE] * 7
+    told = [text.rpartition(": ")[2] for kind, text in stage.told if kind == "failure"]
+    assert told == ["full", "503", "full"]
+
+
 def test_an_outage_that_lasts_is_a_failure_with_its_reason(stage: Stage) -> None:
     def measure(_work: Work) -> End:
         raise ApiError("503 Service Unavailable")
