@@ -14,7 +14,7 @@ from rich.table import Table
 
 from osmef.campaigns.background import start_in_background
 from osmef.campaigns.conduct import Conductor
-from osmef.campaigns.holder import is_gone, process_of
+from osmef.campaigns.holder import is_conducted, is_gone, process_of
 from osmef.campaigns.metrics import metrics_file
 from osmef.campaigns.opening import open_store
 from osmef.campaigns.outlook import Outlook, outlook
@@ -309,7 +309,7 @@ def _counts(found: list[Session]) -> dict[str, int]:
 
 
 def _conducted(standing: Standing) -> bool:
-    return standing.holder is not None and is_gone(standing.holder) is not True
+    return is_conducted(standing, datetime.now(UTC))
 
 
 def _record(standing: Standing, found: list[Session]) -> dict[str, Any]:
