@@ -71,9 +71,11 @@ class Claims(Database):
     def locate(self, session: Session, directory: Path) -> bool:
         """Note where a session's run directory is to be; False where that is another's.
 
+        What it has left elsewhere is noted with it (``Session.uncleared``).
         So it is, too, for a session that has been lost: its end will tell.
         """
-        query = update(SESSIONS).where(*_still(session)).values(directory=str(directory))
+        values = {"directory": str(directory), "uncleared": session.uncleared}
+        query = update(SESSIONS).where(*_still(session)).values(**values)
         try:
             with self._transaction() as connection:
                 return connection.execute(query).rowcount == 1

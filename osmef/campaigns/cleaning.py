@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,17 +21,27 @@ if TYPE_CHECKING:
 _AGAIN, _OFTEN, _SELDOM = timedelta(minutes=10), 6, timedelta(hours=1)
 
 
-def uncleared(session: Session) -> str | None:
-    """Return the run directories by whose journals something of a session stands, one a line."""
-    return "\n".join(path for path in _paths(session) if _stands(path)) or None
+def uncleared(paths: Iterable[str]) -> str | None:
+    """Return the run directories by whose journals something stands, one a line.
+
+    Those that are not here may be on another machine, and stay.
+    """
+    return "\n".join(path for path in paths if _stands(path)) or None
 
 
-def _paths(session: Session) -> list[str]:
-    before = (session.uncleared or "").splitlines()
-    return list(dict.fromkeys([*before, *([session.directory] if session.directory else [])]))
+def paths_of(session: Session) -> list[str]:
+    """Return the run directories in which a session may have left something."""
+    own = [session.directory] if session.directory else []
+    return list(dict.fromkeys([*_left(session), *own]))
+
+
+def _left(session: Session) -> list[str]:
+    return (session.uncleared or "").splitlines()
 
 
 def _stands(path: str) -> bool:
+    if not Path(path).exists():
+        return True
     try:
         return bool(Journal(Path(path) / "journal.jsonl").standing())
     except OsmefError:  # nobody knows
@@ -53,7 +64,7 @@ class Cleaning:
 
     def clear(self, session: Session, now: datetime) -> None:
         """Destroy what a planned session has left that nobody will take up again."""
-        error = self._try(session, ends=True)
+        error = self._try(session, paths_of(session), ends=True)
         if error is not None:
             self.tell(session, str(error), now)
 
@@ -71,7 +82,8 @@ class Cleaning:
         if self._next is None or now < self._next:
             return self._next
         left = self._store.uncleared(self._campaign)
-        errors = [self._sweep(session) for session in left]
+        here = [one for one in left if any(Path(path).exists() for path in _left(one))]
+        errors = [self._sweep(session) for session in here]
         self._tries += 1
         wait = _AGAIN if self._tries < _OFTEN else _SELDOM
         self._next = now + wait if any(errors) else None
@@ -79,22 +91,22 @@ class Cleaning:
 
     def _sweep(self, session: Session) -> OsmefError | None:
         ends = session.state not in {State.PLANNED, State.DONE}
-        error = self._try(session, ends=ends)
+        error = self._try(session, _left(session), ends=ends)
         if error is None:
             self._log.note("note", f"{session.slot} {session.platform}: nothing stands any more")
         return error
 
-    def _try(self, session: Session, *, ends: bool) -> OsmefError | None:
+    def _try(self, session: Session, paths: list[str], *, ends: bool) -> OsmefError | None:
         """Destroy it; where the session ``ends`` so, write down what it has come to."""
         failed = None
-        for path in _paths(session):
+        for path in paths:
             try:
                 self._means.clear(Path(path), session.provider)
                 if ends and path == session.directory:
                     self._conclude(session, path)
             except OsmefError as error:
                 failed = error
-        self._store.conclude(session, uncleared=uncleared(session))
+        self._store.conclude(session, uncleared=uncleared(paths))
         return failed
 
     def _conclude(self, session: Session, path: str) -> None:

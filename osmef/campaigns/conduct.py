@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from osmef.campaigns.cleaning import uncleared
+from osmef.campaigns.cleaning import paths_of, uncleared
 from osmef.campaigns.ends import outcome_of
 from osmef.campaigns.leaving import Cell, Leaving, cell_of
 from osmef.campaigns.logbook import Logbook
 from osmef.campaigns.means import Means
-from osmef.campaigns.rows import LEASE, Gap, Phase, Standing, State
+from osmef.campaigns.rows import LEASE, Gap, Phase, Session, Standing, State
 from osmef.campaigns.score import Score
 from osmef.campaigns.start import Starter
 from osmef.campaigns.watch import LATE, Watch, late_before
@@ -184,7 +185,9 @@ class Conductor:
             outcome = outcome_of(future, session)
             values, line = outcome.values(now, stopping=self._stopping), outcome.line(session)
             over = outcome.end.state is not State.PLANNED
-            left = values["uncleared"] = uncleared(session) if over else session.uncleared
+            left = session.uncleared
+            if over and _has_begun(session):
+                left = values["uncleared"] = uncleared(paths_of(session))
             ours = self._store.finish(session, outcome.end.state, now, line, **values)
             self._starter.end(future, now)
             ended.add(session.cell)
@@ -193,7 +196,7 @@ class Conductor:
                 self._log.note("gap", f"{what}: another process has taken it over")
                 continue
             self._log.say(line.kind, line.text)
-            if over and left is not None:
+            if over and left != session.uncleared:
                 self._leaving.cleaning.tell(session, outcome.end.why or "its run has ended", now)
             if outcome.end.state is State.DONE:
                 self._leaving.learn([session])
@@ -257,3 +260,7 @@ class Conductor:
             told = ", ".join(f"{count} {state}" for state, count in counts.items())
             self._log.note("end", f"the campaign has ended: {told}", last=True)
         return Phase.ENDED
+
+
+def _has_begun(session: Session) -> bool:
+    return session.directory is not None and Path(session.directory).exists()

@@ -180,6 +180,7 @@ def test_a_stop_keeps_what_was_interrupted_for_later(stage: Stage) -> None:
 
     def interrupted(work: Work) -> End:
         directories.append(work.directory)
+        Path(work.directory).mkdir(parents=True)
         stage.stop.request("stopped by SIGINT")
         raise Interrupted("stopped by SIGINT")
 
