@@ -100,6 +100,8 @@ class Cleaning:
         """Destroy it; where the session ``ends`` so, write down what it has come to."""
         failed = None
         for path in paths:
+            # A cloud that fails takes its time, and others must not believe that we are gone.
+            self._store.renew(self._campaign, self._means.holder, self._means.clock.now())
             try:
                 self._means.clear(Path(path), session.provider)
                 if ends and path == session.directory:
