@@ -48,6 +48,7 @@ class Session:
 
     ``token`` counts its claims: whoever began it writes with his token, and is refused when
     another has begun it since. ``paid`` is what run directories have cost that it has left.
+    ``uncleared`` names those in which something may stand that nobody takes up, one a line.
     """
 
     id: int
@@ -75,6 +76,7 @@ class Session:
     campaign: int = 0
     token: int = 0
     paid: float = 0.0
+    uncleared: str | None = None
 
     @property
     def cell(self) -> tuple[str, str, str]:
