@@ -35,6 +35,7 @@ MACHINE = {"aws", "azure", "cli", "engine", "facts", "gce", "images", "libvirt",
 MACHINE |= {"openstack", "providers", "remote", "workloads"}
 
 
+@pytest.hookimpl(tryfirst=True)  # before the workers are told what belongs together
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         room = item.path.relative_to(item.config.rootpath).parts[1]

@@ -190,6 +190,14 @@ class Provider(ABC):
     def warnings(self, cell: Cell) -> list[str]:
         """List what a reader of the cell's numbers has to know about this cloud."""
 
+    def check_peers(  # noqa: B027
+        self, requests: Sequence[EndpointRequest], elsewhere: Sequence[EndpointRequest]
+    ) -> None:
+        """Check whether all that are requested at other sites can be let in.
+
+        Makes nothing. Raises ProviderError. By default nothing: for a cloud without such a limit.
+        """
+
     def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:  # noqa: ARG002
         """Tell the machine that each endpoint will be or stand on, by the endpoint's name.
 

@@ -37,7 +37,9 @@ class Sites:
         used = _used(requests)
 
         def check(site: str | None, still: Check) -> None:
+            elsewhere = [request for request in requests if request.site != site]
             with _naming(site):
+                self._clouds[site].check_peers(_at(site, requests), elsewhere)
                 self._clouds[site].check(_at(site, requests), still)
 
         if len(used) == 1:  # in this thread, which Ctrl-C reaches

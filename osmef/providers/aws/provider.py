@@ -54,7 +54,6 @@ class AwsProvider(Provider):
         """Check credentials, all that is named, and quotas. Raises ProviderError."""
         settings = self._settings
         controller_of(settings)
-        check_rules(requests)
         if settings.placement_by is AwsPlacedBy.PARTITION:
             partitions_of(requests)
         tenants = tenants_of(settings, slots_of(requests))
@@ -68,6 +67,12 @@ class AwsProvider(Provider):
         if settings.zone is None and any(request.zone is None for request in requests):
             free_zones(by_slot, settings, requests)
         check_quotas(settings, tenants, by_slot, requests)
+
+    def check_peers(
+        self, requests: Sequence[EndpointRequest], elsewhere: Sequence[EndpointRequest]
+    ) -> None:
+        """Check whether security groups have rules for all. Raises QuotaError."""
+        check_rules(requests, elsewhere)
 
     def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
         """List what EC2 can't do, as far as the settings tell."""
@@ -117,10 +122,11 @@ class AwsProvider(Provider):
         """Make an instance anew; the old one goes when the new one stands. Raises ProviderError."""
         build = self._made()
         old = build.instances[endpoint.name]
-        made = build.add([endpoint.request])
+        ((new, login),) = build.add([endpoint.request])
         self._remove([what for what in self._things() if what[0].name == old.order.name])
         build.forget(old)
-        return self._endpoint(*made[0])
+        build.enter([new])
+        return self._endpoint(new, login)
 
     def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:
         """Open the data ports of instances to peers elsewhere. Raises ProviderError."""

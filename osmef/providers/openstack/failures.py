@@ -42,7 +42,7 @@ _CURES: dict[type[ProviderError], str] = {
     CapacityError: "use a smaller flavor, another placement, or wait until the cloud has room",
     ApiError: "is the cloud's API up? try again later",
     NotFoundError: "was it removed by somebody?",
-    ProviderError: "change in the scenario what the cloud calls wrong; if nothing is, try the same by"
+    ProviderError: "change in the scenario what the cloud calls wrong; if nothing is, try it by"
     " the `openstack` command",
 }
 
