@@ -22,7 +22,7 @@ test: $(READY) $(AGENT)  ## run the tests, with coverage
 	-tools/bootstrap gcc libc6-dev pkg-config mmdebstrap qemu-system-x86 qemu-utils libvirt-daemon-system libvirt-dev
 	-tools/bootstrap chromium postgresql  # for the pages, and a database of campaigns
 	-$(BIN)/pip install --quiet -e '.[libvirt]'
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=term $(ARGS)
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term $(ARGS)
 
 FUZZ_SECONDS ?= 300
 fuzz: $(READY)  ## fuzz the agent, FUZZ_SECONDS for each target

@@ -5,9 +5,11 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from osmef.images.bundle import Bundle
 from osmef.remote.session import Session
@@ -35,10 +37,21 @@ MACHINE = {"aws", "azure", "cli", "engine", "facts", "gce", "images", "libvirt",
 MACHINE |= {"openstack", "providers", "remote", "workloads"}
 
 
+def room_of(nodeid: str) -> str:
+    """Return what a worker runs as a whole: the room of a test, or all that share the machine."""
+    room = nodeid.split("::", maxsplit=1)[0].split("/")[1]
+    return "machine" if room in MACHINE else room
+
+
+@pytest.hookimpl
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    scheduling = LoadScopeScheduling(config, log)
+    scheduling._split_scope = room_of
+    return scheduling
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        room = item.path.relative_to(item.config.rootpath).parts[1]
-        item.add_marker(pytest.mark.xdist_group("machine" if room in MACHINE else room))
         if "guest_image" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.timeout(IMAGE_TIMEOUT_S))
 

@@ -21,10 +21,10 @@ from osmef.analysis.quantiles import Interval
 from osmef.analysis.replicates import (
     PLACE,
     PLATFORM,
+    cell_names,
     has_sessions,
     independent,
     platform_columns,
-    platform_names,
     settled,
 )
 from osmef.errors import InputError
@@ -39,10 +39,14 @@ SAME_MEANING = (
 )
 """What two cells of one key must have in common, of the columns of ``osmef.load``."""
 
+_OF_PLACE = ("distance", *PLACE)  # which trials that failed early do not know
+
 SHOWN = ("provider", "sender_flavors", "receiver_flavors", "window", "price_per_hour")
 """What two cells may differ in, as they do where two clouds are compared; it is told."""
 
-_UNIT = re.compile(r"_([kmg]?bps|[mun]?s|[kmg]?bytes|.*_per_.*)$")
+_COUNT = re.compile(
+    r"(^|_)(retransmits|retries|failed_requests|receiver_drops|loss_longest|reordering_extent_max)$"
+)
 
 _COLUMNS = (
     "cell",
@@ -108,13 +112,16 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     or achieved places on a side are compared each with its own. ``metrics`` are columns of them;
     without, all that have a better way; ``better`` says which way that is, where it is not their
     names. ``margin`` >= 0 is how large a difference does not matter, as a share of the median of
-    ``a``; where that is 0 it is 1 of a count and 0.1 of a percentage.
+    ``a``; it is at least 1 of a count, such as retransmits, and 0.1 of a percentage.
     Columns: cell, metric; n_a, n_b, trials that have it, or sessions where either side has any;
     median_a, median_b; difference, of ``b`` over ``a``, with low and high (``hodges_lehmann``) and
     margin, all in the metric's unit; p of ``mann_whitney``, and p_holm over the whole table;
     verdict, a ``Verdict``; reason, why there is no interval, else None. ``attrs`` has only_a and
-    only_b, the cells of just one; unit, what n counts; failures, of ``failed_more``; and differs,
-    what else two cells differ in (``SHOWN``).
+    only_b, the cells of just one; lost, those of only_a that ``b`` has at no other place either;
+    unit, what n counts; without_sessions, which of "A" and "B" has none while the other has, so
+    that each of its runs counts as one; failures, of ``failed_more``, and, with p None, the cells
+    of ``b`` alone of which all trials failed, for they may be of a common one that they could not
+    tell; and differs, what else two cells differ in (``SHOWN``).
 
     Assumed are independent trials, or sessions, and, for the interval, that a cell's distribution
     only shifts. For 95 % at least 4 against 4 are needed. An interval is of its cell alone: of 100
@@ -126,7 +133,8 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     if not margin >= 0:
         raise ValueError(f"a margin is not below 0, and {margin!r} is")
     a, b = settled(a), settled(b)
-    first, second = _by_cell(a, b)
+    columns = platform_columns(a, b, columns=(*PLATFORM, *PLACE))
+    first, second = (_by_cell(side, columns) for side in (a, b))
     common = _comparable(first, second, a.columns, b.columns)
     names = _metrics(a, b) if metrics is None else list(metrics)
     sessions = has_sessions(a, b)
@@ -149,43 +157,40 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     table = table.astype(dict.fromkeys(_COLUMNS[4:12], "float64"))
     table.attrs["only_a"] = [cell for cell in first if cell not in common]
     table.attrs["only_b"] = [cell for cell in second if cell not in common]
+    anywhere = [name for name in columns if name not in PLACE]
+    there = set(cell_names(b, anywhere))
+    table.attrs["lost"] = [cell for cell in table.attrs["only_a"]
+                           if there.isdisjoint(cell_names(first[cell], anywhere))]  # fmt: skip
     table.attrs["unit"] = "sessions" if sessions else "trials"
-    table.attrs["failures"] = [
-        {"cell": cell} | found
-        for cell in common
-        if (found := failed_more(first[cell], second[cell], 1 - confidence))
+    table.attrs["without_sessions"] = [
+        name for name, side in (("A", a), ("B", b)) if sessions and not has_sessions(side)
     ]
+    table.attrs["failures"] = _failures(first, second, common, 1 - confidence)
     table.attrs["differs"] = _differs(first, second, common)
     return table
 
 
-def _by_cell(*sides: pd.DataFrame) -> list[dict[str, pd.DataFrame]]:
-    """Return the trials of each cell of each side, by names that tell platforms apart, too."""
-    columns = platform_columns(*sides, columns=(*PLATFORM, *PLACE))
-    found = []
-    for side in sides:
-        platforms = platform_names(side, columns)
-        names = [f"{one}: {cell}" if one else str(cell)
-                 for one, cell in zip(platforms, side["cell"], strict=True)]  # fmt: skip
-        groups = side.groupby(np.array(names, dtype="object"), sort=False)
-        found.append({str(cell): trials for cell, trials in groups})
-    return found
+def _by_cell(side: pd.DataFrame, columns: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """Return the trials of each cell, by names that tell platforms and places apart, too."""
+    groups = side.groupby(np.array(cell_names(side, columns), dtype="object"), sort=False)
+    return {str(cell): trials for cell, trials in groups}
 
 
 @dataclass(frozen=True)
 class Allowed:
-    """How large a difference of a metric does not matter: a share of A's median."""
+    """How large a difference of a metric does not matter: a share of A's median, or a little."""
 
     metric: str
     share: float
 
     def margin(self, median: float | None) -> float:
-        """Return it in the metric's unit; a share of 0 would make every retransmission count."""
-        if median or not self.share:
-            return self.share * abs(median or 0.0)
-        if self.metric.endswith("_percent"):
-            return 0.1
-        return 0.0 if _UNIT.search(self.metric) else 1.0
+        """Return it in the metric's unit; a share of few would make every retransmission count."""
+        least = 0.0
+        if _COUNT.search(self.metric):
+            least = 1.0
+        elif self.metric.endswith("_percent"):
+            least = 0.1
+        return max(self.share * abs(median or 0.0), least) if self.share else 0.0
 
 
 def failed_more(a: pd.DataFrame, b: pd.DataFrame, level: float = 0.05) -> dict[str, object]:
@@ -213,6 +218,21 @@ def failed_more(a: pd.DataFrame, b: pd.DataFrame, level: float = 0.05) -> dict[s
         found = Verdict.WORSE if bad_b * n_a > bad_a * n_b else Verdict.BETTER
     return {"trials_a": n_a, "failed_a": bad_a, "trials_b": n_b, "failed_b": bad_b, "p": p,
             "verdict": found}  # fmt: skip
+
+
+def _failures(
+    a: Mapping[str, pd.DataFrame],
+    b: Mapping[str, pd.DataFrame],
+    common: Sequence[str],
+    level: float,
+) -> list[dict[str, object]]:
+    """Return ``failed_more`` of the common cells, and as worse what only B has and all failed."""
+    found = [{"cell": cell} | failed_more(a[cell], b[cell], level) for cell in common]
+    alone = [{"cell": cell} | failed_more(trials.iloc[:0], trials, level)
+             for cell, trials in b.items() if cell not in common]  # fmt: skip
+    lost = [one | {"p": None, "verdict": Verdict.WORSE} for one in alone
+            if "p" in one and one["failed_b"] == one["trials_b"]]  # fmt: skip
+    return [one for one in found if "p" in one] + lost
 
 
 def _differs(
@@ -255,7 +275,10 @@ def _comparable(
     common = [cell for cell in a if cell in b]
     problems = [] if common else ["they have no cell in common"]
     for cell in common:
+        unplaced = not (_any_good(a[cell]) and _any_good(b[cell]))
         for column in SAME_MEANING:
+            if unplaced and column in _OF_PLACE:
+                continue
             one, other = (_meaning(side[cell], column) for side in (a, b))
             if one != other:
                 problems.append(f"cell {cell}: {column} is {one} and {other}")
@@ -269,6 +292,10 @@ def _comparable(
             cure="compare runs of one scenario, measured at the same distances",
         )
     return common
+
+
+def _any_good(trials: pd.DataFrame) -> bool:
+    return "status" not in trials or bool((trials["status"] == "ok").any())
 
 
 def _meaning(trials: pd.DataFrame, column: str) -> str:

@@ -10,7 +10,7 @@ from enum import StrEnum
 import pandas as pd
 
 from osmef.analysis.describe import describe
-from osmef.analysis.replicates import has_sessions, independent
+from osmef.analysis.replicates import has_sessions, independent, settled
 from osmef.errors import InputError
 from osmef.results.summary import Metric
 
@@ -67,10 +67,12 @@ class Needs:
 
 @dataclass(frozen=True)
 class _Evidence:
-    """What the trials of one cell say of one need."""
+    """What the trials of one cell say of one need, and how many of how many failed."""
 
     cell: str
     metric: Metric
+    trials: int
+    failed: int
     fit: Fit
     price: float
     currency: str | None
@@ -83,19 +85,21 @@ def recommend(trials: pd.DataFrame, needs: Needs, by: Sequence[str] = OPTION) ->
     judged cell by cell, of all that were measured of an option without a background, and the best
     cell counts: other settings of the same option may do worse. Columns: those of ``by``; fit, a
     ``Fit``; btc and rtt, each with _n, _median, _low and _high (the exact 95 % interval), bit/s and
-    microseconds, over the trials or, where there are any, sessions, and _cell, which one it is;
+    microseconds, over the trials or, where there are any, sessions, _trials and _failed, how many
+    trials there were and how many of these failed, and _cell, which one it is;
     price_per_hour of all machines of these cells with currency, NaN and None where unknown;
     missing, what was not measured or is not known, in words.
 
-    A need is met where the whole interval meets it, likely where the median does but not all of the
-    interval, or there is none, and not met otherwise; an option is as good as its worst need. They
-    are ranked by fit, then price, unknown ones last, then BTC. Assumed is that what was measured
-    will be so again: see ``variability`` for how far that holds. The best of many cells is partly
-    so by chance. Raises InputError as ``Needs.check``.
+    A need is met where the whole interval meets it and no trial failed, likely where the median
+    does but not all of the interval, there is none or trials failed, and not met otherwise; an
+    option is as good as its worst need. They are ranked by fit, then price, unknown ones last, then
+    BTC. Assumed is that what was measured will be so again: see ``variability`` for how far that
+    holds. The best of many cells is partly so by chance. Raises InputError as ``Needs.check``.
 
     Source: OSMeF; the interval as in Hoefler and Belli, SC 2015, rule 5.
     """
     needs.check()
+    trials = settled(trials)
     sessions = has_sessions(trials)
     rows = []
     for key, group in trials.groupby(list(by), sort=False, dropna=False):
@@ -126,8 +130,11 @@ def _judged(group: pd.DataFrame, needs: Needs, *, by_session: bool) -> dict[str,
         fits.append(Fit.UNKNOWN if found is None else found.fit)
         if found is None:
             missing.append(f"{name}{_where(group, needs) if name == 'BTC' else ''}")
-        elif found.metric.ci95_reason:
+            continue
+        if found.metric.ci95_reason:
             missing.append(f"interval of the {name}: {found.metric.ci95_reason}")
+        if found.failed:
+            missing.append(f"{found.failed} of {found.trials} trials of the {name} failed")
     used = [one for need, one in ((needs.btc_bps, btc), (needs.rtt_us, rtt))
             if one and need is not None] or [one for one in (btc, rtt) if one]  # fmt: skip
     price, currency = _price(used)
@@ -159,10 +166,11 @@ def _cells(
         currencies = set(trials["currency"].dropna()) if "currency" in trials else set()
         price = float(prices.iloc[-1]) if prices.notna().all() else math.nan
         currency = currencies.pop() if len(currencies) == 1 else None
-        fit = Fit.YES if need is None else _fit(found, need, sign)
+        failed = int((trials["status"] != "ok").sum()) if "status" in trials else 0
+        fit = Fit.YES if need is None else _fit(found, need, sign, failed)
         if needs.price_per_hour is not None:
             fit = max(fit, _affordable(price, currency, needs), key=_ORDER.__getitem__)
-        yield _Evidence(str(key[-1]), found, fit, price, currency)
+        yield _Evidence(str(key[-1]), found, len(trials), failed, fit, price, currency)
 
 
 def _best(found: Iterator[_Evidence], sign: int) -> _Evidence | None:
@@ -172,14 +180,15 @@ def _best(found: Iterator[_Evidence], sign: int) -> _Evidence | None:
     )
 
 
-def _fit(metric: Metric, need: float, sign: int) -> Fit:
+def _fit(metric: Metric, need: float, sign: int, failed: int) -> Fit:
     """Judge a metric of which at least the need is wanted, or at most with a sign of -1."""
     if metric.median is None:
         return Fit.UNKNOWN
     if sign * (metric.median - need) < 0:
         return Fit.NO
     end = metric.ci95_low if sign > 0 else metric.ci95_high
-    return Fit.YES if end is not None and sign * (end - need) >= 0 else Fit.LIKELY
+    sure = end is not None and sign * (end - need) >= 0 and not failed
+    return Fit.YES if sure else Fit.LIKELY
 
 
 def _affordable(price: float, currency: str | None, needs: Needs) -> Fit:
@@ -222,5 +231,7 @@ def _evidence(name: str, found: _Evidence | None) -> dict[str, object]:
         f"{name}_median": known(metric.median),
         f"{name}_low": known(metric.ci95_low),
         f"{name}_high": known(metric.ci95_high),
+        f"{name}_trials": found.trials if found else 0,
+        f"{name}_failed": found.failed if found else 0,
         f"{name}_cell": found.cell if found else None,
     }

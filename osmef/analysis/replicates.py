@@ -18,29 +18,29 @@ PLATFORM = ("platform", "scenario", "provider", "sender_flavors", "receiver_flav
 PLACE = ("achieved_placement", "achieved_tenancy")
 """Where its ends stood, which a cloud may decide anew for each run."""
 
-_ALIKE = (
-    ("run", "cell"),
-    ("scenario", "platform", "provider", "cell"),
-    ("scenario", "cell"),
-)
+_ALIKE = (("run", "cell"), ("scenario", "platform", "provider", "cell"))
+_OF_RUN = ("platform", "scenario", "provider")
 
 
 def settled(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the trials with what is unknown of ``PLATFORM`` and ``PLACE`` told by their like.
+    """Return the trials with what failed ones do not know of ``PLATFORM`` and ``PLACE`` filled in.
 
     A trial that failed early may not tell it. It is taken to be as all others of its cell in its
-    run, of its platform, or of its scenario: where these have one value. Where ends stood is of a
-    platform alone: hosts have no tenant, and VMs of another provider do.
+    run, or, flavors and places, of its platform: where these have one value. What a trial that went
+    well does not know stays unknown: it may be of any platform.
     """
-    filled = trials.copy(deep=False)
+    if "status" not in trials:
+        return trials
+    filled, failed = trials.copy(deep=False), trials["status"] != "ok"
     for name in (name for name in (*PLATFORM, *PLACE) if name in trials):
-        for keys in _ALIKE[:2] if name in PLACE else _ALIKE:
-            if filled[name].notna().all() or filled[name].isna().all():
+        for keys in _ALIKE[:1] if name in _OF_RUN else _ALIKE:
+            unknown = filled[name].isna()
+            if unknown.all() or not (unknown & failed).any():
                 break
             there = [key for key in keys if key in filled and key != name]
             groups = filled.groupby(there, sort=False, dropna=False)[name]
             only = groups.transform("first").where(groups.transform("nunique") == 1)
-            filled[name] = filled[name].where(filled[name].notna(), only)
+            filled[name] = filled[name].where(~(unknown & failed), only)
     return filled
 
 
@@ -104,6 +104,17 @@ def _several(frame: pd.DataFrame, within: Sequence[str], name: str) -> bool:
     if not within:
         return bool(frame[name].nunique(dropna=False) > 1)
     return bool((frame.groupby(list(within), dropna=False)[name].nunique(dropna=False) > 1).any())
+
+
+def place_columns(trials: pd.DataFrame) -> list[str]:
+    """Return those of ``PLACE`` of which a cell of a platform has several values."""
+    return [name for name in platform_columns(trials, columns=(*PLATFORM, *PLACE)) if name in PLACE]
+
+
+def cell_names(trials: pd.DataFrame, columns: Sequence[str]) -> list[str]:
+    """Return the name of each trial's cell, behind its ``platform_names`` by ``columns``."""
+    pairs = zip(platform_names(trials, columns), trials["cell"], strict=True)
+    return [f"{name}: {cell}" if name else str(cell) for name, cell in pairs]
 
 
 def platform_names(trials: pd.DataFrame, columns: Sequence[str]) -> list[str]:

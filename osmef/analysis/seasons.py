@@ -15,6 +15,7 @@ import pandas as pd
 from osmef.analysis.course import SHORTEST, autocorrelation, change_points, drift
 from osmef.analysis.effects import hodges_lehmann
 from osmef.analysis.pairs import holm, mann_whitney, pairwise
+from osmef.analysis.replicates import cell_names, place_columns, settled
 from osmef.analysis.variability import session_results, variability
 from osmef.errors import InputError
 
@@ -27,7 +28,9 @@ _SIDES = (("weekday", "weekend"), ("peak", "offpeak"))
 def session_trials(trials: pd.DataFrame) -> pd.DataFrame:
     """Return the trials of ``osmef.load`` that are of a session, each with its platform.
 
-    Where they tell none it is their scenario and provider. Raises InputError where there are none.
+    Where they tell none it is their scenario and provider. Where a cell of a platform was measured
+    at several achieved places, each is a cell of its own, and its name begins with the place.
+    Raises InputError where there are none.
     """
     known = trials[trials["session"].notna()]
     if known.empty:
@@ -36,7 +39,8 @@ def session_trials(trials: pd.DataFrame) -> pd.DataFrame:
             cure="give a campaign, or what `osmef import sessions` made",
         )
     told = known["scenario"].str.cat(known["provider"].astype("string"), sep=" ", na_rep="")
-    return known.assign(platform=known["platform"].fillna(told.str.strip()))
+    known = settled(known.assign(platform=known["platform"].fillna(told.str.strip())))
+    return known.assign(cell=cell_names(known, place_columns(known)))
 
 
 def session_table(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:

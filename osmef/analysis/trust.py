@@ -12,9 +12,11 @@ from osmef.analysis.course import autocorrelation, change_points, drift, outlier
 from osmef.analysis.pairs import holm, pairwise
 from osmef.analysis.repetitions import repetitions_for_median
 from osmef.analysis.replicates import (
+    PLACE,
+    PLATFORM,
+    cell_names,
     has_sessions,
     platform_columns,
-    platform_names,
     session_medians,
     settled,
 )
@@ -87,12 +89,9 @@ def pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
 def cells(trials: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return the trials of each cell, in the order of time, by names that tell all apart."""
     trials = settled(trials)
-    several = trials["run"].nunique() > 1
-    columns = platform_columns(trials) if has_sessions(trials) else ["run"] * several
-    names = platform_names(trials, columns)
-    whole = [f"{name}: {cell}" if name else str(cell)
-             for name, cell in zip(names, trials["cell"], strict=True)]  # fmt: skip
-    ordered = trials.assign(_cell=whole)
+    apart = trials["run"].nunique() > 1 and not has_sessions(trials)
+    columns = ["run"] if apart else platform_columns(trials, columns=(*PLATFORM, *PLACE))
+    ordered = trials.assign(_cell=cell_names(trials, columns))
     groups = {str(cell): rows for cell, rows in ordered.groupby("_cell", sort=False)}
     return {
         cell: rows.sort_values("started_at", kind="stable") if "started_at" in rows else rows

@@ -173,6 +173,8 @@ def _by_cron(campaign: Campaign, window: Window, zone: ZoneInfo) -> Iterator[_Op
     for opens in CronSim(window.cron or "", begin - timedelta(minutes=1)):
         if opens >= end:
             return
+        if not _is_open(campaign, window.days, opens.date()):
+            continue
         yield opens, (opens.astimezone(UTC) + length).astimezone(zone)
 
 

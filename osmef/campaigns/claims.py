@@ -71,9 +71,11 @@ class Claims(Database):
     def locate(self, session: Session, directory: Path) -> bool:
         """Note where a session's run directory is to be; False where that is another's.
 
+        What it has left elsewhere is noted with it (``Session.uncleared``).
         So it is, too, for a session that has been lost: its end will tell.
         """
-        query = update(SESSIONS).where(*_still(session)).values(directory=str(directory))
+        values = {"directory": str(directory), "uncleared": session.uncleared}
+        query = update(SESSIONS).where(*_still(session)).values(**values)
         try:
             with self._transaction() as connection:
                 return connection.execute(query).rowcount == 1
@@ -138,15 +140,20 @@ class Claims(Database):
             where = CAMPAIGNS.c.id == campaign
             connection.execute(update(CAMPAIGNS).where(where).values(seen_at=now))
 
-    def leave(self, campaign: int, holder: str, phase: Phase, now: datetime) -> None:
-        """Say that a holder conducts it no more, and what it does if nobody else does."""
+    def leave(self, campaign: int, holder: str, now: datetime, *, ended: bool = False) -> None:
+        """Say that a holder conducts it no more, and whether the campaign has ended.
+
+        Else it stays as it is, also paused or stopped: another one may come, or be there.
+        """
         with self._transaction() as connection:
             mine = (HOLDERS.c.campaign == campaign, HOLDERS.c.name == holder)
             connection.execute(remove(HOLDERS).where(*mine))
-            values = {"phase": phase.value, "holder": None, "seen_at": now}
             other = living_holder(connection, campaign, now)
-            if phase is not Phase.ENDED and other is not None:
-                values = {"holder": other}
+            values: dict[str, Any] = {"holder": other}
+            if other is None:
+                values["seen_at"] = now
+            if ended:
+                values |= {"phase": Phase.ENDED.value, "holder": None, "seen_at": now}
             connection.execute(update(CAMPAIGNS).where(CAMPAIGNS.c.id == campaign).values(**values))
 
     def busy(self, now: datetime) -> dict[str, str]:

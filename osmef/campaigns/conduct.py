@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from osmef.campaigns.cleaning import paths_of, uncleared
 from osmef.campaigns.ends import outcome_of
 from osmef.campaigns.keeping import Keeping
 from osmef.campaigns.leaving import Cell, Leaving, cell_of
 from osmef.campaigns.logbook import Logbook
 from osmef.campaigns.means import Means
-from osmef.campaigns.model import Missed
-from osmef.campaigns.rows import LEASE, Gap, Phase, Standing, State
+from osmef.campaigns.rows import LEASE, Gap, Phase, Session, Standing, State
 from osmef.campaigns.score import Score
 from osmef.campaigns.start import Starter
-from osmef.campaigns.watch import LATE, Watch
+from osmef.campaigns.watch import LATE, Watch, late_before
 from osmef.engine.stop import Stop
 from osmef.errors import StorageError
 
@@ -51,6 +52,7 @@ class Conductor:
         self._phase: Phase | None = None
         self._next = self._renew_at = means.clock.now()
         self._any_planned = True
+        self._has_taken_up = False
 
     @property
     def _stopping(self) -> bool:
@@ -62,10 +64,20 @@ class Conductor:
         A database that fails for a while (a full disk, a lost connection) is asked again: sessions
         that have ended are kept until it takes them.
         """
-        self._take_up()
         while (phase := self._step()) is None:
             self._rest()
         return phase
+
+    def _is_left_alone(self) -> Phase | None:
+        """Return the phase of a campaign that systemd or cron does not take up by itself.
+
+        That is one that was stopped, or has ended, and nothing has come back.
+        """
+        phase = self._store.campaign(self._name).phase
+        if not self._means.until_idle or phase in {Phase.ACTIVE, Phase.PAUSED}:
+            return None
+        left = {State.PLANNED, State.RUNNING} & self._store.counts(self._campaign).keys()
+        return None if phase is Phase.ENDED and left else phase
 
     def _take_up(self) -> None:
         """Say who conducts it now, and find out what was left by who did before."""
@@ -80,16 +92,25 @@ class Conductor:
         self._keeping.take_up()
         self._leaving.strangers(now)
         self._leaving.learn_all()
+        self._watch.works()  # what it kept us from is in the gap
+        self._has_taken_up = True
 
     def _step(self) -> Phase | None:
         """Look once, and return the phase if it is over."""
         try:
+            if not self._has_taken_up:
+                if (left := self._is_left_alone()) is not None:
+                    return left
+                self._take_up()
             phase = self._look()
             self._watch.works()
             if phase is not None:
                 self._keeping.close(self._clock.now())
                 self._log.close()
-                self._store.leave(self._campaign, self._means.holder, phase, self._clock.now())
+                ended = phase is Phase.ENDED
+                self._store.leave(
+                    self._campaign, self._means.holder, self._clock.now(), ended=ended
+                )
         except StorageError as error:
             if self._watch.fails(str(error)):
                 self._log.say("failure", str(error))
@@ -131,8 +152,8 @@ class Conductor:
             return
         running = {one.id for one in self._starter.running.values()}
         self._store.forget(self._campaign, self._means.holder, running)
-        if now - trouble.since > LATE:
-            self._note_gap(Gap(trouble.since, now, f"no database: {trouble.text}"))
+        gap = Gap(trouble.since, now, f"no database: {trouble.text}")
+        if now - trouble.since > LATE and self._note_gap(gap):
             self._watch.has_noted()
         self._next = now
 
@@ -147,12 +168,17 @@ class Conductor:
             self._note_gap(Gap(seen.slept_since, now, "this machine slept, or was too busy"))
         return seen.was_absent
 
-    def _note_gap(self, gap: Gap) -> None:
-        """Note a time in which nobody began what was due, if anything was."""
-        if self._store.was_due(self._campaign, gap.since, gap.until):
-            self._store.note_gap(self._campaign, gap)
-            times = f"{gap.since:%Y-%m-%d %H:%M} to {gap.until:%Y-%m-%d %H:%M} UTC"
-            self._log.note("gap", f"{times}: {gap.why}")
+    def _note_gap(self, gap: Gap) -> bool:
+        """Note a time in which nobody began what was due, if anything was; tell if so.
+
+        What was due just now begins in time.
+        """
+        if not self._store.was_due(self._campaign, gap.since, gap.until - LATE):
+            return False
+        self._store.note_gap(self._campaign, gap)
+        times = f"{gap.since:%Y-%m-%d %H:%M} to {gap.until:%Y-%m-%d %H:%M} UTC"
+        self._log.note("gap", f"{times}: {gap.why}")
+        return True
 
     def _collect(self, now: datetime) -> set[Cell]:
         """Note how sessions ended; return what they measured."""
@@ -161,6 +187,10 @@ class Conductor:
             session = self._starter.running[future]
             outcome = outcome_of(future, session)
             values, line = outcome.values(now, stopping=self._stopping), outcome.line(session)
+            over = outcome.end.state is not State.PLANNED
+            left = session.uncleared
+            if over and _has_begun(session):
+                left = values["uncleared"] = uncleared(paths_of(session))
             ours = self._store.finish(session, outcome.end.state, now, line, **values)
             self._starter.end(future, now)
             ended.add(session.cell)
@@ -169,16 +199,19 @@ class Conductor:
                 self._log.note("gap", f"{what}: another process has taken it over")
                 continue
             self._log.say(line.kind, line.text)
+            if over and left != session.uncleared:
+                self._leaving.cleaning.tell(session, outcome.end.why or "its run has ended", now)
             if outcome.end.state is State.DONE:
                 self._leaving.learn([session])
         return ended
 
     def _act(self, phase: Phase, ended: set[Cell], now: datetime, *, away: bool) -> None:
         """Leave out what can't be, begin what is due, and find out when to act again."""
-        late = now - LATE if away and self._score.campaign.missed is Missed.SKIP else None
+        late = late_before(self._score.campaign.missed, now) if away else None
         if self._leaving.missed(now, self._why(phase, away=away), late):
             self._watch.has_missed()
         self._leaving.known(ended, now)
+        sweep = self._leaving.cleaning.sweep(now)
         self._log.note_problems()
         self._keeping.count(now)
         soon = None
@@ -191,7 +224,7 @@ class Conductor:
         self._any_planned = coming is not None
         # Who only waits says that he lives when he happens to look.
         renew = self._renew_at if self._starter.running or coming is None else None
-        self._next = min(time for time in (again, coming, renew) if time is not None)
+        self._next = min(time for time in (again, coming, renew, sweep) if time is not None)
 
     def _why(self, phase: Phase, *, away: bool) -> str:
         """Return why sessions that have been missed by now did not run."""
@@ -216,9 +249,10 @@ class Conductor:
 
     def _over(self, phase: Phase, now: datetime) -> Phase | None:
         """Return the phase in which the campaign is left now, if it is."""
-        if self._starter.running:
+        stops = self._stopping or phase is Phase.STOPPED
+        if self._starter.running or (self._leaving.cleaning.is_trying and not stops):
             return None
-        if self._stopping or phase is Phase.STOPPED:
+        if stops:
             return Phase.STOPPED
         if self._any_planned and self._means.until_idle and not self._keeping.stands:
             opens = self._store.next_opening(self._campaign)
@@ -233,3 +267,7 @@ class Conductor:
             told = ", ".join(f"{count} {state}" for state, count in counts.items())
             self._log.note("end", f"the campaign has ended: {told}", last=True)
         return Phase.ENDED
+
+
+def _has_begun(session: Session) -> bool:
+    return session.directory is not None and Path(session.directory).exists()

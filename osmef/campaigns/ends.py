@@ -19,10 +19,14 @@ _OUTAGE = timedelta(minutes=10)
 
 @dataclass(frozen=True)
 class Outcome:
-    """The end of an attempt; ``attempts`` counts those that an outage has ended."""
+    """The end of an attempt; ``attempts`` counts those that an outage has ended.
+
+    ``is_news``: it failed, and not as the one before, so who is told of failures hears of it.
+    """
 
     end: End
     attempts: int
+    is_news: bool = False
 
     def values(self, now: datetime, *, stopping: bool) -> dict[str, Any]:
         """Return what a session's row becomes. What is planned again is due after a while."""
@@ -39,7 +43,8 @@ class Outcome:
         end = self.end
         what = f"{session.slot} {session.platform}: {end.state}"
         trials = f", {end.trials_ok} trials ok, {end.trials_failed} failed"
-        kind = "failure" if end.state is State.FAILED or end.trials_failed else "end"
+        failed = end.state is State.FAILED or end.trials_failed or self.is_news
+        kind = "failure" if failed else "end"
         return Line(kind, what + trials + (f": {end.why}" if end.why else ""))
 
 
@@ -49,11 +54,11 @@ def outcome_of(future: Future[End], session: Session) -> Outcome:
     One that was interrupted, or could not be written down, is planned again, and so is one whose
     cloud failed, but for the last time. What it has cost is counted in any case.
     """
-    attempts = session.attempts
+    attempts, failed = session.attempts, True
     try:
         return Outcome(future.result(), attempts)
     except Interrupted as error:
-        state, why = State.PLANNED, error.message
+        state, why, failed = State.PLANNED, error.message, False
     except StorageError as error:
         state, why = State.PLANNED, str(error)
     except InputError as error:
@@ -65,4 +70,4 @@ def outcome_of(future: Future[End], session: Session) -> Outcome:
     except Exception as error:
         state, why = State.FAILED, f"a bug: {type(error).__name__}: {error}"
     end = so_far(Path(session.directory), state, why) if session.directory else End(state, why=why)
-    return Outcome(end, attempts)
+    return Outcome(end, attempts, is_news=failed and why != session.why)

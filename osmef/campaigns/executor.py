@@ -8,6 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
 from osmef.campaigns.session import End, Work
+from osmef.errors import StorageError
 
 Measure = Callable[[Work], End]
 
@@ -41,9 +42,26 @@ class Threads:
         self._pool = ThreadPoolExecutor(max_workers=room, thread_name_prefix="session")
 
     def submit(self, measure: Measure, work: Work) -> Future[End]:
-        """Begin a session in a thread."""
-        return self._pool.submit(measure, work)
+        """Begin a session in a thread; where there can be none, the future says so."""
+        future: Future[End] = Future()
+        try:
+            self._pool.submit(_run, future, measure, work)
+        except RuntimeError as error:  # a process may have only so many
+            future.cancel()  # it may wait for another thread already
+            future = Future()
+            cure = "give a smaller --parallel, or allow more tasks"
+            future.set_exception(StorageError(f"no thread for a session: {error}", cure=cure))
+        return future
 
     def close(self) -> None:
         """Wait for what runs."""
         self._pool.shutdown()
+
+
+def _run(future: Future[End], measure: Measure, work: Work) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(measure(work))
+    except BaseException as error:  # its reader judges it
+        future.set_exception(error)

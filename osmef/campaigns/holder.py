@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import socket
+from datetime import datetime
 from functools import cache
 from pathlib import Path
+
+from osmef.campaigns.rows import LEASE, Standing
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _MACHINE = Path("/etc/machine-id")
@@ -38,6 +41,14 @@ def is_gone(holder: str) -> bool | None:
     if host != this_machine() or "-" in (boot, _read(_BOOT)):
         return None
     return boot != _read(_BOOT) or _started(int(pid)) != started
+
+
+def is_conducted(standing: Standing, now: datetime) -> bool:
+    """Tell whether somebody conducts a campaign; from elsewhere he has to say so now and then."""
+    gone = True if standing.holder is None else is_gone(standing.holder)
+    if gone is None:
+        return standing.seen_at is not None and now - standing.seen_at < LEASE
+    return not gone
 
 
 def _read(path: Path) -> str:

@@ -16,6 +16,7 @@ from pathlib import Path
 # More openings than this, and a timer looks every few minutes instead.
 _MOST_LINES = 3000
 _OFTEN = "*:0/5"
+_STATE = "OSMEF_STATE="
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,10 @@ def service(job: Job, environment: Path, *, network: bool) -> str:
         f"ExecStart={' '.join(words)}",
         f"WorkingDirectory={_path(job.directory)}",
         f"EnvironmentFile={_path(environment)}",
-        "# Killed, it goes on; stopped, it takes its machines away first.",
+        "# Killed, or without its database, it goes on; stopped, it takes its machines away first.",
         "Restart=on-abnormal",
+        "RestartForceExitStatus=4",
         "RestartSec=60",
-        "SuccessExitStatus=4",
         "KillMode=mixed",
         "TimeoutStopSec=30min",
     )
@@ -90,20 +91,28 @@ def timer(job: Job) -> str:
     )
 
 
-def environment(job: Job) -> str:
-    """Return the file of environment variables, which only its owner may read."""
+def environment(job: Job, old: str = "") -> str:
+    """Return the file of environment variables, which only its owner may read.
+
+    What somebody has added to the ``old`` one stays.
+    """
     value = (
         job.state.replace("\\", r"\\").replace('"', r"\"").replace("$", r"\$").replace("`", r"\`")
     )
-    return _lines("# Add what your clouds need, such as OS_CLOUD.", f'OSMEF_STATE="{value}"')
+    kept = [line for line in old.splitlines() if not line.startswith(_STATE)]
+    return _lines(
+        *(kept or ["# Add what your clouds need, such as OS_CLOUD."]), f'{_STATE}"{value}"'
+    )
 
 
-def cron_line(job: Job) -> str:
-    """Return the line (crontab(5)), which looks every five minutes; its end names the campaign."""
+def cron_line(job: Job, environment: Path) -> str:
+    """Return the line (crontab(5)), which looks every five minutes; its end names the campaign.
+
+    The state and what the clouds need are in a file of ``environment``: anybody can read a command.
+    """
     command = shlex.join(job.command)
-    place, log = shlex.quote(str(job.directory)), shlex.quote(str(job.log))
-    state = shlex.quote(job.state)
-    text = f"cd {place} && OSMEF_STATE={state} {command} >>{log} 2>&1"
+    place, log, secret = (shlex.quote(str(one)) for one in (job.directory, job.log, environment))
+    text = f"cd {place} && set -a && . {secret} && {command} >>{log} 2>&1"
     return f"*/5 * * * * {text.replace('%', chr(92) + '%')} {mark(job.name)}"
 
 

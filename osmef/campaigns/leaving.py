@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from osmef.campaigns.calendar import Platform
+from osmef.campaigns.cleaning import Cleaning
 from osmef.campaigns.enough import is_enough, session_medians
 from osmef.campaigns.logbook import Logbook
 from osmef.campaigns.means import Means
 from osmef.campaigns.rows import Session, Standing, State
 from osmef.campaigns.score import Score
-from osmef.campaigns.session import conclude
-from osmef.errors import InputError, OsmefError
+from osmef.errors import InputError
 
 if TYPE_CHECKING:
     from osmef.campaigns.store import Store
@@ -39,7 +39,8 @@ class Leaving:
         self, store: Store, standing: Standing, score: Score, means: Means, log: Logbook
     ) -> None:
         self._store, self._campaign = store, standing.id
-        self._score, self._means, self._log = score, means, log
+        self._score, self._log = score, log
+        self.cleaning = Cleaning(store, standing, means, log)
 
     def strangers(self, now: datetime) -> None:
         """Leave out sessions of platforms that the campaign's file has no more."""
@@ -113,20 +114,7 @@ class Leaving:
 
     def _leave(self, sessions: Sequence[Session], state: State, why: str, now: datetime) -> None:
         for session in sessions:
-            self._clear(session)
+            if session.directory is not None or session.uncleared is not None:
+                self.cleaning.clear(session, now)
         if sessions:
             self._store.skip([one.id for one in sessions], state, why, now)
-
-    def _clear(self, session: Session) -> None:
-        """Destroy what an interrupted session has left, since nobody will take it up again."""
-        if session.directory is None:
-            return
-        path = Path(session.directory)
-        try:
-            self._means.clear(path, session.provider)
-            end = conclude(path)
-        except OsmefError as error:
-            self._log.note("failure", f"{session.slot} {session.platform}: left standing: {error}")
-            return
-        trials = {"trials_ok": end.trials_ok, "trials_failed": end.trials_failed}
-        self._store.conclude(session, **trials, cost=end.cost, currency=end.currency)

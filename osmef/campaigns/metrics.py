@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from osmef.campaigns.holder import is_gone
+from osmef.campaigns.holder import is_conducted
 from osmef.campaigns.rows import Phase, Session, Standing, State
 from osmef.errors import StorageError
 from osmef.results.files import write_atomically
@@ -29,6 +29,7 @@ Labels = Mapping[str, str]
 _HELP = {
     "osmef_campaign_phase": "1 for what the campaign does, 0 for all else.",
     "osmef_campaign_conducted": "Whether a process conducts it, as far as is known.",
+    "osmef_campaign_seen_timestamp_seconds": "When its conductor said last that it lives.",
     "osmef_campaign_sessions": "Sessions by state.",
     "osmef_campaign_trials": "Trials of ended sessions by status.",
     "osmef_campaign_cost": "What its VMs have cost by the price list, by currency.",
@@ -59,8 +60,9 @@ def _samples(
 ) -> Iterator[tuple[str, Labels, float]]:
     for phase in Phase:
         yield "osmef_campaign_phase", {"phase": phase.value}, float(standing.phase is phase)
-    alive = standing.holder is not None and is_gone(standing.holder) is not True
-    yield "osmef_campaign_conducted", {}, float(alive)
+    yield "osmef_campaign_conducted", {}, float(is_conducted(standing, now))
+    if standing.seen_at is not None:
+        yield "osmef_campaign_seen_timestamp_seconds", {}, standing.seen_at.timestamp()
     for state in State:
         count = sum(one.state is state for one in sessions)
         yield "osmef_campaign_sessions", {"state": state.value}, float(count)

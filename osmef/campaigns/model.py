@@ -72,14 +72,16 @@ Clock = Annotated[
 class Window(Model):
     """When sessions of one name may run: hours on some days, or from each time of a cron line."""
 
-    days: Days = Field(default=Days.ALL, description="weekdays, weekend or all")
+    days: Days = Field(
+        default=Days.ALL, description="weekdays, weekend or all; also with cron, of its times"
+    )
     opens: Clock | None = Field(default=None, description="when it opens, such as `09:00`")
     closes: Clock | None = Field(
         default=None, description="when it closes; on the next day if that is not later"
     )
     cron: Annotated[str, AfterValidator(_cron)] | None = Field(
         default=None,
-        description="instead of days and opens: minute, hour, day, month, weekday (crontab(5))",
+        description="instead of opens: minute, hour, day, month, weekday (crontab(5))",
     )
     length: Duration | None = Field(
         default=None, ge=1, le=7 * 86400, description="with cron: how long it stays open"
@@ -87,11 +89,11 @@ class Window(Model):
 
     @model_validator(mode="after")
     def _one_way_to_say_it(self) -> Window:
-        if self.cron is not None and (self.opens or self.closes or self.days is not Days.ALL):
+        if self.cron is not None and (self.opens or self.closes):
             raise conflict(
-                "a cron expression says days and times itself",
-                "remove cron, or days, opens and closes",
-                *("cron", "days", "opens", "closes"),
+                "a cron expression says times itself",
+                "remove cron, or opens and closes",
+                *("cron", "opens", "closes"),
             )
         if self.cron is not None and self.length is None:
             raise conflict(

@@ -53,7 +53,8 @@ class Session:
 
     ``token`` counts its claims: whoever began it writes with his token, and is refused when
     another has begun it since. ``paid`` is what run directories have cost that it has left, and
-    kept VMs while nobody used them.
+    kept VMs while nobody used them. ``uncleared`` names those in which something may stand that
+    nobody takes up, one a line.
     """
 
     id: int
@@ -81,6 +82,7 @@ class Session:
     campaign: int = 0
     token: int = 0
     paid: float = 0.0
+    uncleared: str | None = None
 
     @property
     def cell(self) -> tuple[str, str, str]:

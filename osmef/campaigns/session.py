@@ -176,7 +176,7 @@ def _vms(
 ) -> Iterator[Holding | None]:
     """Give the VMs that are kept for the session; None where its run makes its own."""
     if keeper is None or work.keep_until is None:
-        check_provider(plan)
+        check_provider(plan, user.stop.check)
         yield None
         return
     with keeper.lend(work, plan, user) as lent:

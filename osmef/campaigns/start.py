@@ -109,10 +109,11 @@ class Starter:
         claimed = self._store.claim(session, self._means.holder, now, self._terms(session), line)
         if isinstance(claimed, Refusal):
             return claimed
-        work = self._work(claimed)
+        placed = self._placed(claimed)
+        work = self._work(placed)
         log.say(line.kind, line.text)
         future = self._means.executor.submit(self._means.measure, work)
-        self.running[future] = replace(claimed, directory=work.directory)
+        self.running[future] = placed
         future.add_done_callback(lambda _: self.wake.set())
         return None
 
@@ -146,17 +147,26 @@ class Starter:
             platform=session.platform,
             text=study.text,
             file=study.path.name,
-            directory=session.directory or self._new_directory(session, study.scenario.name),
+            directory=session.directory or "",
             seed=_seed(self._score.campaign.seed, session),
             provider=session.provider,
             keep_until=self._keeping.until(session),
         )
 
-    def _new_directory(self, session: Session, name: str) -> str:
+    def _placed(self, session: Session) -> Session:
+        """Return a session with a run directory: a new one if it has none here.
+
+        One on another machine is for that one to clear.
+        """
+        if session.directory is not None and Path(session.directory).exists():
+            return session
+        lines = filter(None, (session.uncleared, session.directory))
+        session = replace(session, uncleared="\n".join(lines) or None)
+        name = self._score.parts[platform_of(session)].study.scenario.name
         for _ in range(_NAMES):
             path = new_path(Path(self._standing.out), name)
             if not path.exists() and self._store.locate(session, path):
-                return str(path)
+                return replace(session, directory=str(path))
         raise StorageError(
             "no name is free for a run directory",
             where=self._standing.out,

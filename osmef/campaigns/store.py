@@ -40,21 +40,28 @@ class Store(Claims):
         about: Mapping[str, str],
         rows: Sequence[PlannedRow],
         now: datetime,
+        late: datetime | None = None,
     ) -> None:
         """Take a campaign in, or its changed file: what was measured stays, plans are made anew.
 
         ``about`` holds file, text and out. What was left out comes back as long as its window has
-        not closed: what was missed always, all else and what failed when the file or its scenario
-        has changed. Raises InputError where the name is that of another file that is still there,
-        and where somebody conducts it by a different one.
+        not closed: what was missed always, unless it was due before ``late``; that, all else and
+        what failed when the file or its scenario has changed. Raises InputError where the name is
+        that of another file that is still there, where its runs are in another directory, and
+        where somebody conducts it by a different file.
         """
         try:
-            self._enlist(name, about, rows, now)
+            self._enlist(name, about, rows, now, late)
         except ConflictError:  # another process has taken it in meanwhile
-            self._enlist(name, about, rows, now)
+            self._enlist(name, about, rows, now, late)
 
     def _enlist(
-        self, name: str, about: Mapping[str, str], rows: Sequence[PlannedRow], now: datetime
+        self,
+        name: str,
+        about: Mapping[str, str],
+        rows: Sequence[PlannedRow],
+        now: datetime,
+        late: datetime | None,
     ) -> None:
         with self._transaction() as connection:
             found = connection.execute(select(CAMPAIGNS).where(CAMPAIGNS.c.name == name)).first()
@@ -68,6 +75,13 @@ class Store(Claims):
                     f"there is another campaign {name!r}, of {found.file}",
                     where=about["file"],
                     cure="give this one another name, or move that file away",
+                )
+            if found.out != about["out"] and Path(found.out).exists():
+                raise InputError(
+                    f"the runs of the campaign {name!r} are in {found.out}, and would be in"
+                    f" {about['out']} from now on",
+                    where="--out",
+                    cure=f"give --out {Path(found.out).parent}, or move them there first",
                 )
             if found.text != about["text"] and living_holder(connection, found.id, now):
                 raise InputError(
@@ -85,7 +99,8 @@ class Store(Claims):
                 connection.execute(put(EVENTS).values(**row))
             if changed or found.text != about["text"]:
                 left_out += [State.FAILED, State.ENOUGH, State.CANCELLED]
-            _plan_again(connection, found.id, left_out, now)
+                late = None
+            _plan_again(connection, found.id, left_out, now, late)
 
     def campaigns(self) -> list[Standing]:
         """Return all campaigns in the order in which they were made."""
@@ -222,6 +237,12 @@ class Store(Claims):
         with self._transaction() as connection:
             connection.execute(update(SESSIONS).where(SESSIONS.c.id == session.id).values(**values))
 
+    def uncleared(self, campaign: int) -> list[Session]:
+        """Return the sessions that don't run and have left something standing."""
+        where = (SESSIONS.c.campaign == campaign, SESSIONS.c.uncleared.is_not(None))
+        query = select(*COLUMNS).where(*where, SESSIONS.c.state != State.RUNNING.value)
+        return self._sessions(query.order_by(*in_order()))
+
     def plan_again(self, campaign: int, states: Collection[State], now: datetime) -> int:
         """Plan sessions of some states again whose window has not closed; return how many."""
         with self._transaction() as connection:
@@ -298,9 +319,16 @@ def _planned(campaign: int) -> Any:
 
 
 def _plan_again(
-    connection: Connection, campaign: int, states: Collection[State], now: datetime
+    connection: Connection,
+    campaign: int,
+    states: Collection[State],
+    now: datetime,
+    late: datetime | None = None,
 ) -> int:
-    """Plan sessions again. Where every trial has failed, the next attempt is a run of its own."""
+    """Plan sessions again, but for those that were due before ``late``.
+
+    Where every trial has failed, the next attempt is a run of its own.
+    """
     columns = SESSIONS.c
     failed = and_(columns.trials_failed > 0, columns.trials_ok == 0)
     lost = case((failed, func.coalesce(columns.cost, 0.0)), else_=0.0)
@@ -314,7 +342,9 @@ def _plan_again(
         "directory": case((failed, None), else_=columns.directory),
     }
     some = columns.state.in_([state.value for state in states])
-    where = (columns.campaign == campaign, some, columns.closes > now)
+    where = [columns.campaign == campaign, some, columns.closes > now]
+    if late is not None:
+        where.append(columns.due >= late)
     return connection.execute(update(SESSIONS).where(*where).values(**values)).rowcount
 
 

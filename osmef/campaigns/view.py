@@ -14,7 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 import osmef
 from osmef.campaigns.gallery import Gallery
-from osmef.campaigns.holder import is_gone
+from osmef.campaigns.holder import is_conducted
 from osmef.campaigns.live import read_live
 from osmef.campaigns.metrics import render as render_metrics
 from osmef.campaigns.rows import Session, Standing, State
@@ -80,8 +80,9 @@ class View:
 
     def home(self) -> str:
         """Return the page that lists the campaigns."""
+        now = datetime.now(UTC)
         rows = [
-            (one, _counts(self._store.sessions(one.id)), _is_conducted(one))
+            (one, _counts(self._store.sessions(one.id)), is_conducted(one, now))
             for one in self._store.campaigns()
         ]
         return self._render("home", title="Campaigns", rows=rows)
@@ -96,7 +97,7 @@ class View:
             "campaign",
             title=standing.name,
             standing=standing,
-            conducted=_is_conducted(standing),
+            conducted=is_conducted(standing, now),
             counts=_counts(sessions),
             zone=_zone(standing).key,
             weeks=calendar(sessions, _zone(standing)),
@@ -161,10 +162,6 @@ def _zone(standing: Standing) -> ZoneInfo:
 def _counts(sessions: Sequence[Session]) -> list[tuple[State, int]]:
     counts = Counter(one.state for one in sessions)
     return [(state, counts[state]) for state in State if counts[state]]
-
-
-def _is_conducted(standing: Standing) -> bool:
-    return standing.holder is not None and is_gone(standing.holder) is not True
 
 
 def _running(session: Session, now: datetime) -> Running:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from osmef.campaigns.clock import Clock
+from osmef.campaigns.model import Missed
 
 # Who comes so late was not there: this program did not run, or the machine slept.
 LATE = timedelta(minutes=5)
@@ -16,6 +17,11 @@ _SET_BY = timedelta(minutes=1)
 # Who comes back after so long may have a clock that is wrong, as it is before it asks the network.
 _LONG_AWAY = timedelta(days=30)
 _SETTLES_S = 300.0
+
+
+def late_before(missed: Missed, now: datetime) -> datetime | None:
+    """Return before when what was due is missed for who comes now; None where it is run."""
+    return now - LATE if missed is Missed.SKIP else None
 
 
 @dataclass(frozen=True)

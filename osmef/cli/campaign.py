@@ -14,13 +14,14 @@ from rich.table import Table
 
 from osmef.campaigns.background import start_in_background
 from osmef.campaigns.conduct import Conductor, Means
-from osmef.campaigns.holder import is_gone, process_of
+from osmef.campaigns.holder import is_conducted, is_gone, process_of
 from osmef.campaigns.metrics import metrics_file
 from osmef.campaigns.opening import open_store
 from osmef.campaigns.outlook import Outlook, outlook
 from osmef.campaigns.read import Programme, read_campaign
 from osmef.campaigns.rows import Phase, Session, Standing, State
 from osmef.campaigns.score import make_score
+from osmef.campaigns.watch import late_before
 from osmef.cli import campaign_archive, campaign_report
 from osmef.cli.campaign_executor import (
     ExecutorKind,
@@ -102,7 +103,8 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         _refuse_second(store, programme)
         name, into = programme.campaign.name, (directory / programme.campaign.name).resolve()
         about = {"file": str(file.resolve()), "text": programme.text, "out": str(into)}
-        store.enlist(name, about, score.rows(), datetime.now(UTC))
+        now = datetime.now(UTC)
+        store.enlist(name, about, score.rows(), now, late_before(score.campaign.missed, now))
         standing = store.campaign(name)
         with stop_on_signals(lambda text: err.print(f"[yellow]{text}[/]")) as stop:
             means = make_means(executor, parallel, scheduler, stop, _tell)
@@ -119,7 +121,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         found = store.sessions(standing.id)
         _print_status(standing.name, phase, found)
     if phase is Phase.STOPPED:
-        raise typer.Exit(Interrupted.exit_code)
+        raise typer.Exit(0 if until_idle else Interrupted.exit_code)
     if any(one.state is State.FAILED or one.trials_failed for one in found):
         raise typer.Exit(1)
 
@@ -209,7 +211,7 @@ def pause(name: Name, state: StateUrl = "") -> None:
 
 @app.command("go-on", epilog="Example:\n\nosmef campaign go-on four-weeks")
 def go_on(name: Name, state: StateUrl = "") -> None:
-    """End a pause."""
+    """End a pause, or a stop for systemd and cron."""
     _set(name, state, Phase.ACTIVE)
 
 
@@ -322,7 +324,7 @@ def _counts(found: list[Session]) -> dict[str, int]:
 
 
 def _conducted(standing: Standing) -> bool:
-    return standing.holder is not None and is_gone(standing.holder) is not True
+    return is_conducted(standing, datetime.now(UTC))
 
 
 def _record(standing: Standing, found: list[Session]) -> dict[str, Any]:

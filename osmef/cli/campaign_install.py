@@ -15,8 +15,9 @@ import typer
 
 from osmef.campaigns.calendar import slots
 from osmef.campaigns.install import Job, cron_line, environment, service, timer, unit_of, without
-from osmef.campaigns.opening import default_url
+from osmef.campaigns.opening import default_url, open_store, state_home
 from osmef.campaigns.read import read_campaign
+from osmef.campaigns.rows import Phase
 from osmef.campaigns.score import make_score
 from osmef.cli.campaign_executor import (
     ExecutorKind,
@@ -73,6 +74,8 @@ def install(  # noqa: PLR0913, PLR0917 - its options
             openings=[one.opens for one in slots(programme.campaign) if one.closes > _now()],
         )
         _check(job)
+        if to is None:
+            _go_on(job)
         if cron:
             _add_to_crontab(job)
         else:
@@ -85,7 +88,10 @@ def uninstall(
         bool, typer.Option("--cron", help="The line in your crontab instead of the units.")
     ] = False,
 ) -> None:
-    """Take away what `install` made. A session that runs is stopped; results and state stay."""
+    """Take away what `install` made. A session that runs is stopped; results and state stay.
+
+    The file with what your clouds need goes, too.
+    """
     with reporting():
         if cron:
             old = _crontab()
@@ -93,7 +99,10 @@ def uninstall(
             if new == old:
                 raise InputError(f"crontab has no campaign {name!r}", where="NAME")
             _write_crontab(new)
-            out.print("the line is gone from crontab")
+            secret = _cron_environment(name)
+            with storage("remove", secret):
+                secret.unlink(missing_ok=True)
+            out.print(f"the line is gone from crontab, and {secret.name}")
             return
         found = [path for path in _unit_files(_units(), name) if path.exists()]
         if not found:
@@ -106,7 +115,7 @@ def uninstall(
             with storage("remove", path):
                 path.unlink()
         _systemctl("daemon-reload")
-        out.print(f"{unit}.timer and {unit}.service are gone")
+        out.print(f"{unit}.timer, {unit}.service and their {unit}.env are gone")
 
 
 def _add_units(job: Job, to: Path | None) -> None:
@@ -115,7 +124,7 @@ def _add_units(job: Job, to: Path | None) -> None:
     with storage("make a directory", place):
         place.mkdir(parents=True, exist_ok=True)
     file, timing, secret = _unit_files(place, job.name)
-    _write(secret, environment(job), 0o600)
+    _write_environment(secret, job)
     _write(file, service(job, secret.resolve(), network=is_system), 0o644)
     _write(timing, timer(job), 0o644)
     if to is not None:
@@ -132,15 +141,32 @@ def _add_units(job: Job, to: Path | None) -> None:
 def _add_to_crontab(job: Job) -> None:
     with storage("make a directory", job.log.parent):
         job.log.parent.mkdir(parents=True, exist_ok=True)
+    secret = _cron_environment(job.name)
+    with storage("make a directory", secret.parent):
+        secret.parent.mkdir(parents=True, exist_ok=True)
     old = without(_crontab(), job.name)
-    _write_crontab(f"{old}{cron_line(job)}\n")
-    out.print(f"cron looks every five minutes; log: {job.log}")
+    _write_environment(secret, job)
+    _write_crontab(f"{old}{cron_line(job, secret)}\n")
+    out.print(f"cron looks every five minutes; log: {job.log}; what the clouds need: {secret}")
+
+
+def _go_on(job: Job) -> None:
+    """End a stop of the campaign: what is installed leaves a stopped one alone."""
+    store = open_store(job.state)
+    for one in store.campaigns():
+        if one.name == job.name and one.phase is Phase.STOPPED:
+            store.set_phase(one.id, Phase.ACTIVE, one.holder)
+    store.close()
 
 
 def _unit_files(place: Path, name: str) -> tuple[Path, Path, Path]:
     """Return where the service, the timer and the environment are."""
     unit = unit_of(name)
     return place / f"{unit}.service", place / f"{unit}.timer", place / f"{unit}.env"
+
+
+def _cron_environment(name: str) -> Path:
+    return state_home() / f"{unit_of(name)}.env"
 
 
 def _units() -> Path:
@@ -185,6 +211,12 @@ def _run(command: Sequence[str], text: str, cure: str) -> str:
         told = getattr(error, "stderr", None) or str(error)
         raise StorageError(f"{' '.join(command)}: {told.strip()}", cure=cure) from error
     return done.stdout
+
+
+def _write_environment(path: Path, job: Job) -> None:
+    with storage("read", path):
+        old = path.read_text(encoding="utf-8") if path.exists() else ""
+    _write(path, environment(job, old), 0o600)
 
 
 def _write(path: Path, text: str, mode: int) -> None:

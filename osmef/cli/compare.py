@@ -78,7 +78,8 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     fail_on: Annotated[
         FailOn | None,
         typer.Option(
-            help="Exit with 1 if anything is worse, or also if anything is inconclusive.",
+            help="Exit with 1 if anything is worse or lost, or trials of a cell fail in B alone; or"
+            " also if anything is inconclusive.",
             show_default=False,
         ),
     ] = None,
@@ -100,13 +101,18 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             print_json(_document(table, hosts, notes))
         else:
             _show(table, hosts, notes)
-        rows = table.to_dict("records")
-        found = {str(row["verdict"]) for row in (*rows, *table.attrs["failures"])}
-        lost = bool(table.attrs["only_a"]) or any(row["n_a"] and not row["n_b"] for row in rows)
-        regressed = "worse" in found or lost
-        unclear = fail_on is FailOn.INCONCLUSIVE and "inconclusive" in found
-        if fail_on is not None and (regressed or unclear):
+        if fail_on is not None and _fails(table, fail_on):
             raise typer.Exit(1)
+
+
+def _fails(table: pd.DataFrame, fail_on: FailOn) -> bool:
+    """Return whether anything is worse or lost, or fails in B alone, which no test of few tells."""
+    rows, failures = table.to_dict("records"), table.attrs["failures"]
+    found = {str(row["verdict"]) for row in (*rows, *failures)}
+    lost = bool(table.attrs["lost"]) or any(row["n_a"] and not row["n_b"] for row in rows)
+    alone = any(one["failed_b"] and not one["failed_a"] for one in failures)
+    unclear = fail_on is FailOn.INCONCLUSIVE and "inconclusive" in found
+    return "worse" in found or lost or alone or unclear
 
 
 def _refuse_unknown_ways(table: pd.DataFrame) -> None:
@@ -126,6 +132,7 @@ def _compared(
 ) -> pd.DataFrame:
     # pandas takes a while to load
     from osmef.analysis.compare import compare  # noqa: PLC0415
+    from osmef.report.metric import metrics_of  # noqa: PLC0415
     from osmef.results.frame import load  # noqa: PLC0415
 
     first, second = load(a), load(b)
@@ -150,6 +157,8 @@ def _compared(
             where="--metric",
             cure="name one of those in `osmef show RUN --json`, and add --better higher or lower",
         )
+    there = () if metrics else dict.fromkeys((*metrics_of(first), *metrics_of(second)))
+    table.attrs["not_judged"] = [one for one in there if direction(one) is Direction.NEITHER]
     return table
 
 
@@ -221,8 +230,15 @@ def _notes(sides: Sequence[Sequence[RunDirectory]], table: pd.DataFrame) -> list
             notes.append(f"no run of {name} has ended, so its hosts and settings are not known")
         elif any(not any(run.path.glob("scenario.*")) for run in runs):
             notes.append(f"{name} was imported: only what tells its cells apart says how")
+    notes += [
+        f"{name} has no sessions, and the other side has: each run of {name} counts as one session"
+        for name in table.attrs["without_sessions"]
+    ]
     differs = {(str(one["column"]), str(one["a"]), str(one["b"])) for one in table.attrs["differs"]}
     notes += [f"{column} is {a} in A and {b} in B" for column, a, b in sorted(differs)]
+    if left := table.attrs["not_judged"]:
+        told = ", ".join(left)
+        notes.append(f"not judged, for their names tell no better way (--better): {told}")
     tests = int(table["low"].notna().sum())
     if tests > 1:
         notes.append(
@@ -254,11 +270,13 @@ def _show(table: pd.DataFrame, hosts: dict[str, list[Difference]], notes: Sequen
     for one in table.attrs["failures"]:
         told = [f"{one[f'failed_{side}']} of {one[f'trials_{side}']}" for side in "ab"]
         cell = escape(str(one["cell"]))
-        p = f"p = {one['p']:.2g}"
+        p = "only B has it" if one["p"] is None else f"p = {one['p']:.2g}"
         err.print(f"{cell}: failed {told[0]}, {told[1]}: {_coloured(one['verdict'])} ({p})")
     for side in ("a", "b"):
         for cell in table.attrs[f"only_{side}"]:
-            err.print(f"[yellow]only {side.upper()} has the cell {escape(str(cell))}[/]")
+            placed = side == "a" and cell not in table.attrs["lost"]
+            more = ", which B has at another place" if placed else ""
+            err.print(f"[yellow]only {side.upper()} has the cell {escape(str(cell))}{more}[/]")
     for note in notes:
         err.print(f"[yellow]note[/]: {escape(note)}")
     for name, changed in hosts.items():

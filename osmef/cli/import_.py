@@ -56,17 +56,25 @@ def command(  # noqa: PLR0913, PLR0917 - its options
         str | None,
         typer.Option(help="The kind of cloud, where the files do not tell.", show_default=False),
     ] = None,
+    pool_ends: Annotated[
+        bool,
+        typer.Option(
+            "--pool-ends",
+            help="Take outputs of the same settings as one cell, whichever machines they are of,"
+            " such as fresh VMs each time.",
+        ),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Make run directories of the results of another program."""
     with reporting(as_json):
         from osmef.importers import import_files  # noqa: PLC0415 - scipy takes a while to load
 
-        done = import_files(kind.value, files, out, name, provider)
+        done = import_files(kind.value, files, out, name, provider, pool_ends=pool_ends)
         for run in done.runs:
             draw(run)
-    for oddity in done.oddities:
-        err.print(f"[yellow]note[/]: {escape(str(oddity))}")
+    for note in (*done.oddities, *done.notes):
+        err.print(f"[yellow]note[/]: {escape(str(note))}")
     if as_json:
         print_json(
             {
@@ -74,6 +82,7 @@ def command(  # noqa: PLR0913, PLR0917 - its options
                 "files": done.files,
                 "trials": done.trials,
                 "oddities": [vars(oddity) for oddity in done.oddities],
+                "notes": done.notes,
             }
         )
     else:

@@ -148,7 +148,7 @@ def rank_command(  # noqa: PLR0913, PLR0917 - each is an option of the command l
             print_json({"metric": name, "ranking": ranking, "unpriced": unpriced})
             return
     table = Table("rank", "provider", "flavor", "cell", box=SIMPLE_HEAD)
-    for head in (name, "95 % interval", "n", "CoV %", "an hour", "for 1 an hour"):
+    for head in (name, "95 % interval", "n", "failed", "CoV %", "an hour", "for 1 an hour"):
         table.add_column(head, justify="right")
     table.add_column("price of")
     for row in [*ranking, *unpriced]:
@@ -161,6 +161,7 @@ def rank_command(  # noqa: PLR0913, PLR0917 - each is an option of the command l
             "unknown" if row[name] is None else f"{row[name]:.4g}",
             _interval(row),
             str(row["n"]),
+            f"{row['failed']} of {row['trials']}" if row["failed"] else "-",
             "-" if row["cov_percent"] is None else f"{row['cov_percent']:.3g}",
             price,
             f"{row['per_price']:.4g}" if "per_price" in row else "-",

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from osmef.engine.plan import Plan
 from osmef.errors import InputError
+from osmef.providers.base import Check, go_on
 from osmef.providers.sites import sites_of
 from osmef.scenario.fields import EndpointKind, tries_of
 from osmef.scenario.study import Cell, Study
@@ -25,13 +26,17 @@ def check_study(study: Study) -> None:
         raise InputError.from_problems(problems)
 
 
-def check_provider(plan: Plan) -> None:
-    """Check tools, credentials and quotas before anything is made. Raises ProviderError."""
+def check_provider(plan: Plan, still: Check = go_on) -> None:
+    """Check tools, credentials and quotas before anything is made. Raises ProviderError.
+
+    Every wait calls ``still``, which may raise Interrupted.
+    """
     scenario = plan.study.scenario
     retry = tries_of(scenario.on_mismatch) > 0
-    sites_of(scenario).check(
-        [replace(one, movable=retry and one.kind is EndpointKind.VM) for one in plan.endpoints]
-    )
+    requests = [
+        replace(one, movable=retry and one.kind is EndpointKind.VM) for one in plan.endpoints
+    ]
+    sites_of(scenario).check(requests, still)
 
 
 def warnings_of(study: Study) -> list[str]:

@@ -12,7 +12,7 @@ from osmef.engine.journal import Journal
 from osmef.engine.plan import Plan
 from osmef.errors import InputError
 from osmef.prices.book import read_book
-from osmef.prices.update import KINDS
+from osmef.prices.update import is_told
 from osmef.providers.base import EndpointRequest
 from osmef.results.summary import Cost, EndpointInfo, HourlyPrice
 from osmef.scenario.fields import EndpointKind
@@ -38,9 +38,13 @@ class PriceTags:
         """Return the list price of a VM, of the flavor that it got or else is to get."""
         name = flavor or self.flavor(request)
         settings = self._clouds[request.site]
-        if name is None or request.kind is EndpointKind.HOST or not settings.priced_by_flavor:
+        if name is None or request.kind is EndpointKind.HOST or not self.by_flavor(request):
             return None
         return self._book.find(settings.kind, settings.priced_region(request.zone), name)
+
+    def by_flavor(self, request: EndpointRequest) -> bool:
+        """Tell whether what a VM costs is the price of its flavor alone."""
+        return self._clouds[request.site].priced_by_flavor
 
     def flavor(self, request: EndpointRequest) -> str | None:
         """Return the name of the flavor that it is to get; None where the provider decides."""
@@ -65,9 +69,9 @@ class PriceTags:
         return hourly(price) if price else None
 
     def fetching(self, request: EndpointRequest) -> tuple[str, str | None, str] | None:
-        """Return kind, region and flavor to ask a price API for; None where there is none."""
+        """Return kind, region and flavor to ask a price API for; None where it has none."""
         settings, name = self._clouds[request.site], self.flavor(request)
-        if name is None or settings.kind not in KINDS:
+        if name is None or not is_told(settings.kind, name):
             return None
         return settings.kind, settings.priced_region(request.zone), name
 
@@ -109,7 +113,7 @@ def total(prices: Iterable[Cost | None]) -> Cost | None:
 class PlannedCost:
     """What VMs will cost by plan. ``per_hour``: together, None where that can't be told.
 
-    ``unknown`` names flavors without a price, and ``fetch`` is the commands that ask for it. With
+    ``unknown`` names flavors without a price, and ``cure`` is what to do about a budget then. With
     spare capacity it is only the most that it can be: ``on_demand`` is false. ``since`` is the day
     of the oldest price.
     """
@@ -119,7 +123,7 @@ class PlannedCost:
     per_hour: Cost | None
     unknown: tuple[str, ...]
     on_demand: bool
-    fetch: tuple[str, ...] = ()
+    cure: str = ""
     since: date | None = None
 
     @property
@@ -140,9 +144,20 @@ def planned_cost(
     without = [request for request, price in prices.items() if price is None]
     unknown = tuple(dict.fromkeys(tags.label(request) for request in without))
     per_hour = total(hourly(price) if price else None for price in prices.values())
-    hours, fetch = seconds / _HOUR_S, tuple(_fetching(tags, without))
+    hours, cure = seconds / _HOUR_S, _cure(tags, without)
     since = min((price.date for price in prices.values() if price), default=None)
-    return PlannedCost(len(vms), hours, per_hour, unknown, tags.on_demand, fetch, since)
+    return PlannedCost(len(vms), hours, per_hour, unknown, tags.on_demand, cure, since)
+
+
+def _cure(tags: PriceTags, requests: Sequence[EndpointRequest]) -> str:
+    """Say what makes a budget possible beside these VMs, whose prices nobody knows."""
+    if not all(tags.by_flavor(request) for request in requests):
+        return "remove budget: hardware of one's own, and Tier 1, have no price by the flavor"
+    named = [request for request in requests if tags.flavor(request) is not None]
+    ways = ["name the flavor"] if len(named) < len(requests) else []
+    ways += ["write the price under prices"] if named else []
+    ways += [f"fetch it with `{command}`" for command in _fetching(tags, named)]
+    return ", ".join([*ways, "or remove budget"])
 
 
 def _fetching(tags: PriceTags, requests: Iterable[EndpointRequest]) -> Iterator[str]:
@@ -178,9 +193,7 @@ def _over(budget: Money, cost: PlannedCost, before: float | None) -> tuple[str, 
     """Return what is wrong with a budget, and the cure."""
     if cost.unknown:
         what = ", ".join(cost.unknown)
-        fetch = "".join(f"fetch it with `{command}`, " for command in cost.fetch)
-        cure = f"write the price under prices, {fetch}or remove budget"
-        return f"the budget can't be held: nobody knows the price of {what}", cure
+        return f"the budget can't be held: nobody knows the price of {what}", cost.cure
     if before is None:
         cure = "remove budget, or measure the rest in a run of its own"
         return "the budget can't be held: nobody knows what the run has cost so far", cure

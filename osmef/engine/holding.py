@@ -113,7 +113,7 @@ class Holding:
         Whatever exists after an error is destroyed by ``close``.
         """
         plan = self.plan
-        check_provider(plan)
+        check_provider(plan, self.user.stop.check)
         self.note("start", seed=plan.seed, controller=this_controller(self.directory))
         order = Order(
             run=self.id,

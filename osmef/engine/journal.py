@@ -14,6 +14,9 @@ from osmef.errors import StorageError
 from osmef.providers.base import Resource
 from osmef.results.files import append_line, storage
 
+_TIME = int | float | None
+_TYPES = {"id": str | None, "deadline": _TIME, "made": _TIME, "access": dict}
+
 
 class Journal:
     """Appends to ``journal.jsonl``; each line is on the disk before the call returns.
@@ -92,4 +95,7 @@ def resource_of(note: Mapping[str, Any]) -> Resource | None:
     names = (told.get(name) for name in ("provider", "kind", "name", "run"))
     if not all(isinstance(name, str) for name in names):
         return None
-    return Resource(**told) if isinstance(told.get("access", {}), dict) else None
+    if not all(isinstance(told[name], types) for name, types in _TYPES.items() if name in told):
+        return None
+    way = told.get("access", {}).values()
+    return Resource(**told) if all(isinstance(word, str) for word in way) else None

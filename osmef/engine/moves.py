@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from osmef.engine.measure import Bench
 from osmef.engine.placement import Places, mismatches, requested, standings
 from osmef.engine.plan import PlannedTrial
-from osmef.errors import CapacityError, Interrupted, OsmefError, PlacementError
+from osmef.errors import CapacityError, OsmefError, PlacementError
 from osmef.results.trial import Failure, Status, Trial
 from osmef.scenario.fields import RECORD
 from osmef.scenario.location import Location, has_moved
@@ -17,35 +17,33 @@ Why = Sequence[str] | OsmefError
 
 
 def look_again(bench: Bench, trials: Sequence[PlannedTrial], note: Callable[..., None]) -> None:
-    """Read back where the endpoints stand after a group of trials, and correct those of it.
+    """Read back where the endpoints stand after some trials of a group, and correct those.
 
     A trial whose ends do not stand to each other as they did when it began was measured nobody
     knows where: it fails, or where any place will do, or ``on_mismatch: record``, its place is
-    unknown. What can't be read counts as unmoved, and is told. ``note`` is told of moves. Raises
-    StorageError, Interrupted, and CapacityError where an endpoint is not the run's own any more:
-    then all of the group fail.
+    unknown. What can't be read counts as unmoved, and is told. ``note`` is told of each look.
+    Raises StorageError, and CapacityError where an endpoint is not the run's own any more: then
+    all of these fail.
     """
     before = bench.places
+    told = {"group": trials[0].group, "trials": [planned.index for planned in trials]}
     try:
         after = _moved(bench)
-    except Interrupted:
-        raise
     except CapacityError as error:  # another run measures there, too, nobody knows since when
         _correct(bench, {one.index: one for one in trials}, error)
         raise
-    except OsmefError as error:
+    except OsmefError as error:  # also Interrupted: the next trial meets the stop, too
         bench.observer.warning(f"where the endpoints stand now can't be read: {error.message}")
-        note("moved", places={}, group=trials[0].group, error=str(error))
-        return
-    if not after:
+        note("looked", **told, places={}, error=str(error))
         return
     for name, place in after.items():
         bench.stations[name].location = place
         bench.observer.warning(f"the cloud has moved {name}, {moved_from(before[name], place)}")
     shown = {name: place.model_dump(mode="json") for name, place in after.items()}
-    note("moved", places=shown, group=trials[0].group, error=None)
     wrong = {one.index: one for one in trials if _differs(one, before, bench.places)}
-    _correct(bench, wrong, list(after))
+    if wrong:
+        _correct(bench, wrong, list(after))
+    note("looked", **told, places=shown, error=None)
 
 
 def _moved(bench: Bench) -> dict[str, Location]:

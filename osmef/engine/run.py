@@ -29,6 +29,7 @@ from osmef.engine.settle import Settled, settle
 from osmef.engine.station import Station, close_stations, open_stations
 from osmef.engine.stop import Stop
 from osmef.engine.summarise import endpoint_info, summarise
+from osmef.errors import Interrupted
 from osmef.providers.base import EndpointRequest, Order
 from osmef.providers.sites import Sites, sites_of
 from osmef.remote.keys import KeyPair
@@ -176,7 +177,13 @@ class Run:
         facts = collect_facts(bench.stations, self.directory, moment, {})
         for group, some in groupby(missing, key=lambda planned: planned.group):
             trials = list(some)
-            run_trials(bench, trials, self.plan.study.scenario.parallel)
+            try:
+                run_trials(bench, trials, self.plan.study.scenario.parallel)
+            except Interrupted:
+                ended = {trial.index for trial in self.directory.read_trials().trials}
+                if some_ended := [planned for planned in trials if planned.index in ended]:
+                    look_again(bench, some_ended, journal.note)
+                raise
             look_again(bench, trials, journal.note)
             facts = collect_facts(bench.stations, self.directory, f"{group:05}", facts)
 

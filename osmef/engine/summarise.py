@@ -82,7 +82,8 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
     for trial in log.trials:
         by_cell[trial.cell].append(trial)
     cells = [_cell_info(cell, by_cell[cell.cell.key], endpoints) for cell in plan.cells]
-    warnings = [*log.warnings, *_of_endpoints(endpoints.values()), *_elsewhere(cells)]
+    unread = _not_read(journal, log.trials)
+    warnings = [*unread, *log.warnings, *_of_endpoints(endpoints.values()), *_elsewhere(cells)]
     return Summary(
         run=_run_info(plan, directory, journal, log.trials, warnings),
         endpoints=[_with_facts(info, directory) for info in endpoints.values()],
@@ -97,7 +98,7 @@ def _endpoints(journal: Journal) -> dict[str, EndpointInfo]:
         if note.get("event") == "endpoint":
             info = EndpointInfo.model_validate(note["endpoint"])
             found[info.name] = info
-        for name, place in note["places"].items() if note.get("event") == "moved" else ():
+        for name, place in note["places"].items() if note.get("event") == "looked" else ():
             found[name] = _moved(found[name], Location.model_validate(place), note["group"])
     return found
 
@@ -114,11 +115,16 @@ def _moved(info: EndpointInfo, place: Location, group: int) -> EndpointInfo:
     )
 
 
-def _not_read(journal: Journal) -> list[str]:
-    """Tell of groups of trials after which nobody could see whether endpoints had moved."""
-    groups = [str(note["group"]) for note in journal.read("moved") if note["error"]]
+def _not_read(journal: Journal, trials: Iterable[Trial]) -> list[str]:
+    """Tell of groups of trials after which nobody saw whether endpoints had moved.
+
+    A run that was killed has not looked, and once it goes on it has other endpoints.
+    """
+    looks = (note["trials"] for note in journal.read("looked") if not note["error"])
+    seen = {index for some in looks for index in some}
+    unread = {one.group for one in trials if one.status is Status.OK and one.index not in seen}
     told = "whether endpoints were moved in these groups of trials could not be read"
-    return [f"{told}: {', '.join(dict.fromkeys(groups))}"] if groups else []
+    return [f"{told}: {', '.join(map(str, sorted(unread)))}"] if unread else []
 
 
 def _not_replaced(journal: Journal) -> list[str]:
@@ -183,13 +189,7 @@ def _run_info(
             "python": platform.python_version(),
             "controller_kernel": platform.release(),
         },
-        warnings=[
-            *warnings_of(plan.study),
-            *_not_replaced(journal),
-            *_not_read(journal),
-            *_anew(journal),
-            *found,
-        ],
+        warnings=[*warnings_of(plan.study), *_not_replaced(journal), *_anew(journal), *found],
         vm_hours=cost.vm_hours,
         cost=cost.cost,
     )

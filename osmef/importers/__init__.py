@@ -21,9 +21,10 @@ from osmef.importers import (
     ppbench,
     sessions,
 )
+from osmef.importers.cells import Origin, in_cells, most_ends
 from osmef.importers.files import read_texts
 from osmef.importers.record import Oddity, Parsed, Text
-from osmef.importers.write import Origin, write_run
+from osmef.importers.write import write_run
 from osmef.results.rundir import RunDirectory
 
 KINDS: dict[str, Callable[[Text], Parsed]] = {
@@ -41,25 +42,29 @@ KINDS: dict[str, Callable[[Text], Parsed]] = {
 
 @dataclass(frozen=True)
 class Imported:
-    """The run directories that were made, of how many files and trials, and what was odd."""
+    """The run directories that were made, of how many files and trials, what was odd, and notes."""
 
     runs: list[RunDirectory]
     files: int
     trials: int
     oddities: list[Oddity]
+    notes: list[str]
 
 
-def import_files(
+def import_files(  # noqa: PLR0913 - three have defaults
     kind: str,
     files: Sequence[Path],
     out: Path,
     name: str | None = None,
     provider: str | None = None,
+    *,
+    pool_ends: bool = False,
 ) -> Imported:
     """Make run directories under ``out`` of the files, one or, where the kind says so, several.
 
     ``name`` is the scenario's, by default what the file tells or the kind; ``provider`` the kind of
-    cloud where the file does not tell. The files are kept in ``source/`` of the run directory.
+    cloud where the file does not tell; ``pool_ends`` takes outputs of the same settings as one
+    cell, whichever machines they are of. The files are kept in ``source/`` of the run directory.
     What can't be read is an oddity: those of a file stand in the summary of each run that it is
     in, and those of a file without a trial in all. Raises InputError when nothing can be read,
     StorageError.
@@ -88,14 +93,19 @@ def import_files(
         raise InputError(
             first.what, where=first.where, cure=f"is this a result of the kind {kind}?"
         )
-    runs = [
-        write_run(
-            out, scenario, kind, cloud, origins, [*odd_of_run[scenario, cloud], *odd_of_nobody]
-        )
-        for (scenario, cloud), origins in by_run.items()
-    ]
+    runs, notes = [], []
+    for (scenario, cloud), origins in by_run.items():
+        odd = [*odd_of_run[scenario, cloud], *odd_of_nobody]
+        placed = in_cells(origins, pool_ends=pool_ends)
+        runs.append(write_run(out, scenario, kind, cloud, placed, odd))
+        pairs = most_ends(origin.record for origin in origins)
+        if pairs > 1 and not pool_ends:
+            notes.append(
+                f"{scenario} has up to {pairs} pairs of machines of the same settings, each a cell"
+                " of its own: --pool-ends takes them as one"
+            )
     trials = sum(len(origins) for origins in by_run.values())
-    return Imported(runs, count, trials, oddities)
+    return Imported(runs, count, trials, oddities, notes)
 
 
 def _parsed(kind: str, text: Text | InputError) -> Parsed:

@@ -7,6 +7,7 @@ in percent of one CPU (ESnet, iperf3(1) and iperf_api.c).
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -27,6 +28,8 @@ from osmef.results.trial import Failure, Interval
 from osmef.scenario.study import Scalar
 
 Json = dict[str, Any]
+
+_BEGIN = re.compile(r'(?<=\n)\{|\{\s*"(start"\s*:\s*\{|event")')  # also behind a torn line
 
 _READ = ("protocol", "num_streams", "reverse", "bidir", "target_bitrate", "interval")
 _NAMES = {
@@ -54,8 +57,8 @@ def parse(text: Text) -> Parsed:
     failed trial. All settings that the file tells are values. Raises InputError.
     """
     records: list[Record] = []
-    oddities: list[Oddity] = []
-    for line, document in _documents(text):
+    documents, oddities = _documents(text)
+    for line, document in documents:
         where = text.line(line)
         try:
             records.append(_record(document, where))
@@ -64,20 +67,30 @@ def parse(text: Text) -> Parsed:
     return Parsed(records, oddities)
 
 
-def _documents(text: Text) -> list[tuple[int, Json]]:
-    """Return the JSON documents with the lines on which they begin; joins those of a stream."""
+def _documents(text: Text) -> tuple[list[tuple[int, Json]], list[Oddity]]:
+    """Return the JSON documents with the lines on which they begin; joins those of a stream.
+
+    What is no whole document, such as a warning or what a killed iperf3 left, is an oddity, and
+    reading goes on at what may be the next one. Raises InputError without any.
+    """
     decoder, at, found = json.JSONDecoder(), 0, []
+    oddities: list[Oddity] = []
     content = text.text
     stream: Json | None = None
     while (at := _skip(content, at)) < len(content):
         line = content.count("\n", 0, at) + 1
         try:
-            document, at = decoder.raw_decode(content, at)
+            document, end = decoder.raw_decode(content, at)
         except (ValueError, RecursionError) as error:
-            lineno = getattr(error, "lineno", line)
-            raise refuse(text.line(lineno), f"this is not JSON: {error}") from error
+            where = text.line(getattr(error, "lineno", line))
+            oddities.append(Oddity(where, f"this is not JSON: {error}", False))
+            at = _next(content, at)
+            continue
         if not isinstance(document, dict):
-            raise refuse(text.line(line), "this is no JSON of iperf3")
+            oddities.append(Oddity(text.line(line), "this is no JSON of iperf3", False))
+            at = _next(content, at)
+            continue
+        at = end
         if "event" not in document:
             found.append((line, document))
             continue
@@ -86,8 +99,15 @@ def _documents(text: Text) -> list[tuple[int, Json]]:
             found.append((line, stream))
         _join(stream, document)
     if not found:
-        raise refuse(text.line(1), "the file is empty")
-    return found
+        first = oddities[0] if oddities else Oddity(text.line(1), "the file is empty", False)
+        raise refuse(first.where, first.what)
+    return found, oddities
+
+
+def _next(content: str, at: int) -> int:
+    """Return where the next document may begin."""
+    found = _BEGIN.search(content, at + 1)
+    return found.start() if found else len(content)
 
 
 def _skip(content: str, at: int) -> int:
@@ -153,7 +173,7 @@ def _record(document: Json, where: str) -> Record:
         place=f"line {where.rpartition(':')[2]}",
         values={
             "protocol": protocol,
-            "direction": "both" if both else "reverse" if reverse else "forward",
+            "direction": None if settings is None else _direction(both=both, reverse=reverse),
             **({"rate_bps": _plain(rate)} if rate else {}),
             **_settings(document, where),
             "connections": connections,
@@ -166,6 +186,10 @@ def _record(document: Json, where: str) -> Record:
         failure=Failure(kind="iperf3", message=str(error)) if failed else None,
         intervals=_intervals(document, client, server, where, reverse=reverse),
     )
+
+
+def _direction(*, both: bool, reverse: bool) -> str:
+    return "both" if both else "reverse" if reverse else "forward"
 
 
 def _settings(document: Json, where: str) -> dict[str, Scalar]:

@@ -8,8 +8,10 @@ round trip, in seconds (np.out) or microseconds (printed), the shortest of its t
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from osmef.analysis.sweep import half_performance_length, shortest_times, total_rates
+from osmef.errors import InputError
 from osmef.importers.record import (
     RECEIVER,
     SENDER,
@@ -17,11 +19,13 @@ from osmef.importers.record import (
     Parsed,
     Record,
     Text,
+    number,
     positive,
     refuse,
     whole,
 )
 from osmef.results.exchange import Purpose, SizePoint
+from osmef.scenario.study import Scalar
 from osmef.scenario.workload import SweepMode
 
 MEBI = 1 << 20
@@ -31,45 +35,76 @@ _PRINTED = re.compile(
     re.ASCII,
 )
 _TOLERANCE = 0.02
+_ROUNDED = 0.005 * MEBI  # of printed rates, which have two decimals
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line of a message size, which was printed where it tells the number of times."""
+
+    where: str
+    size: int
+    time_us: float
+    bps: float
+    times: int | None
 
 
 def parse(text: Text) -> Parsed:
     """Read one sweep over message sizes on one connection; np.out takes no note of its options.
 
-    What was printed tells by its rates whether both ways were used at once (-2). All else counts
-    as a ping-pong: np.out does not tell a stream (-s), and has twice the size with -2. Metrics:
-    latency_min_us, the time of the smallest message, throughput_max_bps, n_half_bytes and
-    sizes_measured. Raises InputError.
+    What was printed tells by its highest rate whether both ways were used at once (-2), which is a
+    value, ``mode``; a rate below 1 Mbps, which has two decimals, is taken from the size and time.
+    All else counts as a ping-pong: np.out does not tell a stream (-s), and has twice the size with
+    -2. Metrics: latency_min_us, the time of the smallest message, throughput_max_bps, n_half_bytes
+    and sizes_measured. Raises InputError.
     """
-    points: list[SizePoint] = []
-    oddities: list[Oddity] = []
-    for line, content in enumerate(text.text.splitlines(), start=1):
-        point = _point(content, text.line(line))
-        if point is None:
-            if content.strip() and points and not content.startswith("Completed"):
-                oddities.append(Oddity(text.line(line), "this line is no message size", False))
-            continue
-        points.append(point)
-        ways = 2 if point.mode is SweepMode.BOTH else 1
-        wanted = ways * 8e6 * point.size / point.time_min_us
-        if abs(point.throughput_bps - wanted) > _TOLERANCE * wanted:
-            oddities.append(Oddity(text.line(line), "the rate is not the size over the time", True))
-    if not points:
+    lines, oddities = _lines(text)
+    if not lines:
         raise refuse(text.line(1), "there is no line of NetPIPE in it: bytes, Mbps and seconds")
+    printed = [line for line in lines if line.times is not None]
+    mode = _mode(max(printed, key=lambda line: line.bps)) if printed else SweepMode.PINGPONG
+    points = []
+    for line in lines:
+        ways = 2 if line.times is not None and mode is SweepMode.BOTH else 1
+        wanted = ways * 8e6 * line.size / line.time_us
+        rounded = 0.0 if line.times is None else _ROUNDED
+        if abs(line.bps - wanted) > _TOLERANCE * wanted + rounded:
+            oddities.append(Oddity(line.where, "the rate is not the size over the time", True))
+        rough = line.times is not None and line.bps < MEBI
+        points.append(_point(line, mode, wanted if rough else line.bps))
     rates, times = total_rates(points), shortest_times(points)
     metrics = {
-        "latency_min_us": times[min(times)] if points[0].mode is SweepMode.PINGPONG else None,
+        "latency_min_us": times[min(times)] if mode is SweepMode.PINGPONG else None,
         "throughput_max_bps": max(rates.values()),
         "n_half_bytes": half_performance_length(rates),
         "sizes_measured": float(len(rates)),
     }
-    return Parsed(
-        [Record(workload="size-sweep", metrics=metrics, connections=1, sizes=points)], oddities
+    values: dict[str, Scalar] = {"mode": mode.value} if printed else {}
+    record = Record(
+        workload="size-sweep", metrics=metrics, values=values, connections=1, sizes=points
     )
+    return Parsed([record], oddities)
 
 
-def _point(line: str, where: str) -> SizePoint | None:
-    saved, printed = _SAVED.fullmatch(line), _PRINTED.fullmatch(line)
+def _lines(text: Text) -> tuple[list[_Line], list[Oddity]]:
+    found: list[_Line] = []
+    oddities: list[Oddity] = []
+    for at, content in enumerate(text.text.splitlines(), start=1):
+        where = text.line(at)
+        try:
+            line = _line(content, where)
+        except InputError as error:
+            oddities.append(Oddity(where, error.message, False))
+            continue
+        if line is not None:
+            found.append(line)
+        elif content.strip() and found and not content.startswith("Completed"):
+            oddities.append(Oddity(where, "this line is no message size", False))
+    return found, oddities
+
+
+def _line(content: str, where: str) -> _Line | None:
+    saved, printed = _SAVED.fullmatch(content), _PRINTED.fullmatch(content)
     if saved:
         size, rate, time_us = saved[1], saved[2], 1e6 * positive(saved[3], "the time", where)
         times = None
@@ -78,19 +113,29 @@ def _point(line: str, where: str) -> SizePoint | None:
         times = whole(printed[2], "the number of times", where)
     else:
         return None
-    bps, bytes_ = MEBI * positive(rate, "the rate", where), int(positive(size, "the size", where))
-    both = times is not None and bps * time_us > 1.5 * 8e6 * bytes_
+    known = number if printed else positive  # a printed one may be rounded to 0.00
+    bps = MEBI * known(rate, "the rate", where)
+    return _Line(where, int(positive(size, "the size", where)), time_us, bps, times)
+
+
+def _mode(line: _Line) -> SweepMode:
+    """Return whether both ways were used at once, by a line with a rate of several digits."""
+    both = line.bps * line.time_us > 1.5 * 8e6 * line.size
+    return SweepMode.BOTH if both else SweepMode.PINGPONG
+
+
+def _point(line: _Line, mode: SweepMode, bps: float) -> SizePoint:
     return SizePoint(
         purpose=Purpose.MEASURED,
         sender=SENDER,
         receiver=RECEIVER,
         flow=0,
-        mode=SweepMode.BOTH if both else SweepMode.PINGPONG,
+        mode=mode if line.times is not None else SweepMode.PINGPONG,
         checked=False,
-        size=bytes_,
-        repetitions=times,
+        size=line.size,
+        repetitions=line.times,
         trials=None,
-        time_min_us=time_us,
+        time_min_us=line.time_us,
         time_median_us=None,
         time_max_us=None,
         throughput_bps=bps,

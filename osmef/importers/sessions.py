@@ -20,7 +20,8 @@ COLUMNS = ("instance_class", "metric", "unit", "platform", "session", "value")
 def parse(text: Text) -> Parsed:
     """Read a run for each platform, a cell for each instance class, a trial for each session.
 
-    The platform is the provider. Metrics are named METRIC_UNIT, so ``unixbench_single_score``.
+    The platform is the provider. Metrics are named METRIC_UNIT, so ``unixbench_single_score`` and
+    ``dbench_mb_per_s`` of MB/s.
     The spread over the trials of a cell is that over the session results. Raises InputError.
     """
     metrics: dict[tuple[str, str, str], dict[str, float | None]] = defaultdict(dict)
@@ -29,7 +30,8 @@ def parse(text: Text) -> Parsed:
     oddities: list[Oddity] = []
     for line, row in csv_rows(text, COLUMNS, oddities):
         of = (row["platform"], row["instance_class"], row["session"])
-        name = _name(f"{row['metric']}_{row['unit']}")
+        unit = row["unit"].replace("/", " per ")
+        name = _name(f"{row['metric']}_{unit}")
         try:
             value = number(row["value"], "value", text.line(line))
         except InputError as error:

@@ -6,12 +6,12 @@ import platform
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import chain, count
 from pathlib import Path
 
 import osmef
 from osmef.analysis.describe import describe
+from osmef.importers.cells import Origin, cell_key
 from osmef.importers.record import Oddity, Record, Text
 from osmef.results.files import storage, write_atomically
 from osmef.results.rundir import RunDirectory
@@ -24,14 +24,6 @@ _MOST_WARNINGS = 20
 _NOTES = "notes.txt"
 
 
-@dataclass(frozen=True)
-class Origin:
-    """A record, and the file that it is from."""
-
-    record: Record
-    text: Text
-
-
 def write_run(  # noqa: PLR0913, PLR0917 - all that a run directory is made of
     out: Path,
     name: str,
@@ -40,12 +32,7 @@ def write_run(  # noqa: PLR0913, PLR0917 - all that a run directory is made of
     origins: Sequence[Origin],
     oddities: Sequence[Oddity],
 ) -> RunDirectory:
-    """Write a run directory under ``out`` and return it. Raises StorageError.
-
-    Where records of the same values have different ends, the ends are values, too: ``sender`` and
-    ``receiver``. Else they are not, so that other machines can be compared by cells.
-    """
-    origins = _with_ends(origins)
+    """Write a run directory of records, ``in_cells``, under ``out``. Raises StorageError."""
     run = RunDirectory.create(out, slug(name), None, "")
     with run:
         kept = _keep(run, origins)
@@ -67,26 +54,6 @@ def write_run(  # noqa: PLR0913, PLR0917 - all that a run directory is made of
 def slug(name: str) -> str:
     """Return a name as directories have it."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:48] or "imported"
-
-
-def cell_key(record: Record) -> str:
-    """Return the key of a record's cell, as that of a sweep."""
-    return ",".join(f"{name}={value}" for name, value in record.values.items()) or "all"
-
-
-def _with_ends(origins: Sequence[Origin]) -> Sequence[Origin]:
-    ends: dict[str, set[tuple[tuple[str, ...], tuple[str, ...]]]] = defaultdict(set)
-    for record in (origin.record for origin in origins):
-        if record.failure is None:  # which may tell no ends
-            ends[cell_key(record)].add((record.senders, record.receivers))
-    if all(len(found) == 1 for found in ends.values()):
-        return origins
-    return [Origin(_with_own_ends(origin.record), origin.text) for origin in origins]
-
-
-def _with_own_ends(record: Record) -> Record:
-    own = {"sender": ",".join(record.senders), "receiver": ",".join(record.receivers)}
-    return replace(record, values={**record.values, **own})
 
 
 def _keep(run: RunDirectory, origins: Sequence[Origin]) -> dict[Text, str]:

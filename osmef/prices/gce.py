@@ -73,17 +73,30 @@ def _skus(url: str) -> Iterator[dict[str, Any]]:
             return
 
 
-def _price(region: str, flavor: str, skus: Sequence[dict[str, Any]]) -> Price | None:
-    """Return the price of a machine type, if the region sells its cores and memory."""
+def _shape(flavor: str) -> tuple[str, int, float] | None:
+    """Return what the catalog calls a type's family, its cores, and how many GiB a core it has."""
     match = _TYPE.fullmatch(flavor)
     name, memory = _FAMILIES.get(match["family"], ("", {})) if match else ("", {})
     if match is None or match["kind"] not in memory:
         return None
+    return name, int(match["cores"]), memory[match["kind"]]
+
+
+def is_told(flavor: str) -> bool:
+    """Tell whether the price of a machine type can be made of what the catalog has."""
+    return _shape(flavor) is not None
+
+
+def _price(region: str, flavor: str, skus: Sequence[dict[str, Any]]) -> Price | None:
+    """Return the price of a machine type, if the region sells its cores and memory."""
+    shape = _shape(flavor)
+    if shape is None:
+        return None
+    name, cores, memory = shape
     core, ram = (_part(region, name, part, skus) for part in ("Core", "Ram"))
     if core is None or ram is None:
         return None
-    cores = int(match["cores"])
-    amount = cores * (_amount(core) + memory[match["kind"]] * _amount(ram))
+    amount = cores * (_amount(core) + memory * _amount(ram))
     since = max(str(sku["pricingInfo"][0]["effectiveTime"]) for sku in (core, ram))
     return Price(
         provider="gce",

@@ -7,12 +7,18 @@ from importlib import import_module
 from typing import cast
 
 from osmef.errors import ApiError, InputError
+from osmef.prices import gce
 from osmef.prices.book import add_prices, fetched_file, read_book
 from osmef.scenario.money import Price
 
 KINDS = ("aws", "gce", "azure")
 
 Fetch = Callable[[Sequence[str], Sequence[str], str | None], list[Price]]
+
+
+def is_told(kind: str, flavor: str) -> bool:
+    """Tell whether a cloud has a price API that may know a flavor."""
+    return kind in KINDS and (kind != "gce" or gce.is_told(flavor))
 
 
 def update(

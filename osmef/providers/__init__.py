@@ -38,8 +38,13 @@ def provider_kinds() -> tuple[str, ...]:
 def provider_class(kind: str) -> type[Provider]:
     """Return the class of a kind, to list and destroy what it left.
 
-    Raises KeyError, ProviderError where the library of its cloud is not installed.
+    Raises ProviderError where this version knows no such kind, or the library of its cloud is not
+    installed.
     """
+    if kind not in _CLASSES:
+        message = f"this version of osmef knows no provider {kind[:80]}"
+        cure = f"use the version that made it; this one knows {', '.join(_CLASSES)}"
+        raise ProviderError(message, where="provider", cure=cure)
     module, name = _CLASSES[kind]
     try:
         return cast("type[Provider]", getattr(import_module(module), name))

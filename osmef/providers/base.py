@@ -73,6 +73,14 @@ class Endpoint:
         return self.request.name
 
 
+Check = Callable[[], None]
+"""What a wait calls at least once a second; raises Interrupted after a request to stop."""
+
+
+def go_on() -> None:
+    """Let every wait go on."""
+
+
 Access = dict[str, str]
 """How to reach a cloud again, without any secret: names of a cloud, region, project, or a URI."""
 
@@ -168,10 +176,10 @@ class Provider(ABC):
     """Whether an endpoint can name its zone."""
 
     @abstractmethod
-    def check(self, requests: Sequence[EndpointRequest]) -> None:
+    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
         """Check tools, credentials, what the scenario names, and quotas against the requests.
 
-        Makes nothing. Raises ProviderError with a cure.
+        Makes nothing. Every wait calls ``still``. Raises ProviderError with a cure.
         """
 
     @abstractmethod
@@ -181,6 +189,14 @@ class Provider(ABC):
     @abstractmethod
     def warnings(self, cell: Cell) -> list[str]:
         """List what a reader of the cell's numbers has to know about this cloud."""
+
+    def check_peers(  # noqa: B027
+        self, requests: Sequence[EndpointRequest], elsewhere: Sequence[EndpointRequest]
+    ) -> None:
+        """Check whether all that are requested at other sites can be let in.
+
+        Makes nothing. Raises ProviderError. By default nothing: for a cloud without such a limit.
+        """
 
     def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:  # noqa: ARG002
         """Tell the machine that each endpoint will be or stand on, by the endpoint's name.

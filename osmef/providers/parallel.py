@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import Any, TypeVar
+
+from osmef.errors import Interrupted
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -30,6 +33,26 @@ def side_by_side(work: Callable[[T], S], things: Iterable[T], *, at_once: int = 
                     other.cancel()
                 future.result()
     return [future.result() for future in futures]
+
+
+def beside(work: Callable[[Callable[[], None]], T], check: Callable[[], None]) -> T:
+    """Do work in another thread, which Ctrl-C does not reach, and return its result.
+
+    The work is given what to call in every wait: it raises what ``check`` does, and Interrupted
+    once the thread that waits here is interrupted.
+    """
+    over = threading.Event()
+
+    def go_on() -> None:
+        check()
+        if over.is_set():
+            raise Interrupted("stopped")
+
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            return pool.submit(work, go_on).result()
+        finally:
+            over.set()
 
 
 def together(*steps: Callable[[], Any]) -> list[Any]:

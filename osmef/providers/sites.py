@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from osmef.errors import Interrupted, OsmefError, ProviderError
 from osmef.providers import provider_for
-from osmef.providers.base import Endpoint, EndpointRequest, Order, Provider
-from osmef.providers.parallel import side_by_side
+from osmef.providers.base import Check, Endpoint, EndpointRequest, Order, Provider, go_on
+from osmef.providers.parallel import beside, side_by_side
 from osmef.providers.seen import problems_at, renamed, seen_from
 from osmef.scenario.fields import Family, Layer
 from osmef.scenario.location import Location
@@ -32,14 +32,20 @@ class Sites:
         self._clouds = clouds
         self._made: dict[str, Endpoint] = {}
 
-    def check(self, requests: Sequence[EndpointRequest]) -> None:
+    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
         """Check each cloud against its requests. Raises ProviderError with a cure."""
+        used = _used(requests)
 
-        def check(site: str | None) -> None:
+        def check(site: str | None, still: Check) -> None:
+            elsewhere = [request for request in requests if request.site != site]
             with _naming(site):
-                self._clouds[site].check(_at(site, requests))
+                self._clouds[site].check_peers(_at(site, requests), elsewhere)
+                self._clouds[site].check(_at(site, requests), still)
 
-        side_by_side(check, _used(requests))
+        if len(used) == 1:  # in this thread, which Ctrl-C reaches
+            check(used[0], still)
+        else:
+            beside(lambda both: side_by_side(lambda site: check(site, both), used), still)
 
     def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
         """List what the clouds can't do for a cell, as (scenario key, message, cure)."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -102,7 +103,20 @@ def cells_of(trials: pd.DataFrame, look: Look, *, by_run: bool = False) -> list[
                 trials=rows,
             )
         )  # fmt: skip
-    return found
+    return _told_apart(found, look)
+
+
+def _told_apart(cells: Sequence[Cell], look: Look) -> list[Cell]:
+    """Return the cells with their places in the labels that several have."""
+    alike: dict[str, set[str]] = defaultdict(set)
+    words = [", ".join(filter(None, (one.place.placement, one.place.tenancy))) for one in cells]
+    for cell, where in zip(cells, words, strict=True):
+        alike[cell.label].add(where)
+    return [
+        replace(cell, label=look.named(f"{cell.label}, {where}"))
+        if len(alike[cell.label]) > 1 else cell
+        for cell, where in zip(cells, words, strict=True)
+    ]  # fmt: skip
 
 
 def source_of(trials: pd.DataFrame) -> str:

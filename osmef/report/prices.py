@@ -9,7 +9,13 @@ import pandas as pd
 
 from osmef.analysis.describe import describe
 from osmef.analysis.price import KEY, PRICE, PricePerformance, PriceTable, price_performance
-from osmef.analysis.replicates import has_sessions, independent
+from osmef.analysis.replicates import (
+    cell_names,
+    has_sessions,
+    independent,
+    place_columns,
+    settled,
+)
 from osmef.errors import InputError
 from osmef.prices.book import read_prices
 from osmef.report.cells import nothing
@@ -59,9 +65,10 @@ def price_ranking(
     """Return a metric's name, and what each flavor gives of it for the price of an hour.
 
     The result of a flavor is the median of the trials of one cell, or of its sessions, where there
-    are any; each cell has a row. The tables have the columns of ``price_performance``, ``cell`` and
-    ``SPREAD``. ``flavor`` is the column that tells flavors apart. Without ``metric`` it is the
-    first one of ``PREFERRED``. Raises InputError.
+    are any; each cell has a row, and each achieved place of one. The tables have the columns of
+    ``price_performance``, ``cell``, ``SPREAD``, trials and how many of these failed. ``flavor`` is
+    the column that tells flavors apart. Without ``metric`` it is the first one of ``PREFERRED``.
+    Raises InputError.
     """
     name = chosen(data.trials, metric)
     if flavor not in data.trials:
@@ -77,18 +84,22 @@ def price_ranking(
 
 
 def _results(data: Data, metric: str, flavor: str) -> pd.DataFrame:
-    trials = data.trials.assign(
-        _provider=data.trials["provider"].fillna("unknown"),
-        _region=pd.Series(_regions(data), index=data.trials.index, dtype="object"),
+    trials = settled(data.trials)
+    trials = trials.assign(
+        _provider=trials["provider"].fillna("unknown"),
+        _region=pd.Series(_regions(data), index=trials.index, dtype="object"),
     )
     sessions, rows = has_sessions(trials), []
-    if trials["scenario"].nunique() > 1:  # cells of two scenarios may be called alike
-        trials = trials.assign(cell=trials["scenario"] + ": " + trials["cell"])
+    several = trials["scenario"].nunique() > 1  # whose cells may be called alike
+    columns = [*(["scenario"] if several else []), *place_columns(trials)]
+    trials = trials.assign(cell=cell_names(trials, columns))
     keys = ["_provider", flavor, "_region", "cell"]
     for key, group in trials.groupby(keys, sort=False, dropna=False):
         told = describe(independent(group, metric, by_session=sessions)).model_dump()
         known = dict(zip(("provider", "flavor", "region", "cell"), key, strict=True))
-        rows.append({**known, metric: told["median"], **{one: told[one] for one in SPREAD}})
+        counts = {"trials": len(group), "failed": int((group["status"] != "ok").sum())}
+        spread = {one: told[one] for one in SPREAD}
+        rows.append({**known, metric: told["median"], **spread, **counts})
     return pd.DataFrame(rows)
 
 

@@ -52,11 +52,21 @@ def same_host(one: Location, other: Location) -> bool | None:
 
 
 def has_moved(before: Location, after: Location) -> bool:
-    """Tell whether something has come to stand elsewhere; what is told no more is no move."""
+    """Tell whether something has come to stand elsewhere; what is told no more is no move.
+
+    That nothing is told any more of one that had a place is: it has left it, nobody knows where to.
+    So is it when that one is told of again.
+    """
+    if _is_nowhere(before) != _is_nowhere(after):
+        return True
     pairs = [(before.zone, after.zone), (before.region, after.region)]
     if before.host_scope == after.host_scope:
         pairs += [(before.host, after.host), (before.rack, after.rack)]
     return any(None not in pair and pair[0] != pair[1] for pair in pairs)
+
+
+def _is_nowhere(place: Location) -> bool:
+    return place == Location(site=place.site)
 
 
 def _are_two_sites(one: Location, other: Location) -> bool:

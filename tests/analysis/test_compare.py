@@ -135,6 +135,11 @@ def test_a_negative_margin_is_refused() -> None:
         ("connects_per_s", "higher"),
         ("unixbench_multi_score", "higher"),
         ("disk_read_mb_per_s", "higher"),
+        ("dbench_mb_s", "higher"),
+        ("iperf_kbits_s", "higher"),
+        ("retransmits_per_s", "lower"),
+        ("errors_per_s", "lower"),
+        ("wall_s", "neither"),
         ("cpu_sender_us_per_kb", "lower"),
         ("cpu_sender_percent", "neither"),
         ("offered_bps", "neither"),
@@ -152,6 +157,8 @@ def test_which_way_is_better(metric: str, expected: str) -> None:
         ("wall_s", ("wall", "time")),
         ("goodput_bps", ("goodput", "rate")),
         ("transfer_rate_bytes_per_s", ("transfer_rate", "rate")),
+        ("dbench_mb_s", ("dbench", "rate")),
+        ("dbench_mb_per_s", ("dbench", "rate")),
         ("n_half_bytes", ("n_half", "size")),
         ("requests_per_s", None),
         ("cpu_sender_us_per_kb", None),
@@ -230,15 +237,29 @@ def test_trials_that_failed_count(counts: tuple[int, int, int, int], expected: s
 
 
 @pytest.mark.parametrize(
-    ("metric", "value", "expected"),
-    [("retransmits", 1.0, "same"), ("retransmits", 3.0, "worse"), ("loss_percent", 0.05, "same"),
-     ("loss_percent", 0.5, "worse"), (RTT, 0.5, "worse")],
-)  # fmt: skip
-def test_a_median_of_zero_has_an_absolute_margin(metric: str, value: float, expected: str) -> None:
-    a = trials(BASE).assign(**{metric: 0.0})
-    table = compare(a, a.assign(**{metric: value}), [metric])
-    assert table["verdict"].tolist() == [expected]
-    assert compare(a, a.assign(**{metric: value}), [metric], margin=0)["margin"].tolist() == [0]
+    ("metric", "before", "after", "expected"),
+    [
+        ("retransmits", 0.0, 1.0, "same"),
+        ("retransmits", 0.0, 3.0, "worse"),
+        ("retransmits", 1.0, 2.0, "same"),
+        ("reverse_retransmits", 1.0, 4.0, "worse"),
+        ("retransmits", 100.0, 104.0, "same"),
+        ("loss_percent", 0.0, 0.05, "same"),
+        ("loss_percent", 0.0, 0.5, "worse"),
+        ("loss_percent", 0.001, 0.002, "same"),
+        ("loss_percent", 0.001, 0.2, "worse"),
+        ("jain_fairness", 0.99, 0.5, "worse"),
+        ("transfer_time_ratio", 1.1, 1.9, "worse"),
+        (RTT, 0.0, 0.5, "worse"),
+    ],
+)
+def test_a_small_median_has_an_absolute_margin(
+    metric: str, before: float, after: float, expected: str
+) -> None:
+    a = trials(BASE).assign(**{metric: before})
+    b = a.assign(**{metric: after})
+    assert compare(a, b, [metric])["verdict"].tolist() == [expected]
+    assert compare(a, b, [metric], margin=0)["margin"].tolist() == [0]
 
 
 def test_trials_that_failed_before_their_place_was_known_are_of_their_cell() -> None:
@@ -248,3 +269,38 @@ def test_trials_that_failed_before_their_place_was_known_are_of_their_cell() -> 
     table = compare(whole, good, [BTC])
     assert table.attrs["only_a"] == []
     assert table.attrs["failures"][0]["failed_a"] == 6
+
+
+def test_trials_of_an_unknown_provider_are_not_of_the_known_one() -> None:
+    def side(unknown: float) -> pd.DataFrame:
+        told = {"status": "ok", "scenario": "s"}
+        aws = trials([9e9] * 6, other={**told, "run": "mon", "provider": "aws"})
+        other = trials([unknown] * 6, other={**told, "run": "tue", "provider": None})
+        return pd.concat([aws, other], ignore_index=True)
+
+    table = compare(side(1e9), side(1e8), [BTC]).set_index("cell")
+    assert table["verdict"].to_dict() == {"aws: all": "same", "unknown: all": "worse"}
+    assert table["n_a"].tolist() == [6, 6]
+
+
+def test_a_cell_that_failed_before_its_place_was_known_is_compared() -> None:
+    good = trials(BASE, other={"achieved_placement": "same-host"}).assign(status="ok")
+    unknown = {"status": "failed", "achieved_placement": None, "distance": None}
+    lost = good.assign(**{BTC: float("nan")}, **unknown)
+    for a, b, expected in ((good, lost, "worse"), (lost, good, "better")):
+        table = compare(a, b, [BTC])
+        (failure,) = table.attrs["failures"]
+        assert failure["verdict"] == expected
+    with pytest.raises(InputError, match="distance is 2 and none"):
+        compare(good, good.assign(distance=None))
+
+
+def test_a_place_that_the_cloud_did_not_choose_again_is_not_lost() -> None:
+    near, far = (
+        trials(BASE, other={"achieved_placement": place})
+        for place in ("same-host", "different-host")
+    )
+    other = trials(BASE, other={"achieved_placement": "same-host", "cell": "more"})
+    table = compare(pd.concat([near, far, other], ignore_index=True), near, [BTC])
+    assert table.attrs["only_a"] == ["different-host: all", "same-host: more"]
+    assert table.attrs["lost"] == ["same-host: more"]

@@ -108,6 +108,17 @@ def test_an_option_whose_trials_all_failed_is_unknown() -> None:
     assert recommend(failed, Needs(price_per_hour=2.0))["fit"].tolist() == ["unknown"]
 
 
+def test_an_option_of_which_trials_failed_is_only_likely() -> None:
+    good = trials("m", [9e9] * 6, []).assign(status="ok", run="a")
+    bad = trials("m", [float("nan")] * 14, []).assign(
+        status="failed", run="a", achieved_placement=None, achieved_tenancy=None
+    )
+    frame = pd.concat([good, bad], ignore_index=True)
+    (row,) = recommend(frame, Needs(btc_bps=5e9)).to_dict("records")
+    assert (row["fit"], row["btc_n"], row["btc_failed"], row["btc_trials"]) == ("likely", 6, 14, 20)
+    assert row["missing"] == "14 of 20 trials of the BTC failed"
+
+
 @pytest.mark.parametrize("needs", [Needs(), Needs(connections=10)])
 def test_needing_nothing_is_refused(needs: Needs) -> None:
     with pytest.raises(InputError, match=r"nothing is needed|needs a BTC"):

@@ -74,9 +74,19 @@ def test_a_trial_that_failed_early_is_of_the_platform_of_its_like() -> None:
         run=["a", "a", "b", "c", "d"],
         provider=["aws", "aws", "aws", "gce", None],
         sender_flavors=["m5", None, None, "n2", None],
+        status=["ok", "failed", "failed", "ok", "failed"],
     )
     found = settled(frame)
     assert found["sender_flavors"].tolist()[:4] == ["m5", "m5", "m5", "n2"]
     assert found[["provider", "sender_flavors"]].iloc[4].isna().all()  # it may be either
     assert platform_columns(found.iloc[:3]) == []
     assert frame["sender_flavors"].isna().sum() == 3
+
+
+def test_a_trial_that_went_well_keeps_what_it_does_not_know() -> None:
+    frame = trials(
+        run=["a", "b"], provider=["aws", None], sender_flavors=["m5", None], status=["ok", "ok"]
+    )
+    assert settled(frame)[["provider", "sender_flavors"]].iloc[1].isna().all()
+    other = frame.assign(status=["ok", "failed"])  # of another run, and so of any provider
+    assert settled(other)["provider"].isna().tolist() == [False, True]

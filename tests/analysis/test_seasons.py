@@ -96,6 +96,22 @@ def test_a_trial_that_tells_no_platform_is_of_its_scenario_and_provider() -> Non
         session_trials(pd.DataFrame([trial(None, 1.0)]))
 
 
+def test_places_of_a_cell_are_never_one_result() -> None:
+    places = {"same-host": 10.0, "different-host": 1.0}
+    frame = pd.DataFrame(
+        [
+            trial(f"{place} {number}", rate, achieved_placement=place, status="ok", run=str(number))
+            for number in range(6)
+            for place, rate in places.items()
+        ]
+    )
+    table = platform_table(session_table(session_trials(frame), ["goodput_bps"]))
+    found = {cell: (row["sessions"], row["max"]) for (cell,), row in rows(table, "cell").items()}
+    assert found == {"same-host: all": (6, 10), "different-host: all": (6, 1)}
+    alone = session_trials(frame[frame["achieved_placement"] == "same-host"])
+    assert alone["cell"].unique().tolist() == ["all"]
+
+
 @pytest.mark.parametrize(
     ("window", "sides"),
     [

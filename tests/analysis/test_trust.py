@@ -81,3 +81,16 @@ def test_pairs_of_cells_are_tested() -> None:
     assert (row["metric"], row["a"], row["b"]) == (X, "a", "b")
     assert row["mann_whitney_p_holm"] < 0.01
     assert pairs(trials([1.0]), [X]).empty
+
+
+def test_what_was_measured_at_two_places_is_two_cells() -> None:
+    frames = [
+        trials([rate], run=f"r{n}", session=f"day {n}", achieved_placement=place)
+        for n, (rate, place) in enumerate([(10.0, "same-host"), (1.0, "different-host")] * 6)
+    ]
+    found = trust(pd.concat(frames), [X])
+    assert found["cell"].tolist() == ["same-host: all", "different-host: all"]
+    assert found["n"].tolist() == [6, 6]
+    one = pd.concat([frame.assign(run="r", session=None) for frame in frames])
+    one["trial"] = range(len(one))
+    assert trust(one, [X])["n"].tolist() == [6, 6]

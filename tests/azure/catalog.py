@@ -83,6 +83,9 @@ class Catalog:
         }
         """What is in use of each quota, and how much there is."""
 
+        self.unregistered: dict[str, set[str]] = {SUBSCRIPTION: set(), OTHER: set()}
+        """The namespaces that each subscription was never registered for."""
+
     @property
     def lists(self) -> dict[tuple[str, str], Callable[..., Answer]]:
         """The operations of each package that show it."""
@@ -92,6 +95,7 @@ class Catalog:
             ("compute", "virtual_machine_images_list"): self._versions,
             ("compute", "virtual_machine_images_get"): self._image,
             ("network", "usages_list"): lambda *_: self._usage("network"),
+            ("resources", "providers_get"): self._provider,
             ("subscriptions", "subscriptions_get"): self._subscription,
             ("subscriptions", "subscriptions_list_locations"): self._locations,
         }
@@ -136,6 +140,12 @@ class Catalog:
             **({} if there.plan is None else {"plan": there.plan}),
         }
         return Answer(200, {"name": found["version"], "location": REGION, "properties": properties})
+
+    def _provider(self, found: Body, _body: Any) -> Answer:
+        name = found["resourceProviderNamespace"]
+        lacks = name in self.unregistered[found["subscriptionId"]]
+        state = "NotRegistered" if lacks else "Registered"
+        return Answer(200, {"namespace": name, "registrationState": state})
 
     def _subscription(self, found: Body, _body: Any) -> Answer:
         told = {"subscriptionId": found["subscriptionId"], "displayName": "lab", "state": "Enabled"}

@@ -40,6 +40,8 @@ def type_of(path: str) -> str:
     if "providers" not in parts:
         return "/".join(["microsoft.resources", *parts[::2]])
     provider, *rest = parts[parts.index("providers") + 1 :]
+    if not rest:  # what Azure tells of a provider of resources itself
+        return "microsoft.resources/subscriptions/providers"
     return "/".join([provider, *rest[::2]])
 
 

@@ -46,6 +46,7 @@ class Place:
     address: str
 
 
+_NAMES = ("one", "two")
 ADDRESSES = ("10.99.0.1", "10.99.0.2")
 APART = Place("two namespaces", 0, 1, ADDRESSES[1])
 LOOPBACK = Place("loopback", 1, 1, "127.0.0.1")
@@ -122,14 +123,13 @@ class Room:
     def __init__(self) -> None:
         self._holders = [subprocess.Popen(["unshare", "--net", "sleep", "infinity"]) for _ in "12"]
         own = Path("/proc/self/ns/net").readlink()
-        with IPRoute() as ipr:
-            ipr.link("add", ifname="one", kind="veth", peer={"ifname": "two"})
-            for name, holder in zip(("one", "two"), self._holders, strict=True):
-                theirs = Path(f"/proc/{holder.pid}/ns/net")
-                _wait(lambda path=theirs: path.readlink() != own)  # type: ignore[misc]
-                (index,) = ipr.link_lookup(ifname=name)
-                ipr.link("set", index=index, net_ns_pid=holder.pid)
-        for number, name in enumerate(("one", "two")):
+        for holder in self._holders:
+            theirs = Path(f"/proc/{holder.pid}/ns/net")
+            _wait(lambda path=theirs: path.readlink() != own)  # type: ignore[misc]
+        one, two = ({"ifname": name, "net_ns_pid": self.pid(i)} for i, name in enumerate(_NAMES))
+        with IPRoute() as ipr:  # made where it belongs: the machine's own links stay as they are
+            ipr.link("add", kind="veth", peer=two, **one)
+        for number, name in enumerate(_NAMES):
             self.python(number, _SET_UP, name, ADDRESSES[number])
 
     def pid(self, number: int) -> int:

@@ -46,6 +46,22 @@ def test_a_holiday_is_a_day_of_the_weekend() -> None:
     assert on_it == {"weekend-peak", "weekend-offpeak"}
 
 
+@pytest.mark.parametrize(
+    ("days", "expected"),
+    [
+        ("all", [14, 15, 16, 17, 18]),
+        ("weekdays", [14, 16, 17, 18]),
+        ("weekend", [15]),
+    ],
+)
+def test_a_cron_line_knows_holidays_by_its_days(days: str, expected: list[int]) -> None:
+    nightly = {"cron": "30 2 * * mon-fri", "length": "1h", "days": days}
+    found = campaign(
+        start="2026-12-14", weeks=1, windows={"nightly": nightly}, holidays=["2026-12-15"]
+    )
+    assert [slot.day.day for slot in slots(found)] == expected
+
+
 def test_a_window_keeps_its_local_hours_when_the_clock_is_set() -> None:
     found = slots(campaign(time_zone="Europe/Berlin", windows=only("09:00", "17:00")))
     assert {one.opens.astimezone(BERLIN).hour for one in found} == {9}

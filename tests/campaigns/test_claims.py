@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.campaigns.holder import is_gone, process_of, this_process
+from osmef.campaigns.holder import is_conducted, is_gone, process_of, this_process
 from osmef.campaigns.rows import Phase, Refusal, Session, State, Terms
 from osmef.campaigns.store import LEASE, Store
 from tests.campaigns.test_conduct import START, Stage
@@ -171,16 +171,18 @@ def test_a_phase_stays_while_another_machine_conducts(store: Store) -> None:
     store.renew(1, A, NOW)
     store.renew(1, B, NOW)
     store.set_phase(1, Phase.ACTIVE, B)
-    store.leave(1, A, Phase.STOPPED, NOW)
+    store.leave(1, A, NOW)
     standing = store.campaign("test")
     assert (standing.phase, standing.holder) == (Phase.ACTIVE, B)
     store.set_phase(1, Phase.ACTIVE, A)
     store.renew(1, A, NOW)
-    store.leave(1, A, Phase.STOPPED, NOW)
+    store.leave(1, A, NOW)
     assert store.campaign("test").holder == B  # who came first and is still there
-    store.leave(1, B, Phase.STOPPED, NOW)
+    store.leave(1, B, NOW)
     standing = store.campaign("test")
-    assert (standing.phase, standing.holder) == (Phase.STOPPED, None)
+    assert (standing.phase, standing.holder) == (Phase.ACTIVE, None)
+    store.leave(1, B, NOW, ended=True)
+    assert store.campaign("test").phase is Phase.ENDED
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
@@ -198,6 +200,18 @@ def test_who_is_gone() -> None:
     ):
         assert is_gone(f"{other} {boot} {pid} {started}") is None
         assert process_of(f"{other} {boot} {pid} {started}") is None
+
+
+def test_who_conducts_it_elsewhere_has_to_say_so(store: Store) -> None:
+    store.set_phase(1, Phase.ACTIVE, A)
+    store.renew(1, A, NOW)
+    standing = store.campaign("test")
+    assert is_conducted(standing, NOW + LEASE - timedelta(seconds=1))
+    assert not is_conducted(standing, NOW + LEASE)
+    store.set_phase(1, Phase.ACTIVE, HERE)
+    assert is_conducted(store.campaign("test"), NOW + LEASE)  # that is known
+    store.set_phase(1, Phase.ACTIVE)
+    assert not is_conducted(store.campaign("test"), NOW)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")

@@ -17,10 +17,11 @@ from osmef.campaigns.read import read_campaign
 from osmef.campaigns.rows import Phase, State
 from osmef.campaigns.score import Score, make_score
 from osmef.campaigns.session import End, Work
-from osmef.campaigns.store import Session, Standing, Store
+from osmef.campaigns.store import LEASE, Session, Standing, Store
+from osmef.campaigns.watch import late_before
 from osmef.engine.journal import Journal
 from osmef.engine.stop import Stop
-from osmef.errors import ApiError, Interrupted, StorageError
+from osmef.errors import ApiError, InputError, Interrupted, StorageError
 from osmef.results.rundir import RunDirectory
 from tests.campaigns.emulated import AtOnce, EmulatedClouds, SimulatedClock
 from tests.engine.memory_cloud import MemoryCloud, Site, thing
@@ -63,7 +64,8 @@ class Stage:
         self.score: Score = make_score(programme)
         self.store = Store(self.url or f"sqlite:///{self.directory / 'state.sqlite'}")
         about = {"file": str(file), "text": programme.text, "out": str(self.directory / "out")}
-        self.store.enlist("test", about, self.score.rows(), self.clock.time)
+        late = late_before(self.score.campaign.missed, self.clock.time)
+        self.store.enlist("test", about, self.score.rows(), self.clock.time, late)
         self.stop = Stop()
 
     def conduct(self, measure: Measure) -> Phase:
@@ -139,6 +141,21 @@ def test_an_outage_is_waited_out_inside_the_window(stage: Stage) -> None:
     assert stage.states == [State.DONE] * 7
 
 
+def test_whoever_is_to_hear_of_failures_hears_once_of_each(stage: Stage) -> None:
+    """Also of one that does not count as an attempt, such as a full disk."""
+    errors = [StorageError("full")] * 2 + [ApiError("503")] * 2 + [StorageError("full")]
+
+    def measure(work: Work) -> End:
+        if errors:
+            raise errors.pop()
+        return done(work)
+
+    assert stage.conduct(measure) is Phase.ENDED
+    assert stage.states == [State.DONE] * 7
+    told = [text.rpartition(": ")[2] for kind, text in stage.told if kind == "failure"]
+    assert told == ["full", "503", "full"]
+
+
 def test_an_outage_that_lasts_is_a_failure_with_its_reason(stage: Stage) -> None:
     def measure(_work: Work) -> End:
         raise ApiError("503 Service Unavailable")
@@ -163,6 +180,7 @@ def test_a_stop_keeps_what_was_interrupted_for_later(stage: Stage) -> None:
 
     def interrupted(work: Work) -> End:
         directories.append(work.directory)
+        Path(work.directory).mkdir(parents=True)
         stage.stop.request("stopped by SIGINT")
         raise Interrupted("stopped by SIGINT")
 
@@ -255,26 +273,103 @@ def test_a_webhook_that_is_none_is_noted(tmp_path: Path, url: str) -> None:
     assert any("the webhook" in text for kind, text in stage.told if kind == "note")
 
 
-def test_what_an_interrupted_session_left_goes_when_its_window_has_closed(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def cloud(monkeypatch: pytest.MonkeyPatch) -> Site:
+    """The cloud in which ``leave`` makes VMs."""
     monkeypatch.setitem(providers._CLASSES, "memory", (MemoryCloud.__module__, "MemoryCloud"))
     monkeypatch.setattr(MemoryCloud, "sites", {"lab": Site()})
+    return MemoryCloud.sites["lab"]
 
-    def interrupted(work: Work) -> End:
+
+def leave(work: Work) -> None:
+    """Leave a VM, as a session that is interrupted or whose cloud fails."""
+    if not Path(work.directory).exists():
         with RunDirectory.create_at(Path(work.directory), work.text, ".yaml") as directory:
-            vm = thing("vm", directory.id)
-            MemoryCloud.sites["lab"].things["vm"] = vm
+            vm = thing(work.slot, directory.id)
+            MemoryCloud.sites["lab"].things[vm.name] = vm
             Journal(directory.journal).intend(vm)
+
+
+def test_what_an_interrupted_session_left_goes_when_its_window_has_closed(
+    stage: Stage, cloud: Site
+) -> None:
+    def interrupted(work: Work) -> End:
+        leave(work)
         stage.stop.request("stopped by SIGINT")
         raise Interrupted("stopped by SIGINT")
 
     stage.conduct(interrupted)
-    assert MemoryCloud.sites["lab"].things
+    assert cloud.things
     stage.stop, stage.clock.time = Stop(), START + timedelta(days=1)
     assert stage.conduct(done) is Phase.ENDED
     assert stage.states == [State.FAILED] + [State.DONE] * 6
-    assert MemoryCloud.sites["lab"].things == {}
+    assert cloud.things == {}
+
+
+@pytest.mark.parametrize("error", [ApiError("503"), InputError("no"), ZeroDivisionError()])
+def test_what_a_failed_session_left_goes_once_the_cloud_lets_it(
+    stage: Stage, cloud: Site, error: Exception
+) -> None:
+    def fails(work: Work) -> End:
+        if work.slot < "2026-03-29":
+            return done(work)
+        leave(work)
+        raise error
+
+    stage.until_idle = True  # it stays until that is done
+    stage.clock.time = START + timedelta(days=6, hours=8, minutes=55)
+    assert stage.conduct(fails) is Phase.ENDED
+    assert stage.states[-1] is State.FAILED
+    assert cloud.things == {}
+    (told,) = [text for kind, text in stage.told if "left standing" in text]
+    assert f"osmef reap --out {stage.directory / 'out'}" in told
+    assert any("nothing stands any more" in text for kind, text in stage.told)
+
+
+def test_what_does_not_go_is_told_once_and_tried_by_the_next_conductor(
+    stage: Stage, cloud: Site
+) -> None:
+    def fails(work: Work) -> End:
+        leave(work)
+        cloud.stuck.add(work.slot)
+        raise InputError("no")
+
+    stage.until_idle = True
+    stage.clock.time = START + timedelta(hours=9)
+    assert stage.conduct(fails) is Phase.ACTIVE  # gives up for now
+    assert stage.clock.time < START + timedelta(hours=11)
+    assert len([text for _, text in stage.told if "left standing" in text]) == 1
+    cloud.stuck.clear()
+    mended = Stage(stage.directory, "pause: 1s\n", stage.clock)
+    assert mended.conduct(done) is Phase.ENDED
+    assert mended.states == [State.DONE] * 7
+    assert cloud.things == {}
+
+
+def test_who_cleans_up_for_long_says_that_he_lives(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, "providers: {a: local, b: local, c: local}\nexclusive: false\n")
+    begun: list[str] = []
+
+    def outage(work: Work) -> End:
+        Path(work.directory).mkdir(parents=True)
+        begun.append(work.directory)
+        if len(begun) == 3:
+            stage.stop.request("stopped by SIGTERM")
+        raise ApiError("503")
+
+    stage.conduct(outage)
+    stage.stop, stage.clock.time = Stop(), START + timedelta(days=6, hours=18)
+    silent: list[timedelta] = []
+
+    def clear(_path: Path, _provider: str) -> None:
+        seen = stage.store.campaign("test").seen_at
+        assert seen is not None
+        silent.append(stage.clock.time - seen)
+        stage.clock.time += LEASE * 0.8
+
+    means = Means(this_process(), stage.clock, AtOnce(), done, stage.tell, clear=clear)
+    Conductor(stage.store, stage.store.campaign("test"), stage.score, means, stage.stop).run()
+    assert silent == [timedelta(0)] * 3
 
 
 def test_a_database_that_fails_while_a_session_begins_loses_nothing(
@@ -295,6 +390,25 @@ def test_a_database_that_fails_while_a_session_begins_loses_nothing(
     assert any("disk is full" in text for _, text in stage.told)
 
 
+def test_a_database_that_is_away_at_the_start_is_waited_for(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a boot: it comes up later than the conductor."""
+    renew, calls = stage.store.renew, 0
+
+    def failing(campaign: int, holder: str, now: datetime) -> None:
+        nonlocal calls
+        calls += 1
+        if calls < 4:
+            raise StorageError("no connection")
+        renew(campaign, holder, now)
+
+    monkeypatch.setattr(stage.store, "renew", failing)
+    assert stage.conduct(done) is Phase.ENDED
+    assert stage.states == [State.DONE] * 7
+    assert [text for kind, text in stage.told if kind == "failure"] == ["no connection"]
+
+
 def test_a_stop_ends_it_also_while_the_database_is_away(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,8 +424,6 @@ def test_a_stop_ends_it_also_while_the_database_is_away(
     standing = stage.store.campaign("test")
     means = Means(this_process(), stage.clock, AtOnce(), done, stage.tell)
     conductor = Conductor(stage.store, standing, stage.score, means, stage.stop)
-    conductor._take_up()
-    monkeypatch.setattr(conductor, "_take_up", lambda: None)
     monkeypatch.setattr(stage.store, "campaign", failing)
     assert conductor.run() is Phase.STOPPED
     assert stage.clock.time == START + timedelta(seconds=19 * 5)

@@ -29,7 +29,7 @@ CREATE TABLE sessions (id INTEGER PRIMARY KEY, campaign INTEGER NOT NULL, slot V
   attempts INTEGER NOT NULL, directory TEXT UNIQUE, holder TEXT, started_at DATETIME,
   ended_at DATETIME, trials_ok INTEGER NOT NULL, trials_failed INTEGER NOT NULL, cost FLOAT,
   currency VARCHAR(3), why TEXT);
-INSERT INTO campaigns VALUES (1, 'test', '/gone/test.yaml', '', '/tmp', 'active',
+INSERT INTO campaigns VALUES (1, 'test', '/gone/test.yaml', '', '/gone/out', 'active',
   '2026-03-01 00:00:00', NULL);
 INSERT INTO sessions VALUES (7, 1, '2026-03-23 day', 'day', '2026-03-23 09:00:00',
   '2026-03-23 17:00:00', '2026-03-23 09:00:00', 0, 'pair.yaml', '', '', 'local on here', 'done', 1,
@@ -74,6 +74,19 @@ def test_the_name_of_another_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "campaign.yaml").unlink()  # it was moved
     stage.store.enlist("test", about, stage.score.rows(), START)
     assert stage.store.campaign("test").file == str(other)
+
+
+def test_the_runs_of_a_campaign_stay_in_one_directory(tmp_path: Path) -> None:
+    """Somebody runs it from another directory; reports and archives look into one place."""
+    stage = Stage(tmp_path)
+    before = tmp_path / "out"
+    about = {"file": str(tmp_path / "campaign.yaml"), "text": FILE, "out": str(tmp_path / "new")}
+    before.mkdir()
+    with pytest.raises(InputError, match=f"(?s)are in {before},.*--out {tmp_path}, or move"):
+        stage.store.enlist("test", about, stage.score.rows(), START)
+    before.rename(tmp_path / "new")  # moved
+    stage.store.enlist("test", about, stage.score.rows(), START)
+    assert stage.store.campaign("test").out == str(tmp_path / "new")
 
 
 def test_a_larger_budget_brings_sessions_back(tmp_path: Path) -> None:

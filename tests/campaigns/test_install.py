@@ -14,6 +14,9 @@ from cronsim import CronSim
 
 from osmef.campaigns.install import Job, cron_line, environment, service, timer, without
 from osmef.campaigns.rows import Phase, State
+from osmef.campaigns.store import Store
+from osmef.engine.stop import Stop
+from tests.campaigns.emulated import SimulatedClock
 from tests.campaigns.test_conduct import START, Stage, done
 
 ROOT = Path(__file__).parents[2]
@@ -92,6 +95,15 @@ def test_units_that_systemd_takes(place: Path) -> None:
     assert verify(units) == ""
 
 
+def test_without_its_database_the_service_begins_again(place: Path) -> None:
+    assert osmef(place, "install", "weeks.yaml", "--to", "units").returncode == 0
+    failed = osmef(place, "run", "weeks.yaml", "--until-idle", OSMEF_STATE="sqlite:////proc/no/s")
+    text = (place / "units" / "osmef-campaign-weeks.service").read_text()
+    assert f"RestartForceExitStatus={failed.returncode}\n" in text
+    assert "SuccessExitStatus" not in text
+    assert osmef(place, "run", "weeks.yaml", "--until-idle").returncode == 0
+
+
 def test_every_word_of_the_command_stays_whole(tmp_path: Path) -> None:
     """systemd looks for the program that a unit names, and says so if it is not there."""
     program = tmp_path / "a b%h" / "program"
@@ -119,6 +131,20 @@ def test_the_environment_of_the_service_reads_as_a_shell_reads_it(place: Path) -
     assert shown.stdout == ODD
 
 
+def test_installed_again_it_keeps_what_the_clouds_need(place: Path) -> None:
+    assert osmef(place, "install", "weeks.yaml", "--to", "units").returncode == 0
+    file = place / "units" / "osmef-campaign-weeks.env"
+    file.write_text(f"{file.read_text()}OS_CLOUD=lab\n")
+    again = osmef(place, "install", "weeks.yaml", "--to", "units", OSMEF_STATE="sqlite:////x.db")
+    assert again.returncode == 0, again.stderr
+    assert file.read_text().splitlines() == [
+        "# Add what your clouds need, such as OS_CLOUD.",
+        "OS_CLOUD=lab",
+        'OSMEF_STATE="sqlite:////x.db"',
+    ]
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
 def test_a_campaign_of_too_many_openings_looks_often(tmp_path: Path) -> None:
     many = [START + timedelta(minutes=number) for number in range(3001)]
     assert "OnCalendar=*:0/5\n" in timer(job(tmp_path, openings=many))
@@ -126,18 +152,26 @@ def test_a_campaign_of_too_many_openings_looks_often(tmp_path: Path) -> None:
 
 
 def test_a_line_of_crontab_runs_what_it_should(place: Path) -> None:
-    shows = ["sh", "-c", 'printf "%s|%s|%s" "$PWD" "$OSMEF_STATE" "$1"', "sh", ODD]
-    line = cron_line(job(place, command=shows, state=ODD))
+    """Nobody else reads what is in its environment: cron gives the whole line to a shell."""
+    shows = ["sh", "-c", 'printf "%s|%s|%s|%s" "$PWD" "$OSMEF_STATE" "$OS_CLOUD" "$1"', "sh", ODD]
+    whole = job(place, command=shows, state=f"postgresql://me:secret@h/{ODD}")
+    secret = place / "env"
+    secret.write_text(environment(whole, "OS_CLOUD=lab\n"))
+    line = cron_line(whole, secret)
+    assert "secret@" not in line
     times, text = " ".join(line.split()[:5]), line.split(None, 5)[5]
     every = CronSim(times, START)
     assert [next(every) for _ in range(2)] == [START + timedelta(minutes=m) for m in (5, 10)]
     assert "%" not in text.replace(r"\%", "")
     subprocess.run(["sh", "-c", text.replace(r"\%", "%")], check=True)  # as crontab(5) says
-    assert (place / "campaign.log").read_text() == f"{place}|{ODD}|{ODD}"
+    shown = (place / "campaign.log").read_text()
+    assert shown == f"{place}|postgresql://me:secret@h/{ODD}|lab|{ODD}"
 
 
 def test_only_its_own_line_goes(tmp_path: Path) -> None:
-    line, other = cron_line(job(tmp_path)), cron_line(job(tmp_path, name="weeks-2"))
+    line, other = (
+        cron_line(job(tmp_path, name=name), tmp_path / "env") for name in ("weeks", "weeks-2")
+    )
     crontab = f"# mine\n0 1 * * * backup # osmef campaign week\n{line}\n{other}\n"
     assert without(crontab, "weeks") == crontab.replace(f"{line}\n", "")
     assert without(crontab, "campaign") == crontab
@@ -164,6 +198,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("KEPT", str(kept))
     monkeypatch.setenv("PATH", f"{kept / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("SYSTEMD_UNIT_PATH", str(kept / "units"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(kept / "state"))
     return kept
 
 
@@ -175,8 +210,11 @@ def test_into_crontab_and_out_again(place: Path, kept: Path) -> None:
     lines = (kept / "crontab").read_text().splitlines()
     assert (len(lines), lines[0]) == (2, "0 1 * * * backup")
     assert lines[1].endswith(" # osmef campaign weeks")
+    secret = kept / "state" / "osmef" / "osmef-campaign-weeks.env"
+    assert (secret.stat().st_mode & 0o777, str(secret) in lines[1]) == (0o600, True)
     assert osmef(place, "uninstall", "weeks", "--cron").returncode == 0
     assert (kept / "crontab").read_text() == "0 1 * * * backup\n"
+    assert not secret.exists()
     refused = osmef(place, "uninstall", "weeks", "--cron")
     assert (refused.returncode, "no campaign 'weeks'" in refused.stderr) == (2, True)
 
@@ -200,6 +238,16 @@ def test_into_systemd_and_out_again(place: Path, kept: Path) -> None:
     assert (refused.returncode, "there are no units" in refused.stderr) == (2, True)
 
 
+def test_a_stopped_campaign_goes_on_when_it_is_installed(place: Path, kept: Path) -> None:
+    store = Store(f"sqlite:///{place / 's.sqlite'}")
+    store.enlist("weeks", {"file": "weeks.yaml", "text": "", "out": "results"}, [], START)
+    store.set_phase(1, Phase.STOPPED)
+    assert osmef(place, "install", "weeks.yaml", "--to", "units").returncode == 0
+    assert store.campaign("weeks").phase is Phase.STOPPED
+    assert osmef(place, "install", "weeks.yaml", "--cron").returncode == 0
+    assert store.campaign("weeks").phase is Phase.ACTIVE
+
+
 def test_a_campaign_that_is_over_is_not_installed(place: Path) -> None:
     (place / "weeks.yaml").write_text(FILE.replace("2096", "2016"))
     refused = osmef(place, "install", "weeks.yaml", "--to", "units")
@@ -219,3 +267,56 @@ def test_a_conductor_that_leaves_when_idle(tmp_path: Path) -> None:
         assert phase is (Phase.ENDED if day == 6 else Phase.ACTIVE)
         assert stage.states.count(State.DONE) == day + 1
     assert stage.states == [State.DONE] * 7
+
+
+def test_a_timer_that_fires_at_the_opening_leaves_no_gap(tmp_path: Path) -> None:
+    """It comes up some seconds after the session was due, and nobody was there since the last."""
+    stage = Stage(tmp_path, until_idle=True)
+    for day in range(7):
+        stage.clock.time = START + timedelta(days=day, hours=9, seconds=3)
+        stage.conduct(done)
+    assert stage.states == [State.DONE] * 7
+    assert stage.store.gaps(stage.store.campaign("test").id) == []
+
+
+def test_the_end_is_told_once(tmp_path: Path) -> None:
+    """cron looks again every five minutes for as long as its line is there."""
+    stage = Stage(tmp_path, until_idle=True)
+    stage.clock.time = START + timedelta(days=6, hours=9)
+    for _ in range(3):
+        assert stage.conduct(done) is Phase.ENDED
+        stage.clock.time += timedelta(minutes=5)
+    assert [text for kind, text in stage.told if "has ended" in text] == [
+        "the campaign has ended: 1 done, 6 missed"
+    ]
+
+
+def test_who_comes_by_himself_leaves_a_stopped_campaign_alone(tmp_path: Path) -> None:
+    """Until somebody says that it goes on; a conductor that was ended by a signal stops nothing."""
+    stage = Stage(tmp_path, until_idle=True)
+    stage.clock.time = START + timedelta(hours=9)
+    stage.stop.request("stopped by SIGTERM")
+    assert stage.conduct(done) is Phase.STOPPED
+    stage.stop = Stop()
+    stage.store.set_phase(1, Phase.STOPPED)
+    assert stage.conduct(done) is Phase.STOPPED
+    assert stage.states == [State.PLANNED] * 7
+    stage.store.set_phase(1, Phase.ACTIVE)
+    stage.conduct(done)
+    assert stage.states == [State.DONE] + [State.PLANNED] * 6
+    stage.store.set_phase(1, Phase.STOPPED)
+    stage.until_idle = False  # somebody runs it
+    assert stage.conduct(done) is Phase.ENDED
+
+
+def test_a_session_is_missed_once(tmp_path: Path) -> None:
+    """Each look of cron reads the file again, while the window that was missed is still open."""
+    told: list[str] = []
+    clock = SimulatedClock(START + timedelta(hours=10))
+    for _ in range(4):
+        stage = Stage(tmp_path, "missed: skip\n", clock, until_idle=True)
+        stage.conduct(done)
+        told += [text for kind, text in stage.told if kind == "missed"]
+        clock.time += timedelta(minutes=5)
+    assert len(told) == 1
+    assert Stage(tmp_path, "missed: run\n", clock).states[0] is State.PLANNED

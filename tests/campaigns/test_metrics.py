@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -70,9 +71,21 @@ def test_every_figure(tmp_path: Path) -> None:
     assert found["last_end_timestamp_seconds", labels()] > 0
 
 
+def test_a_file_whose_conductor_has_died_tells_by_its_times(tmp_path: Path) -> None:
+    """It stays as it was: what was due next and when somebody was seen do not move any more."""
+    store = make_shown(tmp_path)
+    number = store.campaign("shown").id
+    sessions = store.sessions(number)
+    seen = sessions[6].due - timedelta(hours=1)
+    store.renew(number, "other boot 1 1", seen)
+    found = parsed(render([(store.campaign("shown"), sessions)], seen))
+    assert found["seen_timestamp_seconds", labels()] == seen.timestamp()
+    assert found["next_due_timestamp_seconds", labels()] == sessions[6].due.timestamp()
+
+
 def test_nothing_planned_and_nothing_known(tmp_path: Path) -> None:
     store = make_shown(tmp_path)
-    standing = store.campaign("shown")
+    standing = replace(store.campaign("shown"), seen_at=None)
     found = parsed(render([(standing, [])], datetime.now(UTC)))
     assert found["overdue_seconds", labels()] == 0
     assert not [name for name, _ in found if "timestamp" in name or name == "cost"]

@@ -11,14 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from osmef import providers
 from osmef.campaigns.conduct import Conductor, Means
 from osmef.campaigns.executor import Measure
 from osmef.campaigns.holder import this_process
 from osmef.campaigns.rows import Phase, Session, State
 from osmef.campaigns.session import End, Work
 from osmef.campaigns.store import LEASE
+from osmef.engine.journal import Journal
+from osmef.engine.stop import Stop
 from osmef.errors import Interrupted
+from osmef.results.rundir import RunDirectory
 from tests.campaigns.test_conduct import START, Stage, done
+from tests.engine.memory_cloud import MemoryCloud, Site, thing
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 TEST = 1
@@ -158,14 +163,18 @@ def test_what_was_missed_says_why(stage: Stage, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_pause_outlives_its_conductor(stage: Stage) -> None:
+    """As on a reboot."""
     stage.store.set_phase(TEST, Phase.PAUSED)
-    stage.stop.request("stopped at once")
-    stage.conduct(done)
-    assert stage.store.campaign("test").phase is Phase.STOPPED
-    again = conductor(stage, Held())
-    stage.store.set_phase(TEST, Phase.PAUSED)
-    again._take_up()
+    stage.clock.time = START + 9 * HOUR
+    stage.stop.request("stopped by SIGTERM")
+    assert stage.conduct(done) is Phase.STOPPED
     assert stage.store.campaign("test").phase is Phase.PAUSED
+    executor, stage.stop = Held(), Stop()
+    again = conductor(stage, executor)
+    again._take_up()
+    again._step()
+    assert stage.store.campaign("test").phase is Phase.PAUSED
+    assert executor.works == {}
 
 
 def test_what_another_process_has_taken_over_is_halted_and_not_written(stage: Stage) -> None:
@@ -189,6 +198,38 @@ def test_what_another_process_has_taken_over_is_halted_and_not_written(stage: St
     assert mine._step() is None
     assert stage.store.held(TEST, other) == {theirs.id: theirs.token}
     assert any("taken it over" in text for _, text in stage.told)
+
+
+def test_what_another_machine_has_left_is_for_that_one_to_clear(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its run directory is not here: the session begins anew, and is cleared when it is back."""
+    monkeypatch.setitem(providers._CLASSES, "memory", (MemoryCloud.__module__, "MemoryCloud"))
+    monkeypatch.setattr(MemoryCloud, "sites", {"lab": Site()})
+    now = stage.clock.time = START + 9 * HOUR
+    theirs = stage.store.claim(stage.sessions[0], "other boot 1 1", now)
+    assert isinstance(theirs, Session)
+    elsewhere = stage.directory / "elsewhere" / "run"
+    assert stage.store.locate(theirs, elsewhere)
+    stage.clock.time += 2 * LEASE
+    measured = list[str]()
+
+    def measure(work: Work) -> End:
+        measured.append(work.directory)
+        return done(work)
+
+    assert stage.conduct(measure) is Phase.ENDED
+    assert (stage.states, len(measured)) == ([State.DONE] * 7, 7)
+    assert str(elsewhere) not in measured
+    assert [one.uncleared for one in stage.sessions] == [str(elsewhere)] + [None] * 6
+
+    with RunDirectory.create_at(elsewhere, "name: x\n", ".yaml") as directory:  # it is back
+        vm = thing("vm", directory.id)
+        MemoryCloud.sites["lab"].things["vm"] = vm
+        Journal(directory.journal).intend(vm)
+    stage.conduct(measure)
+    assert MemoryCloud.sites["lab"].things == {}
+    assert stage.sessions[0].uncleared is None
 
 
 def test_a_campaign_that_had_a_cloud_lets_another_one_have_it(tmp_path: Path) -> None:

@@ -166,3 +166,56 @@ def test_failed_trials_fail_and_other_flavors_are_told(osmef: Osmef, make_run: M
     told = " ".join(ended.err.split())
     assert "failed 0 of 6, 14 of 20: worse (p = 0.004)" in told
     assert "sender_flavors is small in A and large in B" in told
+
+
+def test_what_is_not_judged_is_told(osmef: Osmef, make_run: MakeRun) -> None:
+    a, b = make_run("a", 1e9), make_run("b", 1e9)
+    for run, frames in ((a, 1000), (b, 10)):
+        path = Path(run) / "trials.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        told = [{**one, "metrics": {**one["metrics"], "frames": frames}} for one in lines]
+        path.write_text("".join(json.dumps(one) + "\n" for one in told))
+    found = osmef("compare", a, b, "--json").json()
+    assert found["not_judged"] == ["frames"]
+    assert "not judged, for their names tell no better way (--better): frames" in found["notes"]
+    assert osmef("compare", a, b, "--metric", BTC, "--json").json()["not_judged"] == []
+
+
+def test_a_place_that_b_does_not_have_is_no_regression(osmef: Osmef, make_run: MakeRun) -> None:
+    sides = {
+        make_run("a", 1e9): ("same-host", "different-host"),
+        make_run("b", 1e9): ("same-host",),
+    }
+    for run, places in sides.items():
+        path = Path(run) / "trials.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        told = [{**line, "achieved_placement": place} for place in places for line in lines]
+        path.write_text("".join(json.dumps(one) + "\n" for one in told))
+    ended = osmef("compare", *sides, "--metric", BTC, "--fail-on", "regression")
+    assert ended.code == 0
+    assert "which B has at another place" in " ".join(ended.err.split())
+
+
+@pytest.mark.parametrize(("failed_a", "failed_b", "code"), [(0, 3, 1), (3, 3, 0), (3, 0, 0)])
+def test_what_fails_in_b_alone_is_a_regression(
+    osmef: Osmef, make_run: MakeRun, failed_a: int, failed_b: int, code: int
+) -> None:
+    sides = {make_run("a", 1e9): failed_a, make_run("b", 1e9): failed_b}
+    failure = {"kind": "timeout", "message": "it did not end"}
+    for run, count in sides.items():
+        path = Path(run) / "trials.jsonl"
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        for line in lines[:count]:
+            line |= {"status": "failed", "failure": failure, "metrics": {}}
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert osmef("compare", *sides, "--metric", BTC, "--fail-on", "regression").code == code
+
+
+def test_a_campaign_against_a_plain_run_says_what_counts(osmef: Osmef, make_run: MakeRun) -> None:
+    a, b = make_run("a", 1e9), make_run("b", 1e9)
+    path = Path(a) / "trials.jsonl"
+    told = [{**json.loads(line), "session": "monday"} for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(one) + "\n" for one in told))
+    note = "B has no sessions, and the other side has: each run of B counts as one session"
+    assert note in osmef("compare", a, b, "--metric", BTC, "--json").json()["notes"]
+    assert note not in osmef("compare", b, b, "--metric", BTC, "--json").json()["notes"]

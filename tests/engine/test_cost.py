@@ -140,18 +140,38 @@ def test_a_price_is_that_of_the_region_of_the_endpoint_s_zone() -> None:
     assert both.per_hour.amount == 2.5
 
 
-def test_the_cure_fetches_exactly_the_prices_that_are_unknown() -> None:
-    ends = "endpoints: {sender: {flavor: big}, receiver: {zone: s-a}}"
-    plan = plan_of(f"budget: 9 USD\n{SPOT}\n{ends}\n{LIST}")
+GOOGLE = "kind: gce, region: r, default_flavor: e2-standard-2, controller_cidr: 192.0.2.1/32"
+
+
+def cure_of(text: str) -> str:
+    """Return what is to be done about a budget that can't be held."""
+    plan = plan_of(f"budget: 9 USD\n{text}")
     with pytest.raises(InputError) as caught:
         check_budget(plan, cost_of(plan))
     (problem,) = caught.value.problems
-    assert "`osmef prices update gce --region r --flavor big`" in problem.cure
-    assert "`osmef prices update gce --region s --flavor f`" in problem.cure
-    local = plan_of("budget: 9 USD")
-    with pytest.raises(InputError) as caught:
-        check_budget(local, cost_of(local))
-    assert "osmef prices update" not in caught.value.problems[0].cure
+    return problem.cure
+
+
+def test_the_cure_fetches_exactly_the_prices_that_are_unknown() -> None:
+    ends = "endpoints: {sender: {flavor: n2-highmem-4}, receiver: {zone: s-a}}"
+    prices = LIST.replace("flavor: f", "flavor: e2-standard-2")
+    cure = cure_of(f"provider: {{{GOOGLE}}}\n{ends}\n{prices}")
+    assert "`osmef prices update gce --region r --flavor n2-highmem-4`" in cure
+    assert "`osmef prices update gce --region s --flavor e2-standard-2`" in cure
+    assert cure_of("") == "write the price under prices, or remove budget"
+
+
+@pytest.mark.parametrize(
+    ("provider", "rest", "cure"),
+    [
+        (f"{GOOGLE}, tier_1: true", LIST, "remove budget: hardware of one's own, and Tier 1, "),
+        (GOOGLE, "endpoints: {loopback: {flavor: {vcpus: 4}}}", "name the flavor, or remove budg"),
+        (GOOGLE, "endpoints: {loopback: {flavor: e2-micro}}", "write the price under prices, or "),
+    ],
+    ids=["no price by the flavor", "by need", "not in the catalog"],
+)
+def test_a_cure_names_only_what_helps(provider: str, rest: str, cure: str) -> None:
+    assert cure_of(f"provider: {{{provider}}}\n{rest}").startswith(cure)
 
 
 def test_the_day_of_the_oldest_price_is_told() -> None:

@@ -81,6 +81,10 @@ def test_things_of_one_name_in_two_clouds_are_two(tmp_path: Path) -> None:
         '{"resource": {"name": "x"}}',
         '{"resource": {"provider": 1, "kind": "", "name": "", "run": ""}}',
         '{"resource": {"provider": "", "kind": "", "name": "", "run": "", "access": []}}',
+        '{"resource": {"provider": "", "kind": "", "name": "", "run": "", "access": {"a": {}}}}',
+        '{"resource": {"provider": "", "kind": "", "name": "", "run": "", "id": 7}}',
+        '{"resource": {"provider": "", "kind": "", "name": "", "run": "", "deadline": "noon"}}',
+        '{"resource": {"provider": "", "kind": "", "name": "", "run": "", "made": {}}}',
     ],
 )
 def test_a_note_of_nothing_known_hides_no_other(tmp_path: Path, odd: str) -> None:

@@ -10,9 +10,11 @@ import pytest
 
 from osmef.engine.observer import Observer
 from osmef.engine.plan import make_plan
+from osmef.engine.resume import note_plan, reopen
 from osmef.engine.run import Run
 from osmef.engine.stop import Stop
-from osmef.errors import ApiError, CapacityError
+from osmef.engine.summarise import summarise
+from osmef.errors import ApiError, CapacityError, Interrupted
 from osmef.providers import sites
 from osmef.providers.base import Endpoint
 from osmef.providers.local.provider import LocalProvider
@@ -31,6 +33,7 @@ order: sequential
 repeat: 1
 """
 DOWN = "the API is down"
+NOWHERE = "nobody knows"
 TAKEN = "the run other holds it"
 DIFFERENT, SAME = Placement.DIFFERENT_HOST, Placement.SAME_HOST
 
@@ -47,8 +50,11 @@ class Migrating(LocalProvider):
             raise ApiError(DOWN)
         if where == TAKEN:
             raise CapacityError(TAKEN)
+        there = Location() if where == NOWHERE else None
         return [
-            place.model_copy(update={"host": where}) if end.request.role == "receiver" else place
+            there or place.model_copy(update={"host": where})
+            if end.request.role == "receiver"
+            else place
             for end, place in zip(endpoints, found, strict=True)
         ]
 
@@ -61,12 +67,16 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunIt]:
     monkeypatch.setattr(sites, "provider_for", Migrating)
     stop = Stop()
 
-    def execute(*script: str, more: str = "") -> tuple[Summary, list[Trial]]:
+    def execute(
+        *script: str, more: str = "", stopping: bool = False
+    ) -> tuple[Summary, list[Trial]]:
         monkeypatch.setattr(Migrating, "script", list(script))
         text = f"{SCENARIO}{more}\n"
         plan = make_plan(load_text(text, Path("moves.yaml")))
         with RunDirectory.create(tmp_path, "moves", text, ".yaml") as directory:
-            summary = Run(plan, directory, Observer(), stop).execute()
+            note_plan(directory, plan)
+            observer = Stopping(stop) if stopping else Observer()
+            summary = Run(plan, directory, observer, stop).execute()
             rows = {trial.index: trial for trial in directory.read_trials().trials}
             from osmef.results.rows import load_intervals  # noqa: PLC0415 - as slow as pyarrow
 
@@ -76,6 +86,16 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunIt]:
 
     yield execute
     stop.close()
+
+
+class Stopping(Observer):
+    """Asks a run to stop when its first trial has ended."""
+
+    def __init__(self, stop: Stop) -> None:
+        self.stop = stop
+
+    def trial_ended(self, trial: Trial) -> None:  # noqa: ARG002
+        self.stop.request("enough")
 
 
 def ends(trials: Sequence[Trial]) -> list[tuple[str, Placement | None]]:
@@ -102,6 +122,12 @@ def test_what_was_measured_while_it_moved_fails_and_so_does_what_comes_after(run
     assert receiver.achieved.host == "host-1"
     assert [place.host for place in receiver.earlier] == ["host-2"]
     assert any("moved it from host-2 to host-1, in group 1" in w for w in summary.run.warnings)
+
+
+def test_what_is_nowhere_any_more_has_moved(run: RunIt) -> None:
+    summary, trials = run("host-2", NOWHERE, "host-2")
+    assert ends(trials) == [("failed", None), ("failed", None)]
+    assert [cell.n_ok for cell in summary.cells] == [0, 0]
 
 
 def test_what_was_measured_before_it_moved_keeps_its_place(run: RunIt) -> None:
@@ -141,9 +167,54 @@ def test_a_machine_that_another_run_has_taken_ends_the_run_and_fails_what_it_may
 ) -> None:
     with pytest.raises(CapacityError, match=TAKEN):
         run("host-2", "host-2", TAKEN)
-    (path,) = (one for one in tmp_path.iterdir() if one.is_dir())
-    with RunDirectory.open(path) as directory:
+    with RunDirectory.open(path_in(tmp_path)) as directory:
         first, second = sorted(directory.read_trials().trials, key=lambda trial: trial.index)
     assert first.status == "ok"
     assert second.failure is not None
     assert (second.failure.kind, second.metrics) == ("capacity", {})
+
+
+def path_in(tmp_path: Path) -> Path:
+    (path,) = (one for one in tmp_path.iterdir() if one.is_dir())
+    return path
+
+
+def not_read(summary: Summary) -> list[str]:
+    return [warning for warning in summary.run.warnings if "could not be read" in warning]
+
+
+def test_a_stop_is_followed_by_a_look(run: RunIt, tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        run("host-2", "host-1", stopping=True)
+    with RunDirectory.open(path_in(tmp_path)) as directory:
+        (moved,) = directory.read_trials().trials
+        assert directory.read_summary().cells[0].n_ok == 0
+    assert moved.failure is not None
+    assert (moved.failure.kind, moved.metrics) == ("placement", {})
+
+
+def test_a_look_that_failed_is_told_also_after_the_run_has_gone_on(
+    run: RunIt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Interrupted):
+        run("host-2", DOWN, stopping=True)
+    monkeypatch.setattr(Migrating, "script", ["host-2", "host-2"])
+    stop = Stop()
+    with RunDirectory.open(path_in(tmp_path)) as directory:
+        (warning,) = not_read(directory.read_summary())
+        assert warning.endswith(": 1")
+        summary = Run(reopen(directory), directory, Observer(), stop).execute()
+    stop.close()
+    assert [cell.n_ok for cell in summary.cells] == [1, 1]
+    assert not_read(summary) == [warning]
+
+
+def test_groups_that_a_killed_run_did_not_look_after_are_told(run: RunIt, tmp_path: Path) -> None:
+    run("host-2", "host-2", "host-2")
+    path = path_in(tmp_path)
+    with RunDirectory.open(path) as directory:
+        plan, lines = reopen(directory), directory.journal.read_text().splitlines(keepends=True)
+        last = max(number for number, line in enumerate(lines) if '"looked"' in line)
+        directory.journal.write_text("".join(lines[:last]))  # it was killed just before
+        (warning,) = not_read(summarise(plan, directory))
+    assert warning.endswith(": 2")

@@ -192,6 +192,21 @@ def test_things_of_one_name_in_two_places_are_both_destroyed(
     assert names(Search(tmp_path)) == []
 
 
+def test_what_a_newer_version_made_keeps_nothing_from_being_destroyed(
+    tmp_path: Path, memory: dict[str, Site]
+) -> None:
+    first, known, odd = (thing("one", run, deadline=now(600)) for run in ("a", "b", "c"))
+    add(memory, known)
+    dead_run(tmp_path, replace(first, provider="cloud-nine"))
+    dead_run(tmp_path, known)
+    times: dict[str, Any] = {"deadline": "noon"}
+    dead_run(tmp_path, replace(odd, **times))
+    orphans = find_orphans(Search(tmp_path)).orphans
+    (left,) = reap([one for one in orphans if one.directory is not None])
+    assert (left.orphan.resource.run, left.error.kind) == ("a", "provider")
+    assert memory[LAB].things == {}
+
+
 def test_a_place_that_is_named_in_two_ways_has_each_thing_once(
     tmp_path: Path, memory: dict[str, Site]
 ) -> None:

@@ -81,6 +81,18 @@ def test_sessions_give_the_spread_of_a_platform(tmp_path: Path) -> None:
     assert osmef.load(amazon.path)["platform"].tolist() == ["Amazon EC2"] * 2
 
 
+def test_a_rate_of_sessions_is_judged(tmp_path: Path) -> None:
+    head = "instance_class,metric,unit,platform,session,value"
+    for name, rate in (("a", 100), ("b", 10)):
+        lines = [f"general,dbench,MB/s,aws,{day},{rate + day / 10}" for day in range(6)]
+        (tmp_path / name).write_text("\n".join((head, *lines)))
+        import_files("sessions", [tmp_path / name], tmp_path / f"out-{name}")
+    assert "dbench_mb_per_s" in osmef.load(tmp_path / "out-a")
+    sides = tmp_path / "out-a", tmp_path / "out-b"
+    assert _osmef("compare", *sides, "--fail-on", "regression")[0] == 1
+    assert _osmef("compare", *reversed(sides), "--fail-on", "regression")[0] == 0
+
+
 def test_sessions_tell_their_windows_where_the_file_does(tmp_path: Path) -> None:
     lines = (DATA / "sessions.csv").read_text().splitlines()[:3]
     windows = ("window", "weekday-peak", "")

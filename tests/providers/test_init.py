@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from osmef.errors import ProviderError
 from osmef.providers import provider_class, provider_for, provider_kinds
 from osmef.scenario.clouds.local import LocalSettings
 
@@ -20,8 +21,9 @@ def test_settings_choose_the_provider() -> None:
 
 
 def test_an_unknown_kind_has_no_class() -> None:
-    with pytest.raises(KeyError):
+    with pytest.raises(ProviderError, match="knows no provider cloud-nine") as caught:
         provider_class("cloud-nine")
+    assert "version" in str(caught.value.cure)
 
 
 def test_the_daemon_starts_without_the_controllers_libraries() -> None:

@@ -13,7 +13,7 @@ from osmef.engine.check import check_study, warnings_of
 from osmef.engine.cost import cost_of
 from osmef.engine.plan import Plan, make_plan
 from osmef.errors import CapacityError, InputError, Interrupted, NotFoundError, ProviderError
-from osmef.providers.base import Endpoint, EndpointRequest, Order
+from osmef.providers.base import Check, Endpoint, EndpointRequest, Order, go_on
 from osmef.providers.local.provider import LocalProvider
 from osmef.providers.marks import Mark
 from osmef.providers.sites import Sites, sites_of
@@ -147,7 +147,11 @@ class Walled(LocalProvider):
     admitted: dict[str, set[str]] = field(default_factory=dict)
     closed: int = 0
 
-    def check(self, requests: Sequence[EndpointRequest]) -> None:  # noqa: ARG002
+    def check(
+        self,
+        requests: Sequence[EndpointRequest],  # noqa: ARG002
+        still: Check = go_on,  # noqa: ARG002
+    ) -> None:
         raise NotFoundError(
             "no such network", where="provider.network", cure="set provider.network"
         )

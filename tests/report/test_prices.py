@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from osmef.report.machines import price
 from osmef.report.prices import price_ranking, price_table, priced
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import HourlyPrice
+from osmef.scenario.fields import Placement
 from tests.report.drawn import texts, visible
 
 SAMPLE = Path(__file__).parents[1] / "results" / "data" / "quickstart-20261121T031500Z-3f9a"
@@ -88,6 +90,33 @@ def test_cells_of_two_scenarios_are_not_mixed(make_run: MakeRun) -> None:
     run.write_summary(summary.model_copy(update={"run": other}))
     _name, found = price_ranking(Data(*runs), None, None)
     assert {cell.partition(":")[0] for cell in found.ranking["cell"]} == {"quickstart", "other"}
+
+
+def test_places_of_a_cell_are_never_one_result(make_run: MakeRun) -> None:
+    runs = make_run("near", amount=0.2), make_run("far", amount=0.2)
+    for run, place in zip(map(RunDirectory, runs), Placement, strict=False):
+        moved = [one.model_copy(update={"achieved_placement": place})
+                 for one in run.read_trials().trials]  # fmt: skip
+        run.trials.write_text("".join(f"{trial.model_dump_json()}\n" for trial in moved))
+    _name, found = price_ranking(Data(*runs), None, None)
+    assert {cell.partition(":")[0] for cell in found.ranking["cell"]} == {
+        "same-host",
+        "different-host",
+    }
+    assert found.ranking["n"].tolist() == [6, 6]
+
+
+def test_trials_that_failed_are_counted(make_run: MakeRun) -> None:
+    path = make_run("flaky", amount=0.2)
+    trials = RunDirectory(path).trials
+    lines = trials.read_text().splitlines(keepends=True)
+    failed = {"status": "failed", "metrics": {}, "achieved_placement": None,
+              "failure": {"kind": "timeout", "message": "it did not end"}}  # fmt: skip
+    more = [json.dumps({**json.loads(line), **failed}) + "\n" for line in lines * 2]
+    trials.write_text("".join((*lines, *more)))
+    _name, found = price_ranking(Data(path), None, None)
+    (row,) = found.ranking[["n", "trials", "failed"]].to_dict("records")
+    assert row == {"n": 6, "trials": 18, "failed": 12}
 
 
 def test_what_has_no_flavor_stands_apart(make_run: MakeRun) -> None:

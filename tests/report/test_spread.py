@@ -88,7 +88,7 @@ def test_the_published_cov_of_every_platform(tmp_path: Path) -> None:
     table = pd.read_csv(file)
     for metric in table["metric"].unique():
         rows = table[table["metric"] == metric]
-        name = f"{metric}_{rows['unit'].iloc[0]}".lower().replace("/", "_")
+        name = f"{metric}_{rows['unit'].iloc[0]}".lower()
         (drawn,) = widths(cov(trials, metrics=[name]))
         wanted = rows.drop_duplicates(["instance_class", "platform"])["published_cov_percent"]
         assert sorted(drawn) == pytest.approx(sorted(wanted), abs=0.01)
@@ -144,6 +144,18 @@ def test_sessions_that_the_cloud_placed_otherwise_are_apart(make_trials: MakeTri
     moved = there["session"].eq("day 5")
     there.loc[moved, "achieved_placement"] = "same-host"
     assert [name.rpartition(", n = ")[2] for name in legend(ecdf(there))] == ["5", "1"]
+
+
+def test_cells_that_differ_in_their_place_alone_are_called_by_it(make_trials: MakeTrials) -> None:
+    there = campaign(make_trials, "aws", sessions=12).assign(placement=None, tenancy=None)
+    moved = there["session"].isin([f"day {number}" for number in range(1, 12, 2)])
+    there.loc[moved, "achieved_placement"] = "same-host"
+    names = ["vm-to-vm, different hosts, same tenant", "vm-to-vm, same host, same tenant"]
+    assert legend(ecdf(there)) == [f"{name}, n = 6" for name in names]
+    assert legend(sessions(there)) == names
+    (axes,) = visible(cov(there))
+    labels = [label.get_text().replace("\n", " ") for label in axes.get_yticklabels()]
+    assert labels == names
 
 
 def test_sessions_stand_in_the_order_of_time(make_trials: MakeTrials) -> None:

@@ -70,12 +70,16 @@ def test_distance_follows_it(one: Location, other: Location) -> None:
         ({"host": "a", "zone": "z"}, {"host": "a", "zone": "z"}, False),
         ({"rack": "a"}, {"rack": "b"}, True),
         ({"zone": "a"}, {"zone": "b"}, True),
-        ({"host": "a", "rack": "r"}, {}, False),
-        ({}, {"host": "a"}, False),
+        ({"host": "a", "rack": "r"}, {"rack": "r"}, False),
+        ({"zone": "z"}, {"host": "a", "zone": "z"}, False),
+        ({"host": "a", "site": "s"}, {"site": "s"}, True),
+        ({"tenant": "t"}, {}, True),
+        ({}, {"host": "a"}, True),
+        ({"site": "s"}, {"site": "s"}, False),
         ({"host": "a", "host_scope": "x"}, {"host": "b", "host_scope": "y"}, False),
     ],
 )
-def test_what_is_told_no_more_has_not_moved(
+def test_what_is_told_no_more_has_not_moved_unless_nothing_is_told(
     before: dict[str, str], after: dict[str, str], *, moved: bool
 ) -> None:
     assert has_moved(Location(**before), Location(**after)) is moved

@@ -82,23 +82,31 @@ class Build:
             lambda tenant: maker.site(tenant, keys[id(tenant.account)], controller), self.tenants
         )
         self._sites = {site.tenant.slot: site for site in sites}
-        return self.add(self.order.requests)
+        made = self.add(self.order.requests)
+        self.enter([instance for instance, _login in made])
+        return made
 
     def _look_up(self, tenant: Tenant) -> Names:
         ours = [r for r in self.order.requests if r.tenant == tenant.slot]
         return look_up(tenant.account, self.settings, ours)
 
     def add(self, requests: Sequence[EndpointRequest]) -> list[tuple[Instance, Login]]:
-        """Make instances, in the order of the requests, and wait until SSH gets into them."""
+        """Make instances, in the order of the requests, and wait until SSH gets into them.
+
+        They don't count before they are entered.
+        """
         made = self._stand_up(requests)
-        self.instances |= {instance.order.request.name: instance for instance in made}
-        self._admit_tenants()
         self.order.progress(f"waiting for SSH on {len(made)} instances")
         deadline = time.monotonic() + self.settings.boot_timeout
         logins = side_by_side(
             lambda instance: instance.reach(self.order, deadline), made, at_once=_MOST_WAITS
         )
         return list(zip(made, logins, strict=True))
+
+    def enter(self, instances: Sequence[Instance]) -> None:
+        """Have instances be those of their requests, and let them in at the other tenants."""
+        self.instances |= {instance.order.request.name: instance for instance in instances}
+        self._admit_tenants()
 
     def _stand_up(self, requests: Sequence[EndpointRequest]) -> list[Instance]:
         """Make instances that run; where the zone was free to choose, in one that has room."""
@@ -147,8 +155,13 @@ class Build:
         request, zone = one
         site, names = self._sites[str(request.tenant)], self._names[str(request.tenant)]
         flavor = self._flavor(request)
-        beside = [self._flavor(r) for r in self.order.requests if r.host == request.host]
         account: Account = site.tenant.account
+        beside = [
+            self._flavor(other)
+            for other in self.order.requests
+            if other.host == request.host
+            and self._sites[str(other.tenant)].tenant.account is account
+        ]
         given = self.settings.host_keys is HostKeys.GIVEN
         return InstanceOrder(
             request=request,

@@ -11,11 +11,12 @@ from osmef.errors import (
     BootError,
     CapacityError,
     CredentialsError,
+    NotFoundError,
     PolicyError,
     ProviderError,
 )
 from osmef.providers.aws import failures
-from osmef.providers.aws.access import Account
+from osmef.providers.aws.access import Account, Again
 from osmef.providers.aws.flavors import FlavorInfo
 from osmef.providers.aws.images import Image
 from osmef.providers.aws.kinds import Facts, tags_for
@@ -29,6 +30,8 @@ from osmef.remote.login import Login
 from osmef.scenario.clouds.aws import AwsSettings
 
 _POLL_S = 1.0
+_NOT_YET_S = 10.0
+"""An instance that ran a moment ago, and is not known for that long, was taken back."""
 _GIB = 2**30
 _NO_ROOM = ("Server.InsufficientInstanceCapacity", "Server.SpotInstanceTermination")
 _ENDED = {"shutting-down", "terminated", "stopping", "stopped"}
@@ -185,13 +188,28 @@ def _look(orders: Mapping[str, InstanceOrder], found: dict[str, Instance]) -> di
 
 def list_instances(account: Account, ids: Sequence[str]) -> list[Facts]:
     """List instances in one call, those that EC2 has just made, too. Raises ProviderError."""
-    answer = account.read(
-        "describe_instances",
-        "listing instances",
-        again=failures.is_not_yet,
-        InstanceIds=list(ids),
-    )
+    return _list(account, failures.is_not_yet, InstanceIds=list(ids))
+
+
+def _list(account: Account, again: Again, **which: Any) -> list[Facts]:
+    answer = account.read("describe_instances", "listing instances", again=again, **which)
     return [one for some in answer["Reservations"] for one in some["Instances"]]
+
+
+def list_standing(account: Account, ids: Sequence[str]) -> list[Facts]:
+    """List those of instances that ran that EC2 still knows. Raises ProviderError."""
+    end = time.monotonic() + _NOT_YET_S
+
+    def again(error: Exception) -> bool:
+        late = failures.is_missing(error) and time.monotonic() < end
+        return late or failures.is_passing(error)
+
+    try:
+        return _list(account, again, InstanceIds=list(ids))
+    except NotFoundError:  # some were taken back, and forgotten since, as those of spot are
+        return _list(
+            account, failures.is_passing, Filters=[{"Name": "instance-id", "Values": list(ids)}]
+        )
 
 
 def _failed(order: InstanceOrder, facts: Facts) -> ProviderError:

@@ -6,19 +6,20 @@ from collections.abc import Mapping, Sequence
 
 from osmef.errors import PolicyError, ProviderError
 from osmef.providers.aws.access import Account
-from osmef.providers.aws.instances import Instance, list_instances
+from osmef.providers.aws.instances import Instance, list_standing
 from osmef.providers.aws.kinds import Facts
 from osmef.scenario.clouds.aws import AwsPlacedBy
 from osmef.scenario.location import Location
 
 
 def locations_of(instances: Sequence[Instance], by: AwsPlacedBy) -> dict[str, Location]:
-    """Read back where instances stand, by their ids. Raises ProviderError."""
+    """Read back where instances stand, by the ids of those that do. Raises ProviderError."""
     found: dict[str, Location] = {}
     for account in {id(i.order.account): i.order.account for i in instances}.values():
         ours = {i.id: i for i in instances if i.order.account is account}
-        nodes = _nodes(account, list(ours))
-        for facts in list_instances(account, list(ours)):
+        there = list_standing(account, list(ours))
+        nodes = _nodes(account, [str(facts["InstanceId"]) for facts in there])
+        for facts in there:
             instance = ours[str(facts["InstanceId"])]
             host = facts.get("Placement", {}).get("HostId")
             found[instance.id] = Location(

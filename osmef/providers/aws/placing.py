@@ -65,8 +65,8 @@ class Placer:
     requests: Sequence[EndpointRequest]
     _groups: dict[tuple[int, str], str] = field(default_factory=dict)
     """Names by account and name."""
-    _hosts: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Ids by slot and zone."""
+    _hosts: dict[tuple[int, str, str], str] = field(default_factory=dict)
+    """Ids by account, slot and zone."""
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -75,7 +75,7 @@ class Placer:
     ) -> dict[str, Any]:
         """Return the placement to ask for, in a zone of this name. Raises ProviderError.
 
-        ``flavors`` are the instance types of all that share its host.
+        ``flavors`` are the instance types of all that share its host, which is of one account.
         """
         by, slot = self.settings.placement_by, request.host
         found: dict[str, Any] = {"Tenancy": "dedicated"} if self.settings.dedicated else {}
@@ -112,13 +112,14 @@ class Placer:
         return name
 
     def _host(self, account: Account, slot: str, zone: str, flavors: Sequence[FlavorInfo]) -> str:
+        key = id(account), slot, zone
         with self._lock:
             # Those of a zone without room for all were given back.
             standing = {resource.id for resource, _account in self.maker.made}
-            if self._hosts.get((slot, zone)) not in standing:
+            if self._hosts.get(key) not in standing:
                 name = self.maker.mark.name(f"{slot}-{zone}")
                 kind = _kind_of_host(slot, flavors)
-                self._hosts[slot, zone] = self.maker.make(
+                self._hosts[key] = self.maker.make(
                     account,
                     "dedicated-host",
                     name,
@@ -130,4 +131,4 @@ class Placer:
                     ClientToken=self.maker.token(f"{name} {next(self._numbers)}"),
                     **kind,
                 )
-            return self._hosts[slot, zone]
+            return self._hosts[key]

@@ -17,7 +17,16 @@ from osmef.providers.aws.places import locations_of
 from osmef.providers.aws.placing import partitions_of
 from osmef.providers.aws.quotas import check_quotas
 from osmef.providers.aws.tenants import Tenant, check_rules, slots_of, tenants_of
-from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
+from osmef.providers.base import (
+    Access,
+    Check,
+    Endpoint,
+    EndpointRequest,
+    Order,
+    Provider,
+    Resource,
+    go_on,
+)
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
 from osmef.remote.login import Login
@@ -41,14 +50,15 @@ class AwsProvider(Provider):
         self._build: Build | None = None
         self._tenants: list[Tenant] = []
 
-    def check(self, requests: Sequence[EndpointRequest]) -> None:
+    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
         """Check credentials, all that is named, and quotas. Raises ProviderError."""
         settings = self._settings
         controller_of(settings)
-        check_rules(requests)
         if settings.placement_by is AwsPlacedBy.PARTITION:
             partitions_of(requests)
         tenants = tenants_of(settings, slots_of(requests))
+        for tenant in tenants:
+            tenant.account.patience.check = still
         names = side_by_side(
             lambda t: look_up(t.account, settings, [r for r in requests if r.tenant == t.slot]),
             tenants,
@@ -57,6 +67,12 @@ class AwsProvider(Provider):
         if settings.zone is None and any(request.zone is None for request in requests):
             free_zones(by_slot, settings, requests)
         check_quotas(settings, tenants, by_slot, requests)
+
+    def check_peers(
+        self, requests: Sequence[EndpointRequest], elsewhere: Sequence[EndpointRequest]
+    ) -> None:
+        """Check whether security groups have rules for all. Raises QuotaError."""
+        check_rules(requests, elsewhere)
 
     def problems(self, cell: Cell) -> list[tuple[str, str, str]]:
         """List what EC2 can't do, as far as the settings tell."""
@@ -106,10 +122,11 @@ class AwsProvider(Provider):
         """Make an instance anew; the old one goes when the new one stands. Raises ProviderError."""
         build = self._made()
         old = build.instances[endpoint.name]
-        made = build.add([endpoint.request])
+        ((new, login),) = build.add([endpoint.request])
         self._remove([what for what in self._things() if what[0].name == old.order.name])
         build.forget(old)
-        return self._endpoint(*made[0])
+        build.enter([new])
+        return self._endpoint(new, login)
 
     def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:
         """Open the data ports of instances to peers elsewhere. Raises ProviderError."""

@@ -62,16 +62,17 @@ def slots_of(requests: Sequence[EndpointRequest]) -> list[str]:
     return sorted(slots, key=lambda slot: (len(slot), slot))
 
 
-def check_rules(requests: Sequence[EndpointRequest]) -> None:
-    """Raise QuotaError where a tenant meets more instances of others than its group has rules."""
+def check_rules(requests: Sequence[EndpointRequest], elsewhere: Sequence[EndpointRequest]) -> None:
+    """Raise QuotaError where a tenant meets more of others and elsewhere than it has rules for."""
     most = (_MOST_RULES - _OWN_RULES) // _RULES_A_PEER
     for slot in slots_of(requests):
         others = [request for request in requests if request.tenant not in {None, slot}]
-        if len(others) > most:
+        count = len(others) + len(elsewhere)
+        if count > most:
             raise QuotaError(
-                f"{slot} meets {len(others)} instances of other tenants, and the {_MOST_RULES}"
+                f"{slot} meets {count} endpoints of other tenants and sites, and the {_MOST_RULES}"
                 f" rules of a security group do for {most}",
-                where="tenancy",
+                where="tenancy" if others else "endpoints",
                 cure="plan fewer endpoints, or one tenant",
             )
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
-from osmef.errors import CapacityError, ProviderError
-from osmef.providers.azure import failures, networks, schedules
+from osmef.errors import CapacityError
+from osmef.providers.azure import failures, networks
+from osmef.providers.azure.leases import Leases
 from osmef.providers.azure.making import Maker
 from osmef.providers.azure.names import Size, look_up
 from osmef.providers.azure.placing import Place, Placer
@@ -32,12 +32,12 @@ class Build:
     """The things of one run, as they come about. Every method raises ProviderError.
 
     ``give_back`` destroys the VMs of these names with their groups', and leaves their interfaces.
-    Azure ends each VM by a schedule at the order's deadline, if that is not more than a day away.
     """
 
     settings: AzureSettings
     order: Order
     maker: Maker
+    leases: Leases
     tenants: Sequence[Tenant]
     give_back: Callable[[set[str]], None]
     sites: dict[str, Site] = field(default_factory=dict)
@@ -75,10 +75,6 @@ class Build:
     def _stand_up(self, numbered: Sequence[Numbered]) -> list[Vm]:
         """Make VMs at their addresses, in the order of the requests."""
         self.order.progress(f"making {len(numbered)} VMs")
-        if not schedules.ends_in_time(self.order.deadline, time.time()):
-            self.order.progress(
-                "the run may last for more than a day, so Azure's schedules can't end its VMs"
-            )
         lanes: dict[int, list[Numbered]] = defaultdict(list)
         for one in numbered:
             lanes[one[1].lane].append(one)
@@ -125,21 +121,8 @@ class Build:
             subnet = self._subnets[order.site.tenant.slot]
             self._nics[order.path] = make_nic(self.maker, order, self.settings, subnet, public)
         vm = make_vm(self.maker, order, self.settings, self._nics[order.path], public)
-        if schedules.ends_in_time(order.ends, time.time()):
-            self._end_in_time(vm)
+        self.leases.add(vm)
         return vm
-
-    def _end_in_time(self, vm: Vm) -> None:
-        """Have Azure end a VM at the deadline, where its region has that."""
-        order, region = vm.order, self.settings.region
-        body = schedules.body_of(vm.id, region, order.ends)
-        name = schedules.schedule_of(order.path)
-        try:
-            self.maker.make(order.site.subscription, "schedule", name, body)
-        except ProviderError as error:
-            if not failures.is_not_in_region(error.__cause__):
-                raise
-            self.order.progress(f"Azure has no schedule in {region} to end {order.name} by")
 
     def add(self, request: EndpointRequest) -> Vm:
         """Make one more VM at the place of the request."""

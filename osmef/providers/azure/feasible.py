@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from osmef.scenario.clouds.azure import AzureSettings
-from osmef.scenario.fields import EndpointKind, Placement, Tenancy
+from osmef.scenario.fields import RECORD, EndpointKind, Placement, Tenancy
 from osmef.scenario.model import Scenario
 from osmef.scenario.study import Cell
 
@@ -40,6 +40,13 @@ def problems_of(settings: AzureSettings, cell: Cell) -> Iterator[Problem]:
     if scenario.placement is Placement.DIFFERENT_HOST and several:
         cure = "name a type of dedicated hosts in provider.dedicated_host, or placement: any"
         yield ("placement", "several VMs of one end can't be kept on one host", cure)
+    why = _untold(settings, scenario)
+    if why is not None and scenario.on_mismatch != RECORD:
+        cure = (
+            "give the ends two zones, name a type of dedicated hosts in provider.dedicated_host, or"
+            " write placement: any, or on_mismatch: record"
+        )
+        yield ("placement", f"{why}, and Azure does not tell whether hosts differ there", cure)
 
 
 def _zones(settings: AzureSettings, scenario: Scenario) -> Iterator[Problem]:
@@ -69,12 +76,18 @@ def warnings_of(settings: AzureSettings, cell: Cell) -> Iterator[str]:
     scenario = cell.scenario
     if scenario.endpoints.loopback is not None or settings.dedicated_host is not None:
         return
+    why = _untold(settings, scenario)
+    if why is not None:
+        yield f"{why}: whether hosts differ is left to chance, and not told"
+
+
+def _untold(settings: AzureSettings, scenario: Scenario) -> str | None:
+    """Return why nobody can say if the hosts that a cell wants to differ do, None if one can."""
     zones = scenario.zones_of_ends
     if scenario.placement is not Placement.DIFFERENT_HOST or _are_apart(zones):
-        return
+        return None
     if scenario.tenancy is Tenancy.DIFFERENT_TENANT:
-        yield "availability sets do not reach across tenants: different hosts are left to chance"
-    elif zones != (None, None):
-        yield "there are no availability sets in a zone: different hosts are left to chance"
-    elif settings.spot:
-        yield "spot VMs take no availability set: different hosts are left to chance"
+        return "availability sets do not reach across tenants"
+    if zones != (None, None):
+        return "there are no availability sets in a zone"
+    return "spot VMs take no availability set" if settings.spot else None

@@ -6,11 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from osmef.errors import QuotaError
+from osmef.errors import ProviderError, QuotaError
 from osmef.providers.azure.access import Subscription
 from osmef.providers.azure.names import Size
-from osmef.providers.parallel import together
+from osmef.providers.parallel import side_by_side, together
 from osmef.scenario.clouds.azure import AzureSettings
+
+_NAMESPACES = ("Microsoft.Compute", "Microsoft.Network", "Microsoft.DevTestLab")
+"""Of the types of all that a run makes in its groups; the last one of schedules."""
 
 
 def needs_of(settings: AzureSettings, sizes: Iterable[Size], networks: int) -> dict[str, int]:
@@ -56,3 +59,23 @@ def check_quotas(subscription: Subscription, region: str, need: Mapping[str, int
             cure="plan fewer or smaller endpoints, use another region, or ask for more (portal:"
             " Quotas)",
         )
+
+
+def check_namespaces(subscription: Subscription) -> None:
+    """Raise ProviderError where a subscription was never registered for a type of what is made."""
+
+    def state_of(namespace: str) -> str:
+        found = subscription.do(
+            f"looking at the namespace {namespace}",
+            lambda: subscription.resources.providers.get(namespace),
+        )
+        return str(found.registration_state)
+
+    for namespace, state in zip(_NAMESPACES, side_by_side(state_of, _NAMESPACES), strict=True):
+        if state not in {"Registered", "Registering"}:
+            raise ProviderError(
+                f"it is not registered to use the namespace {namespace} ({state})",
+                where=subscription.name,
+                cure=f"once: az provider register --namespace {namespace}"
+                f" --subscription {subscription.id}",
+            )

@@ -9,15 +9,25 @@ from osmef.providers.azure import feasible, removal
 from osmef.providers.azure.access import Subscription, open_subscription
 from osmef.providers.azure.building import Build
 from osmef.providers.azure.kinds import PROVIDER
+from osmef.providers.azure.leases import Leases
 from osmef.providers.azure.making import Maker
 from osmef.providers.azure.names import look_up
-from osmef.providers.azure.needs import check_quotas, needs_of
+from osmef.providers.azure.needs import check_namespaces, check_quotas, needs_of
 from osmef.providers.azure.places import read_place
 from osmef.providers.azure.reach import reach_all
 from osmef.providers.azure.schedules import schedule_of
 from osmef.providers.azure.sites import Tenant, open_tenants, slots_of
 from osmef.providers.azure.vms import Vm
-from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
+from osmef.providers.base import (
+    Access,
+    Check,
+    Endpoint,
+    EndpointRequest,
+    Order,
+    Provider,
+    Resource,
+    go_on,
+)
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
 from osmef.remote.login import Login
@@ -38,21 +48,24 @@ class AzureProvider(Provider):
         self._settings = settings
         self._order: Order | None = None
         self._maker: Maker | None = None
+        self._leases: Leases | None = None
         self._build: Build | None = None
         self._tenants: list[Tenant] = []
         self._vms: dict[str, Vm] = {}
 
-    def check(self, requests: Sequence[EndpointRequest]) -> None:
-        """Check credentials, names and quotas. Raises ProviderError."""
+    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
+        """Check credentials, registrations, names and quotas. Raises ProviderError."""
         settings = self._settings
         tenants = open_tenants(settings, slots_of(requests))
         by_account: dict[str, list[Tenant]] = {}
         for tenant in tenants:
+            tenant.subscription.check = still
             by_account.setdefault(tenant.subscription.id, []).append(tenant)
 
         def check(there: Sequence[Tenant]) -> None:
             slots = {tenant.slot for tenant in there}
             ours = [request for request in requests if request.tenant in slots]
+            check_namespaces(there[0].subscription)
             names = look_up(there[0].subscription, settings, ours)
             sizes = [names.wanted[r.flavor or settings.default_flavor] for r in ours]
             need = needs_of(settings, sizes, len(there))
@@ -80,8 +93,13 @@ class AzureProvider(Provider):
         self._tenants = open_tenants(self._settings, slots_of(order.requests))
         for tenant in self._tenants:
             tenant.subscription.check = order.check
-        self._build = Build(self._settings, order, self._maker, self._tenants, self._give_back)
-        return self._build.make()
+        self._leases = Leases(self._maker, order, self._settings.region)
+        self._build = Build(
+            self._settings, order, self._maker, self._leases, self._tenants, self._give_back
+        )
+        made = self._build.make()
+        self._leases.start()
+        return made
 
     def _endpoint(self, vm: Vm, login: Login) -> Endpoint:
         one = vm.order
@@ -151,6 +169,8 @@ class AzureProvider(Provider):
         if self._order is not None:
             for tenant in self._tenants:
                 tenant.subscription.check = lambda: None
+            if self._leases is not None:
+                self._leases.stop()
             self._remove(self._made(), self._order)
 
     def data_address(

@@ -20,7 +20,7 @@ from osmef.providers.parallel import side_by_side
 _IN_USE_S = 300.0
 """An interface is kept for its VM up to 180 s after that is gone."""
 _LATE_S = 5.0
-"""What was asked for just before a controller was killed has come about by then."""
+"""What was made or asked for just before a run ended is seen by then."""
 _CURE = f"look at it: az resource list --tag osmef_run; then: osmef reap --provider {PROVIDER}"
 
 Gone = Callable[[Resource], None]
@@ -185,11 +185,14 @@ def _stage(resource: Resource) -> int:
     return list(KINDS).index(resource.kind)
 
 
-def _mark(subscription: Subscription, group: str) -> Mark | None:
-    """Return the mark of a group, None where it has none, or is not there."""
+def _mark(subscription: Subscription, group: str, late_s: float = 0.0) -> Mark | None:
+    """Return the mark of a group, None where it has none, or is not there that late either."""
     try:
         found = subscription.do(
-            f"looking at the resource group {group}", lambda: KINDS[GROUP].get(subscription, group)
+            f"looking at the resource group {group}",
+            lambda: KINDS[GROUP].get(subscription, group),
+            failures.is_gone,
+            late_s,
         )
     except NotFoundError:
         return None
@@ -199,10 +202,8 @@ def _mark(subscription: Subscription, group: str) -> Mark | None:
 def _our_mark(subscription: Subscription, group: str, resources: Sequence[Resource]) -> Mark | None:
     """Return the mark of a group if it is that of the resources' run."""
     runs = {resource.run for resource in resources}
-    mark = _mark(subscription, group)
-    if mark is None and any(one.kind == GROUP and one.id is None for one in resources):
-        subscription.wait(_LATE_S)
-        mark = _mark(subscription, group)
+    late_s = _LATE_S if any(one.kind == GROUP for one in resources) else 0.0
+    mark = _mark(subscription, group, late_s)
     return mark if mark is not None and mark.run in runs else None
 
 

@@ -1,8 +1,8 @@
 """The schedules by which Azure itself takes VMs off their hosts when nobody needs them any more.
 
 A VM that powers itself off is billed as before; one that its schedule ends is deallocated, also
-where no guest ever booted. A schedule has a time of the day and no day, so it is only for what ends
-before that time comes again. Source: Microsoft's "Auto-shutdown a virtual machine", and "Global
+where no guest ever booted. A schedule has a time of the day and no day, so it ends a VM when that
+time comes next. Source: Microsoft's "Auto-shutdown a virtual machine", and "Global
 Schedules" of the REST API of DevTest Labs.
 """
 
@@ -20,20 +20,14 @@ TYPE = "microsoft.devtestlab/schedules"
 _VERSION = "2018-09-15"
 _PREFIX = "shutdown-computevm-"
 """Azure takes a schedule of a VM by this name alone."""
-_DAY_S = 24 * 3600.0
-_MARGIN_S = 600.0
-"""For what it takes to make it."""
+FARTHEST_S = 23 * 3600.0
+"""The time of the day of a later end might come before it; an hour is for making the schedule."""
 
 
 def schedule_of(vm: str) -> str:
     """Return the name of a VM's schedule, with the group's, by that of the VM."""
     group, name = vm.split("/")
     return f"{group}/{_PREFIX}{name}"
-
-
-def ends_in_time(ends: float, now: float) -> bool:
-    """Tell whether the time of the day of a UNIX time comes only once until then."""
-    return ends - now < _DAY_S - _MARGIN_S
 
 
 def body_of(vm: str, region: str, ends: float) -> dict[str, Any]:

@@ -128,13 +128,21 @@ class Build:
             lambda tenant: make_site(self.maker, tenant, self.settings, regions), self.tenants
         )
         self._sites = {site.tenant.slot: site for site in sites}
-        self._stand_up()
-        return self._reach(self.order.requests)
+        made = self._reach(self._stand_up())
+        self.enter([vm for vm, _login in made])
+        return made
 
     def again(self, request: EndpointRequest) -> tuple[Vm, Login]:
-        """Make one more VM for a request, beside the one that is there."""
-        self._boot([request], {request.name: self.vms[request.name].order.zone})
-        return self._reach([request])[0]
+        """Make one more VM for a request, beside that which counts until this one is entered."""
+        made = self._boot([request], {request.name: self.vms[request.name].order.zone})
+        return self._reach(made)[0]
+
+    def enter(self, vms: Sequence[Vm]) -> None:
+        """Have VMs be those of their requests, and let tenants at each other's addresses."""
+        self.vms |= {vm.order.request.name: vm for vm in vms}
+        for site in self._sites.values():
+            others = [vm for vm in self.vms.values() if vm.order.site.tenant != site.tenant]
+            self._let_in("peers", site.tenant, [vm.public for vm in others])
 
     def admit(self, names: Sequence[str], peers: Sequence[str]) -> None:
         """Open the data ports of these requests' networks to these addresses elsewhere alone."""
@@ -151,11 +159,12 @@ class Build:
             rule = open_to(self.maker, tenant, f"{what}-{next(self._rounds)}", blocks)
             self._rules[what, tenant.slot] = rule
 
-    def _stand_up(self) -> None:
-        """Make the VMs; those that name no zone together, in the first one with room for them.
+    def _stand_up(self) -> list[Vm]:
+        """Make the VMs, and return them in the order of the requests.
 
-        They may join the others there, so places are planned for all of them at once, and each try
-        begins anew.
+        Those that name no zone are made together, in the first one with room for them. They may
+        join the others there, so places are planned for all of them at once, and each try begins
+        anew.
         """
         requests = self.order.requests
         fixed = {one.name: zone for one in requests if (zone := one.zone or self.settings.zone)}
@@ -167,16 +176,18 @@ class Build:
             there = {**{one.name: zone for one in free}, **fixed}
             self._places = {}
             self._place(there, requests)
-            self._boot(named, there)
+            made = self._boot(named, there)
             try:
-                self._boot(free, there)
+                made += self._boot(free, there)
             except CapacityError as error:
                 if not others:
                     raise
                 self.order.progress(f"{zone} has no room, trying another: {error.message}")
                 self.undo(before)
             else:
-                return
+                break
+        by_name = {vm.order.request.name: vm for vm in made}
+        return [by_name[request.name] for request in requests]
 
     def _place(self, zones: Mapping[str, str], requests: Sequence[EndpointRequest]) -> None:
         if self.settings.node_group is not None:
@@ -191,16 +202,15 @@ class Build:
             planned = plan_policies(self.maker, ours, zones, compact=self.settings.compact)
             self._places |= make_policies(self.maker, project, planned, zones)
 
-    def _boot(self, requests: Sequence[EndpointRequest], zones: Mapping[str, str]) -> None:
+    def _boot(self, requests: Sequence[EndpointRequest], zones: Mapping[str, str]) -> list[Vm]:
         if not requests:
-            return
+            return []
         where = dict.fromkeys(zones[one.name] for one in requests)
         self.order.progress(f"making {len(requests)} VM(s) in {', '.join(where)}")
         orders = [self._order(one, zones[one.name]) for one in requests]
-        made = side_by_side(
+        return side_by_side(
             lambda order: make_vm(self.maker, order, self.settings), orders, at_once=AT_ONCE
         )
-        self.vms |= {vm.order.request.name: vm for vm in made}
 
     def _order(self, request: EndpointRequest, zone: str) -> VmOrder:
         type_ = self.plan.zones[zone][wanted_of(self.settings, request)]
@@ -226,15 +236,7 @@ class Build:
     def _site(self, request: EndpointRequest) -> Site:
         return self._sites[str(request.tenant)]
 
-    def _reach(self, requests: Sequence[EndpointRequest]) -> list[tuple[Vm, Login]]:
-        """Let tenants at each other's addresses, and wait for SSH."""
-        vms = [self.vms[request.name] for request in requests]
-        self._open_between_tenants()
+    def _reach(self, vms: Sequence[Vm]) -> list[tuple[Vm, Login]]:
+        """Wait for SSH."""
         self.order.progress("waiting for SSH")
         return list(zip(vms, reach_all(self.settings, vms, self.order), strict=True))
-
-    def _open_between_tenants(self) -> None:
-        """Let tenants at the addresses of all VMs that count now."""
-        for site in self._sites.values():
-            others = [vm for vm in self.vms.values() if vm.order.site.tenant != site.tenant]
-            self._let_in("peers", site.tenant, [vm.public for vm in others])

@@ -15,6 +15,8 @@ from osmef.scenario.clouds.gce import GceSettings, Nic
 
 _LEAST_TIER_1_VCPUS = 30
 """Of the smallest machine types that have it; some series begin at more."""
+_NEVER_TIER_1 = {"e2", "f1", "g1", "h3", "n1", "n4", "t2a", "t2d"}
+_ONLY_GVNIC = {"c3", "c3d", "c4", "c4a", "c4d", "h3", "h4d", "n4", "n4a", "n4d", "t2a", "z3"}
 _NEVER_COMPACT = {"e2", "f1", "g1", "n1", "t2a", "t2d"}
 
 
@@ -23,18 +25,7 @@ def check_fits(
 ) -> None:
     """Raise ProviderError for what the cloud would refuse only when networks are made."""
     for one in types:
-        if settings.tier_1 and one.vcpus < _LEAST_TIER_1_VCPUS:
-            raise ProviderError(
-                f"{one.name} has no Tier 1 bandwidth",
-                where="provider.tier_1",
-                cure=f"use a type of at least {_LEAST_TIER_1_VCPUS} vCPUs, or leave tier_1 out",
-            )
-        if settings.compact and series_of(one.name) in _NEVER_COMPACT:
-            raise ProviderError(
-                f"{one.name} takes no compact placement policy",
-                where="provider.compact",
-                cure="use another series, such as n2 or c3, or leave compact out",
-            )
+        _check_type(settings, one)
     for image in images:
         if settings.nic is Nic.GVNIC and not image.gvnic:
             raise ProviderError(
@@ -42,3 +33,26 @@ def check_fits(
                 where="provider.image",
                 cure="use another image, or write nic: virtio",
             )
+
+
+def _check_type(settings: GceSettings, one: MachineType) -> None:
+    series = series_of(one.name)
+    if settings.tier_1 and (series in _NEVER_TIER_1 or one.vcpus < _LEAST_TIER_1_VCPUS):
+        raise ProviderError(
+            f"{one.name} has no Tier 1 bandwidth",
+            where="provider.tier_1",
+            cure=f"use a type of at least {_LEAST_TIER_1_VCPUS} vCPUs of a series that has it, such"
+            " as n2, c2 or c3, or leave tier_1 out",
+        )
+    if settings.nic is Nic.VIRTIO and series in _ONLY_GVNIC:
+        raise ProviderError(
+            f"{one.name} takes no interface but gVNIC",
+            where="provider.nic",
+            cure="leave nic out, or use another series, such as n2",
+        )
+    if settings.compact and series in _NEVER_COMPACT:
+        raise ProviderError(
+            f"{one.name} takes no compact placement policy",
+            where="provider.compact",
+            cure="use another series, such as n2 or c3, or leave compact out",
+        )

@@ -6,8 +6,17 @@ from collections.abc import Callable, Sequence
 
 from google.cloud import compute_v1
 
-from osmef.errors import ProviderError
-from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
+from osmef.errors import NotFoundError, ProviderError
+from osmef.providers.base import (
+    Access,
+    Check,
+    Endpoint,
+    EndpointRequest,
+    Order,
+    Provider,
+    Resource,
+    go_on,
+)
 from osmef.providers.gce import feasible, removal
 from osmef.providers.gce.access import Project, last, open_project
 from osmef.providers.gce.building import Build, plan_zones
@@ -43,10 +52,12 @@ class GceProvider(Provider):
         self._build: Build | None = None
         self._tenants: list[Tenant] = []
 
-    def check(self, requests: Sequence[EndpointRequest]) -> None:
+    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
         """Check credentials, names and quotas. Raises ProviderError."""
         settings = self._settings
         tenants = tenants_of(settings, slots_of(requests))
+        for tenant in tenants:
+            tenant.project.check = still
         plan = plan_zones(tenants[0].project, settings, requests)
         # The quota is the region's: which of its zones is chosen does not matter.
         usual = settings.zone or next(iter(plan.free), "")
@@ -118,16 +129,23 @@ class GceProvider(Provider):
             for zone in {build.vms[endpoint.name].order.zone for endpoint in endpoints}:
                 there = nodes_of(projects[0], self._settings, zone)
                 nodes[zone] = {vm: node for node, vms in there.items() for vm in vms}
-        return [place(endpoint) for endpoint in endpoints]
+        found = []
+        for endpoint in endpoints:
+            try:
+                found.append(place(endpoint))
+            except NotFoundError:  # taken back, as spot VMs may be
+                found.append(Location())
+        return found
 
     def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:
         """Make a VM anew; the old one goes when the new one stands. Raises ProviderError."""
         build = self._built()
         old = build.vms[endpoint.name].order.name
-        made = build.again(endpoint.request)
+        new, login = build.again(endpoint.request)
         self._remove(lambda resource: resource.name == old, order)
+        build.enter([new])
         self._shut_out_others(build, order)
-        return _endpoint(*made)
+        return _endpoint(new, login)
 
     def admit(self, endpoints: Sequence[Endpoint], peers: Sequence[str]) -> None:
         """Open the data ports of the endpoints' networks to peers elsewhere, and nobody else."""

@@ -28,14 +28,20 @@ def tenants_of(settings: GceSettings, slots: Sequence[str]) -> list[Tenant]:
     if settings.tenants is None:
         project = open_project(base)
         return [Tenant(slot, n, f"{project.id}/{slot}", project) for n, slot in enumerate(slots, 1)]
-    named = list(settings.tenants.items())
+    named = list(settings.tenants.items())[: len(slots)]
     if len(named) < len(slots):
         raise ProviderError(
             f"the plan has {len(slots)} tenants, and the provider names {len(named)}",
             where="provider.tenants",
             cure="name more projects, or leave tenants out",
         )
+    if len({project for _, project in named}) < len(named):
+        raise ProviderError(
+            "two tenants are one and the same project",
+            where="provider.tenants",
+            cure="name different ones, or leave the key out: then each tenant is a network",
+        )
     return [
         Tenant(slot, n, label, open_project({**base, "cloud": project}))
-        for n, (slot, (label, project)) in enumerate(zip(slots, named, strict=False), 1)
+        for n, (slot, (label, project)) in enumerate(zip(slots, named, strict=True), 1)
     ]

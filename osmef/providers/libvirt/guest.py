@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Interface
 from typing import Any
@@ -115,6 +116,22 @@ def destroy_domain(host: Hypervisor, maker: Maker, name: str) -> None:
     """End a guest that this run made. Raises ProviderError."""
     host.find("ending a guest", lambda connection: connection.lookupByName(name).destroy())
     maker.gone(maker.made[host.uri, "domain", name])
+
+
+def find_guest(hosts: Sequence[Hypervisor], uuid: str) -> tuple[Hypervisor, str] | None:
+    """Return the first of these hosts where a guest is, with its XML. Raises ProviderError.
+
+    One that was migrated is at its first host no more.
+    """
+
+    def look(connection: Any) -> str:
+        return str(connection.lookupByUUIDString(uuid).XMLDesc())
+
+    for host in hosts:
+        found = host.find("looking at a guest", look)
+        if found is not None:
+            return host, found
+    return None
 
 
 def is_running(host: Hypervisor, name: str) -> bool:

@@ -9,11 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from osmef.errors import CapacityError, InputError, OsmefError, ProviderError
-from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
+from osmef.providers.base import (
+    Access,
+    Check,
+    Endpoint,
+    EndpointRequest,
+    Order,
+    Provider,
+    Resource,
+    go_on,
+)
 from osmef.providers.libvirt import feasible, removal, xml
 from osmef.providers.libvirt.accelerator import check_emulator
 from osmef.providers.libvirt.building import Build, architecture_of, memory_of, size_of
 from osmef.providers.libvirt.connection import Hypervisor
+from osmef.providers.libvirt.guest import find_guest
 from osmef.providers.libvirt.image import find_image
 from osmef.providers.libvirt.making import Maker
 from osmef.providers.libvirt.marks import PROVIDER, Mark
@@ -44,7 +54,7 @@ class LibvirtProvider(Provider):
         self._machines: dict[str, StaticProvider] = {}
         self._placed: Mapping[str, str] = {}
 
-    def check(self, requests: Sequence[EndpointRequest]) -> None:
+    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
         """Check image, connections, emulators, networks and memory. Raises ProviderError."""
         settings = self._settings
         placed = place(settings, requests)
@@ -58,6 +68,8 @@ class LibvirtProvider(Provider):
             find_iso_tool()
         hosts = self._open(guests, placed)
         try:
+            for host in hosts.values():
+                host.check = still
             self._check_identities(hosts)
             for host in hosts.values():
                 check_emulator(host, architecture_of(host, image))
@@ -164,14 +176,12 @@ class LibvirtProvider(Provider):
         machine = self._machines.get(endpoint.name)
         if machine is not None:
             return machine.describe([endpoint])[0]
-        host = self._hosts[self._placed[endpoint.name]]
-
-        def look(connection: Any) -> str:
-            return str(connection.lookupByUUIDString(endpoint.resource_id).XMLDesc())
-
-        description = host.find("looking at a guest", look)
-        if description is None:
+        made_at = self._hosts[self._placed[endpoint.name]]
+        others = [host for host in self._hosts.values() if host is not made_at]
+        found = find_guest([made_at, *others], endpoint.resource_id)
+        if found is None:
             return Location()
+        host, description = found
         source = xml.parse(description).find("devices/interface/source")
         network = "" if source is None else source.get("network") or source.get("bridge") or ""
         prefix = f"osmef-{self._maker.mark.run}-" if self._maker else ""

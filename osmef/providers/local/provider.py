@@ -9,7 +9,16 @@ from functools import partial
 
 from osmef.errors import ProviderError
 from osmef.programs import find_program
-from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
+from osmef.providers.base import (
+    Access,
+    Check,
+    Endpoint,
+    EndpointRequest,
+    Order,
+    Provider,
+    Resource,
+    go_on,
+)
 from osmef.providers.local import processes, wire
 from osmef.providers.local.addresses import choose_block, has_ipv6, ipv6_of, used_networks
 from osmef.providers.local.layout import Place, flavor_of, lay_out
@@ -46,7 +55,11 @@ class LocalProvider(Provider):
         self._close_ledger: Callable[[Resource], None] | None = None
         self._places: dict[str, Place] = {}
 
-    def check(self, requests: Sequence[EndpointRequest]) -> None:  # noqa: ARG002
+    def check(
+        self,
+        requests: Sequence[EndpointRequest],  # noqa: ARG002
+        still: Check = go_on,  # noqa: ARG002
+    ) -> None:
         """Check for sshd, unshare and the right to make namespaces. Raises ProviderError."""
         check_machine()
 

@@ -17,7 +17,7 @@ from openstack.connection import Connection
 from openstack.identity.v3._proxy import Proxy as IdentityV3
 
 from osmef.errors import CredentialsError, ProviderError
-from osmef.providers.base import Access
+from osmef.providers.base import Access, Check, go_on
 from osmef.providers.openstack import failures
 from osmef.providers.openstack.config import LIBRARY_ERRORS, find_region, wrong_region
 
@@ -32,17 +32,11 @@ _ANSWER_S = 60.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 8.0
 _LOOK_S = 0.5
 
-Check = Callable[[], None]
-
-
-def _go_on() -> None:
-    """Let every wait go on."""
-
 
 class Cloud:
     """One project in one region of a cloud. Safe to use from several threads."""
 
-    def __init__(self, region: CloudRegion, access: Access, check: Check = _go_on) -> None:
+    def __init__(self, region: CloudRegion, access: Access, check: Check = go_on) -> None:
         self.check = check
         """Called at least once a second in every wait; may raise."""
         self._region = region
@@ -186,7 +180,7 @@ class Cloud:
 _PROJECT_CURE = "give project_name or project_id in clouds.yaml, or OS_PROJECT_NAME"
 
 
-def open_cloud(access: Access, check: Check = _go_on) -> Cloud:
+def open_cloud(access: Access, check: Check = go_on) -> Cloud:
     """Log into the cloud that ``access`` names, or else the environment.
 
     ``check`` is called at least once a second in every wait, and may raise.

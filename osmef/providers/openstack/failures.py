@@ -42,6 +42,8 @@ _CURES: dict[type[ProviderError], str] = {
     CapacityError: "use a smaller flavor, another placement, or wait until the cloud has room",
     ApiError: "is the cloud's API up? try again later",
     NotFoundError: "was it removed by somebody?",
+    ProviderError: "change in the scenario what the cloud calls wrong; if nothing is, try it by"
+    " the `openstack` command",
 }
 
 
@@ -109,7 +111,7 @@ def translate(error: Exception, doing: str) -> ProviderError:
     if is_tls(error):
         return CredentialsError(f"{doing}: {details}", cure=_TLS_CURE)
     kind = _kind(error, details)
-    return kind(f"{doing}: {details}", cure=_CURES.get(kind))
+    return kind(f"{doing}: {details}", cure=_CURES[kind])
 
 
 def of_fault(message: str) -> type[ProviderError] | None:

@@ -9,7 +9,7 @@ from osmef.providers import marks
 
 _RUN = r"[A-Za-z0-9-]+"
 _TEXT = re.compile(rf"^osmef run=({_RUN}) made=(\d+) deadline=(\d+)(?: name=(\S+))?$")
-_NAME = re.compile(rf"^osmef-({_RUN})-(?:key|group)-[0-9]+-(\d+)-(\d+)$")
+_NAME = re.compile(rf"^osmef-({_RUN})-(?:key|group)-[0-9]+(?:s[0-9]+)?-(\d+)-(\d+)$")
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,12 @@ class Mark(marks.Mark):
         return f"{self.text} name={name}"
 
     def whole_name(self, what: str) -> str:
-        """Return the name of a key pair ("key-1") or server group ("group-1"): it is their mark."""
-        return f"{marks.PREFIX}{self.run}-{what}-{self.made}-{self.deadline}"
+        """Return the name of a key pair ("key-1") or server group ("group-1"): it is their mark.
+
+        Key pairs are a user's, whose two sites may be two projects.
+        """
+        at = "" if self.site is None else f"s{self.site}"
+        return f"{marks.PREFIX}{self.run}-{what}{at}-{self.made}-{self.deadline}"
 
 
 def of_text(description: str | None) -> Mark | None:

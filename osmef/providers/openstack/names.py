@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from ipaddress import IPv4Network
 from typing import Any
+
+from openstack.connection import Connection
+from openstack.exceptions import NotFoundException
 
 from osmef.errors import NotFoundError, ProviderError
 from osmef.providers.base import EndpointRequest
@@ -16,6 +20,7 @@ from osmef.scenario.clouds.openstack import OpenStackSettings
 from osmef.scenario.fields import FlavorNeed
 
 _MIB = 2**20
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 Wanted = str | FlavorNeed
 
 
@@ -171,12 +176,27 @@ def _info(flavor: Any) -> FlavorInfo:
     )
 
 
+def _image(cloud: Cloud, wanted: str) -> Any:
+    """Look an image up by its id, or else in the list, where hidden and community ones are not."""
+
+    def get(connection: Connection) -> Any:
+        try:
+            return connection.image.get_image(wanted)
+        except NotFoundException:
+            return None
+
+    found = cloud.do("looking for an image", get) if _ID.fullmatch(wanted) else None
+    if found is not None:
+        return found
+    there = cloud.do("listing images", lambda c: list(c.image.images()))
+    return _pick(there, wanted, "image", "provider.boot.image")
+
+
 def _source(cloud: Cloud, settings: OpenStackSettings) -> Source:
     boot = settings.boot
     if boot.image is not None:
         wanted = boot.image
-        there = cloud.do("listing images", lambda c: list(c.image.images()))
-        image = _pick(there, wanted, "image", "provider.boot.image")
+        image = _image(cloud, wanted)
         if image.status != "active":
             raise ProviderError(
                 f"the image {wanted!r} is {image.status}",

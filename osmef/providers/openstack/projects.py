@@ -10,8 +10,8 @@ from keystoneauth1.access import AccessInfoV3
 from openstack.connection import Connection
 
 from osmef.errors import CredentialsError, NotFoundError, PolicyError, ProviderError
-from osmef.providers.base import Access, EndpointRequest
-from osmef.providers.openstack.access import Check, Cloud, identity, login_of, open_cloud
+from osmef.providers.base import Access, Check, EndpointRequest
+from osmef.providers.openstack.access import Cloud, identity, login_of, open_cloud
 from osmef.providers.openstack.kinds import KINDS
 from osmef.providers.openstack.making import Maker
 from osmef.providers.openstack.tenants import Tenant

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
-from osmef.errors import Interrupted, ProviderError
-from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
+from osmef.errors import ProviderError
+from osmef.providers.base import (
+    Access,
+    Check,
+    Endpoint,
+    EndpointRequest,
+    Order,
+    Provider,
+    Resource,
+    go_on,
+)
 from osmef.providers.openstack import feasible, removal
-from osmef.providers.openstack.access import Check, Cloud, open_cloud
+from osmef.providers.openstack.access import Cloud, open_cloud
 from osmef.providers.openstack.building import Build
 from osmef.providers.openstack.hosts import HostEndpoints
 from osmef.providers.openstack.kinds import PROVIDER
@@ -31,7 +38,7 @@ from osmef.providers.openstack.projects import (
 from osmef.providers.openstack.reach import Reached, needs_floating
 from osmef.providers.openstack.servers import list_servers
 from osmef.providers.openstack.tenants import Tenant
-from osmef.providers.parallel import side_by_side
+from osmef.providers.parallel import beside, side_by_side
 from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy, Reach
 from osmef.scenario.fields import Family, Layer
 from osmef.scenario.location import Location
@@ -56,23 +63,11 @@ class OpenStackProvider(Provider):
         self._clouds: list[Cloud] = []
         self._hosts = HostEndpoints(settings)
 
-    def check(self, requests: Sequence[EndpointRequest]) -> None:
+    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
         """Check credentials, names and quotas. Raises ProviderError."""
         self._hosts.check(requests)
-        if not slots_of(requests):  # physical hosts alone
-            return
-        over = threading.Event()
-
-        def still() -> None:
-            if over.is_set():
-                raise Interrupted("stopped")
-
-        # Ctrl-C reaches this thread alone, and the others look at what it says.
-        with ThreadPoolExecutor(1) as beside:
-            try:
-                beside.submit(self._check, requests, still).result()
-            finally:
-                over.set()
+        if slots_of(requests):  # else physical hosts alone
+            beside(lambda both: self._check(requests, both), still)
 
     def _check(self, requests: Sequence[EndpointRequest], still: Check) -> None:
         settings, slots = self._settings, slots_of(requests)

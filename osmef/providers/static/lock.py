@@ -86,9 +86,14 @@ def acquire(session: Session, wanted: Holder) -> None:
 def confirm(session: Session, wanted: Holder) -> None:
     """See that a machine is still taken for a run. Raises CapacityError, ReachError.
 
-    Two that take over a stale lock at one moment may both believe that it is theirs (see remove).
+    A lock that has gone is made anew: a boot of the machine takes it away, and so does logind
+    when it believes that the user has left (RemoveIPC, logind.conf(5)). Two that take over a stale
+    lock at one moment may both believe that it is theirs (see remove).
     """
     held = holder(session)
+    if held is None:
+        session.link(str(wanted), PATH)
+        held = holder(session)
     if held != wanted:
         by = "nobody" if held is None else f"the run {held.run}"
         raise CapacityError(

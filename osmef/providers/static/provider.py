@@ -9,11 +9,21 @@ from functools import partial
 from ipaddress import ip_address
 
 from osmef.errors import CapacityError, InputError, OsmefError, ProviderError
-from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Provider, Resource
+from osmef.providers.base import (
+    Access,
+    Check,
+    Endpoint,
+    EndpointRequest,
+    Order,
+    Provider,
+    Resource,
+    go_on,
+)
 from osmef.providers.parallel import side_by_side
 from osmef.providers.static import machine
 from osmef.providers.static.assign import assign, physical_host
 from osmef.providers.static.wanted import requests_of
+from osmef.remote.session import Session
 from osmef.scenario.clouds.static import StaticSettings
 from osmef.scenario.fields import RECORD, EndpointKind, Family, Layer, Placement
 from osmef.scenario.location import Location
@@ -33,9 +43,14 @@ class StaticProvider(Provider):
     def __init__(self, settings: StaticSettings) -> None:
         self._hosts = settings.hosts
         self._taken: dict[str, Resource] = {}
+        self._sessions: list[Session] = []
         self._close_ledger: Callable[[Resource], None] = lambda _resource: None
 
-    def check(self, requests: Sequence[EndpointRequest]) -> None:
+    def check(
+        self,
+        requests: Sequence[EndpointRequest],
+        still: Check = go_on,  # noqa: ARG002
+    ) -> None:
         """Find a machine for each request, and keys and known hosts for each machine."""
         for name in assign(requests, self._hosts).values():
             machine.login_to(machine.access_of(name, self._hosts[name]))
@@ -101,15 +116,15 @@ class StaticProvider(Provider):
         host = self._hosts[name]
         access = machine.access_of(name, host)
         login, session = machine.open_session(access)
-        try:
-            endpoint = machine.endpoint_of(session, login, request, host)
-            resource = machine.resource_of(machine.holder_of(request, order), access)
-            order.ledger.intend(resource)
-            self._taken[request.name] = resource
-            machine.take(session, request, order)
-            order.ledger.created(replace(resource, id=name))
-        finally:
-            session.close()
+        # It stays open: when the last session of a user ends, logind removes all that is theirs in
+        # /dev/shm, and the machine would be anybody's while VMs beside it are made.
+        self._sessions.append(session)
+        endpoint = machine.endpoint_of(session, login, request, host)
+        resource = machine.resource_of(machine.holder_of(request, order), access)
+        order.ledger.intend(resource)
+        self._taken[request.name] = resource
+        machine.take(session, request, order)
+        order.ledger.created(replace(resource, id=name))
         return endpoint
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
@@ -154,7 +169,11 @@ class StaticProvider(Provider):
             self._close_ledger(resource)
             self._taken = {n: one for n, one in self._taken.items() if one.name != resource.name}
 
-        self.destroy(list(self._taken.values()), gone)
+        try:
+            self.destroy(list(self._taken.values()), gone)
+        finally:
+            while self._sessions:
+                self._sessions.pop().close()
 
     @classmethod
     def owned(cls, access: Access, run: str | None = None) -> list[Resource]:

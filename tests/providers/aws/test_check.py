@@ -28,6 +28,7 @@ from osmef.providers.aws.quotas import check_quotas
 from osmef.providers.aws.tenants import tenants_of
 from osmef.providers.base import EndpointRequest
 from osmef.providers.marks import Mark
+from osmef.providers.sites import Sites
 from osmef.scenario.clouds.aws import AwsSettings
 from osmef.scenario.fields import EndpointKind, FlavorNeed
 from tests.aws import gaps
@@ -70,10 +71,20 @@ def test_a_plan_that_fits_makes_nothing(api: Api) -> None:
     assert {call.action.startswith(("Describe", "Get")) for call in api.calls} == {True}
 
 
-def test_more_foreign_instances_than_a_group_has_rules_for_are_refused(api: Api) -> None:
-    with pytest.raises(QuotaError, match="tenant-1 meets 29 instances"):
-        check(api, "tenant-1", *["tenant-2"] * 29)
-    assert api.calls == []
+@pytest.mark.parametrize(("here", "there"), [(28, 1), (0, 29), (28, 0)])
+def test_more_peers_than_a_group_has_rules_for_are_refused(api: Api, here: int, there: int) -> None:
+    """They are instances of another tenant, and endpoints at another site: two rules each."""
+    sites = Sites({site: AwsProvider(settings(api)) for site in ("ec2", "other")})
+    wanted = [
+        *requests("tenant-1", *["tenant-2"] * here, site="ec2", host=None),
+        *requests(*["tenant-3"] * there, site="other", host=None),
+    ]
+    if here + there > 28:
+        with pytest.raises(QuotaError, match="tenant-1 meets 29 endpoints of other"):
+            sites.check(wanted)
+    else:
+        sites.check(wanted)
+    assert {call.action.startswith(("Describe", "Get")) for call in api.calls} <= {True}
 
 
 def test_a_zone_of_several_accounts_is_given_by_its_id(api: Api) -> None:

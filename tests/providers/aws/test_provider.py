@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from osmef.errors import PolicyError
+from osmef.providers.aws import instances
 from osmef.providers.aws.provider import AwsProvider
 from osmef.providers.base import Endpoint, EndpointRequest, Order
 from osmef.remote.keys import KeyPair
 from osmef.scenario.fields import EndpointKind
 from osmef.scenario.location import distance, same_host
 from osmef.scenario.ports import DATA_PORTS
+from tests.aws.api import Fault
 from tests.aws.notes import Notes
 from tests.aws.wiring import OUTSIDE
 from tests.providers.aws.conftest import Lab
@@ -129,3 +132,63 @@ def test_a_replacement_stands_before_the_old_one_goes(pair: Made) -> None:
         "euc1-az1",
         "euc1-az3",
     ]
+
+
+def test_where_a_replacement_is_not_reached_the_old_one_is_described(lab: Lab) -> None:
+    requests = [request("sender", host="host-1"), request("receiver", host="host-2")]
+    order = Order("direct", requests, KeyPair.generate("test"), Notes(), time.time() + 600)
+    provider = AwsProvider(lab.settings(host_keys="console", placement_by="spread"))
+    try:
+        old, _other = lab.cloud.within(lambda: provider.create(order))
+        before = provider.describe([old])
+        lab.cloud.faults.append(Fault("GetConsoleOutput", "UnauthorizedOperation", 403, times=-1))
+        with pytest.raises(PolicyError):
+            lab.cloud.within(lambda: provider.replace(old, order))
+        after = provider.describe([old])
+        running = [call.action for call in lab.cloud.calls].count("RunInstances")
+    finally:
+        provider.close()
+    assert running == 3
+    assert before == after
+    assert old.resource_id in str(after[0].rack)
+    assert lab.owned() == []
+
+
+def test_a_host_of_the_plan_is_a_dedicated_one_in_each_account(lab: Lab) -> None:
+    """EC2 runs an instance on a host of its own account only, and a host is of one family."""
+    zone = "euc1-az1"
+    requests = [
+        request("sender", host="host-1", zone=zone),
+        request("near", host="host-2", zone=zone),
+        request("far", host="host-2", zone=zone, tenant="tenant-2", flavor="m5.large"),
+    ]
+    order = Order("direct", requests, KeyPair.generate("test"), Notes(), time.time() + 600)
+    tenants = {"red": "red", "blue": "blue"}
+    provider = AwsProvider(lab.settings(tenants=tenants, placement_by="dedicated-host"))
+    try:
+        endpoints = lab.cloud.within(lambda: provider.create(order))
+        hosts = [place.host for place in provider.describe(endpoints)]
+    finally:
+        provider.close()
+    red, blue = (set(backend.hosts) for backend in lab.cloud.backends())
+    assert {hosts[0], hosts[1]} == red
+    assert {hosts[2]} == blue
+    assert len(lab.cloud.requests("AllocateHosts")) == 3
+    assert lab.owned() == lab.owned("blue") == []
+
+
+def test_an_instance_that_was_taken_back_is_nowhere_and_the_others_stand(
+    pair: Made, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instances, "_NOT_YET_S", 1.0)
+    gone, other = pair.endpoints
+    (backend, _) = pair.lab.cloud.backends()
+    (held,) = [one for one in backend.reservations.values() if gone.resource_id in ids_of(one)]
+    held.instances = [one for one in held.instances if one.id != gone.resource_id]
+    here, there = pair.provider.describe([gone, other])
+    assert (here.zone, here.region, here.tenant) == (None, None, None)
+    assert there.zone == "euc1-az3"
+
+
+def ids_of(reservation: Any) -> list[str]:
+    return [instance.id for instance in reservation.instances]

@@ -22,7 +22,7 @@ from osmef.providers.azure.failures import translate
 from osmef.providers.azure.making import Maker
 from osmef.providers.azure.networks import public_ip
 from osmef.providers.marks import Mark
-from tests.azure.arm import OTHER, REGION, Arm, Fault
+from tests.azure.arm import OTHER, REGION, SUBSCRIPTION, Arm, Fault
 from tests.providers.azure.conftest import Api, vm
 from tests.providers.conftest import MemoryLedger
 
@@ -144,7 +144,23 @@ def test_a_missing_permission_to_read_is_named_before_anything_is_made(api: Api)
     assert api.arm.count("PUT ") == 0
 
 
-def test_a_namespace_that_is_not_registered_is_told_and_leaves_nothing(api: Api) -> None:
+@pytest.mark.parametrize(
+    "namespace", ["Microsoft.Compute", "Microsoft.Network", "Microsoft.DevTestLab"]
+)
+def test_a_namespace_that_is_not_registered_is_told_before_anything_is_made(
+    api: Api, namespace: str
+) -> None:
+    api.arm.unregistered[OTHER].add(namespace)
+    provider = api.provider(tenants={"red": SUBSCRIPTION, "blue": OTHER})
+    provider.check([vm("a")])
+    with pytest.raises(ProviderError, match=f"not registered .* {namespace}") as caught:
+        provider.check([vm("a"), vm("b", tenant="tenant-2")])
+    cure = f"az provider register --namespace {namespace} --subscription {OTHER}"
+    assert cure in str(caught.value.cure)
+    assert api.arm.count("PUT ") == 0
+
+
+def test_a_namespace_that_is_registered_no_more_is_told_and_leaves_nothing(api: Api) -> None:
     text = "The subscription is not registered to use namespace 'Microsoft.DevTestLab'."
     api.arm.faults.append(Fault("PUT .*/schedules/", 409, "MissingSubscriptionRegistration", text))
     provider = api.provider()

@@ -73,13 +73,36 @@ def test_what_can_not_be_done_is_a_problem_with_the_nearest_thing(
         (f"{HOSTS}, {TWO}", "placement: different-host\ntenancy: different-tenant"),
         (f"{USUAL}, {TWO}, zone: westeurope-az1", "placement: any\ntenancy: different-tenant"),
         (USUAL, "endpoints: {loopback: {}}"),
-        (f"{USUAL}, proximity: true", ONE_ZONE),
+        (f"{USUAL}, proximity: true", f"placement: any\n{ONE_ZONE}"),
         (f"{USUAL}, {TWO}", f"{NAMED_ZONES}\ntenancy: different-tenant"),
     ],
 )
 def test_what_can_be_done_is_no_problem(provider: str, rest: str) -> None:
     asked, cell = cell_of(provider, rest)
     assert asked.problems(cell) == []
+
+
+@pytest.mark.parametrize(
+    ("provider", "rest"),
+    [
+        (USUAL, "tenancy: different-tenant"),
+        (f'{USUAL}, zone: "1"', "placement: different-host"),
+        (USUAL, f"on_mismatch: retry 3\n{ONE_ZONE}"),
+        (USUAL, ZONE_OR_ANY),
+        (f"{USUAL}, spot: true", "placement: different-host"),
+    ],
+)
+def test_hosts_that_nobody_tells_apart_are_refused_unless_they_are_only_recorded(
+    provider: str, rest: str
+) -> None:
+    asked, cell = cell_of(provider, rest)
+    ((where, message, cure),) = asked.problems(cell)
+    assert (where, "does not tell" in message) == ("placement", True)
+    assert "on_mismatch: record" in cure
+    lines = [line for line in rest.splitlines() if not line.startswith("on_mismatch")]
+    asked, cell = cell_of(provider, "\n".join([*lines, "on_mismatch: record"]))
+    assert asked.problems(cell) == []
+    assert "left to chance" in asked.warnings(cell)[0]
 
 
 @pytest.mark.parametrize(

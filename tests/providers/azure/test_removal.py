@@ -207,6 +207,13 @@ def test_a_group_that_was_only_intended_when_the_run_died_is_found_late(api: Api
     assert api.arm.things == {}
 
 
+def test_a_group_that_was_made_a_moment_ago_is_looked_for_twice(api: Api) -> None:
+    provider, _ = api.make(vm("a"))
+    api.arm.faults.append(Fault("GET .*/resourcegroups/[^/]+$", 404, "ResourceGroupNotFound"))
+    provider.close()
+    assert api.arm.things == {}
+
+
 def test_each_subscription_is_cleared_by_its_own_access(api: Api) -> None:
     tenants = {"red": SUBSCRIPTION, "blue": OTHER}
     provider, _ = api.make(vm("a"), vm("b", tenant="tenant-2"), tenants=tenants)

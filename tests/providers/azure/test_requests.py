@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from osmef.providers.azure import schedules
+from osmef.providers.azure import leases, schedules
 from osmef.providers.azure.places import read_place
 from osmef.providers.base import EndpointRequest
 from osmef.scenario.location import same_host
@@ -18,6 +19,7 @@ from tests.azure.catalog import Offered
 from tests.providers.azure.conftest import Api, config_of, vm
 
 DATA = f"{DATA_PORTS.start}-{DATA_PORTS.stop - 1}"
+HOUR_S = 3600.0
 TENANTS = {"red": SUBSCRIPTION, "blue": OTHER}
 
 
@@ -76,11 +78,49 @@ def test_a_vm_is_ended_at_the_minute_after_its_deadline(ends: float, time_of_day
     assert keys["dailyRecurrence"] == {"time": time_of_day}
 
 
-def test_a_vm_that_is_needed_for_days_is_not_ended_on_the_first_one(api: Api) -> None:
-    order = replace(api.order(vm("a")), deadline=time.time() + 2 * 86400)
-    api.provider()._make(order)
-    assert api.bodies("schedules") == []
-    assert any("more than a day" in line for line in api.told)
+def scheduled(api: Api) -> str:
+    (body,) = api.bodies("schedules")
+    return str(body["properties"]["dailyRecurrence"]["time"])
+
+
+def times_of_day(ends: float) -> set[str]:
+    """Return the minutes that are right for an end, made some seconds ago at most."""
+    return {time.strftime("%H%M", time.gmtime(ends + after)) for after in (-60, 0, 60)}
+
+
+def test_a_vm_that_is_needed_for_days_is_ended_a_day_after_its_controller_is_lost(api: Api) -> None:
+    now, provider = time.time(), api.provider()
+    order = replace(api.order(vm("a")), deadline=now + 40 * HOUR_S)
+    provider._make(order)
+    assert scheduled(api) in times_of_day(now + 23 * HOUR_S)
+    assert provider._leases is not None
+    provider._leases.renew(now + 13 * HOUR_S)
+    assert scheduled(api) in times_of_day(now + 36 * HOUR_S)
+    provider._leases.renew(now + 20 * HOUR_S)  # and never after the deadline
+    assert scheduled(api) in times_of_day(now + 40 * HOUR_S)
+    (body,) = api.bodies("schedules")
+    assert set(body["tags"]) == {"osmef_run", "osmef_made", "osmef_deadline"}
+    provider.close()
+    assert api.arm.things == {}
+    assert set(api.events("intend")) == set(api.events("destroyed"))
+
+
+@pytest.mark.parametrize("days", [0, 2])
+def test_schedules_are_moved_on_only_while_the_run_lasts(
+    api: Api, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    monkeypatch.setattr(leases, "RENEWED_S", 0.01)
+    provider, moved = api.provider(), threading.Event()
+    put = Fault("PUT .*schedules/", 500, "Broken", times=2, then=moved.set)
+    order = replace(api.order(vm("a")), deadline=time.time() + HOUR_S + days * 24 * HOUR_S)
+    provider._make(order)
+    api.arm.faults.append(put)
+    assert moved.wait(30.0 if days else 0.2) is bool(days)
+    provider.close()
+    before = api.arm.count("PUT .*schedules/")
+    assert not threading.Event().wait(0.1)
+    assert api.arm.count("PUT .*schedules/") == before
+    assert api.arm.things == {}
 
 
 @pytest.mark.parametrize(("host_keys", "given"), [("given", True), ("console", False)])

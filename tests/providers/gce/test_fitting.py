@@ -20,6 +20,12 @@ GOOD, PLAIN = (Image("p/i", 10, "X86_64", gvnic) for gvnic in (True, False))
     [
         ({"tier_1": True}, "n2-standard-4", GOOD, "provider.tier_1"),
         ({"tier_1": True}, "n2-standard-32", GOOD, None),
+        ({"tier_1": True}, "e2-standard-32", GOOD, "provider.tier_1"),
+        ({"tier_1": True}, "t2d-standard-32", GOOD, "provider.tier_1"),
+        ({"tier_1": True}, "c3-standard-44", GOOD, None),
+        ({"nic": "virtio"}, "c3-standard-4", GOOD, "provider.nic"),
+        ({"nic": "virtio"}, "t2a-standard-4", GOOD, "provider.nic"),
+        ({}, "c3-standard-4", GOOD, None),
         ({"compact": True}, "e2-standard-2", GOOD, "provider.compact"),
         ({"compact": True}, "n2-standard-4", GOOD, None),
         ({}, "n2-standard-4", PLAIN, "provider.image"),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from osmef.errors import CapacityError, NotFoundError, QuotaError
+from osmef.errors import CapacityError, NotFoundError, PolicyError, QuotaError
 from osmef.providers.base import EndpointRequest
 from osmef.providers.gce.building import plan_zones
 from osmef.providers.gce.instances import disk_type_of
@@ -179,6 +179,15 @@ def test_hosts_that_the_cloud_tells_are_read_back(lab: Lab) -> None:
     assert same_host(a, b) is True
 
 
+def test_a_vm_that_was_taken_back_is_nowhere_and_the_others_stand(lab: Lab) -> None:
+    with lab.made(vm("a"), vm("b", "host-2")) as (provider, ends):
+        name = ends[0].resource_id.rpartition("/")[2]
+        with lab.cloud.fault("call", f"GET .*/instances/{name}$", 9, **refusal(404, "notFound")):
+            here, there = provider.describe(ends)
+    assert (here.zone, here.region, here.tenant) == (None, None, None)
+    assert there.zone == "here-1-a"
+
+
 def test_an_endpoint_is_made_anew_before_the_old_one_goes(lab: Lab) -> None:
     provider, wanted = lab.provider(compact=True), order(vm("a"), vm("b", "host-2"))
     _, old = lab.create(provider, wanted)
@@ -194,6 +203,25 @@ def test_an_endpoint_is_made_anew_before_the_old_one_goes(lab: Lab) -> None:
         if resource.kind == "instance"
     ]
     assert events[-4:-2] == [("created", "3"), ("destroyed", "2")]
+    assert lab.owned() == []
+
+
+def test_where_one_made_anew_is_not_reached_the_old_one_is_described(lab: Lab) -> None:
+    """Both stand on one host, and the new one on another: what is measured is the old one."""
+    provider, wanted = lab.provider(compact=True, show_hosts=True), order(vm("a"), vm("b"))
+    with lab.cloud.fault("host", times=2, host="host-7"):
+        a, b = lab.create(provider, wanted)
+    unread = {**UNREAD, **refusal(403, "forbidden"), "times": 99}
+    with (
+        lab.cloud.faults({"kind": "host", "pattern": "", "times": 1, "host": "host-8"}, unread),
+        pytest.raises(PolicyError),
+    ):
+        lab.cloud.here(lambda: provider.replace(b, wanted))
+    made = len([one for one in lab.owned() if one.startswith("instance ")])
+    places = provider.describe([a, b])
+    provider.close()
+    assert made == 3
+    assert [place.host for place in places] == ["host-7", "host-7"]
     assert lab.owned() == []
 
 

@@ -24,6 +24,7 @@ from osmef.errors import (
 from osmef.providers.base import EndpointRequest, Resource
 from osmef.providers.libvirt import removal, xml
 from osmef.providers.libvirt.connection import Hypervisor
+from osmef.providers.libvirt.guest import find_guest
 from osmef.providers.libvirt.image import find_image
 from osmef.providers.libvirt.making import Maker
 from osmef.providers.libvirt.marks import Mark, mark_of_name, mark_of_xml
@@ -218,6 +219,23 @@ def test_what_comes_about_late_is_removed_at_the_second_look(
     assert late == [MARK.name("t")]
     assert [one.name for one in gone] == late
     assert fake.do("looking", lambda connection: connection.listNetworks()) == ["default"]
+
+
+def test_a_guest_is_found_on_the_host_that_it_was_migrated_to(
+    fake: Hypervisor, tmp_path: Path
+) -> None:
+    (tmp_path / "empty.xml").write_text("<node/>")
+    first = Hypervisor("first", f"test://{tmp_path}/empty.xml")
+    (uuid,) = fake.do(
+        "looking", lambda connection: [one.UUIDString() for one in connection.listAllDomains()]
+    )
+    found = find_guest([first, fake], uuid)
+    assert found is not None
+    host, described = found
+    assert host is fake
+    assert uuid in described
+    assert find_guest([first], uuid) is None
+    first.close()
 
 
 def test_what_a_guest_that_stays_uses_is_not_taken_from_it(

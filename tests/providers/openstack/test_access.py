@@ -8,11 +8,15 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
-from openstack.exceptions import ForbiddenException, HttpException
+from openstack.exceptions import ForbiddenException, HttpException, SDKException
 
+from osmef.campaigns.session import Work, measure
+from osmef.engine.observer import Observer
+from osmef.engine.stop import Stop
 from osmef.errors import CredentialsError, Interrupted, PolicyError, ProviderError, QuotaError
 from osmef.providers.base import Resource
 from osmef.providers.openstack import failures
@@ -145,6 +149,12 @@ def test_a_policy_about_quotas_is_no_quota(said: str, kind: type[ProviderError])
     assert type(failures.translate(refused, "asking")) is kind
 
 
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 418, 429, 500, None])
+def test_every_error_of_a_cloud_has_a_cure(status: int | None) -> None:
+    refused = HttpException("no", http_status=status) if status else SDKException("no")
+    assert failures.translate(refused, "asking").cure
+
+
 @pytest.mark.parametrize("made", [{}, {"project": "p-of-a-run"}])
 def test_what_was_made_in_another_project_is_not_taken_for_gone(
     clouds: Path, url: str, made: dict[str, str]
@@ -216,19 +226,23 @@ def test_a_stop_ends_a_login_that_nobody_answers(silent: socket.socket) -> None:
     asked[0].close()
 
 
+OPENSTACK: dict[str, Any] = {"kind": "openstack", "boot": {"image": "i"}, "default_flavor": "f"}
+PROJECTS = {
+    "name": "x",
+    "provider": {**OPENSTACK, "projects": {"a": "red", "b": "blue"}},
+    "tenancy": "different-tenant",
+}
+SITES = {
+    "name": "x",
+    "sites": {name: {**OPENSTACK, "cloud": name} for name in ("red", "blue")},
+    "endpoints": {"sender": {"site": "red"}, "receiver": {"site": "blue"}},
+}
+
+
+@pytest.mark.parametrize("scenario", [PROJECTS, SITES], ids=["projects", "sites"])
 def test_ctrl_c_ends_the_check_of_two_projects_whose_keystone_is_dead(
-    osmef: Osmef, silent: socket.socket
+    osmef: Osmef, silent: socket.socket, scenario: dict[str, Any]
 ) -> None:
-    scenario = {
-        "name": "x",
-        "provider": {
-            "kind": "openstack",
-            "projects": {"a": "red", "b": "blue"},
-            "boot": {"image": "i"},
-            "default_flavor": "f",
-        },
-        "tenancy": "different-tenant",
-    }
     process = osmef.start("run", osmef.write(json.dumps(scenario), "x.json"))
     silent.settimeout(osmef.end_s)
     with silent.accept()[0], silent.accept()[0]:
@@ -236,3 +250,25 @@ def test_ctrl_c_ends_the_check_of_two_projects_whose_keystone_is_dead(
         ended = osmef.finish(process)  # in less time than one answer may take
     assert ended.code == 4, ended.err
     assert "stopped by SIGINT" in ended.err
+
+
+@pytest.mark.parametrize("scenario", [PROJECTS, SITES], ids=["projects", "sites"])
+def test_a_stop_ends_a_session_whose_keystone_is_dead(
+    silent: socket.socket, scenario: dict[str, Any], tmp_path: Path
+) -> None:
+    stop, asked = Stop(), []
+
+    def answer() -> None:
+        asked.append(silent.accept()[0])
+        stop.request("enough")
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    work = Work(
+        *(1, "monday", "peak", "x", json.dumps(scenario), "x.json"), str(tmp_path / "x-1"), 1
+    )
+    with pytest.raises(Interrupted, match="enough"):
+        measure(work, stop, Observer())
+    thread.join()
+    asked[0].close()
+    stop.close()

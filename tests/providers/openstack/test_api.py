@@ -88,6 +88,22 @@ def test_an_image_that_needs_more_gets_a_larger_flavor(provider: Make) -> None:
             api.image.delete_image(image.id)
 
 
+def test_an_image_that_no_list_shows_is_found_by_its_id(provider: Make) -> None:
+    with openstack.connect(cloud="alice") as api:
+        image = api.image.create_image(
+            name="old", data=b"x", disk_format="raw", container_format="bare"
+        )
+        try:
+            api.image.update_image(image.id, is_hidden=True)
+            with pytest.raises(NotFoundError, match="no image 'old'"):
+                provider(boot={"image": "old"}).check([server()])
+            provider(boot={"image": image.id}).check([server()])
+        finally:
+            api.image.delete_image(image.id)
+    with pytest.raises(NotFoundError, match="no image"):
+        provider(boot={"image": image.id}).check([server()])
+
+
 @pytest.mark.parametrize(
     ("flavor", "message", "cure"),
     [

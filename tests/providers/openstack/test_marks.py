@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,6 +27,14 @@ def test_a_mark_is_read_back_from_wherever_it_is_put(mark: Mark, number: int) ->
         assert marks.of_name(mark.whole_name(f"{what}-{number}")) == mark
     text = mark.text_with(mark.name("ip-1"))
     assert (marks.of_text(text), marks.name_in_text(text)) == (mark, mark.name("ip-1"))
+
+
+@given(some_marks)
+def test_sites_have_names_of_their_own_and_one_mark(mark: Mark) -> None:
+    everywhere = [mark, *(replace(mark, site=site) for site in (1, 2, 12))]
+    names = [one.whole_name(f"key-{number}") for one in everywhere for number in (1, 2, 11)]
+    assert len(set(names)) == len(names)
+    assert [marks.of_name(name) for name in names] == [mark] * len(names)
 
 
 @given(some_marks)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -234,6 +235,34 @@ def test_who_loses_the_machine_to_a_third_one_learns_it(machines: Any, order: Or
         provider.close()
         session.remove(lock.PATH)
         session.close()
+
+
+def test_a_lock_that_the_machine_has_lost_is_made_anew(machines: Any, order: Order) -> None:
+    machine = machines("a")
+    provider = StaticProvider(settings(a=machine))
+    session = Session.open(machine.sshd.login())
+    try:
+        (endpoint,) = provider.create(order)
+        session.remove(lock.PATH)  # as a boot does, and logind
+        assert provider.describe([endpoint]) == [Location(host="a")]
+        assert held(machine) == holder_of(host(1), order)
+    finally:
+        provider.close()
+        session.close()
+    assert held(machine) is None
+
+
+def test_its_user_stays_logged_in_while_a_machine_is_taken(machines: Any, order: Order) -> None:
+    machine = machines("a")
+    provider = StaticProvider(settings(a=machine))
+    try:
+        provider.create(order)
+        (server,) = machine.sshd.servers
+        with pytest.raises(subprocess.TimeoutExpired):
+            server.wait(timeout=0.5)
+    finally:
+        provider.close()
+    server.wait(timeout=30)
 
 
 @pytest.mark.parametrize(
