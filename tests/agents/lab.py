@@ -15,7 +15,9 @@ from types import TracebackType
 from typing import Any
 
 COOKIE = "00112233445566778899aabbccddeeff"
-PATIENCE_S = 20.0
+# Longer than the agent's own patience, so that it is the agent that says what went wrong: queues of
+# a slow link may take it 60 s to empty.
+PATIENCE_S = 90.0
 
 Event = dict[str, Any]
 StartAgent = Callable[[], "Agent"]
