@@ -83,10 +83,16 @@ def make_plan(study: Study, seed: int | None = None) -> Plan:
         seed = scenario.seed if scenario.seed is not None else secrets.randbits(32)
     cells = _place(study.cells, scenario)
     trials = _order(cells, scenario, seed)
-    endpoints = {end.name: end for cell in cells for end in cell.endpoints}
-    return Plan(
-        study, seed, tuple(endpoints.values()), cells, trials, _PROVISION_S + estimate(trials)
-    )
+    return Plan(study, seed, _endpoints(cells), cells, trials, _PROVISION_S + estimate(trials))
+
+
+def endpoints_of(study: Study) -> tuple[EndpointRequest, ...]:
+    """Return what a plan of the study needs, each once."""
+    return _endpoints(_place(study.cells, study.scenario))
+
+
+def _endpoints(cells: Sequence[PlannedCell]) -> tuple[EndpointRequest, ...]:
+    return tuple({end.name: end for cell in cells for end in cell.endpoints}.values())
 
 
 def _place(cells: Sequence[Cell], scenario: Scenario) -> tuple[PlannedCell, ...]:
