@@ -143,8 +143,8 @@ class OpenStackProvider(Provider):
         run, there = self._order.run, {}
         for tenant in self._build.tenants if self._build else ():
             for server in list_servers(tenant.cloud, run):
-                hosts = self._settings.compute_hosts
-                there[str(server.id)] = location_of(server, tenant.label, hosts)
+                hosts, region = self._settings.compute_hosts, tenant.cloud.region
+                there[str(server.id)] = location_of(server, tenant.label, hosts, region)
         physical = self._hosts.describe(endpoints)
         return [
             physical.get(endpoint.name) or there.get(endpoint.resource_id, Location())

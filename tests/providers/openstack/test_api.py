@@ -22,6 +22,7 @@ from osmef.providers.openstack.provider import OpenStackProvider
 from osmef.scenario.fields import FlavorNeed
 from tests.openstack.calls import recorded
 from tests.openstack.faults import calls_fail
+from tests.openstack.settings import REGION
 from tests.providers.openstack.lab import Lab, order, server
 
 pytestmark = pytest.mark.timeout(1200)  # the first test waits for the cloud
@@ -182,6 +183,7 @@ def test_os_variables_win_over_a_clouds_yaml_in_reach(
         "OS_PROJECT_NAME": "beta",
         "OS_USER_DOMAIN_ID": "default",
         "OS_PROJECT_DOMAIN_ID": "default",
+        "OS_REGION_NAME": REGION,
     }
     for name, value in values.items():
         monkeypatch.setenv(name, value)
