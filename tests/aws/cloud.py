@@ -109,6 +109,12 @@ class Cloud(Api):
         self.stuck = False
         super().reset()
 
+    def take_back(self, instance: str) -> None:
+        """End a spot instance, as EC2 does when it needs the room."""
+        with self._lock:
+            self.backends()[0].terminate_instances([instance])
+        self.changed()
+
     def changed(self) -> None:
         """Make the data plane what moto says."""
         with self._lock:

@@ -88,6 +88,12 @@ class Arm(Store):
                     answer.headers["Retry-After"] = str(fault.after_s)
             return answer
 
+    def evict(self, vm: str) -> None:
+        """Take a spot VM away, as Azure does when it needs the room."""
+        with self.lock:
+            self._drop(vm.lower())
+            self.plug()
+
     def count(self, request: str) -> int:
         """Tell how often a request that looks like this was made."""
         return sum(bool(re.search(request, call, re.IGNORECASE)) for call in self.calls)
