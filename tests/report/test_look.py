@@ -66,3 +66,9 @@ def test_a_long_legend_stays_within_the_figure(make_trials: MakeTrials) -> None:
     assert box.x0 >= 0
     assert box.x1 <= figure.bbox.width
     assert box.y0 >= visible(figure)[0].get_window_extent().y1
+
+
+def test_two_lines_of_one_name_are_refused(paper: MakeTrials) -> None:
+    names = {"1 connection": "few", "5 connections": "few"}
+    with pytest.raises(InputError, match="several are called 'few'"):
+        btc_distance(paper(), Look(names=names))
