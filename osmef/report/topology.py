@@ -78,12 +78,10 @@ def topology(endpoints: pd.DataFrame, pairs: pd.DataFrame, look: Look = PLAIN) -
     }
     if not rates:
         raise nothing("rates between pairs", "give a run of `workload: btc` or `udp` that ended")
-    used = {name for ends in rates for name in ends}
-    nodes = [
-        _Node(str(row.endpoint), _told(row.host, row.endpoint), _told(row.tenant, ""))
-        for row in endpoints.itertuples()
-        if row.endpoint in used
-    ]
+    used = list(dict.fromkeys(name for ends in rates for name in ends))
+    told = {str(row.endpoint): (row.host, row.tenant) for row in endpoints.itertuples()}
+    nodes = [_node(name, *told[name]) for name in told if name in used]
+    nodes += [_node(name, None, None) for name in used if name not in told]  # it has not ended
     hosts = _hosts(nodes, rates)
     places = {name: place for host in hosts for name, place in host.places().items()}
     tenants = list(dict.fromkeys(node.tenant for node in nodes))
@@ -112,6 +110,10 @@ def topology(endpoints: pd.DataFrame, pairs: pd.DataFrame, look: Look = PLAIN) -
     axes.set_aspect("equal")
     axes.axis("off")
     return figure
+
+
+def _node(name: str, host: object, tenant: object) -> _Node:
+    return _Node(name, _told(host, name), _told(tenant, ""))
 
 
 def _told(value: object, otherwise: object) -> str:

@@ -67,3 +67,9 @@ def test_many_edges_have_widths_only() -> None:
 def test_nothing_is_drawn_of_nothing() -> None:
     with pytest.raises(NothingToDrawError, match="rates between pairs"):
         topology(endpoints(("a", "h", "t")), pairs_of([]))
+
+
+def test_a_run_that_has_not_ended_tells_no_host_yet() -> None:
+    figure = topology(endpoints(), pairs(("x", "a", "b", 1.0)))
+    shown = [text.get_text() for text in visible(figure)[0].texts]
+    assert {"host of a unclear", "host of b unclear"} <= set(shown)
