@@ -75,8 +75,9 @@ class HouseFigure(Figure):
     """A figure that has the house style wherever it is shown: ticks are made as it is drawn."""
 
     def draw(self, renderer: RendererBase) -> None:
-        """Draw it, as matplotlib does."""
-        with mpl.rc_context(RC):
+        """Draw it, as matplotlib does. A letter that the font does not have is a box."""
+        with mpl.rc_context(RC), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
             super().draw(renderer)
 
 
