@@ -52,7 +52,7 @@ _BAD_STATUS = re.compile(r"^Non-2xx responses: +([0-9]+)", re.MULTILINE | re.ASC
 _HOST = re.compile(r"^Server Hostname: +(\S+)", re.MULTILINE)
 _SETTINGS = {
     "path": re.compile(r"^Document Path: +(\S+)", re.MULTILINE),
-    "port": re.compile(r"^Server Port: +([0-9]{1,5})$", re.MULTILINE | re.ASCII),
+    "port": re.compile(r"^Server Port: +([0-9]{1,5})\b", re.MULTILINE | re.ASCII),
     "tls": re.compile(r"^SSL/TLS Protocol: +(\S+)", re.MULTILINE),
 }
 _KEPT_ALIVE = re.compile(r"^Keep-Alive requests: ", re.MULTILINE)
