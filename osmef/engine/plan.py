@@ -6,7 +6,7 @@ import hashlib
 import random
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from osmef.providers.base import EndpointRequest
@@ -63,7 +63,10 @@ class PlannedTrial:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a run will do. ``estimate_s`` is how long it will take, in seconds, roughly."""
+    """All that a run will do. ``estimate_s`` is how long it will take, in seconds, roughly.
+
+    ``cells`` are those of the study, but for what is left out.
+    """
 
     study: Study
     seed: int
@@ -72,16 +75,24 @@ class Plan:
     trials: tuple[PlannedTrial, ...]
     estimate_s: float
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The keys of the study's cells that are not measured."""
+        measured = {one.cell.key for one in self.cells}
+        return tuple(one.key for one in self.study.cells if one.key not in measured)
 
-def make_plan(study: Study, seed: int | None = None) -> Plan:
-    """Plan a study. The same study and seed give the same plan.
 
-    Without a seed here or in the scenario one is drawn.
+def make_plan(study: Study, seed: int | None = None, left_out: Collection[str] = ()) -> Plan:
+    """Plan a study. The same study, seed and cells that are ``left_out`` give the same plan.
+
+    Without a seed here or in the scenario one is drawn. What is measured uses the same endpoints,
+    whatever else is left out.
     """
     scenario = study.scenario
     if seed is None:
         seed = scenario.seed if scenario.seed is not None else secrets.randbits(32)
-    cells = _place(study.cells, scenario)
+    placed = _place(study.cells, scenario)
+    cells = tuple(one for one in placed if one.cell.key not in left_out)
     trials = _order(cells, scenario, seed)
     endpoints = {end.name: end for cell in cells for end in cell.endpoints}
     return Plan(
