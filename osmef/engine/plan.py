@@ -94,10 +94,16 @@ def make_plan(study: Study, seed: int | None = None, left_out: Collection[str] =
     placed = _place(study.cells, scenario)
     cells = tuple(one for one in placed if one.cell.key not in left_out)
     trials = _order(cells, scenario, seed)
-    endpoints = {end.name: end for cell in cells for end in cell.endpoints}
-    return Plan(
-        study, seed, tuple(endpoints.values()), cells, trials, _PROVISION_S + estimate(trials)
-    )
+    return Plan(study, seed, _endpoints(cells), cells, trials, _PROVISION_S + estimate(trials))
+
+
+def endpoints_of(study: Study) -> tuple[EndpointRequest, ...]:
+    """Return what a plan of the study needs, each once."""
+    return _endpoints(_place(study.cells, study.scenario))
+
+
+def _endpoints(cells: Sequence[PlannedCell]) -> tuple[EndpointRequest, ...]:
+    return tuple({end.name: end for cell in cells for end in cell.endpoints}.values())
 
 
 def _place(cells: Sequence[Cell], scenario: Scenario) -> tuple[PlannedCell, ...]:

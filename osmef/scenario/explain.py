@@ -54,12 +54,24 @@ def examine(tree: Node) -> tuple[Scenario | None, list[ErrorDetails]]:
     try:
         return Scenario.model_validate_json(json.dumps(tree.plain()), strict=True), []
     except ValidationError as error:
-        return None, [_without_tag(one, tree) for one in error.errors(include_url=False)]
+        found = error.errors(include_url=False)
+        return None, [_without_tag(one, tree) for one in found if not _is_of_other_type(one)]
+
+
+def _is_of_other_type(error: ErrorDetails) -> bool:
+    """Tell an error of a type that the value was not meant to be, of several that it may have."""
+    choice = str(error["loc"][-1]) if error["loc"] else ""
+    meant = "literal" if isinstance(error["input"], str) else "dict"
+    return _CHOICE.fullmatch(choice) is not None and not choice.startswith(meant)
 
 
 def _without_tag(error: ErrorDetails, tree: Node) -> ErrorDetails:
     """Return an error with its path as it stands in the file: pydantic puts choices into it."""
-    loc = tuple(part for part in error["loc"] if part not in FLAVOR_TAGS)
+    loc = tuple(
+        part
+        for part in error["loc"]
+        if part not in FLAVOR_TAGS and not _CHOICE.fullmatch(str(part))
+    )
     around = settings_around(str(part) for part in loc) if loc else None
     if around and len(loc) > len(around) and loc[len(around)] == kind_at(tree, around):
         loc = (*around, *loc[len(around) + 1 :])
@@ -205,6 +217,8 @@ def _wrong_kind(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> Pro
     return node.problem(f"{_label(path)} must be {wanted}, but it is {kind_of(plain)}", cure)
 
 
+_CHOICE = re.compile(r"(dict|literal)\[.*\]")
+"""What pydantic calls one of several types that a value may have."""
 _YES_NO = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 _TEXTS = {
     "string_pattern_mismatch": (

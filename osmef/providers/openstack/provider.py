@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from osmef.errors import ProviderError
 from osmef.providers.base import (
@@ -99,6 +99,10 @@ class OpenStackProvider(Provider):
     def warnings(self, cell: Cell) -> list[str]:
         """List what this cloud can't promise."""
         return list(feasible.warnings_of(self._settings, cell))
+
+    def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:
+        """Tell which machine each physical host is. Raises CapacityError."""
+        return self._hosts.machines(requests)
 
     def create(self, order: Order) -> list[Endpoint]:
         """Make networks and servers, and wait until SSH gets in."""

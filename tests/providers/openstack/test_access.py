@@ -83,6 +83,10 @@ def test_reap_looks_into_the_region_that_it_is_told(clouds: Path, tmp_path: Path
     assert osmef("reap", "--region", "north").code == 2
 
 
+WHERE = "auth_url: 'http://127.0.0.1:9/v3'"
+WHO = f"{WHERE}, username: u, project_name: p"
+
+
 @pytest.mark.parametrize(
     ("text", "message", "cure"),
     [
@@ -94,6 +98,15 @@ def test_reap_looks_into_the_region_that_it_is_told(clouds: Path, tmp_path: Path
         ("clouds: {lab: {auth: here}}\n", "of the wrong kind", "mend its entry"),
         ("clouds: {lab: {auth: {username: u}}}\n", "auth_url", "mend its entry"),
         ("clouds: {lab: {auth_type: magic}}\n", "magic", "mend its entry"),
+        (f"clouds: {{lab: {{auth: {{{WHO}}}}}}}\n", "no password", "mend its entry"),
+        (f"clouds: {{lab: {{auth: {{{WHERE}, password: x}}}}}}\n", "no user", "mend its entry"),
+        (
+            "clouds: {lab: {auth: {auth_url: 'a:5000', username: u, password: x}}}\n",
+            "auth_url is no",
+            "mend",
+        ),
+        (f"clouds: {{lab: {{cacert: /no/ca, auth: {{{WHO}, password: x}}}}}}\n", "/no/ca", "mend"),
+        (f"clouds: {{lab: {{cert: /no/me, auth: {{{WHO}, password: x}}}}}}\n", "/no/me", "mend"),
         ("clouds:\n", "of the wrong kind", "mend its entry"),
         ("clouds: {other: {}}\n", "'lab' is not known", "other"),
         ("", "'lab' is not known", "none"),
