@@ -65,7 +65,8 @@ class PlannedTrial:
 class Plan:
     """All that a run will do. ``estimate_s`` is how long it will take, in seconds, roughly.
 
-    ``cells`` are those of the study, but for what is left out.
+    ``cells`` are the study's, but for what is left out; ``endpoints`` are those of all, since which
+    machine one of them is may follow from the others.
     """
 
     study: Study
@@ -85,8 +86,7 @@ class Plan:
 def make_plan(study: Study, seed: int | None = None, left_out: Collection[str] = ()) -> Plan:
     """Plan a study. The same study, seed and cells that are ``left_out`` give the same plan.
 
-    Without a seed here or in the scenario one is drawn. What is measured uses the same endpoints,
-    whatever else is left out.
+    Without a seed here or in the scenario one is drawn.
     """
     scenario = study.scenario
     if seed is None:
@@ -94,7 +94,7 @@ def make_plan(study: Study, seed: int | None = None, left_out: Collection[str] =
     placed = _place(study.cells, scenario)
     cells = tuple(one for one in placed if one.cell.key not in left_out)
     trials = _order(cells, scenario, seed)
-    return Plan(study, seed, _endpoints(cells), cells, trials, _PROVISION_S + estimate(trials))
+    return Plan(study, seed, _endpoints(placed), cells, trials, _PROVISION_S + estimate(trials))
 
 
 def endpoints_of(study: Study) -> tuple[EndpointRequest, ...]:

@@ -99,17 +99,6 @@ def test_what_does_not_serve_is_told(
         held.look(plan)
 
 
-def test_what_was_made_for_some_cells_does_not_serve_all(plan: Plan, held: Holding) -> None:
-    sweep = "sweep: {placement: [same-host, different-host]}\n"
-    study = load_text(SCENARIO + sweep, Path("pair.yaml"))
-    held.plan = make_plan(study, 1, ["placement=same-host"])
-    held.make()
-    held.look(held.plan)
-    held.look(make_plan(study, 2, ["placement=same-host"]))
-    with pytest.raises(OsmefError, match="had been left out"):
-        held.look(make_plan(study, 1))
-
-
 class Forgetful(LocalProvider):
     """Says once where its endpoints stand, and then only why it does not."""
 
