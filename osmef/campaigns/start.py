@@ -84,7 +84,7 @@ class Starter:
             for session in batch:
                 if session.cloud in taken:
                     continue
-                refusal = self._try(session, now, log)
+                refusal = self._try(self._without_known(session, now, leaving), now, log)
                 if refusal is Refusal.BUDGET:
                     return self._hold_budget(now, leaving)
                 begun += refusal is None
@@ -105,7 +105,9 @@ class Starter:
         freed = [self._freed[name] for name in session.places if name in self._freed]
         if freed and now - max(freed) < _AFTER_YOU and self._store.is_wanted(session, now):
             return Refusal.BUSY
-        line = Line("start", f"{session.slot} {session.platform}")
+        count = len(session.cells_left_out)
+        without = f", without {count} known cell{'s' * (count > 1)}" * bool(count)
+        line = Line("start", f"{session.slot} {session.platform}{without}")
         claimed = self._store.claim(session, self._means.holder, now, self._terms(session), line)
         if isinstance(claimed, Refusal):
             return claimed
@@ -116,6 +118,17 @@ class Starter:
         self.running[future] = placed
         future.add_done_callback(lambda _: self.wake.set())
         return None
+
+    @staticmethod
+    def _without_known(session: Session, now: datetime, leaving: Leaving) -> Session:
+        """Return a session without the cells that are known by now; one that has begun as it was.
+
+        Of one that has none left nothing is planned any more, and its claim is refused.
+        """
+        if session.directory is not None and Path(session.directory).exists():
+            return session
+        leaving.known([session.cell], now)  # another conductor may have come to know the last
+        return replace(session, left_out="\n".join(leaving.known_of(session.cell)) or None)
 
     def _terms(self, session: Session) -> Terms:
         campaign = self._score.campaign
@@ -158,6 +171,7 @@ class Starter:
             seed=_seed(self._score.campaign.seed, session),
             provider=session.provider,
             keep_until=self._keeping.until(session),
+            left_out=session.cells_left_out,
         )
 
     def _placed(self, session: Session) -> Session:
