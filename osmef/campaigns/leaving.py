@@ -106,11 +106,12 @@ class Leaving:
                 count = max(map(len, found.values()))
                 self._log.note("note", f"{left[0].platform}: {why} after {count} sessions")
 
-    def too_dear(self, why: str, now: datetime) -> None:
-        """Leave out all that is left."""
-        planned = self._store.sessions(self._campaign, [State.PLANNED])
-        self._leave(planned, State.CANCELLED, why, now)
-        self._log.note("budget", why)
+    def too_dear(self, sessions: Sequence[Session], why: str, now: datetime) -> None:
+        """Leave out planned sessions that cost more than there is."""
+        self._leave(sessions, State.CANCELLED, why, now)
+        first, *others = dict.fromkeys(one.platform for one in sessions)
+        more = f" and {len(others)} more platforms" * bool(others)
+        self._log.note("budget", f"{first}{more}: {why}")
 
     def _leave(self, sessions: Sequence[Session], state: State, why: str, now: datetime) -> None:
         for session in sessions:

@@ -86,7 +86,7 @@ class Starter:
                     continue
                 refusal = self._try(session, now, log)
                 if refusal is Refusal.BUDGET:
-                    return _AGAIN if self._hold_budget(now, leaving) else None
+                    return self._hold_budget(now, leaving)
                 begun += refusal is None
                 waits = waits or refusal is Refusal.BUSY
                 if exclusive or refusal is Refusal.BUSY:
@@ -125,18 +125,25 @@ class Starter:
         expected = max(planned, self._store.dearest(session))
         return Terms(campaign.exclusive, parse_money(campaign.budget).amount, expected)
 
-    def _hold_budget(self, now: datetime, leaving: Leaving) -> bool:
-        """Leave out what is left, once it is sure that the next session would cost too much.
+    def _hold_budget(self, now: datetime, leaving: Leaving) -> timedelta | None:
+        """Leave out the platforms of which one more session would surely cost too much.
 
-        Tell whether sessions of other conductors may yet cost less than by plan.
+        Return after how long to look again: at once for what costs less, and soon where sessions of
+        other conductors may yet cost less than by plan.
         """
         if self.running:
-            return False
+            return None
         if State.RUNNING in self._store.counts(self._standing.id):
-            return True
-        budget = parse_money(self._score.campaign.budget or "")
-        leaving.too_dear(f"the budget of {budget} is spent", now)
-        return False
+            return _AGAIN
+        budget = self._score.campaign.budget or ""
+        most, spent = parse_money(budget).amount, self._store.spent(self._standing.id)
+        planned = self._store.sessions(self._standing.id, [State.PLANNED])
+        one_each = {one.cell: one for one in planned}
+        costs = {cell: self._terms(one).expected for cell, one in one_each.items()}
+        dear = [one for one in planned if spent + costs[one.cell] > most]  # as a claim counts it
+        if dear:
+            leaving.too_dear(dear, f"the budget of {budget} does not pay for another session", now)
+        return timedelta(0)
 
     def _work(self, session: Session) -> Work:
         study = self._score.parts[platform_of(session)].study

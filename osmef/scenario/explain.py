@@ -231,9 +231,11 @@ _TEXTS = {
 }
 _LIST = ("a list", "write its values in brackets, such as [0, 1]")
 _DATE = ("a date", "write it like 2026-03-01")
+_MOMENT = ("a day and a time", "write it like 2026-03-01 18:00")
 _MAPPING = ("a mapping", "write lines of key: value, or {key: value}")
 _KINDS = {
     "int_type": ("a whole number", "write a number without quotes and without a point"),
+    "float_type": ("a number", "write a number without quotes"),
     "bool_type": ("true or false", "write true or false, without quotes"),
     "string_type": ("a text", "write a text"),
     "model_type": _MAPPING,
@@ -243,9 +245,13 @@ _KINDS = {
     "date_parsing": _DATE,
     "date_from_datetime_parsing": _DATE,
     "date_from_datetime_inexact": _DATE,
+    "datetime_type": _MOMENT,
+    "datetime_parsing": _MOMENT,
+    "datetime_from_date_parsing": _MOMENT,
     "dict_type": _MAPPING,
 }
 _LIMITS = {
+    "greater_than": ("gt", "more than"),
     "greater_than_equal": ("ge", "at least"),
     "less_than_equal": ("le", "at most"),
     "less_than": ("lt", "less than"),

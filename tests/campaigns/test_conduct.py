@@ -217,6 +217,27 @@ def test_a_budget_ends_it_before_it_is_spent(tmp_path: Path) -> None:
     assert any(kind == "budget" for kind, _ in stage.told)
 
 
+def test_a_budget_that_is_too_small_for_one_platform_is_spent_on_the_others(
+    tmp_path: Path,
+) -> None:
+    """Whichever is due first: seven sessions of the cheap one fit, and one of the dear one."""
+    stage = Stage(tmp_path, "providers: {dear: local, cheap: local}\nbudget: 1 USD\n")
+
+    def measure(work: Work) -> End:
+        cost = 0.6 if work.provider == "dear" else 0.05
+        return End(State.DONE, trials_ok=1, cost=cost, currency="USD")
+
+    assert stage.conduct(measure) is Phase.ENDED
+    by_provider = {
+        name: Counter(one.state for one in stage.sessions if one.provider == name)
+        for name in ("dear", "cheap")
+    }
+    assert by_provider["dear"] == {State.DONE: 1, State.CANCELLED: 6}
+    assert by_provider["cheap"] == {State.DONE: 7}
+    (told,) = [text for kind, text in stage.told if kind == "budget"]
+    assert told == "pair dear: the budget of 1 USD does not pay for another session"
+
+
 def test_a_platform_that_is_known_is_left_alone(tmp_path: Path) -> None:
     stage = Stage(tmp_path, "stop: {width_percent: 8, minimum: 6}\n")
     clouds = EmulatedClouds(stage.clock, tmp_path / "things")
