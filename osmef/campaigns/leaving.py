@@ -33,7 +33,7 @@ def cell_of(platform: Platform) -> Cell:
 
 
 class Leaving:
-    """Leaves sessions out, cleans up after those that had begun, and says why."""
+    """Leaves sessions out, has those cleaned up after that had begun, and says why."""
 
     def __init__(
         self, store: Store, standing: Standing, score: Score, means: Means, log: Logbook
@@ -125,8 +125,6 @@ class Leaving:
         self._log.note("budget", f"{first}{more}: {why}")
 
     def _leave(self, sessions: Sequence[Session], state: State, why: str, now: datetime) -> None:
-        for session in sessions:
-            if session.directory is not None or session.uncleared is not None:
-                self.cleaning.clear(session, now)
         if sessions:
             self._store.skip([one.id for one in sessions], state, why, now)
+            self.cleaning.take_on(sessions, now)

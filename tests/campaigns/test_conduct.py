@@ -17,7 +17,7 @@ from osmef.campaigns.read import read_campaign
 from osmef.campaigns.rows import Phase, State
 from osmef.campaigns.score import Score, make_score
 from osmef.campaigns.session import End, Work
-from osmef.campaigns.store import LEASE, Session, Standing, Store
+from osmef.campaigns.store import Session, Standing, Store
 from osmef.campaigns.watch import late_before
 from osmef.engine.journal import Journal
 from osmef.engine.resume import reopen
@@ -408,32 +408,6 @@ def test_what_does_not_go_is_told_once_and_tried_by_the_next_conductor(
     assert mended.conduct(done) is Phase.ENDED
     assert mended.states == [State.DONE] * 7
     assert cloud.things == {}
-
-
-def test_who_cleans_up_for_long_says_that_he_lives(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, "providers: {a: local, b: local, c: local}\nexclusive: false\n")
-    begun: list[str] = []
-
-    def outage(work: Work) -> End:
-        Path(work.directory).mkdir(parents=True)
-        begun.append(work.directory)
-        if len(begun) == 3:
-            stage.stop.request("stopped by SIGTERM")
-        raise ApiError("503")
-
-    stage.conduct(outage)
-    stage.stop, stage.clock.time = Stop(), START + timedelta(days=6, hours=18)
-    silent: list[timedelta] = []
-
-    def clear(_path: Path, _provider: str) -> None:
-        seen = stage.store.campaign("test").seen_at
-        assert seen is not None
-        silent.append(stage.clock.time - seen)
-        stage.clock.time += LEASE * 0.8
-
-    means = Means(this_process(), stage.clock, AtOnce(), done, stage.tell, clear=clear)
-    Conductor(stage.store, stage.store.campaign("test"), stage.score, means, stage.stop).run()
-    assert silent == [timedelta(0)] * 3
 
 
 def test_a_database_that_fails_while_a_session_begins_loses_nothing(

@@ -20,6 +20,7 @@ from osmef.campaigns.tables import Phase
 from osmef.cli.main import app
 from osmef.importers import import_files
 from tests.campaigns.emulated import conduct
+from tests.importers.samples import DATA
 from tests.published import published
 from tests.report.html.parsed import Page
 
@@ -132,6 +133,18 @@ def test_a_metric_that_nobody_has_is_told(place: Path, tmp_path: Path) -> None:
     state = f"sqlite:///{place / 'state.sqlite'}"
     told = osmef("two-clouds", "--state", state, "--metric", "speed", code=2)
     assert "no trial has a metric 'speed'" in told
+
+
+@pytest.mark.parametrize("price", ["free", "$0.1", "0,1 USD"])
+def test_a_price_that_is_no_number_is_refused(price: str, tmp_path: Path) -> None:
+    import_files("sessions", [DATA / "sessions.csv"], tmp_path / "runs")
+    prices = tmp_path / "prices.csv"
+    lines = ["platform;usd_per_hour", "Amazon EC2;0.073", f"Rackspace;{price}"]
+    prices.write_text("\n".join(f'"{line}"'.replace(";", '","') for line in lines))
+    told = osmef(tmp_path / "runs", "--prices", prices, "-o", tmp_path / "it.html", code=2)
+    told = " ".join(told.split())
+    assert f"usd_per_hour is no number: {price!r}" in told
+    assert f"{prices}:3" in told.replace(" ", "")
 
 
 def test_the_tables_of_a_thesis_in_one_command(tmp_path: Path) -> None:
