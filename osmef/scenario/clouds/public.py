@@ -57,6 +57,17 @@ class PublicCloudSettings(CloudSettings):
             raise conflict(f"there is no zone {self.zone!r} here", f"write it {form}", "zone")
         return self
 
+    @model_validator(mode="after")
+    def _different_tenants(self) -> PublicCloudSettings:
+        named = list((self.tenants or {}).values())
+        if len(set(named)) < len(named):
+            raise conflict(
+                "two tenants are one and the same",
+                "name different ones, or leave tenants out: then each tenant is a network",
+                "tenants",
+            )
+        return self
+
     @property
     def usual_flavor(self) -> str | None:
         """The default flavor."""

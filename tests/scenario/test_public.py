@@ -1,4 +1,4 @@
-"""Zones whose names no zone of a cloud can have, refused where they are written."""
+"""What no public cloud can have, refused where it is written: zones, tenants that are one."""
 
 from __future__ import annotations
 
@@ -62,3 +62,11 @@ def test_what_may_be_one_is_taken(cloud: tuple[str, str], zone: str) -> None:
 
 def test_an_end_on_google_may_be_in_a_zone_of_another_region() -> None:
     assert problems(GCE, f"{ENDS}europe-west3-a") == []
+
+
+@pytest.mark.parametrize("cloud", [AWS, GCE, AZURE])
+def test_two_tenants_are_not_one_and_the_same(cloud: tuple[str, str]) -> None:
+    ((line, message, cure),) = problems(cloud, "  tenants: {red: a, blue: a}")
+    assert (line, message) == (7, "two tenants are one and the same")
+    assert "leave tenants out" in cure
+    assert problems(cloud, "  tenants: {red: a, blue: b}") == []
