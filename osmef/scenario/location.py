@@ -21,7 +21,7 @@ class Location(Model):
         " domain, a node of its network",
     )
     zone: str | None = Field(default=None, description="availability zone")
-    region: str | None = Field(default=None, description="region of a public cloud")
+    region: str | None = Field(default=None, description="region of the cloud")
     site: str | None = Field(
         default=None, description="site of the scenario; null where it has one cloud"
     )

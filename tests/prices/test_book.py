@@ -7,8 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from osmef.prices.book import OURS, OWN, add_prices, fetched_file, read_book, read_prices
+from osmef.prices.book import (
+    OURS,
+    OWN,
+    PriceBook,
+    add_prices,
+    fetched_file,
+    read_book,
+    read_prices,
+)
 from osmef.scenario.money import Price
+from osmef.scenario.part_file import user_directory
 
 (GIVEN,) = (one for one in read_prices(OURS) if one.flavor == "m5.large")
 DAY = timedelta(days=1)
@@ -17,6 +26,53 @@ DAY = timedelta(days=1)
 @pytest.fixture(autouse=True)
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+
+def one_price(per_hour: str, region: str | None = None) -> Price:
+    return Price(
+        provider="aws",
+        region=region,
+        flavor="m5.large",
+        per_hour=per_hour,
+        date=date(2026, 1, 1),
+        source="a test",
+    )
+
+
+NORTH, EVERYWHERE = one_price("1 USD", "north"), one_price("2 USD")
+
+
+@pytest.mark.parametrize(
+    ("lists", "in_north", "in_south"),
+    [
+        ([[NORTH]], NORTH, None),
+        ([[EVERYWHERE]], EVERYWHERE, EVERYWHERE),
+        ([[NORTH, EVERYWHERE]], NORTH, EVERYWHERE),
+        ([[NORTH], [EVERYWHERE]], EVERYWHERE, EVERYWHERE),
+        ([[EVERYWHERE], [NORTH]], NORTH, EVERYWHERE),
+        ([[NORTH], [EVERYWHERE], []], EVERYWHERE, EVERYWHERE),
+    ],
+)
+def test_the_uppermost_list_counts_and_in_it_the_region(
+    lists: list[list[Price]], in_north: Price, in_south: Price | None
+) -> None:
+    book = PriceBook(*lists)
+    assert book.find("aws", "north", "m5.large") == in_north
+    assert book.find("aws", "south", "m5.large") == in_south
+    assert book.prices == [
+        price for price in (NORTH, EVERYWHERE) if any(price in one for one in lists)
+    ]
+
+
+def test_a_price_of_ones_own_for_all_regions_goes_before_ours_of_one() -> None:
+    ours = read_book().find("aws", "us-east-1", "m5.large")
+    assert ours is not None
+    assert ours.region == "us-east-1"
+    add_prices(user_directory() / "prices.yaml", [EVERYWHERE])
+    assert read_book().find("aws", "us-east-1", "m5.large") == EVERYWHERE
+    assert read_book([NORTH]).find("aws", "north", "m5.large") == NORTH
+    mine = one_price("3 USD")
+    assert read_book([mine]).find("aws", "us-east-1", "m5.large") == mine
 
 
 def price(per_hour: str, day: date) -> Price:
