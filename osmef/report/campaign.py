@@ -27,7 +27,7 @@ from osmef.results.files import storage, write_atomically
 
 PLANNED = (
     *("platform", "session", "window", "opens", "state"),
-    *("day", "trials_ok", "trials_failed", "cost", "currency", "why"),
+    *("day", "trials_ok", "trials_failed", "cost", "currency", "why", "left_out"),
 )
 """Of each session of the calendar: what it was to measure, when (UTC), and what became of it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -192,3 +193,25 @@ def test_the_tables_of_a_thesis_in_one_command(tmp_path: Path) -> None:
     assert "Below 6 sessions there is no interval" in page.source
     assert "can be below 0.029, and none after the correction below 0.05" in page.source
     assert "11.68 %" in page.source
+
+
+def test_cells_that_were_left_out_are_told(tmp_path: Path) -> None:
+    (tmp_path / "pair.yaml").write_text(SCENARIO + "sweep: {connections: [1, 8]}\n")
+    file = tmp_path / "known.yaml"
+    windows = "windows: {day: {opens: '09:00', closes: '17:00'}}\n"
+    rule = "stop: {width_percent: 8, minimum: 6}\n"
+    about = "name: known\nscenarios: [pair.yaml]\nstart: 2026-03-23\nweeks: 2\n"
+    file.write_text(about + windows + rule)
+    database = tmp_path / "state.sqlite"
+    assert conduct(file, database, tmp_path / "known") is Phase.ENDED
+    state = f"sqlite:///{database}"
+    osmef("known", "--state", state, "-o", tmp_path / "page.html", "--csv", tmp_path)
+    page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    told = " ".join(table(page, "Cells that were left out").split())
+    assert "pairconnections=12026-03-29 day8" in told
+    calendar = pd.read_csv(tmp_path / "calendar.csv")
+    assert calendar["left_out"].fillna("").tolist() == [""] * 6 + ["connections=1"] * 8
+    status = ["campaign", "status", "known", "--state", state]
+    assert "without 1 known cell" in CliRunner().invoke(app, status).output
+    (record,) = json.loads(CliRunner().invoke(app, [*status, "--json"]).output)
+    assert record["sessions"][-1]["left_out"] == ["connections=1"]
