@@ -111,9 +111,11 @@ class _Sizes:
         distinct = np.unique(sizes)
         # Of many, the few at the ends of a range that was drawn from say nothing.
         ends = [1.0, 0.0] if len(distinct) <= bins else [0.95, 0.05]
-        wide = bool(np.divide(*np.quantile(distinct, ends)) >= _WIDE)
+        high, low = np.quantile(distinct, ends)
+        some = bool(distinct[0] > 0)  # answers to HEAD have no content
+        wide = some and bool(high >= _WIDE * low)
         wide = wide if look.x_log is None else look.x_log
-        return cls(sizes, wide, _edges(distinct, bins, wide=wide))
+        return cls(sizes, wide, _edges(distinct, bins, wide=wide and some))
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,7 @@ def _draw(drawn: _Drawn, look: Look, wanted: Messages) -> Figure:
             _draw_ends(axes, bins["size"], low, high, number)
     medians = [float(rows[kind.value].median()) for rows in series.values()]
     _set_x(axes, sizes, windows)
-    far = sizes.wide or max(medians) >= _APART * min(medians)
+    far = sizes.wide or max(medians) >= _APART * min(medians) > 0
     _set_y(axes, kind.label, look, log=far if look.y_log is None else look.y_log)
     return figure
 
