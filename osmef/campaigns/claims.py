@@ -47,7 +47,10 @@ class Claims(Database):
         terms: Terms = ALONE,
         line: Line | None = None,
     ) -> Session | Refusal:
-        """Begin a planned session, and return it as it is now; or say why that can't be."""
+        """Begin a planned session, and return it as it is now; or say why that can't be.
+
+        Which cells it leaves out is noted with it (``Session.left_out``).
+        """
         try:
             with self._transaction() as connection:
                 _check_budget(connection, session.campaign, terms)
@@ -278,6 +281,7 @@ def _begin(connection: Connection, planned: Session, begun: Session, terms: Term
     values = {"state": begun.state.value, "holder": begun.holder, "started_at": begun.started_at}
     query = update(SESSIONS).where(*_still(planned, State.PLANNED))
     query = query.values(**values, token=begun.token, expected=terms.expected)
+    query = query.values(left_out=begun.left_out)
     return connection.execute(query).rowcount == 1
 
 

@@ -46,6 +46,7 @@ from tests.campaigns import kept_files
 Result = TypeVar("Result")
 LENGTH = timedelta(minutes=20)
 _USUAL = {"weekday-peak": 0.9e9}
+_SPREAD = {"connections=8": 2e8}
 
 
 class SimulatedClock:
@@ -147,6 +148,7 @@ class EmulatedClouds:
         self, work: Work, planned: PlannedTrial, directory: RunDirectory, at: datetime
     ) -> None:
         draw = random.Random(f"{work.seed} {planned.index}")  # noqa: S311 - numbers
+        spread = _SPREAD.get(planned.cell.cell.key, 1e7)
         directory.append_trial(
             Trial(
                 index=planned.index,
@@ -169,7 +171,7 @@ class EmulatedClouds:
                 platform=work.platform,
                 status=Status.OK,
                 failure=None,
-                metrics={"aggregate_btc_bps": draw.gauss(_USUAL.get(work.window, 1e9), 1e7)},
+                metrics={"aggregate_btc_bps": draw.gauss(_USUAL.get(work.window, 1e9), spread)},
             )
         )
 
