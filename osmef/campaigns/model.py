@@ -52,6 +52,12 @@ def _cron(text: str) -> str:
     return text
 
 
+def _web(text: str) -> str:
+    if not re.match("https?://", text):
+        raise ValueError(f"{text[:60]!r} is no address of the web; begin it with https://")
+    return text
+
+
 def _zone(text: str) -> str:
     try:
         ZoneInfo(text)
@@ -67,6 +73,13 @@ Clock = Annotated[
     WithJsonSchema({"type": "string", "pattern": f"^({_CLOCK.pattern})$", "examples": ["09:00"]}),
 ]
 """A time of day in the campaign's time zone."""
+
+Web = Annotated[
+    str,
+    AfterValidator(_web),
+    WithJsonSchema({"type": "string", "pattern": "^https?://"}),
+]
+"""The address of a page or service."""
 
 
 class Window(Model):
@@ -164,9 +177,7 @@ class Notify(Model):
         default_factory=list,
         description="program and arguments; it reads one JSON object from standard input",
     )
-    webhook: Annotated[str, Field(pattern="^https?://")] | None = Field(
-        default=None, description="URL that one JSON object is posted to"
-    )
+    webhook: Web | None = Field(default=None, description="URL that one JSON object is posted to")
 
 
 class Campaign(Model):
@@ -187,7 +198,11 @@ class Campaign(Model):
         description="classes of VMs, one after the other for all VMs; by default what each"
         " scenario says",
     )
-    start: datetime.date = Field(description="first day, such as 2026-12-01")
+    start: datetime.date = Field(
+        ge=datetime.date(1970, 1, 1),
+        le=datetime.date(9000, 1, 1),
+        description="first day, such as 2026-12-01",
+    )
     weeks: int = Field(default=4, ge=1, le=520, description="for how many weeks")
     time_zone: Annotated[str, AfterValidator(_zone)] = Field(
         default="UTC", description="of all times of day, such as Europe/Berlin"

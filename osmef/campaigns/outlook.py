@@ -1,4 +1,4 @@
-"""What a campaign will be: its calendar by weeks, its length and its cost."""
+"""What a campaign will be: its calendar, its length and its cost."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
+from osmef.campaigns.agenda import ClockChange, Opening, clock_changes, openings
 from osmef.campaigns.calendar import PlannedSession, Platform, sessions
+from osmef.campaigns.model import Campaign
 from osmef.campaigns.rows import platform_name
 from osmef.campaigns.score import Score
-from osmef.errors import InputError
 from osmef.scenario.money import Money
 
 
@@ -47,7 +48,9 @@ class Outlook:
     ``kept`` is how long VMs stand that are kept, between sessions, too.
     """
 
-    windows: tuple[str, ...]
+    campaign: Campaign
+    openings: tuple[Opening, ...]
+    clock_changes: tuple[ClockChange, ...]
     weeks: tuple[Week, ...]
     platforms: int
     sessions: int
@@ -79,6 +82,10 @@ class Outlook:
             "cost": self.amounts,
             "unpriced": list(self.unknown),
             "notes": list(self.notes),
+            "time_zone": self.campaign.time_zone,
+            "clock_changes": [one.record() for one in self.clock_changes],
+            "order": self.campaign.order.value,
+            "seed": self.campaign.seed,
             "kept_vms": [
                 {"platform": one.name, "since": one.since.isoformat()}
                 | {"until": one.until.isoformat(), "duration_s": one.seconds}
@@ -89,18 +96,13 @@ class Outlook:
                 | {"duration_s": w.s}
                 for w in self.weeks
             ],
+            "calendar": [session for one in self.openings for session in one.record()],
         }
 
 
 def outlook(score: Score) -> Outlook:
-    """Look ahead. Raises InputError for a campaign without any session."""
+    """Look ahead."""
     planned = sessions(score.campaign)
-    if not planned:
-        raise InputError(
-            "no window of the campaign ever opens",
-            where=score.campaign.name,
-            cure="look at weeks, windows and holidays",
-        )
     amounts: dict[str, float] = defaultdict(float)
     unknown: dict[str, None] = {}
     paid = _paid(score, planned)
@@ -110,7 +112,9 @@ def outlook(score: Score) -> Outlook:
         if cost.per_hour:
             amounts[cost.per_hour.currency] += cost.per_hour.amount * one.seconds / 3600
     return Outlook(
-        windows=tuple(score.campaign.windows),
+        campaign=score.campaign,
+        openings=tuple(openings(score.campaign)),
+        clock_changes=tuple(clock_changes(score.campaign)),
         weeks=tuple(_weeks(score, planned)),
         platforms=len(score.parts),
         sessions=len(planned),
@@ -122,6 +126,16 @@ def outlook(score: Score) -> Outlook:
         notes=tuple(_too_full(score, planned)),
         kept=tuple(one for one in paid if score.parts[one.platform].kept),
     )
+
+
+def past_notes(found: Outlook, now: datetime) -> list[str]:
+    """Say which part of a campaign can't be measured any more."""
+    gone, every = sum(one.closes <= now for one in found.openings), len(found.openings)
+    if not gone:
+        return []
+    what = f"all {every}" if gone == every else f"{gone} of {every}"
+    cure = "to measure then, set start, and a date in cron, to what comes next"
+    return [f"{what} openings of its windows are over already; {cure}"]
 
 
 def _paid(score: Score, planned: list[PlannedSession]) -> list[Paid]:

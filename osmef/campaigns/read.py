@@ -10,14 +10,17 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from osmef.campaigns.calendar import Platform, platforms
-from osmef.campaigns.model import Campaign
+from osmef.campaigns.calendar import Platform, platforms, slots
+from osmef.campaigns.model import Campaign, Notify, StopRule, Window
 from osmef.errors import InputError, Problem
+from osmef.scenario.base import Model
+from osmef.scenario.explain import explain
 from osmef.scenario.load import load
 from osmef.scenario.names import did_you_mean
 from osmef.scenario.node import Node, kind_of, quoted
 from osmef.scenario.study import Study
 from osmef.scenario.text_file import read_nodes, read_text
+from osmef.units import format_duration
 from osmef.workloads import Programme as Programmed
 
 
@@ -35,6 +38,7 @@ def read_campaign(path: Path) -> Programme:
     """Read a campaign file and its scenarios. Raises InputError, with every Problem found."""
     text = read_text(path)
     campaign, tree = _parse(text, path)
+    _check_calendar(campaign, tree)
     return Programme(path, text, campaign, _studies(path, campaign, tree))
 
 
@@ -58,6 +62,20 @@ def _parse(text: str, path: Path) -> tuple[Campaign, Node]:
     if campaign is None or problems:
         raise InputError.from_problems(problems)
     return campaign, tree
+
+
+def _check_calendar(campaign: Campaign, tree: Node) -> None:
+    """Refuse a campaign without any session, or with more than anybody wants."""
+    key, message, cure = "windows", "no window ever opens", "look at windows, weeks and holidays"
+    try:
+        if slots(campaign):
+            return
+        if slots(campaign.model_copy(update={"deadline": None})):
+            key, message = "deadline", "no window opens before it"
+            cure = "write a later deadline, or an earlier start"
+    except InputError as error:
+        message, cure = error.message, error.cure or cure
+    raise InputError.from_problems([tree.nearest((key,)).problem(f"{key}: {message}", cure)])
 
 
 def _studies(path: Path, campaign: Campaign, tree: Node) -> dict[Platform, Study]:
@@ -128,17 +146,27 @@ def _placed(error: InputError, platform: Platform, campaign: Campaign, tree: Nod
 def _explain(error: ErrorDetails, tree: Node) -> Problem:
     """Say what is wrong with one value, at its place."""
     path = tuple(str(part) for part in error["loc"] if part != "[key]")
-    node, label = tree.nearest(path), ".".join(path) or "the campaign"
-    context = error.get("ctx", {})
+    if error["type"] == "value_error":
+        message, _, cure = str(error["ctx"]["error"]).partition("; ")
+        return tree.nearest(path).problem(f"{'.'.join(path)}: {message}", cure)
     if error["type"] == "conflict":
+        context = error["ctx"]
         key = (*path, str(context["keys"][0]))
-        return tree.nearest(key).problem(f"{label}: {context['message']}", str(context["cure"]))
+        return tree.nearest(key).problem(f"{'.'.join(path)}: {context['message']}", context["cure"])
     if error["type"] == "extra_forbidden":
-        known = list(Campaign.model_fields)
+        known = list(_INSIDE.get(path[0], Campaign).model_fields)
         entry = tree.nearest(path[:-1]).entries.get(path[-1])
-        cure = did_you_mean(path[-1], known, known) if len(path) == 1 else "remove it"
-        return (entry.key if entry else node).problem(f"unknown key {quoted(path[-1])}", cure)
+        place = entry.key if entry else tree.nearest(path)
+        return place.problem(
+            f"unknown key {quoted(path[-1])}", did_you_mean(path[-1], known, known)
+        )
     if error["type"] == "missing":
-        return node.problem(f"the key {path[-1]!r} is missing", f"add a line {path[-1]}: …")
-    message, _, cure = str(context.get("error", error["msg"])).partition("; ")
-    return node.problem(f"{label}: {message}", cure or "see the manual's page on campaigns")
+        what, cure = f"the key {path[-1]!r} is missing", f"add a line {path[-1]}: …"
+        return tree.nearest(path).problem(what, cure)
+    if path[-1] in {"jitter", "length"} and "ctx" in error:
+        limits = {name: format_duration(value) for name, value in error["ctx"].items()}
+        error = {**error, "ctx": limits}
+    return explain(error, tree)
+
+
+_INSIDE: Mapping[str, type[Model]] = {"windows": Window, "stop": StopRule, "notify": Notify}

@@ -17,7 +17,6 @@ from osmef.campaigns.conduct import Conductor, Means
 from osmef.campaigns.holder import is_conducted, is_gone, process_of
 from osmef.campaigns.metrics import metrics_file
 from osmef.campaigns.opening import open_store
-from osmef.campaigns.outlook import Outlook, outlook
 from osmef.campaigns.read import Programme, read_campaign
 from osmef.campaigns.rows import Phase, Session, Standing, State
 from osmef.campaigns.score import make_score
@@ -34,13 +33,13 @@ from osmef.cli.campaign_executor import (
     options_of,
 )
 from osmef.cli.campaign_install import install, uninstall
+from osmef.cli.campaign_plan import plan
 from osmef.cli.campaign_serve import serve
 from osmef.cli.campaign_state import STATE, StateUrl
 from osmef.cli.console import AsJson, Verbose, err, out, print_json, reporting, set_up_logging
 from osmef.engine.stop import stop_on_signals
 from osmef.errors import InputError, Interrupted
 from osmef.report.table import keep_whole
-from osmef.units import format_duration
 
 if TYPE_CHECKING:
     from osmef.campaigns.store import Store
@@ -55,21 +54,13 @@ File = Annotated[
 ]
 Name = Annotated[str, typer.Argument(help="Name of a campaign.", metavar="NAME")]
 
-
-@app.command(epilog="Example:\n\nosmef campaign plan scenarios/campaigns/four-weeks.yaml")
-def plan(file: File, as_json: AsJson = False) -> None:
-    """Show the calendar of a campaign, how long it takes, and what it costs. Creates nothing."""
-    with reporting(as_json):
-        found = outlook(make_score(read_campaign(file)))
-        if as_json:
-            print_json(found.record())
-        else:
-            _print_outlook(found)
+app.command(epilog="Example:\n\nosmef campaign plan scenarios/campaigns/four-weeks.yaml")(plan)
 
 
 @app.command(
-    epilog="Example:\n\nosmef campaign run scenarios/campaigns/quick.yaml\n\nCtrl-C ends it after"
-    " cleaning up; run again it goes on. Exit codes: 0 ended, 1 some sessions failed, 4 stopped."
+    epilog="Example:\n\nosmef campaign run scenarios/campaigns/five-minutes.yaml\n\nCtrl-C ends it"
+    " after cleaning up; run again it goes on. Exit codes: 0 ended, 1 some sessions failed or none"
+    " measured anything, 4 stopped."
 )
 def run(  # noqa: PLR0913, PLR0917 - its options
     file: File,
@@ -122,7 +113,11 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         _print_status(standing.name, phase, found)
     if phase is Phase.STOPPED:
         raise typer.Exit(0 if until_idle else Interrupted.exit_code)
-    if any(one.state is State.FAILED or one.trials_failed for one in found):
+    nothing = phase is Phase.ENDED and not any(one.state is State.DONE for one in found)
+    if nothing:
+        cure = "to measure, set start, and a date in cron, to what comes next, and run it again"
+        err.print(f"[red]nothing was measured[/]: `osmef campaign status` says why; {cure}")
+    if nothing or any(one.state is State.FAILED or one.trials_failed for one in found):
         raise typer.Exit(1)
 
 
@@ -271,27 +266,6 @@ def _tell(kind: str, text: str) -> None:
     err.print(f"{now} {shown} {escape(text)}")
 
 
-def _print_outlook(found: Outlook) -> None:
-    table = Table("week", *found.windows, "sessions", "time", box=SIMPLE_HEAD)
-    for week in found.weeks:
-        counts = [str(week.slots.get(window, 0)) for window in found.windows]
-        table.add_row(week.first.isoformat(), *counts, str(week.sessions), format_duration(week.s))
-    out.print(keep_whole(table))
-    for note in found.notes:
-        out.print(f"[yellow]note[/]: {escape(note)}")
-    out.print(
-        f"{found.sessions} sessions of {found.platforms} platforms, {found.first:%Y-%m-%d %H:%M}"
-        f" to {found.last:%Y-%m-%d %H:%M} UTC, about [bold]{format_duration(found.seconds)}[/] of"
-        " measuring"
-    )
-    for one in found.kept:
-        out.print(
-            f"{escape(one.name)}: its VMs are kept from {one.since:%Y-%m-%d %H:%M} to"
-            f" {one.until:%Y-%m-%d %H:%M} UTC, {format_duration(one.seconds)}"
-        )
-    out.print(f"cost: {escape(found.cost)}, without traffic, disks and addresses")
-
-
 def _print_status(
     name: str, phase: Phase, found: list[Session], standing: Standing | None = None
 ) -> None:
@@ -302,10 +276,17 @@ def _print_status(
     out.print(f"[bold]{escape(name)}[/]: {phase}{note}; {told}")
     table = Table("session", "platform", "state", "trials", "", box=SIMPLE_HEAD)
     for one in _newest(found):
-        due = f"due {one.due:%Y-%m-%d %H:%M}Z" if one.state is State.PLANNED else one.why or ""
+        due = f"due {one.due:%Y-%m-%d %H:%M}Z" if one.state is State.PLANNED else _told(one)
         trials = f"{one.trials_ok} ok" + (f", {one.trials_failed} failed" * bool(one.trials_failed))
         table.add_row(one.slot, one.platform, one.state, trials, escape(due.partition("\n")[0]))
     out.print(keep_whole(table))
+
+
+def _told(session: Session) -> str:
+    """Return what there is to say of a session that has begun or ended."""
+    count = len(session.cells_left_out)
+    without = f"without {count} known cell{'s' * (count > 1)}" * bool(count)
+    return "; ".join(filter(None, (without, session.why)))
 
 
 def _newest(found: list[Session]) -> list[Session]:
@@ -339,6 +320,7 @@ def _record(standing: Standing, found: list[Session]) -> dict[str, Any]:
                 key: value.isoformat() if isinstance(value, datetime) else value
                 for key, value in vars(one).items()
             }
+            | {"left_out": list(one.cells_left_out)}
             for one in found
         ],
     }

@@ -45,11 +45,11 @@ def command(file: ScenarioFile, overrides: Overrides = [], as_json: AsJson = Fal
         plan = make_plan(study)
         notes, cost = warnings_of(study), cost_of(plan)
         machines = sites_of(study.scenario).machines(plan.endpoints)
-        if as_json:
-            print_json(_record(plan, notes, cost, machines))
-        else:
+        if not as_json:
             _print(plan, notes, cost, machines)
         check_budget(plan, cost)
+        if as_json:
+            print_json(_record(plan, notes, cost, machines))
 
 
 def _print(plan: Plan, notes: list[str], cost: PlannedCost, machines: Mapping[str, str]) -> None:

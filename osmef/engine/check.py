@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from osmef.engine.plan import Plan
-from osmef.errors import InputError
+from osmef.engine.plan import Plan, endpoints_of
+from osmef.errors import InputError, ProviderError
 from osmef.providers.base import Check, go_on
 from osmef.providers.sites import sites_of
 from osmef.scenario.fields import EndpointKind, tries_of
@@ -15,7 +15,10 @@ from osmef.scenario.workload import BtcSettings, Mode
 
 
 def check_study(study: Study) -> None:
-    """Raise InputError with everything that the clouds can't do, where the file asks for it."""
+    """Raise InputError with everything that the clouds can't do, where the file asks for it.
+
+    What each cell can have they may lack for all of them together.
+    """
     sites = sites_of(study.scenario)
     problems = [
         cell.problem(key, message, cure)
@@ -24,6 +27,13 @@ def check_study(study: Study) -> None:
     ]
     if problems:
         raise InputError.from_problems(problems)
+    try:
+        sites.machines(endpoints_of(study))
+    except ProviderError as error:
+        place = f"{error.where or 'provider'}.hosts"
+        message = f"for all cells together {error.message}"
+        problem = study.cells[0].problem(place, message, str(error.cure))
+        raise InputError.from_problems([problem]) from error
 
 
 def check_provider(plan: Plan, still: Check = go_on) -> None:

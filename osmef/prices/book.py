@@ -23,20 +23,28 @@ def fetched_file(kind: str) -> Path:
 
 
 class PriceBook:
-    """Prices by provider, region and flavor; of several for the same the last one counts."""
+    """Price lists, each on top of those before it.
 
-    def __init__(self, prices: Iterable[Price]) -> None:
-        self._prices = {_key(price): price for price in prices}
+    In one list the last of several prices for the same provider, region and flavor counts.
+    """
+
+    def __init__(self, *lists: Iterable[Price]) -> None:
+        self._lists = [{_key(price): price for price in prices} for prices in lists]
 
     @property
     def prices(self) -> list[Price]:
         """All of them, in order."""
-        return [self._prices[key] for key in sorted(self._prices, key=lambda k: (k[0], str(k[1:])))]
+        found = {key: price for prices in self._lists for key, price in prices.items()}
+        return [found[key] for key in sorted(found, key=lambda k: (k[0], str(k[1:])))]
 
     def find(self, provider: str, region: str | None, flavor: str) -> Price | None:
-        """Return the price of a flavor, of its region or else of all; None where none is known."""
-        everywhere = self._prices.get((provider, None, flavor))
-        return self._prices.get((provider, region, flavor), everywhere)
+        """Return the price of a flavor by the uppermost list that has one; None where none has.
+
+        In one list that of its region goes before that of all regions.
+        """
+        keys = [(provider, region, flavor), (provider, None, flavor)]
+        found = (prices[key] for prices in reversed(self._lists) for key in keys if key in prices)
+        return next(found, None)
 
 
 def _key(price: Price) -> _Key:
@@ -44,11 +52,15 @@ def _key(price: Price) -> _Key:
 
 
 def read_book(own: Sequence[Price] = ()) -> PriceBook:
-    """Return all prices that are known, a scenario's own ones on top. Raises InputError."""
+    """Return all prices that are known, a scenario's own ones on top. Raises InputError.
+
+    Of ours and those that were fetched the one of the later day counts, fetched ones on one day.
+    """
     directory = user_directory()
-    fetched = sorted(directory.glob("prices-*.yaml"))
-    theirs = (price for file in (*fetched, directory / OWN) for price in read_prices(file))
-    return PriceBook([*_our_prices(), *theirs, *own])
+    files = sorted(directory.glob("prices-*.yaml"))
+    fetched = [price for file in files for price in read_prices(file)]
+    by_day = sorted([*_our_prices(), *fetched], key=lambda price: price.date)
+    return PriceBook(by_day, read_prices(directory / OWN), own)
 
 
 @cache

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import getpass
+import os
 import re
 import shlex
 import socket
@@ -20,6 +20,7 @@ from osmef.remote.keys import OwnKeys
 from osmef.remote.known_hosts import DEFAULT_FILES as KNOWN_HOSTS
 from osmef.remote.known_hosts import known_keys
 from osmef.remote.login import SSH_PORT, Login
+from osmef.remote.ssh_text import EVERYWHERE, in_home, read_config
 
 CONFIG_FILES = (Path("~/.ssh/config"), Path("/etc/ssh/ssh_config"))
 
@@ -27,8 +28,7 @@ _PARTS = re.compile(
     r"(?:(?P<user>[^@\s]+)@)?(?:\[(?P<v6>[^]\s]+)\]|(?P<host>[^]\[:@\s]+))(?::(?P<port>[0-9]+))?"
 )
 _MOST_JUMPS = 8
-_MOST_INCLUDES = 16
-_EVERYWHERE = ["Host *"]
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
 _OF_A_SHELL = set("|&;<>()$`*?~\n")
 
 
@@ -49,7 +49,7 @@ def find_login(
     """
     hosts = None if known_hosts is None else (in_home(known_hosts),)
     try:
-        login = _Search(_read_config(), hosts).login(name, ssh, jump, _MOST_JUMPS)
+        login = _Search(hosts).login(name, ssh, jump, _MOST_JUMPS)
     except (ValueError, KeyError, paramiko.SSHException) as error:
         raise CredentialsError(
             f"OpenSSH's configuration makes no sense for {ssh}: {error}",
@@ -63,26 +63,25 @@ def find_login(
 
 @dataclass(frozen=True)
 class _Search:
-    config: paramiko.SSHConfig
     known_hosts: tuple[Path, ...] | None
 
     def login(self, name: str, ssh: str, jump: str | None, left: int) -> Login:
-        parts = _PARTS.fullmatch(ssh)
+        parts = _PARTS.fullmatch(ssh.removeprefix("ssh://"))
         if parts is None:
             cure = "check how it is written"
             raise CredentialsError("is no [user@]host[:port]", where=ssh, cure=cure)
-        options = self.config.lookup(parts["v6"] or parts["host"])
-        address, port = options["hostname"], int(parts["port"] or options.get("port", SSH_PORT))
+        options = _options(parts)
+        address, port = options["hostname"], int(options.get("port", SSH_PORT))
         if not 0 < port < 65536:
             raise ValueError(f"the port {port}")
         before = self._jump(name, jump or options.get("proxyjump", "none"), left)
         command = options.get("proxycommand") if before is None else None
-        files = tuple(map(in_home, options.get("identityfile", [])))
+        files = tuple(map(_path, options.get("identityfile", [])))
         only = options.get("identitiesonly", "no").lower() == "yes"
         known = self.known_hosts or _known_hosts(options)
         return Login(
             name=name,
-            user=parts["user"] or options.get("user") or getpass.getuser(),
+            user=options.get("user") or getpass.getuser(),
             address=address,
             host_keys=known_keys(address, port, known, options.get("hostkeyalias", "")),
             key=OwnKeys(files, others_of_agent=not only),
@@ -108,63 +107,26 @@ def _known_hosts(options: paramiko.SSHConfigDict) -> tuple[Path, ...]:
     named = options.get("userknownhostsfile")
     if named is None:
         return KNOWN_HOSTS
-    files = tuple(in_home(file) for file in shlex.split(named) if file.lower() != "none")
+    files = tuple(_path(file) for file in shlex.split(named) if file.lower() != "none")
     return files or KNOWN_HOSTS
 
 
-def _read_config() -> paramiko.SSHConfig:
-    lines: list[str] = []
+def _path(written: str) -> Path:
+    """Return a path of the configuration, with ``~`` and the variables that are set filled in."""
+    return in_home(_VARIABLE.sub(lambda one: os.environ.get(one[1], one[0]), written))
+
+
+def _options(parts: re.Match[str]) -> paramiko.SSHConfigDict:
+    """Return what the files say of a host; what is written with it goes before all of them.
+
+    So a Match sees its user, and a ProxyCommand its port.
+    """
+    written = [("port", parts["port"]), ("user", parts["user"])]
+    lines = [EVERYWHERE, *(f"{key} {value}" for key, value in written if value)]
     for file in map(Path.expanduser, CONFIG_FILES):
         # A block of its own for each file: what stands before its first Host holds for all hosts.
-        lines += [*_EVERYWHERE, *_lines(file, file.parent, _MOST_INCLUDES)]
-    return paramiko.SSHConfig.from_text("\n".join(lines))
-
-
-def in_home(path: str) -> Path:
-    """Return a path with ``~`` filled in, as it stands where there is no such home."""
-    with contextlib.suppress(RuntimeError):
-        return Path(path).expanduser()
-    return Path(path)
-
-
-def _lines(file: Path, folder: Path, left: int) -> list[str]:
-    """Return a file's lines and those of the files that it includes, which paramiko leaves out."""
-    try:
-        text = file.read_text(encoding="utf-8", errors="replace")
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        message = f"can't be read: {error.strerror}"
-        raise CredentialsError(message, where=str(file), cure="check its permissions") from None
-    lines: list[str] = []
-    inside = False
-    for line in text.splitlines():
-        word, _, rest = line.strip().replace("=", " ", 1).partition(" ")
-        inside = inside or word.lower() in {"host", "match"}
-        if word.lower() == "match" and "exec" in rest.lower().split():
-            raise CredentialsError(  # paramiko would hand it to a shell
-                "has a Match exec, and OSMeF runs no shell",
-                where=str(file),
-                cure="match by host or user instead",
-            )
-        if word.lower() != "include":
-            lines.append(line)
-            continue
-        if inside or left == 0:
-            raise CredentialsError(
-                "has an Include inside a Host or Match, or too many one in the other",
-                where=str(file),
-                cure="move it before the first Host",
-            )
-        for path in (path for pattern in shlex.split(rest) for path in _found(pattern, folder)):
-            lines += [*_lines(path, folder, left - 1), *_EVERYWHERE]
-    return lines
-
-
-def _found(pattern: str, folder: Path) -> list[Path]:
-    path = folder / in_home(pattern)
-    found = Path(path.anchor).glob(str(path.relative_to(path.anchor)))
-    return sorted(path for path in found if path.is_file())
+        lines += [EVERYWHERE, *read_config(file)]
+    return paramiko.SSHConfig.from_text("\n".join(lines)).lookup(parts["v6"] or parts["host"])
 
 
 def _argv(name: str, command: str) -> list[str]:

@@ -54,12 +54,24 @@ def examine(tree: Node) -> tuple[Scenario | None, list[ErrorDetails]]:
     try:
         return Scenario.model_validate_json(json.dumps(tree.plain()), strict=True), []
     except ValidationError as error:
-        return None, [_without_tag(one, tree) for one in error.errors(include_url=False)]
+        found = error.errors(include_url=False)
+        return None, [_without_tag(one, tree) for one in found if not _is_of_other_type(one)]
+
+
+def _is_of_other_type(error: ErrorDetails) -> bool:
+    """Tell an error of a type that the value was not meant to be, of several that it may have."""
+    choice = str(error["loc"][-1]) if error["loc"] else ""
+    meant = "literal" if isinstance(error["input"], str) else "dict"
+    return _CHOICE.fullmatch(choice) is not None and not choice.startswith(meant)
 
 
 def _without_tag(error: ErrorDetails, tree: Node) -> ErrorDetails:
     """Return an error with its path as it stands in the file: pydantic puts choices into it."""
-    loc = tuple(part for part in error["loc"] if part not in FLAVOR_TAGS)
+    loc = tuple(
+        part
+        for part in error["loc"]
+        if part not in FLAVOR_TAGS and not _CHOICE.fullmatch(str(part))
+    )
     around = settings_around(str(part) for part in loc) if loc else None
     if around and len(loc) > len(around) and loc[len(around)] == kind_at(tree, around):
         loc = (*around, *loc[len(around) + 1 :])
@@ -205,6 +217,8 @@ def _wrong_kind(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> Pro
     return node.problem(f"{_label(path)} must be {wanted}, but it is {kind_of(plain)}", cure)
 
 
+_CHOICE = re.compile(r"(dict|literal)\[.*\]")
+"""What pydantic calls one of several types that a value may have."""
 _YES_NO = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 _TEXTS = {
     "string_pattern_mismatch": (
@@ -217,9 +231,11 @@ _TEXTS = {
 }
 _LIST = ("a list", "write its values in brackets, such as [0, 1]")
 _DATE = ("a date", "write it like 2026-03-01")
+_MOMENT = ("a day and a time", "write it like 2026-03-01 18:00")
 _MAPPING = ("a mapping", "write lines of key: value, or {key: value}")
 _KINDS = {
     "int_type": ("a whole number", "write a number without quotes and without a point"),
+    "float_type": ("a number", "write a number without quotes"),
     "bool_type": ("true or false", "write true or false, without quotes"),
     "string_type": ("a text", "write a text"),
     "model_type": _MAPPING,
@@ -229,9 +245,13 @@ _KINDS = {
     "date_parsing": _DATE,
     "date_from_datetime_parsing": _DATE,
     "date_from_datetime_inexact": _DATE,
+    "datetime_type": _MOMENT,
+    "datetime_parsing": _MOMENT,
+    "datetime_from_date_parsing": _MOMENT,
     "dict_type": _MAPPING,
 }
 _LIMITS = {
+    "greater_than": ("gt", "more than"),
     "greater_than_equal": ("ge", "at least"),
     "less_than_equal": ("le", "at most"),
     "less_than": ("lt", "less than"),

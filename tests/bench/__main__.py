@@ -14,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from pyroute2 import IPRoute
 from rich.console import Console
 
 from tests.bench import (
@@ -87,6 +88,9 @@ def _run_inside() -> int:
 
 
 def _run(arguments: argparse.Namespace) -> None:
+    with IPRoute() as ipr:  # a new network namespace has its loopback down
+        (lo,) = ipr.link_lookup(ifname="lo")
+        ipr.link("set", index=lo, state="up")
     console = Console()
     room = Room()
     binary = Path("osmef/agent/bin").resolve() / f"osmef-agent-{platform.machine()}"

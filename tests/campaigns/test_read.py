@@ -42,7 +42,20 @@ def test_what_a_platform_sets_stands_in_its_scenario(file: Path) -> None:
     ("more", "line", "message"),
     [
         ("weaks: 3", 5, "unknown key 'weaks'"),
-        ("weeks: 0", 5, "weeks: Input should be greater than or equal to 1"),
+        ("weeks: 0", 5, "weeks is 0, but must be at least 1"),
+        ("weeks: four", 5, "weeks must be a whole number, but it is 'four', a text"),
+        ("jitter: 48h", 5, "jitter is 48h, but must be at most 24 h"),
+        ("windows: {w: {cron: '* * * * *', length: 0s}}", 5, "must be at least 1.0 s"),
+        ("windows: {w: {open: '9:00', closes: '10:00'}}", 5, "unknown key 'open'"),
+        ("windows: []", 5, "windows is empty"),
+        ("holidays: [2027-02-30]", 5, "holidays.0 must be a date, but it is '2027-02-30'"),
+        ("order: randomly", 5, "order can't be 'randomly'"),
+        ("stop: {width_percent: 0}", 5, "stop.width_percent is 0, but must be more than 0"),
+        ("stop: 5", 5, "stop must be a mapping, but it is 5"),
+        ("deadline: 2026-03-25", 5, "deadline must be a day and a time"),
+        ("deadline: 2026-03-01 10:00", 5, "deadline: no window opens before it"),
+        ("windows: {w: {cron: '0 0 1 1 *', length: 1h}}", 5, "windows: no window ever opens"),
+        ("windows: {w: {cron: '* * * * *', length: 1s}}\nweeks: 520", 5, "the most is 200000"),
         ("time_zone: Mars/Olympus", 5, "there is no time zone 'Mars/Olympus'"),
         ("windows: [teatime]", 5, "there is no usual window 'teatime'"),
         ("windows: {w: {opens: '09:00'}}", 5, "a window needs opens and closes"),
@@ -64,6 +77,13 @@ def test_a_wrong_value_is_told_at_its_place(file: Path, more: str, line: int, me
     assert found[0] == line
     assert message in found[1]
     assert found[2]
+    assert "manual" not in found[2]
+
+
+@pytest.mark.parametrize("day", ["9999-12-30", "0001-01-01"])
+def test_a_start_that_no_clock_knows(file: Path, day: str) -> None:
+    (found,) = problems(file, GOOD.replace("2026-03-23", day))
+    assert (found[0], "start is" in found[1]) == (4, True)
 
 
 def test_platforms_of_one_name_would_be_mixed(file: Path) -> None:

@@ -37,3 +37,12 @@ def test_a_budget_that_is_spent_ends_a_running_trial(
     assert again.code == 2
     assert "so far, and its budget is" in again.err
     assert left_behind() == []
+
+
+def test_a_plan_over_its_budget_is_one_document(osmef: Osmef) -> None:
+    name = osmef.write(SCENARIO.format(budget=1))
+    ended = osmef("plan", name, "--json")
+    assert ended.code == 2
+    (problem,) = ended.json()["error"]["problems"]
+    assert "its budget is 1.00 USD" in problem["message"]
+    assert "its budget is 1.00 USD" in osmef("plan", name).err

@@ -88,6 +88,55 @@ def test_a_campaign_from_plan_to_numbers(place: Path) -> None:
     assert (again.returncode, len(osmef.load(place / "results" / "now"))) == (0, 2)
 
 
+def shown(place: Path, *arguments: str) -> str:
+    """Return what a plan shows, on lines of single blanks."""
+    planned = run(place, "plan", "now.json", *arguments)
+    assert planned.returncode == 0, planned.stderr
+    return "\n".join(" ".join(line.split()) for line in planned.stdout.splitlines())
+
+
+def test_the_calendar_of_a_plan(place: Path) -> None:
+    """Days, windows and local times, holidays, the day on which the clock is set, the order."""
+    campaign = {
+        **json.loads((place / "now.json").read_text()),
+        "start": "2124-03-20",
+        "weeks": 2,
+        "time_zone": "Europe/Berlin",
+        "jitter": "20min",
+        "windows": ["weekday-peak", "weekend-offpeak"],
+        "holidays": ["2124-03-22"],
+        "seed": 3,
+    }
+    (place / "now.json").write_text(json.dumps(campaign))
+    told = json.loads(run(place, "plan", "now.json", "--json").stdout)
+    first = told["calendar"][0]
+    assert len(told["calendar"]) == told["sessions"] == 2 * 14
+    assert (first["session"], first["place"]) == ("2124-03-20 weekday-peak", 0)
+    assert first["due"] >= first["opens"] == "2124-03-20T09:00:00+01:00"
+    week = shown(place)
+    order = f"{first['platform']}, {told['calendar'][1]['platform']}"
+    assert f"weekday-peak 09:00 to 17:00 {first['due'][11:19]} {order}" in week
+    assert "Wed 2124-03-22 holiday weekend-offpeak 21:00 to 05:00 Thu" in week
+    assert "Sun 2124-03-26: the clock is set from 02:00 to 03:00" in week
+    assert "Europe/Berlin; random order and jitter of up to 20 min, drawn with seed 3" in week
+    assert "and 7 more until 2124-04-02" in week
+    assert "Tue 2124-03-28" not in week
+    assert "Tue 2124-03-28" in shown(place, "--all")
+
+
+def test_a_campaign_whose_day_is_over_says_so(place: Path) -> None:
+    campaign = json.loads((place / "now.json").read_text())
+    (place / "now.json").write_text(
+        json.dumps({**campaign, "start": "2026-01-05", "windows": ["weekday-peak"]})
+    )
+    assert "all 5 openings of its windows are over already" in shown(place)
+    ended = run(place, "run", "now.json")
+    assert ended.returncode == 1
+    assert "10 missed" in ended.stdout
+    assert "nothing was measured" in ended.stderr
+    assert "set start" in ended.stderr
+
+
 def test_ctrl_c_and_on_again(place: Path) -> None:
     environment = {**os.environ, "OSMEF_STATE": "sqlite:///state.sqlite"}
     with subprocess.Popen(

@@ -40,3 +40,36 @@ def test_a_family_that_the_cloud_lacks_is_a_problem_of_the_file(
     (problem,) = caught.value.problems
     assert "no addresses of ipv6" in problem.message
     assert problem.cure == "use one of: ipv4"
+
+
+INVENTORY = "hosts: {a: {ssh: a}, b: {ssh: b}, one: {ssh: one, kind: vm, location: {host: a}}}"
+PLACES = """name: test
+endpoints: {sender: {kind: host}, receiver: {kind: vm}}
+sweep: {placement: [same-host, different-host]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("cloud", "lacking", "column"),
+    [
+        (f"{{kind: static, {INVENTORY}}}", "2 VMs are needed, and the inventory has 1", 33),
+        (
+            "{kind: openstack, boot: {image: i}, default_flavor: f, hosts: {a: {ssh: a}}}",
+            "2 physical hosts are needed, and the inventory has 1",
+            73,
+        ),
+    ],
+)
+def test_what_all_cells_need_together_is_looked_for_like_what_each_needs(
+    cloud: str, lacking: str, column: int
+) -> None:
+    study = load_text(f"{PLACES}provider: {cloud}\n", Path("test.yaml"))
+    for placement in ("same-host", "different-host"):
+        alone = PLACES.replace("[same-host, different-host]", f"[{placement}]")
+        check_study(load_text(f"{alone}provider: {cloud}\n", Path("test.yaml")))
+    with pytest.raises(InputError) as caught:
+        check_study(study)
+    (problem,) = caught.value.problems
+    assert problem.message == f"for all cells together {lacking}"
+    assert (problem.line, problem.column) == (4, column)
+    assert problem.cure

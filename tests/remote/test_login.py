@@ -296,6 +296,19 @@ def test_a_silent_address_is_told_from_one_that_refuses(sshd: Sshd) -> None:
         Session.open(login)
 
 
+@pytest.mark.parametrize("said", [b"", b"SSH-2.0-slow\r\n"])
+def test_a_server_that_falls_silent_is_given_up(
+    sshd: Sshd, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    monkeypatch.setattr("osmef.remote.session.CONNECT_TIMEOUT_S", 0.3)
+    here, there = socket.socketpair()
+    with there:
+        there.sendall(said)
+        with pytest.raises(ReachError, match="does not speak SSH with us") as caught:
+            Session.open(replace(sshd.login(), connect=lambda: here))
+    assert "overloaded" in str(caught.value.cure)
+
+
 def test_the_user_is_named_who_is_not_let_in(sshd: Sshd) -> None:
     with pytest.raises(LoginError, match="does not let nobody-here in"):
         Session.open(replace(sshd.login(), user="nobody-here"))

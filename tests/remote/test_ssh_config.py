@@ -7,6 +7,7 @@ import getpass
 import shutil
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,9 @@ def test_included_files_count_as_if_they_stood_there(config: Write) -> None:
         "Match host node\n  User m\n  HostName 192.0.2.1\nHost *\n  User x\n",
         "Host !node *\n  User not\nHost no*\n  User star\n  IdentityFile ~/.ssh/%r-%h\n",
         "User top\nHost node\n  User never\n  ProxyJump u@hop:7\n",
+        "User top # of all\nHost no* # and others\n  Port 3\t# not 4\n",
+        'Match Host "node" !USER nobody\n  User m\nMatch host other\n  Port 4\n',
+        "Host node\n  ProxyJump ssh://u@hop:7\n",
     ],
 )
 def test_ssh_itself_reads_the_same(config: Write, text: str) -> None:
@@ -156,7 +160,9 @@ def test_ssh_itself_reads_the_same(config: Write, text: str) -> None:
         ("Host node\n  ProxyJump node\n", "too many jump hosts in a row"),
         ("Host node\n  ProxyCommand nc %h %p | tee log\n", "needs a shell"),
         ("Match host node exec true\n  User x\n", "Match exec"),
-        ("Match originalhost\n  User x\n", "makes no sense"),
+        ("Match originalhost\n  User x\n", "names none"),
+        ("Match localnetwork 192.0.2.0/24\n  User x\n", "Match localnetwork, and"),
+        ("Match tagged lab\n  User x\n", "Match tagged, and"),
         ("Port x\n", "makes no sense"),
         ("Port 70000\n", "the port 70000"),
         ('UserKnownHostsFile "a\n', "makes no sense"),
@@ -169,6 +175,46 @@ def test_what_can_t_be_followed_is_an_error(config: Write, text: str, said: str)
     with pytest.raises(CredentialsError, match=said) as caught:
         find_login("a", "node")
     assert caught.value.cure
+
+
+@pytest.mark.parametrize(
+    "match",
+    [
+        'Match exec "{}"',
+        'match\texec "{}"',
+        'Match "exec" "{}"',
+        "Match 'exec' '{}'",
+        'Match ex"ec" "{}"',
+        'Match !exec "{}"',
+        'Match host node exec="{}"',
+        'Match host node EXEC "{}"',
+        'Match\u00a0exec "{}"',
+    ],
+)
+def test_no_shell_is_run_however_a_match_asks_for_it(config: Write, match: str) -> None:
+    file = config("") / "made"
+    config(match.format(f"touch {file}") + "\n  User x\n")
+    with pytest.raises(CredentialsError, match="has a Match"):
+        find_login("a", "node")
+    assert not file.exists()
+
+
+def test_a_command_and_a_match_see_what_is_written_with_the_host(config: Write) -> None:
+    config(
+        "Match user me\n  HostKeyAlias mine\n"
+        "Host *\n  Port 22\n  User x\n  ProxyCommand ssh -W %h:%p %r@gateway\n"
+    )
+    login = find_login("a", "me@node:2222")
+    assert isinstance(login.connect, partial)
+    assert login.connect.args == (["ssh", "-W", "node:2222", "me@gateway"],)
+    assert "(as mine)" in login.host_keys.source
+
+
+def test_paths_may_hold_variables(config: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEYS", "/srv/keys")
+    config("IdentityFile ${KEYS}/lab\nIdentityFile ${NO_SUCH_ONE}/lab\n")
+    key = find_login("a", "node").key
+    assert key == OwnKeys((Path("/srv/keys/lab"), Path("${NO_SUCH_ONE}/lab")))
 
 
 KEYWORDS = ["Host", "Match", "Include", "Port", "User", "ProxyJump", "HostName", "IdentityFile"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from osmef.errors import InputError, NotFoundError
 from osmef.images.bundle import Bundle, default_directory, load_bundle
-from osmef.remote.ssh_config import in_home
+from osmef.remote.ssh_text import in_home
 
 _QCOW2 = b"QFI\xfb"
 _WHERE = "provider.image"

@@ -20,6 +20,7 @@ from osmef.providers.openstack import failures
 LIBRARY_ERRORS = (SDKException, ClientException)
 # What the SDK runs into where a list or a text stands for a mapping.
 _NO_SENSE = (AttributeError, KeyError, TypeError, ValueError)
+_BY_PASSWORD = {"password", "v3password"}
 _PLACES = "clouds.yaml (see OS_CLIENT_CONFIG_FILE)"
 
 
@@ -40,11 +41,34 @@ def find_region(access: Access) -> CloudRegion:
         config = OpenStackConfig(load_yaml_config=cloud is not None)
         if cloud is not None and cloud not in config.get_cloud_names():
             raise _unknown(cloud, sorted(set(config.get_cloud_names()) - {"defaults", "envvars"}))
-        return _region(config, cloud, access.get("region"))
+        region = _region(config, cloud, access.get("region"))
+        lacking = _lacking(region)
     except LIBRARY_ERRORS as error:
         raise _useless(cloud, failures.details_of(error)) from error
     except _NO_SENSE as error:
         raise _useless(cloud, f"a part of it is of the wrong kind ({error})") from error
+    if lacking is not None:
+        raise _useless(cloud, lacking)
+    return region
+
+
+def _lacking(region: CloudRegion) -> str | None:
+    """Return what the SDK would stumble over only when it logs in, by errors of no kind."""
+    given = region.get_auth_args()
+    url = str(given.get("auth_url") or "")
+    if url and not url.startswith(("http://", "https://")):
+        return f"auth_url is no address like https://keystone.example.org:5000/v3: {url[:60]!r}"
+    if str(region.config.get("auth_type")) in _BY_PASSWORD:
+        if not (given.get("username") or given.get("user_id")):
+            return "it names no user (username)"
+        if not given.get("password"):
+            return "there is no password (in secure.yaml beside clouds.yaml, or OS_PASSWORD)"
+    verify, certificate = region.get_requests_verify_args()
+    pair = certificate if isinstance(certificate, tuple) else (certificate,)
+    for file in (verify, *pair):
+        if isinstance(file, str) and not Path(file).exists():
+            return f"there is no file {file} (cacert, cert, key)"
+    return None
 
 
 def _region(config: OpenStackConfig, cloud: str | None, wanted: str | None) -> CloudRegion:
@@ -54,7 +78,9 @@ def _region(config: OpenStackConfig, cloud: str | None, wanted: str | None) -> C
         if wanted is None:
             raise
         usual = config.get_one(cloud)  # or the region is not what is wrong
-        raise wrong_region(wanted, _regions(config, usual), str(cloud)) from None
+        error = wrong_region(wanted, _regions(config, usual), str(cloud))
+        error.cure = f"{error.cure}; or list it under `regions` of the cloud in {_PLACES}"
+        raise error from None
 
 
 def _regions(config: OpenStackConfig, one: CloudRegion) -> list[str]:

@@ -33,10 +33,14 @@ class HostEndpoints:
         if wanted := _of_hosts(requests):
             self._provider().check(wanted)
 
+    def machines(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:
+        """Return the entry of the inventory for each physical host. Raises CapacityError."""
+        return assign(_of_hosts(requests), self._inventory)
+
     def names(self, requests: Sequence[EndpointRequest]) -> Mapping[str, str]:
         """Return the name of the physical host on each slot where one takes part."""
         wanted = _of_hosts(requests)
-        chosen = assign(wanted, self._inventory) if wanted else {}
+        chosen = self.machines(wanted)
         found = {
             request.host: physical_host(entry, self._inventory[entry])
             for request in wanted

@@ -25,6 +25,10 @@ _STAGES = (
     ("project",),
 )
 _GONE_S = 180.0
+# Nova begins all deletions at once. With a hundred on their way its neutron ran out of connections
+# to its database, and what fails there leaves the server as it was, with the status ERROR.
+_ON_THEIR_WAY = 24
+_AGAIN_S = 60.0
 
 Gone = Callable[[Resource], None]
 
@@ -61,7 +65,6 @@ def remove(resources: Sequence[tuple[Resource, Cloud]], gone: Gone) -> None:
         if "project" in stage and removal.failed:
             break  # what is left in it could not be reached any more
         removal.delete_all(stage)
-        removal.await_all(stage)
         if "server" not in stage:
             continue
         if removal.unseen:
@@ -69,7 +72,6 @@ def remove(resources: Sequence[tuple[Resource, Cloud]], gone: Gone) -> None:
             late = {k: [r for r in ones if r in removal.unseen] for k, ones in lists.items()}
             find({k: ones for k, ones in late.items() if ones}, again=True)
             removal.delete_all(stage)
-            removal.await_all(stage)
     removal.finish()
 
 
@@ -121,8 +123,39 @@ class _Removal:
         return [thing for thing, _resource in self._left.values() if thing.kind in kinds]
 
     def delete_all(self, kinds: Sequence[str]) -> None:
-        """Delete what is there of these kinds."""
-        side_by_side(self.delete, self.things(kinds))
+        """Delete what is there of these kinds, and wait until it is gone.
+
+        Looks at all of a project in one call. Many servers or volumes take long: they fail when for
+        a while not one of them has gone.
+        """
+        asked: dict[tuple[str, str], float] = {}
+        things = self.things(kinds)
+        self._ask([thing for thing in things if thing.kind in GOING], asked)
+        side_by_side(self.delete, [thing for thing in things if thing.kind not in GOING])
+        changed, before = time.monotonic(), 0
+        while left := self.things(GOING.keys() & set(kinds)):
+            if len(left) != before:
+                changed, before = time.monotonic(), len(left)
+            left[0].cloud.wait(pause_for(before, time.monotonic() - changed))
+            groups: dict[tuple[int, str, str], list[Thing]] = defaultdict(list)
+            for thing in left:
+                groups[id(thing.cloud), thing.kind, thing.mark.run].append(thing)
+            for group in groups.values():
+                self._look_at(group)
+            left = self.things(GOING.keys() & set(kinds))
+            if time.monotonic() > changed + _GONE_S:
+                for thing in left:
+                    self._fail(_stays(thing, "does not go away"), thing)
+            else:
+                self._ask(left, asked)
+
+    def _ask(self, things: Sequence[Thing], asked: dict[tuple[str, str], float]) -> None:
+        """Ask for some more deletions, and again for those that the cloud seems to have dropped."""
+        since = time.monotonic() - _AGAIN_S
+        due = [thing for thing in things if asked.get((thing.kind, thing.id), since) <= since]
+        some = due[: max(_ON_THEIR_WAY - (len(things) - len(due)), 0)]
+        side_by_side(self.delete, some)
+        asked.update({(thing.kind, thing.id): time.monotonic() for thing in some})
 
     def delete(self, thing: Thing) -> None:
         """Delete one thing; a server or a volume is only on its way then."""
@@ -137,28 +170,6 @@ class _Removal:
             return
         if thing.kind not in GOING:
             self._done(thing)
-
-    def await_all(self, kinds: Sequence[str]) -> None:
-        """Wait until all servers and volumes of these kinds are gone.
-
-        Looks at all of a project and run in one call. Many take long: they fail when for a while
-        not one of them has gone.
-        """
-        going = GOING.keys() & set(kinds)
-        changed, before = time.monotonic(), 0
-        while things := self.things(going):
-            if len(things) != before:
-                changed, before = time.monotonic(), len(things)
-            things[0].cloud.wait(pause_for(before, time.monotonic() - changed))
-            groups: dict[tuple[int, str, str], list[Thing]] = defaultdict(list)
-            for thing in things:
-                groups[id(thing.cloud), thing.kind, thing.mark.run].append(thing)
-            for group in groups.values():
-                self._look_at(group)
-            if time.monotonic() > changed + _GONE_S:
-                for thing in self.things(going):
-                    self._fail(_stays(thing, "does not go away"), thing)
-                return
 
     def _look_at(self, things: Sequence[Thing]) -> None:
         first = things[0]

@@ -17,7 +17,7 @@ from osmef.providers.openstack.names import FlavorInfo
 from osmef.providers.openstack.placing import Place
 from osmef.providers.openstack.tenants import Site
 from osmef.remote.keys import KeyPair
-from osmef.remote.ssh_config import in_home
+from osmef.remote.ssh_text import in_home
 from osmef.scenario.clouds.openstack import OpenStackSettings
 
 POLL_S = 1.0

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.clouds.base import Cidr, HostKeys, Text
-from osmef.scenario.clouds.inventory import CloudWithHosts
+from osmef.scenario.clouds.inventory import CloudWithHosts, Destination
 from osmef.scenario.fields import Duration, Name, Size
 
 
@@ -124,8 +124,8 @@ class OpenStackSettings(CloudWithHosts):
         description="how SSH gets in: auto is jump where there is a jump host, direct on a network"
         " that is there, else a floating address each",
     )
-    jump: Text | None = Field(
-        default=None, description="jump host, as in your OpenSSH configuration"
+    jump: Destination | None = Field(
+        default=None, description="jump host: an alias of your OpenSSH configuration, or user@host"
     )
     controller_cidr: Cidr | None = Field(
         default=None,

@@ -68,6 +68,7 @@ def test_a_region_that_is_wrong_or_not_said_lists_those_that_there_are(
         with pytest.raises(CredentialsError, match=message) as caught:
             open_cloud(access)
         assert cure in str(caught.value.cure)
+        assert ("list it under `regions`" in str(caught.value.cure)) == bool(known)
         assert open_cloud(access | {"region": "north"}).access["region"] == "north"
 
 
@@ -83,6 +84,10 @@ def test_reap_looks_into_the_region_that_it_is_told(clouds: Path, tmp_path: Path
     assert osmef("reap", "--region", "north").code == 2
 
 
+WHERE = "auth_url: 'http://127.0.0.1:9/v3'"
+WHO = f"{WHERE}, username: u, project_name: p"
+
+
 @pytest.mark.parametrize(
     ("text", "message", "cure"),
     [
@@ -94,6 +99,15 @@ def test_reap_looks_into_the_region_that_it_is_told(clouds: Path, tmp_path: Path
         ("clouds: {lab: {auth: here}}\n", "of the wrong kind", "mend its entry"),
         ("clouds: {lab: {auth: {username: u}}}\n", "auth_url", "mend its entry"),
         ("clouds: {lab: {auth_type: magic}}\n", "magic", "mend its entry"),
+        (f"clouds: {{lab: {{auth: {{{WHO}}}}}}}\n", "no password", "mend its entry"),
+        (f"clouds: {{lab: {{auth: {{{WHERE}, password: x}}}}}}\n", "no user", "mend its entry"),
+        (
+            "clouds: {lab: {auth: {auth_url: 'a:5000', username: u, password: x}}}\n",
+            "auth_url is no",
+            "mend",
+        ),
+        (f"clouds: {{lab: {{cacert: /no/ca, auth: {{{WHO}, password: x}}}}}}\n", "/no/ca", "mend"),
+        (f"clouds: {{lab: {{cert: /no/me, auth: {{{WHO}, password: x}}}}}}\n", "/no/me", "mend"),
         ("clouds:\n", "of the wrong kind", "mend its entry"),
         ("clouds: {other: {}}\n", "'lab' is not known", "other"),
         ("", "'lab' is not known", "none"),

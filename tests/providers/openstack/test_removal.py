@@ -11,6 +11,7 @@ import pytest
 
 from osmef.errors import ProviderError
 from osmef.providers.base import Resource
+from osmef.providers.openstack import removal
 from osmef.providers.openstack.provider import OpenStackProvider
 from tests.providers.openstack.keystone import keystone, write_cloud
 
@@ -82,6 +83,46 @@ def test_servers_are_deleted_at_once_where_that_is_allowed(clouds: Path, status:
 
 def volume(key: str | None, name: str) -> Resource:
     return Resource("openstack", "volume", name, RUN, key, access={"cloud": "lab"})
+
+
+def test_many_servers_go_some_at_a_time_and_what_the_cloud_dropped_is_asked_for_again(
+    clouds: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal, "_AGAIN_S", 0.5)
+    monkeypatch.setattr(removal, "pause_for", lambda _servers, _unchanged_s: 0.05)
+    there = {f"s{n}": f"osmef-{RUN}-{n}-a" for n in range(60)}
+    dropped, going, most = {"s3", "s50"}, set[str](), [0]
+
+    def nova(method: str, path: str) -> tuple[int, Any] | None:
+        if method == "POST":
+            server = path.split("/")[1]
+            if server in dropped:
+                dropped.remove(server)
+            elif server in there:
+                going.add(server)
+                most.append(len(going))
+            return 202, {}
+        if not path.startswith("servers"):
+            return None
+        for server in list(going)[:10] if "detail" not in path else ():
+            going.discard(server)
+            del there[server]
+        rows = [{"id": key, "name": name, "metadata": MARK} for key, name in there.items()]
+        return 200, {"servers": rows}
+
+    gone: list[Resource] = []
+    access = {"cloud": "lab"}
+    ours = [
+        Resource("openstack", "server", f"osmef-{RUN}-{n}-a", RUN, f"s{n}", access=access)
+        for n in range(60)
+    ]
+    with keystone(answers={"compute": nova}) as url:
+        write_cloud(clouds, url, "p1")
+        OpenStackProvider.destroy(ours, gone.append)
+    assert {one.name for one in gone} == {one.name for one in ours}
+    assert not there
+    assert not dropped
+    assert 10 < max(most) <= 24
 
 
 def test_a_volume_is_gone_when_the_cloud_does_not_list_it_any_more(cinder: Cinder) -> None:

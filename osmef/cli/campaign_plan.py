@@ -1,0 +1,124 @@
+"""``osmef campaign plan``: the calendar, the length and the cost of a campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from osmef.campaigns.agenda import Opening
+from osmef.campaigns.model import Order
+from osmef.campaigns.outlook import Outlook, outlook, past_notes
+from osmef.campaigns.read import read_campaign
+from osmef.campaigns.score import make_score
+from osmef.cli.console import AsJson, out, print_json, reporting
+from osmef.report.table import keep_whole
+from osmef.units import format_duration
+
+# So many openings, and so many sessions of each, are shown without --all.
+_MOST_OPENINGS = 50
+_MOST_PLATFORMS = 6
+
+
+def plan(
+    file: Annotated[
+        Path,
+        typer.Argument(help="Campaign file, YAML or JSON.", metavar="FILE", show_default=False),
+    ],
+    as_json: AsJson = False,
+    whole: Annotated[
+        bool, typer.Option("--all", help="Show every opening of a window, not the first week's.")
+    ] = False,
+) -> None:
+    """Show the calendar of a campaign, how long it takes, and what it costs. Creates nothing."""
+    with reporting(as_json):
+        found = outlook(make_score(read_campaign(file)))
+        found = replace(found, notes=(*found.notes, *past_notes(found, datetime.now(UTC))))
+        if as_json:
+            print_json(found.record())
+            return
+        _print_calendar(found, whole=whole)
+        _print_weeks(found)
+        _print_sums(found)
+
+
+def _print_calendar(found: Outlook, *, whole: bool) -> None:
+    """Print the openings of the first week that has any, or of all weeks."""
+    campaign, shown = found.campaign, list(found.openings)
+    if not whole:
+        first = _week(campaign.start, shown[0])
+        shown = [one for one in shown if _week(campaign.start, one) == first][:_MOST_OPENINGS]
+    table = Table("day", "window", "open", "begins", "sessions, in this order", box=SIMPLE_HEAD)
+    for day, those in groupby(shown, key=lambda one: one.day):
+        told = f"{day:%a %Y-%m-%d}" + " holiday" * (day in campaign.holidays)
+        for one in those:
+            open_for = f"{one.opens:%H:%M} to {_clock(one.closes, day, '%H:%M')}"
+            begins = _clock(one.due, day, "%H:%M:%S")
+            table.add_row(
+                told, escape(one.window), open_for, begins, _listed(one.platforms, whole=whole)
+            )
+            told = ""
+    out.print(keep_whole(table))
+    if more := len(found.openings) - len(shown):
+        out.print(f"and {more} more until {found.openings[-1].day}: --all shows them")
+    order = "in the order of the file"
+    if campaign.order is Order.RANDOM or campaign.jitter:
+        jitter = f" and jitter of up to {format_duration(campaign.jitter)}" * bool(campaign.jitter)
+        order = f"{campaign.order} order{jitter}, drawn with seed {campaign.seed}"
+    out.print(f"times of {campaign.time_zone}; {order}")
+    for change in found.clock_changes:
+        out.print(
+            f"{change.after:%a %Y-%m-%d}: the clock is set from {change.before:%H:%M} to"
+            f" {change.after:%H:%M}"
+        )
+    last = campaign.start + timedelta(weeks=campaign.weeks)
+    if free := sorted(one for one in set(campaign.holidays) if campaign.start <= one < last):
+        out.print("holidays: " + ", ".join(f"{one:%a %Y-%m-%d}" for one in free))
+
+
+def _week(start: date, one: Opening) -> int:
+    return (one.day - start).days // 7
+
+
+def _clock(moment: datetime, day: date, how: str) -> str:
+    """Return a local time, with its day if that is another one."""
+    return f"{moment:{how}}" + f" {moment:%a}" * (moment.date() != day)
+
+
+def _listed(names: Sequence[str], *, whole: bool) -> str:
+    some = names if whole else names[:_MOST_PLATFORMS]
+    more = f" and {len(names) - len(some)} more" * (len(some) < len(names))
+    return escape(", ".join(some)) + more
+
+
+def _print_weeks(found: Outlook) -> None:
+    windows = list(found.campaign.windows)
+    table = Table("week", *map(escape, windows), "sessions", "time", box=SIMPLE_HEAD)
+    for week in found.weeks:
+        counts = [str(week.slots.get(window, 0)) for window in windows]
+        table.add_row(week.first.isoformat(), *counts, str(week.sessions), format_duration(week.s))
+    out.print(keep_whole(table))
+
+
+def _print_sums(found: Outlook) -> None:
+    for note in found.notes:
+        out.print(f"[yellow]note[/]: {escape(note)}")
+    out.print(
+        f"{found.sessions} sessions of {found.platforms} platforms, {found.first:%Y-%m-%d %H:%M}"
+        f" to {found.last:%Y-%m-%d %H:%M} UTC, about [bold]{format_duration(found.seconds)}[/] of"
+        " measuring"
+    )
+    for one in found.kept:
+        out.print(
+            f"{escape(one.name)}: its VMs are kept from {one.since:%Y-%m-%d %H:%M} to"
+            f" {one.until:%Y-%m-%d %H:%M} UTC, {format_duration(one.seconds)}"
+        )
+    out.print(f"cost: {escape(found.cost)}, without traffic, disks and addresses")
