@@ -16,7 +16,6 @@ from osmef.analysis.differences import MOVING, Difference, differences, flat
 from osmef.analysis.direction import Direction, direction
 from osmef.cli.console import AsJson, err, out, print_json, reporting
 from osmef.errors import InputError
-from osmef.report.table import keep_whole
 from osmef.results.brief import brief_summary
 from osmef.results.find import find_runs
 from osmef.results.rundir import RunDirectory
@@ -280,7 +279,7 @@ def _show(table: pd.DataFrame, hosts: dict[str, list[Difference]], notes: Sequen
             ends,
             f"{_coloured(row['verdict'])}{reason}",
         )
-    out.print(keep_whole(shown))
+    out.print(shown)
     for one in table.attrs["failures"]:
         told = [f"{one[f'failed_{side}']} of {one[f'trials_{side}']}" for side in "ab"]
         cell = escape(str(one["cell"]))

@@ -48,15 +48,6 @@ def test_a_regression_fails(
     assert (row["n_a"], row["n_b"], row["reason"]) == (6, 6, None)
 
 
-def test_nothing_of_the_table_is_cut_off_without_a_terminal(
-    osmef: Osmef, make_run: MakeRun
-) -> None:
-    ended = osmef("compare", make_run("a", 1e9), make_run("b", 1e9))
-    (row,) = [line for line in ended.out.splitlines() if f" {BTC} " in line]
-    assert row.split()[-1] == "same"
-    assert "…" not in ended.out
-
-
 def test_a_cell_that_b_lost_is_a_regression(osmef: Osmef, make_run: MakeRun) -> None:
     a, b = make_run("a", 1e9), make_run("b", 1e9)
     path = Path(a) / "trials.jsonl"
