@@ -50,6 +50,8 @@ def trust(
     more than ``MOST``, drift and steps are those of the medians of blocks.
     Both p are corrected after Holm over all rows, and lead to a doubt below ``LEVEL``.
 
+    Assumed is what these functions assume; normal values nowhere.
+
     Source: the functions of these names, in ``osmef.analysis``; Hoefler and Belli, SC 2015, rule 5.
     """
     rows = [
@@ -72,6 +74,10 @@ def pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
 
     ``trials`` are those of ``osmef.load``, their sessions' medians where there are any. The
     correction is over the pairs of a metric. Cells without a value are left out.
+
+    Assumed is what ``pairwise`` assumes: independent values.
+
+    Source: that of ``pairwise``.
     """
     groups = cells(trials)
     tables = []

@@ -32,6 +32,8 @@ osmef compare BASELINE RUN --metric aggregate_btc_bps --margin 3 --fail-on regre
 
 osmef compare 'results/october-*' 'results/november-*'"""
 
+_Facts = dict[str, dict[str, dict[str, object]]]
+
 _COLOURS = {"better": "green", "worse": "red", "same": "dim", "inconclusive": "yellow"}
 
 
@@ -96,7 +98,8 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         table = _compared(a, b, metric, margin, better)
         if fail_on is not None and better is None:
             _refuse_unknown_ways(table)
-        hosts, notes = _hosts(*sides), _notes(sides, table)
+        facts = _facts(sides[0]), _facts(sides[1])
+        hosts, notes = _hosts(*facts), [*_notes(sides, table), *_unpaired(*facts)]
         if as_json:
             print_json(_document(table, hosts, notes))
         else:
@@ -194,12 +197,11 @@ def _settings(run: RunDirectory) -> dict[str, dict[str, object]]:
     }
 
 
-def _hosts(a: Sequence[RunDirectory], b: Sequence[RunDirectory]) -> dict[str, list[Difference]]:
+def _hosts(a: _Facts, b: _Facts) -> dict[str, list[Difference]]:
     """Return which facts of an endpoint no run of A has as one of B has them, by endpoint."""
-    known = [_facts(side) for side in (a, b)]
     found: dict[str, list[Difference]] = {}
-    for name in [name for name in known[0] if name in known[1]]:
-        first, second = (side[name] for side in known)
+    for name in [name for name in a if name in b]:
+        first, second = a[name], b[name]
         for key in sorted({*first, *second}):
             old, new = (side.get(key, {"null": None}) for side in (first, second))
             more = [value for text, value in new.items() if text not in old]
@@ -209,9 +211,20 @@ def _hosts(a: Sequence[RunDirectory], b: Sequence[RunDirectory]) -> dict[str, li
     return found
 
 
-def _facts(runs: Sequence[RunDirectory]) -> dict[str, dict[str, dict[str, object]]]:
+def _unpaired(a: _Facts, b: _Facts) -> list[str]:
+    """Say which hosts were not compared: those of endpoints without a like on the other side."""
+    known = [
+        {end for end, facts in side.items() if any(set(of) != {"null"} for of in facts.values())}
+        for side in (a, b)
+    ]
+    sides = (("A", sorted(known[0] - known[1])), ("B", sorted(known[1] - known[0])))
+    told = " and ".join(f"{', '.join(ends)} of {side}" for side, ends in sides if ends)
+    return [f"not compared, for the other side has no endpoint so called: {told}"] if told else []
+
+
+def _facts(runs: Sequence[RunDirectory]) -> _Facts:
     """Return the values that each fact of each endpoint has in any of the runs, by JSON."""
-    found: dict[str, dict[str, dict[str, object]]] = {}
+    found: _Facts = {}
     for summary in (run.read_summary() for run in runs if run.summary.exists()):
         for end in summary.endpoints:
             of = found.setdefault(end.name, {})

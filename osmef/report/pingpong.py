@@ -16,7 +16,7 @@ from osmef.analysis.pingpong import by_bin, message_times, relative, relative_en
 from osmef.errors import InputError, NothingToDrawError
 from osmef.report.cells import cells_of, nothing, source_of
 from osmef.report.look import PLAIN, Look
-from osmef.report.style import GREY, Words, page, shares, stroke, styled
+from osmef.report.style import GREY, Words, limit, page, shares, stroke, styled
 from osmef.results.exchange import Purpose
 from osmef.units import format_size
 
@@ -88,8 +88,9 @@ def messages(
     ``requests`` are those of ``osmef.load_requests``, with the columns run, cell, purpose, size,
     length, relay_s, duration_s and error; ``trials`` those of ``osmef.load``, which name the cells.
     A line through the medians of bins of the size, points, bands of percentiles of the data; or the
-    ratio of the median lines to that of a reference. An empty bin is a gap. Raises InputError where
-    no request went well, or the reference is none of the cells, or the only one.
+    ratio of the median lines to that of a reference. An empty bin is a gap. Requests of all
+    sessions of a platform are together. Raises InputError where no request went well, for too many
+    cells, and where the reference is none of the cells, or the only one.
     """
     series = _series(requests, trials, look)
     drawn = _Drawn(kind, series, _Sizes.of(series, wanted.bins, look), source_of(trials))
@@ -124,17 +125,21 @@ class _Drawn:
 
 
 def _series(requests: pd.DataFrame, trials: pd.DataFrame, look: Look) -> Series:
-    """Return the good requests of each cell by its label, in the order of the trials."""
+    """Return the good requests of each cell by its label, in the order of the trials.
+
+    Those of all sessions of a platform are together.
+    """
     own = requests[requests["purpose"] == Purpose.MEASURED.value]
     groups = dict(list(message_times(own).groupby(["run", "cell"], observed=True, sort=False)))
     with_requests = trials[trials["workload"] == "pingpong"]
     found = {
-        cell.label: groups[cell.run, cell.key]
-        for cell in cells_of(with_requests, look, by_run=True)
-        if (cell.run, cell.key) in groups
+        cell.label: pd.concat([groups[key] for key in keys])
+        for cell in cells_of(with_requests, look)
+        if (keys := [key for key in cell.keys if key in groups])
     }
     if not found:
         raise nothing("requests that went well", "give runs of `workload: pingpong`")
+    limit(len(found), "series")
     return found
 
 

@@ -64,6 +64,8 @@ _HANDLE_INCHES = 0.5
 _BAR_LETTERS = 46
 LINE_INCHES = 0.13
 """Of the names of bars, how high one is."""
+MOST_BARS = 300
+"""Cells with a bar each; of more nobody sees anything, and drawing them takes minutes."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -73,8 +75,9 @@ class HouseFigure(Figure):
     """A figure that has the house style wherever it is shown: ticks are made as it is drawn."""
 
     def draw(self, renderer: RendererBase) -> None:
-        """Draw it, as matplotlib does."""
-        with mpl.rc_context(RC):
+        """Draw it, as matplotlib does. A letter that the font does not have is a box."""
+        with mpl.rc_context(RC), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
             super().draw(renderer)
 
 
@@ -105,13 +108,22 @@ class Stroke:
 
 
 def stroke(number: int) -> Stroke:
-    """Return the look of the series of that number, from 0; 28 of them differ."""
+    """Return the look of the series of that number, from 0; 28 of them differ without markers."""
     turn = number // len(COLOURS)
     return Stroke(
         COLOURS[number % len(COLOURS)],
         MARKERS[(number + turn) % len(MARKERS)],
-        DASHES[(number + turn) % len(DASHES)],
+        DASHES[(number % len(COLOURS) + turn) % len(DASHES)],
     )
+
+
+def limit(count: int, what: str, most: int = len(COLOURS) * len(DASHES)) -> None:
+    """Raise NothingToDrawError for more series, panels or bars than a figure can show apart."""
+    if count > most:
+        raise NothingToDrawError(
+            f"{count} {what} are too many for one figure, which holds {most}",
+            cure="choose some, such as with --where connections=1,10",
+        )
 
 
 def patch(number: int) -> dict[str, Any]:
@@ -154,8 +166,9 @@ def page(  # noqa: PLR0913 - what figures differ in
 
     The room for these is set in inches, so that it stays the same however many panels there are.
     ``size`` is that of all panels together; two stand beside each other without it. All have the
-    same y with ``same_y``.
+    same y with ``same_y``. Raises NothingToDrawError for too many panels.
     """
+    limit(count, "panels")
     columns = min(count, 2)
     rows = -(-count // columns)
     wide, high = size or ((6.6, 3.6) if columns == 1 else (9.6, 2.7 * rows))

@@ -21,11 +21,15 @@ class Location(Model):
         " domain, a node of its network",
     )
     zone: str | None = Field(default=None, description="availability zone")
-    region: str | None = Field(default=None, description="region of a public cloud")
+    region: str | None = Field(default=None, description="region of the cloud")
     site: str | None = Field(
         default=None, description="site of the scenario; null where it has one cloud"
     )
     tenant: str | None = Field(default=None, description="tenant, project, account or VPC")
+
+
+class Gone(Location):
+    """The place of what its cloud has no more: none. It has not moved, it has ended."""
 
 
 def same_host(one: Location, other: Location) -> bool | None:

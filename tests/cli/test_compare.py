@@ -72,6 +72,20 @@ def test_people_get_a_table_and_what_differs_in_the_hosts(osmef: Osmef, make_run
     assert "kernel.release was None, is 6.9" in ended.err
 
 
+def test_hosts_without_a_like_of_their_name_are_told(osmef: Osmef, make_run: MakeRun) -> None:
+    a, b = make_run("a", 1e9), make_run("b", 1e9)
+    assert "endpoint so called" not in osmef("compare", a, b, "--metric", BTC).err
+    path = Path(b) / "summary.json"
+    summary = json.loads(path.read_text())
+    old = [one["name"] for one in summary["endpoints"]]
+    for number, one in enumerate(summary["endpoints"]):
+        one["name"] = f"other-{number}"
+    path.write_text(json.dumps(summary))
+    notes = osmef("compare", a, b, "--metric", BTC, "--json").json()["notes"]
+    told = f"no endpoint so called: {', '.join(sorted(old))} of A and other-0, other-1 of B"
+    assert [told in note for note in notes].count(True) == 1
+
+
 def test_several_runs_a_side_are_taken_together(
     osmef: Osmef, make_run: MakeRun, tmp_path: Path
 ) -> None:

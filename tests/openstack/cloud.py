@@ -22,7 +22,7 @@ from tests.openstack import config, database, packages, settings
 from tests.openstack.errors import CloudError
 from tests.openstack.processes import Processes
 from tests.openstack.schemas import Schemas, make_keys
-from tests.openstack.settings import APIS, HOSTS, LOOPBACK, REGION
+from tests.openstack.settings import APIS, FAR_APIS, FAR_REGION, HOSTS, LOOPBACK, REGION
 
 SERVICES = Path(__file__).parent / "services"
 ROOT = Path(__file__).parent.parent.parent
@@ -231,6 +231,7 @@ class Cloud:
     def _start_front(self) -> None:
         ports = self.settings.ports
         apis = [(name, ports[f"front-{name}"], ports[name]) for name in APIS]
+        apis += [(f"far-{name}", ports[f"far-{name}"], ports[name]) for name in FAR_APIS]
         lab = str(self._lab()) if self.guests else None
         given = {"ip": self.ip, "state": str(self.state), "apis": apis, "lab": lab}
         self._start("front", *_module("front"), json.dumps(given))
@@ -254,8 +255,10 @@ class Cloud:
     def _populate(self, step: str) -> None:
         """Run a step of populate.py with the SDK of the services' venv."""
         public, internal = self.settings.public_url, self.settings.url
-        urls = {name: {"public": public(name), "internal": internal(name)} for name in APIS}
-        given = {"urls": urls, "hosts": self.hosts, "region": REGION, **self._furniture()}
+        here = {name: {"public": public(name), "internal": internal(name)} for name in APIS}
+        far = {name: {"public": self.settings.far_url(name)} for name in FAR_APIS}
+        regions = {REGION: here, FAR_REGION: far}
+        given = {"regions": regions, "hosts": self.hosts, **self._furniture()}
         self._command(
             *(f"{self.venv}/bin/python", *_module("populate")[1:], step, json.dumps(given)),
             OS_CLIENT_CONFIG_FILE=str(self.clouds_yaml),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.openstack.settings import REGION, USERS, Settings
+from tests.openstack.settings import FAR_REGION, REGION, USERS, Settings
 
 Sections = dict[str, dict[str, object]]
 WORKERS = 2
@@ -44,7 +44,7 @@ def _clouds(settings: Settings) -> str:
     """Return the clients' file. What is JSON is YAML."""
     clouds = {
         cloud: {
-            "region_name": REGION,
+            "regions": [REGION, FAR_REGION],
             "identity_api_version": "3",
             "auth": {
                 "auth_url": settings.public_url("keystone"),

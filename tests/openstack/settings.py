@@ -14,6 +14,7 @@ LOOPBACK = "127.0.0.1"
 HOSTS = {"cmp1": "az1", "cmp2": "az1", "cmp3": "az2"}
 USERS = {"alice": "alpha", "bob": "beta"}  # each with the project it is a member of
 REGION = "RegionOne"
+FAR_REGION = "RegionTwo"
 APIS = {
     "keystone": "/v3",
     "placement": "",
@@ -21,7 +22,9 @@ APIS = {
     "nova-api": "/v2.1",
     "neutron-server": "",
 }
-_LISTENERS = (*APIS, "metadata", *(f"front-{name}" for name in APIS), "db", "mq", "epmd", "erlang")
+FAR_APIS = ("glance-api", "nova-api", "neutron-server")
+_FRONTS = (*(f"front-{name}" for name in APIS), *(f"far-{name}" for name in FAR_APIS))
+_LISTENERS = (*APIS, "metadata", *_FRONTS, "db", "mq", "epmd", "erlang")
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,10 @@ class Settings:
     def public_url(self, service: str) -> str:
         """Return the address at which clients reach it."""
         return f"http://{self.ip}:{self.ports[f'front-{service}']}{APIS[service]}"
+
+    def far_url(self, service: str) -> str:
+        """Return the address at which clients reach it in the other region."""
+        return f"http://{self.ip}:{self.ports[f'far-{service}']}{APIS[service]}"
 
     @property
     def queue(self) -> str:

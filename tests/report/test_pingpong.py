@@ -206,3 +206,37 @@ def test_the_lines_are_those_of_the_analysis(trials: pd.DataFrame) -> None:
     bins = by_bin(times, "time_us", edges)
     np.testing.assert_allclose(y, bins["median"] / 1000)
     np.testing.assert_allclose(x, bins["size"])
+
+
+def sessions(make_trials: MakeTrials, count: int) -> pd.DataFrame:
+    """Return trials of one cell in so many sessions of a platform, a run each."""
+    return pd.concat(
+        make_trials(workload="pingpong", cell="1", run=f"r{n}", session=f"day {n}", platform="p")
+        for n in range(count)
+    )
+
+
+def test_requests_of_all_sessions_of_a_platform_are_one_series(make_trials: MakeTrials) -> None:
+    rows = pd.concat(requests("1", [(10, float(ms))], run=f"r{ms}") for ms in range(40))
+    figure = messages(rows, sessions(make_trials, 40), LATENCY)
+    assert legend(figure)[0] == "vm-to-vm: median"
+    assert medians(figure) == [([10], [19.5])]
+
+
+def test_more_series_than_there_are_looks_are_refused(make_trials: MakeTrials) -> None:
+    def drawn(count: int) -> Figure:
+        trials = [make_trials(connections=n, workload="pingpong") for n in range(1, count + 1)]
+        rows = pd.concat(requests(one["cell"].iloc[0], [(10, 1.0)]) for one in trials)
+        return messages(rows, pd.concat(trials), REQUESTS)
+
+    assert len(medians(drawn(28))) == 28
+    with pytest.raises(NothingToDrawError, match="29 series are too many") as told:
+        drawn(29)
+    assert "--where" in str(told.value.cure)
+
+
+def test_two_series_of_one_name_are_refused(trials: pd.DataFrame) -> None:
+    rows = pd.concat([requests("1", MANY), requests("4", MANY)])
+    look = Look(names={"connections 1": "ours", "connections 4": "ours"})
+    with pytest.raises(InputError, match="several are called 'ours'"):
+        messages(rows, trials, TRANSFER, look)

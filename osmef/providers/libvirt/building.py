@@ -24,10 +24,15 @@ from osmef.remote.keys import KeyPair
 from osmef.remote.login import Login
 from osmef.remote.ssh_config import find_login
 from osmef.scenario.clouds.libvirt import LibvirtFlavor, LibvirtSettings
+from osmef.units import format_size
 
 _UNFILTERED = "libvirt can't filter packets on {host}: all of its network reaches the guest"
 _WRITTEN_BYTES = 1 << 28
 """What a guest surely writes: logs, the agent, what cloud-init does at the first boot."""
+_TIGHT = (
+    "the guests of this run on {host} have {need} of memory, and {free} of it was free or only"
+    " cached files: if the kernel can't free more, it swaps or ends processes"
+)
 _SHARED = "the guests of this run on {host} share its CPUs, which are fewer than theirs together"
 
 
@@ -53,6 +58,8 @@ class Build:
         """
         order, hosts = self.order, list(self.hosts.values())
         tenants = self._networks(requests)
+        for host in hosts:
+            self._warn_of_memory(host, requests)
         order.progress(f"sending the image to {', '.join(self.hosts)}")
         count = Counter(self.placed[request.name] for request in requests)
         made = side_by_side(lambda host: self._base(host, count[host.name]), hosts)
@@ -61,6 +68,12 @@ class Build:
         guests = self._guests(requests, bases, tenants, filters)
         order.progress(f"starting {len(guests)} guest{'s' * (len(guests) > 1)}")
         return side_by_side(self._start, guests)
+
+    def _warn_of_memory(self, host: Hypervisor, requests: Sequence[EndpointRequest]) -> None:
+        here = [request for request in requests if self.placed[request.name] == host.name]
+        note = memory_note(host, need_of(self.settings, here))
+        if note is not None:
+            self.warnings.setdefault(host.name, []).append(note)
 
     def _networks(self, requests: Sequence[EndpointRequest]) -> Mapping[str, networks.Network]:
         slots = list(dict.fromkeys(str(request.tenant) for request in requests))
@@ -186,9 +199,16 @@ def capabilities_of(host: Hypervisor) -> str:
 
 
 def memory_of(host: Hypervisor) -> int:
-    """Return the bytes of memory that guests can have: the free, and what only caches files.
+    """Return the bytes of memory that the host has."""
+    # In MiB (virNodeInfo.memory as Python has it).
+    return host.do("asking for its memory", lambda c: int(c.getInfo()[1])) << 20
 
-    All of the host's where its driver does not tell.
+
+def memory_note(host: Hypervisor, need: int) -> str | None:
+    """Tell that guests need more bytes of memory than are free or only cache files.
+
+    No error: the kernel gives up more than that, such as its own caches and those of ZFS, of which
+    libvirt does not tell. None where there is nothing to tell.
     """
 
     def free(connection: Any) -> int:
@@ -196,9 +216,14 @@ def memory_of(host: Hypervisor) -> int:
         return sum(int(kibibytes.get(key, 0)) for key in ("free", "buffers", "cached")) << 10
 
     found = host.find("asking for its free memory", free)
-    if found is None:  # in MiB (virNodeInfo.memory as Python has it)
-        return host.do("asking for its memory", lambda c: int(c.getInfo()[1])) << 20
-    return found
+    if found is None or need <= found:
+        return None
+    return _TIGHT.format(host=host.name, need=format_size(need), free=format_size(found))
+
+
+def need_of(settings: LibvirtSettings, requests: Sequence[EndpointRequest]) -> int:
+    """Return the bytes of memory of these guests. Raises CapacityError where no flavor fits."""
+    return sum(size_of(settings, request).ram for request in requests)
 
 
 def architecture_of(host: Hypervisor, image: Image) -> str:

@@ -21,7 +21,7 @@ from osmef.providers.base import (
 )
 from osmef.providers.libvirt import feasible, removal, xml
 from osmef.providers.libvirt.accelerator import check_emulator
-from osmef.providers.libvirt.building import Build, architecture_of, memory_of, size_of
+from osmef.providers.libvirt.building import Build, architecture_of, memory_of, need_of
 from osmef.providers.libvirt.connection import Hypervisor
 from osmef.providers.libvirt.guest import find_guest
 from osmef.providers.libvirt.image import find_image
@@ -111,12 +111,11 @@ class LibvirtProvider(Provider):
             seen[identity] = host.name
 
     def _check_memory(self, host: Hypervisor, guests: Sequence[EndpointRequest]) -> None:
-        needed = sum(size_of(self._settings, request).ram for request in guests)
-        memory = memory_of(host)
+        needed, memory = need_of(self._settings, guests), memory_of(host)
         if needed > memory:
             raise CapacityError(
                 f"{len(guests)} guests need {format_size(needed)} of memory,"
-                f" and the host has {format_size(memory)} for them",
+                f" and the host has {format_size(memory)}",
                 where=host.name,
                 cure="use a smaller flavor, fewer guests, or another host",
             )

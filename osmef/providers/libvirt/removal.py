@@ -21,13 +21,16 @@ _LATE_S = 2.0
 
 def owned(host: Hypervisor, run: str | None) -> list[Resource]:
     """List what carries our mark on a host, of one run or of all. Raises ProviderError."""
-    found = []
-    for kind in _ORDER:
-        things = host.find(f"listing every {kind}", partial(_marked, kind))
-        for mark, name, uuid in things or []:
-            if run in {None, mark.run}:
-                found.append(mark.resource(PROVIDER, kind, name, host.access, uuid))
-    return found
+    return [resource for kind in _ORDER for resource in _owned(host, kind, run)]
+
+
+def _owned(host: Hypervisor, kind: str, run: str | None) -> list[Resource]:
+    things = host.find(f"listing every {kind}", partial(_marked, kind)) or []
+    return [
+        mark.resource(PROVIDER, kind, name, host.access, uuid)
+        for mark, name, uuid in things
+        if run in {None, mark.run}
+    ]
 
 
 def _marked(kind: str, connection: Any) -> list[tuple[Mark, str, str]]:
@@ -55,12 +58,13 @@ def destroy(
 ) -> None:
     """Remove things of one host, those of a kind at once. Raises the first ProviderError.
 
+    Guests of the same runs that were migrated to it go, too: nothing else tells where they are.
     What was only intended, as far as is known, and is not there is looked for once more: libvirtd
     goes on with what a controller asked for just before it was killed.
     """
     errors: list[OsmefError] = []
-    host.do("connecting", lambda connection: connection.getLibVersion())  # else each would wait
-    missing = _remove_all(host, resources, gone, errors)
+    came = _migrated_to(host, resources)
+    missing = _remove_all(host, [*came, *resources], gone, errors)
     late = [resource for resource in missing if resource.id is None]
     for resource in missing:
         if resource.id is not None:
@@ -71,6 +75,17 @@ def destroy(
             gone(resource)
     if errors:
         raise errors[0]
+
+
+def _migrated_to(host: Hypervisor, resources: Sequence[Resource]) -> list[Resource]:
+    """List the guests of these runs that are on the host and were not made there."""
+    known = {resource.name for resource in resources if resource.kind == _GUEST}
+    return [
+        guest
+        for run in {resource.run for resource in resources}
+        for guest in _owned(host, _GUEST, run)
+        if guest.name not in known
+    ]
 
 
 def _remove_all(

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
 
 from keystoneauth1.access import AccessInfoV3
 from keystoneauth1.identity.base import BaseIdentityPlugin
@@ -46,6 +47,8 @@ class Cloud:
         self.name = "/".join(named.values()) or "the cloud of OS_* variables"
         """What to call it in messages."""
         self.user_id = ""
+        self.region: str | None = None
+        """Which one of which cloud: ``NAME at KEYSTONE``, as several clouds may use one name."""
         self.project_id: str = self.do("logging in", self._watched_login)
         at = {"region": region.region_name, "auth_url": region.get_auth_args().get("auth_url")}
         known = {key: str(value) for key, value in at.items() if value}
@@ -77,10 +80,22 @@ class Cloud:
                 "the credentials name no project", where=self.name, cure=_PROJECT_CURE
             )
         self.user_id = str(login_of(connection).user_id)
-        wanted, there = self._region.get_region_name("compute"), _regions_of(connection)
+        wanted = self._region.get_region_name("compute")
+        there = _regions_of(connection, "compute")
         if wanted not in there and len(there) > (0 if wanted else 1):
             raise wrong_region(wanted, sorted(there), self.name)
+        region, keystone = wanted or next(iter(there), None), self._region.get_auth_args()
+        if region is not None:
+            self.region = f"{region} at {urlsplit(str(keystone.get('auth_url'))).netloc}"
+        self._find_keystone(connection)
         return str(project)
+
+    def _find_keystone(self, connection: Connection) -> None:
+        """Take the identity service of another region where ours has none of its own."""
+        there = sorted(_regions_of(connection, "identity"))
+        if there and self._region.get_region_name("identity") not in there:
+            for config in (self._region.config, connection.config.config):
+                config["identity_region_name"] = there[0]
 
     def _connect(self) -> Connection:
         """Make a connection; all share one token and what was discovered of the services."""
@@ -209,10 +224,10 @@ def login_of(connection: Connection) -> AccessInfoV3:
     return cast("AccessInfoV3", plugin.get_access(connection.session))
 
 
-def _regions_of(connection: Connection) -> set[str]:
-    """Return the regions that have servers; none where the catalog tells of no servers."""
+def _regions_of(connection: Connection, kind: str) -> set[str]:
+    """Return the regions that have a service of this kind; none where the catalog tells of none."""
     catalog = login_of(connection).service_catalog.normalize_catalog()
-    ends = (end for one in catalog if one["type"] == "compute" for end in one["endpoints"])
+    ends = (end for one in catalog if one["type"] == kind for end in one["endpoints"])
     return {str(end["region_name"]) for end in ends if end["region_name"]}
 
 

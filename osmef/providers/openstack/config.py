@@ -78,7 +78,9 @@ def _region(config: OpenStackConfig, cloud: str | None, wanted: str | None) -> C
         if wanted is None:
             raise
         usual = config.get_one(cloud)  # or the region is not what is wrong
-        raise wrong_region(wanted, _regions(config, usual), str(cloud)) from None
+        error = wrong_region(wanted, _regions(config, usual), str(cloud))
+        error.cure = f"{error.cure}; or list it under `regions` of the cloud in {_PLACES}"
+        raise error from None
 
 
 def _regions(config: OpenStackConfig, one: CloudRegion) -> list[str]:

@@ -23,6 +23,8 @@ _GIB = 2**30
 KEY_PAIRS = "key pairs"
 _OWN_RULES = 2
 """Neutron gives every new security group two rules for what goes out."""
+_GROUP_OF_ALL, _ITS_RULES = 1, 4
+"""Neutron gives every project a group, which lets out all, and in what comes from itself."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,19 @@ def _flavor_of(settings: OpenStackSettings, names: Names, request: EndpointReque
 def check_quotas(cloud: Cloud, need: Mapping[str, int]) -> None:
     """Raise QuotaError with everything that the project has too little of."""
     room = _compute_room(cloud) | _network_room(cloud) | _volume_room(cloud, need)
+    _compare(cloud, need, room, "remove what you don't need, or ask for more")
+
+
+def check_default_quotas(cloud: Cloud, need: Mapping[str, int]) -> None:
+    """Raise QuotaError with everything that a project made for the run would have too little of.
+
+    ``cloud`` is a project that is there, of the administrator who makes it.
+    """
+    room = _new_compute_room(cloud) | _new_network_room(cloud) | _new_volume_room(cloud, need)
+    _compare(cloud, need, room, "raise what new projects get (openstack quota set --default)")
+
+
+def _compare(cloud: Cloud, need: Mapping[str, int], room: Mapping[str, Room], way_out: str) -> None:
     short = [
         f"{count} {what} (quota {room[what].limit}, in use {room[what].used})"
         for what, count in need.items()
@@ -97,7 +112,7 @@ def check_quotas(cloud: Cloud, need: Mapping[str, int]) -> None:
         raise QuotaError(
             f"the plan needs {', '.join(short)}",
             where=cloud.name,
-            cure="plan fewer or smaller endpoints, remove what you don't need, or ask for more",
+            cure=f"plan fewer or smaller endpoints; or {way_out}",
         )
 
 
@@ -115,7 +130,6 @@ def _compute_room(cloud: Cloud) -> dict[str, Room]:
         return dict(answer.json()["limits"]["absolute"])
 
     found = cloud.do("reading the quotas of compute", limits)
-    keypairs = cloud.do("listing key pairs", lambda c: len(list(c.compute.keypairs())))
     quotas = {
         "instances": ("maxTotalInstances", "totalInstancesUsed"),
         "cores": ("maxTotalCores", "totalCoresUsed"),
@@ -123,11 +137,31 @@ def _compute_room(cloud: Cloud) -> dict[str, Room]:
         "server groups": ("maxServerGroups", "totalServerGroupsUsed"),
     }
     return {
-        KEY_PAIRS: _room(found.get("maxTotalKeypairs"), keypairs),
+        KEY_PAIRS: _room(found.get("maxTotalKeypairs"), _count_key_pairs(cloud)),
         "members of a server group": _room(found.get("maxServerGroupMembers"), 0),
         **{
             what: _room(found.get(limit), found.get(used)) for what, (limit, used) in quotas.items()
         },
+    }
+
+
+def _count_key_pairs(cloud: Cloud) -> int:
+    """Return how many the user has, in whichever project."""
+    return cloud.do("listing key pairs", lambda c: len(list(c.compute.keypairs())))
+
+
+def _new_compute_room(cloud: Cloud) -> dict[str, Room]:
+    quota = cloud.do(
+        "reading the default quotas of compute",
+        lambda c: c.compute.get_quota_set_defaults(cloud.project_id),
+    )
+    return {
+        KEY_PAIRS: _room(quota.key_pairs, _count_key_pairs(cloud)),
+        "members of a server group": _room(quota.server_group_members, 0),
+        "instances": _room(quota.instances, 0),
+        "cores": _room(quota.cores, 0),
+        "ram (MiB)": _room(quota.ram, 0),
+        "server groups": _room(quota.server_groups, 0),
     }
 
 
@@ -152,6 +186,22 @@ def _network_room(cloud: Cloud) -> dict[str, Room]:
     }
 
 
+def _new_network_room(cloud: Cloud) -> dict[str, Room]:
+    quota = cloud.do(
+        "reading the default quotas of the network",
+        lambda c: c.network.get_quota_default(cloud.project_id),
+    )
+    return {
+        "networks": _room(quota.networks, 0),
+        "subnets": _room(quota.subnets, 0),
+        "routers": _room(quota.routers, 0),
+        "ports": _room(quota.ports, 0),
+        "floating IPs": _room(quota.floating_ips, 0),
+        "security groups": _room(quota.security_groups, _GROUP_OF_ALL),
+        "security group rules": _room(quota.security_group_rules, _ITS_RULES),
+    }
+
+
 def _volume_room(cloud: Cloud, need: Mapping[str, int]) -> dict[str, Room]:
     if "volumes" not in need:
         return {}
@@ -163,3 +213,13 @@ def _volume_room(cloud: Cloud, need: Mapping[str, int]) -> dict[str, Room]:
         "volumes": _room(limits.max_total_volumes, limits.total_volumes_used),
         "volume space (GiB)": _room(limits.max_total_volume_gigabytes, limits.total_gigabytes_used),
     }
+
+
+def _new_volume_room(cloud: Cloud, need: Mapping[str, int]) -> dict[str, Room]:
+    if "volumes" not in need:
+        return {}
+    quota = cloud.do(
+        "reading the default quotas of volumes",
+        lambda c: c.block_storage.get_quota_set_defaults(cloud.project_id),
+    )
+    return {"volumes": _room(quota.volumes, 0), "volume space (GiB)": _room(quota.gigabytes, 0)}

@@ -9,23 +9,25 @@ from typing import Any
 from osmef.scenario.location import Location
 
 
-def location_of(server: Any, label: str, compute_hosts: Sequence[str]) -> Location:
-    """Return the location of a server of a tenant with this label.
+def location_of(
+    server: Any, label: str, compute_hosts: Sequence[str], region: str | None = None
+) -> Location:
+    """Return the location of a server of a tenant with this label, in a region.
 
     Administrators see the host's name. Others get an id, which is the same for all servers of a
     project on one host and different in each project, so it only tells within the tenant; unless it
     is that of one of the compute hosts that the settings name.
     """
-    zone = server.availability_zone or None
-    if server.compute_host:
-        return Location(host=str(server.compute_host), zone=zone, tenant=label)
-    if not server.host_id:
-        return Location(zone=zone, tenant=label)
     known = ids_of(compute_hosts, str(server.project_id))
-    name = known.get(str(server.host_id))
-    if name is not None:
-        return Location(host=name, zone=zone, tenant=label)
-    return Location(host=str(server.host_id), host_scope=label, zone=zone, tenant=label)
+    name = server.compute_host or known.get(str(server.host_id))
+    host = name or server.host_id or None
+    return Location(
+        host=host,
+        host_scope=None if host is None or name else label,
+        zone=server.availability_zone or None,
+        region=region,
+        tenant=label,
+    )
 
 
 def ids_of(compute_hosts: Sequence[str], project_id: str) -> Mapping[str, str]:

@@ -24,7 +24,7 @@ from osmef.providers.openstack.kinds import PROVIDER
 from osmef.providers.openstack.making import Maker
 from osmef.providers.openstack.marks import Mark
 from osmef.providers.openstack.names import look_up
-from osmef.providers.openstack.needs import KEY_PAIRS, check_quotas, needs_of
+from osmef.providers.openstack.needs import KEY_PAIRS, check_default_quotas, check_quotas, needs_of
 from osmef.providers.openstack.places import location_of
 from osmef.providers.openstack.placing import usable_hosts
 from osmef.providers.openstack.projects import (
@@ -74,8 +74,10 @@ class OpenStackProvider(Provider):
         if settings.projects == _MADE:
             base = open_cloud(access_of(settings), still)
             tenants = [Tenant(slot, n, slot, base) for n, slot in enumerate(slots, 1)]
+            compare = check_default_quotas
         else:
             tenants = named_tenants(settings, slots, still)
+            compare = check_quotas
         if settings.placement_by is PlacedBy.HOST:
             usable_hosts(tenants[0].cloud, settings)
         floating = needs_floating(settings, requests)
@@ -84,11 +86,10 @@ class OpenStackProvider(Provider):
         def check(tenant: Tenant) -> None:
             ours = [request for request in requests if request.tenant == tenant.slot]
             names = look_up(tenant.cloud, settings, ours, floating=floating)
-            if settings.projects != _MADE:
-                need = needs_of(settings, names, tenant.slot, requests)
-                if KEY_PAIRS in need:  # they belong to the user, in whichever project
-                    need[KEY_PAIRS] = users[tenant.cloud.user_id]
-                check_quotas(tenant.cloud, need)
+            need = needs_of(settings, names, tenant.slot, requests)
+            if KEY_PAIRS in need:  # they belong to the user, in whichever project
+                need[KEY_PAIRS] = users[tenant.cloud.user_id]
+            compare(tenant.cloud, need)
 
         side_by_side(check, tenants)
 
@@ -146,8 +147,8 @@ class OpenStackProvider(Provider):
         run, there = self._order.run, {}
         for tenant in self._build.tenants if self._build else ():
             for server in list_servers(tenant.cloud, run):
-                hosts = self._settings.compute_hosts
-                there[str(server.id)] = location_of(server, tenant.label, hosts)
+                hosts, region = self._settings.compute_hosts, tenant.cloud.region
+                there[str(server.id)] = location_of(server, tenant.label, hosts, region)
         physical = self._hosts.describe(endpoints)
         return [
             physical.get(endpoint.name) or there.get(endpoint.resource_id, Location())

@@ -1,8 +1,8 @@
 """Make the cloud's accounts and services (step 1), then what users find in it (step 2).
 
-populate.py services|hosts GIVEN: the latter is JSON with the services' urls, the hosts with their
-zones, the region; and, where there are real hypervisors, the network agents to wait for, and the
-image of their guests. What is there already is kept.
+populate.py services|hosts GIVEN: the latter is JSON with the services' urls in each region, the
+hosts with their zones; and, where there are real hypervisors, the network agents to wait for, and
+the image of their guests. What is there already is kept.
 """
 
 import json
@@ -27,7 +27,9 @@ def main() -> None:
     step, given = sys.argv[1], json.loads(sys.argv[2])
     cloud: Any = openstack.connect(cloud="admin")
     if step == "services":
-        register(cloud, given["urls"], given["region"])
+        add_accounts(cloud)
+        for region, urls in given["regions"].items():
+            register(cloud.identity, region, urls)
         add_members(cloud)
     else:
         await_hosts(cloud, set(given["hosts"]))
@@ -38,24 +40,30 @@ def main() -> None:
         furnish(cloud)
 
 
-def register(cloud: Any, urls: dict[str, dict[str, str]], region: str) -> None:
-    """Tell keystone of the services, and give each an account."""
+def add_accounts(cloud: Any) -> None:
+    """Give each service an account."""
     identity = cloud.identity
     project = once(identity.find_project, identity.create_project, "service", domain_id="default")
     roles = [once(identity.find_role, identity.create_role, name) for name in ("admin", "service")]
     password = cloud.config.get_auth_args()["password"]
-    for name, kind in TYPES.items():
+    for name in TYPES:
         account = name.split("-")[0]
         user = once(identity.find_user, identity.create_user, account, password=password)
         for role in roles:
             identity.assign_project_role_to_user(project, user, role)
+
+
+def register(identity: Any, region: str, urls: dict[str, dict[str, str]]) -> None:
+    """Tell keystone of the services in a region; its own address it knows."""
+    if identity.find_region(region) is None:
+        identity.create_region(id=region)
+    for name, kind in TYPES.items():
         service = first(identity.services(type=kind))
-        service = service or identity.create_service(name=account, type=kind)
-        for interface, url in urls[name].items():
-            if first(identity.endpoints(service_id=service.id, interface=interface)) is None:
-                identity.create_endpoint(
-                    service_id=service.id, interface=interface, url=url, region_id=region
-                )
+        service = service or identity.create_service(name=name.split("-")[0], type=kind)
+        for interface, url in urls.get(name, {}).items():
+            known = {"service_id": service.id, "interface": interface, "region_id": region}
+            if first(identity.endpoints(**known)) is None:
+                identity.create_endpoint(url=url, **known)
 
 
 def add_members(cloud: Any) -> None:

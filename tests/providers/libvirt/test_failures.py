@@ -18,10 +18,13 @@ from osmef.errors import (
     PolicyError,
     ReachError,
 )
+from osmef.providers.base import EndpointRequest
+from osmef.providers.libvirt.building import memory_note, memory_of
 from osmef.providers.libvirt.connection import Hypervisor
 from osmef.providers.libvirt.failures import translate
 from osmef.providers.libvirt.provider import LibvirtProvider
 from osmef.remote.keys import KeyPair
+from osmef.scenario.clouds.libvirt import LibvirtSettings
 from tests.cli.conftest import Osmef
 from tests.libvirt.lab import LAN, Lab, libvirt_module
 
@@ -170,6 +173,25 @@ def test_what_a_host_can_not_do_is_told_and_leaves_nothing(
     assert cure in ended.err
     assert "Traceback" not in ended.err
     assert LibvirtProvider.owned({"uri": alpha.uri}) == []
+
+
+def test_memory_that_is_not_free_is_a_note_as_the_kernel_may_free_it(
+    lab: Lab, tmp_path: Path, vm: Callable[..., EndpointRequest]
+) -> None:
+    (tmp_path / "disk.raw").write_bytes(bytes(1 << 20))
+    host = Hypervisor("alpha", lab["alpha"].uri)
+    try:
+        whole = memory_of(host)
+        flavors = {"whole": {"vcpus": 1, "ram": f"{whole >> 20}MiB"}}
+        keys = {"uri": host.uri, "image": str(tmp_path / "disk.raw"), "flavors": flavors}
+        provider = LibvirtProvider(LibvirtSettings.model_validate(keys))
+        provider.check([vm("a", "host-1")])
+        with pytest.raises(CapacityError, match="2 guests need"):
+            provider.check([vm("a", "host-1"), vm("b", "host-1")])
+        assert "swaps or ends processes" in str(memory_note(host, whole))
+        assert memory_note(host, 1) is None
+    finally:
+        host.close()
 
 
 def test_a_host_without_room_for_image_and_guests_is_sent_nothing(osmef: Osmef, lab: Lab) -> None:

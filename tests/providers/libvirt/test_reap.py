@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from osmef.providers.base import Resource
 from osmef.providers.libvirt import xml
-from osmef.providers.libvirt.connection import Hypervisor
+from osmef.providers.libvirt.connection import Hypervisor, libvirt
 from osmef.providers.libvirt.guest import start_domain
 from osmef.providers.libvirt.making import Maker
 from osmef.providers.libvirt.marks import Mark
@@ -112,6 +113,30 @@ def test_what_is_past_its_deadline_is_taken_where_the_environment_points_to(
     assert ended.code == 0, ended.err
     assert "its deadline has passed" in ended.out
     assert kinds(host) == []
+
+
+def test_a_guest_that_was_migrated_is_taken_from_where_it_is(host: Hypervisor, lab: Lab) -> None:
+    """Really migrated, from the one hypervisor to the other."""
+    maker = Maker(Mark(RUN, 1, 2), MemoryLedger())
+    beta = Hypervisor("beta", lab["beta"].uri)
+    machine = xml.Machine(maker.mark.name("vm-3"), "x86_64", "tcg", 1, 1 << 25, None)
+    uuid = start_domain(host, maker, machine, None)
+    Store.make(beta, maker, "/var/lib/libvirt/images")
+    there = beta.do("connecting", lambda connection: connection)
+    host.do(
+        "migrating",
+        lambda connection: connection.lookupByUUIDString(uuid).migrate3(
+            there, {}, libvirt().VIR_MIGRATE_LIVE | libvirt().VIR_MIGRATE_UNSAFE
+        ),
+    )
+    assert kinds(host) == []
+    assert kinds(beta) == ["domain", "pool"]
+    made = list(maker.made.values())
+    gone: list[Resource] = []
+    LibvirtProvider.destroy(made, gone.append)
+    assert kinds(beta) == []
+    assert set(made) <= set(gone)
+    beta.close()
 
 
 def test_a_cloud_is_no_place_of_libvirt(osmef: Osmef) -> None:

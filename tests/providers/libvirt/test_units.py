@@ -238,6 +238,32 @@ def test_a_guest_is_found_on_the_host_that_it_was_migrated_to(
     first.close()
 
 
+def described(mark: Mark, name: str) -> str:
+    """Return a guest as the fake driver takes it."""
+    made = xml.Machine(name, "x86_64", "tcg", 1, 1 << 28, None).xml([mark.element(name)])
+    return made.replace("type='qemu'", "type='test'").replace('type="qemu"', 'type="test"')
+
+
+def test_a_guest_that_was_migrated_away_goes_with_its_run(
+    fake: Hypervisor, ledger: MemoryLedger, tmp_path: Path
+) -> None:
+    (tmp_path / "empty.xml").write_text("<node/>")
+    first = {"uri": f"test://{tmp_path}/empty.xml"}
+    name, other = MARK.name("a"), Mark("other-20260101T000000Z-ab12", 1000, 2000)
+    make_networks(fake, Maker(MARK, ledger), ["t"])
+    there = fake.do("connecting", lambda connection: connection)
+    for mark in (MARK, other):
+        there.createXML(described(mark, mark.name("a")))
+    made = [MARK.resource("libvirt", "domain", name, first, "its-id")]
+    made += [event[1] for event in ledger.events if event[0] == "created"]
+    gone: list[Resource] = []
+    LibvirtProvider.destroy(made, gone.append)
+    theirs = LibvirtProvider.owned({"uri": FAKE})
+    assert [one.name for one in theirs] == [other.name("a")]
+    assert set(made) <= set(gone)
+    LibvirtProvider.destroy(theirs, gone.append)
+
+
 def test_what_a_guest_that_stays_uses_is_not_taken_from_it(
     fake: Hypervisor, ledger: MemoryLedger
 ) -> None:
@@ -245,9 +271,8 @@ def test_what_a_guest_that_stays_uses_is_not_taken_from_it(
     (network,) = make_networks(fake, Maker(MARK, ledger), ["t"]).values()
     name, other = MARK.name("a"), Mark("other-20260101T000000Z-ab12", 1000, 2000)
     (theirs,) = make_networks(fake, Maker(other, ledger), ["t"]).values()
-    machine = xml.Machine(name, "x86_64", "tcg", 1, 1 << 28, None).xml([MARK.element(name)])
-    described = machine.replace("type='qemu'", "type='test'").replace('type="qemu"', 'type="test"')
-    domain = fake.do("defining", lambda connection: connection.defineXML(described))
+    text = described(MARK, name)
+    domain = fake.do("defining", lambda connection: connection.defineXML(text))
     left = [intended("domain", name), intended("network", network.name)]
     also = other.resource("libvirt", "network", theirs.name, {"uri": FAKE})
     gone: list[Resource] = []

@@ -68,6 +68,7 @@ def test_a_region_that_is_wrong_or_not_said_lists_those_that_there_are(
         with pytest.raises(CredentialsError, match=message) as caught:
             open_cloud(access)
         assert cure in str(caught.value.cure)
+        assert ("list it under `regions`" in str(caught.value.cure)) == bool(known)
         assert open_cloud(access | {"region": "north"}).access["region"] == "north"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from osmef.providers.openstack.provider import OpenStackProvider
 from osmef.scenario.fields import FlavorNeed
 from tests.openstack.calls import recorded
 from tests.openstack.faults import calls_fail
+from tests.openstack.settings import REGION
 from tests.providers.openstack.lab import Lab, order, server
 
 pytestmark = pytest.mark.timeout(1200)  # the first test waits for the cloud
@@ -128,6 +129,38 @@ def test_a_plan_beyond_the_quotas_is_refused_whole(provider: Make) -> None:
     assert caught.value.cure is not None
 
 
+@pytest.fixture
+def one_instance(lab: Lab) -> Iterator[None]:
+    """A cloud whose projects may have one server, unless they were given more."""
+    with openstack.connect(cloud="admin") as admin:
+        usual = admin.compute.get_quota_class_set().instances
+        admin.compute.update_quota_class_set("default", instances=1)
+        yield
+        admin.compute.update_quota_class_set("default", instances=usual)
+
+
+def test_projects_to_be_made_are_measured_by_what_new_ones_get(provider: Make) -> None:
+    asked = provider(cloud="admin", projects="made")
+    asked.check([server("a"), server("b", "host-2"), server("c", "host-3", "tenant-2")])
+    with pytest.raises(QuotaError, match=r"51 floating IPs \(quota 50, in use 0\)") as caught:
+        asked.check([server(f"s{n}") for n in range(51)])
+    assert "51 instances (quota 10, in use 0)" in caught.value.message
+    assert "openstack quota set --default" in str(caught.value.cure)
+
+
+@pytest.mark.usefixtures("one_instance")
+def test_a_plan_beyond_the_default_quotas_makes_no_project(lab: Lab) -> None:
+    with openstack.connect(cloud="admin") as admin:
+        before = {project.id for project in admin.identity.projects()}  # type: ignore[union-attr]
+        with recorded(lab.cloud) as calls:
+            ended = lab("run", lab.write(cloud="admin", projects="made"))
+        after = {project.id for project in admin.identity.projects()}  # type: ignore[union-attr]
+    assert ended.code == 3
+    assert "the plan needs 2 instances (quota 1, in use 0)" in ended.err
+    assert after == before
+    assert {call.method for call in calls if call.service != "keystone"} == {"GET"}
+
+
 def test_a_wrong_password_is_said_to_be_one(
     provider: Make, lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,6 +183,7 @@ def test_os_variables_win_over_a_clouds_yaml_in_reach(
         "OS_PROJECT_NAME": "beta",
         "OS_USER_DOMAIN_ID": "default",
         "OS_PROJECT_DOMAIN_ID": "default",
+        "OS_REGION_NAME": REGION,
     }
     for name, value in values.items():
         monkeypatch.setenv(name, value)

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from osmef.providers.openstack.places import location_of
-from osmef.scenario.location import same_host
+from osmef.scenario.location import Location, same_host
 
 # As nova 2024.2 showed it to a member of the project, for a server on cmp2.
 PROJECT = "c9c4a5fa46384f0cbf13a13b0a43f04f"
@@ -37,6 +37,15 @@ def test_an_id_of_a_host_that_is_named_is_that_host() -> None:
     found = location_of(server(), "a", ["cmp1", "cmp2", "cmp3"])
     assert (found.host, found.host_scope) == ("cmp3", None)
     assert location_of(server(), "a", ["cmp1"]).host == HOST_ID
+
+
+def test_sites_of_one_region_are_told_apart_by_their_hosts_alone() -> None:
+    def at(site: str, region: str | None) -> Location:
+        return location_of(server(), site, [], region).model_copy(update={"site": site})
+
+    assert same_host(at("a", "r at k"), at("b", "r at k")) is None
+    assert same_host(at("a", "r at k"), at("b", "r at l")) is False
+    assert same_host(at("a", None), at("b", "r at k")) is False
 
 
 def test_a_server_on_no_host_is_nowhere() -> None:

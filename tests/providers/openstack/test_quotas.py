@@ -16,7 +16,7 @@ from osmef.errors import QuotaError
 from osmef.providers.base import EndpointRequest
 from osmef.providers.openstack.access import open_cloud
 from osmef.providers.openstack.names import FlavorInfo, Names, Source
-from osmef.providers.openstack.needs import check_quotas, needs_of
+from osmef.providers.openstack.needs import check_default_quotas, check_quotas, needs_of
 from osmef.providers.openstack.provider import OpenStackProvider
 from osmef.scenario.clouds.openstack import OpenStackSettings
 from osmef.scenario.fields import EndpointKind, FlavorNeed
@@ -113,6 +113,46 @@ def test_quotas_that_a_cloud_leaves_out_stop_nobody(
         else:
             with pytest.raises(QuotaError, match=lacking):
                 check_quotas(cloud, wanted)
+
+
+NEW = {"instances": 10, "server_groups": -1}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "lacking"),
+    [
+        ({"instances": 10, "server groups": 99, "cores": 99, "volumes": 3, "networks": 9}, None),
+        ({"instances": 11}, r"11 instances \(quota 10, in use 0\)"),
+        ({"security groups": 1}, r"1 security groups \(quota 1, in use 1\)"),
+        ({"security group rules": 7}, r"7 security group rules \(quota 10, in use 4\)"),
+        ({"volumes": 4}, r"4 volumes \(quota 3, in use 0\)"),
+    ],
+)
+def test_a_new_project_has_the_default_quotas_and_a_group_of_neutrons(
+    clouds: Path, wanted: dict[str, int], lacking: str | None
+) -> None:
+    said: dict[str, dict[str, Any]] = {
+        "compute": {
+            "os-quota-sets/p1/defaults": {"quota_set": {"id": "p1", **NEW}},
+            "os-keypairs": {"keypairs": []},
+        },
+        "network": {
+            "quotas/p1/default": {"quota": {"security_group": 1, "security_group_rule": 10}}
+        },
+        "block-storage": {"os-quota-sets/p1/defaults": {"quota_set": {"id": "p1", "volumes": 3}}},
+    }
+
+    def answer(kind: str, _method: str, path: str) -> tuple[int, Any] | None:
+        return (200, said[kind][path]) if path in said[kind] else None
+
+    with keystone(answers={kind: partial(answer, kind) for kind in said}) as url:
+        write_cloud(clouds, url, "p1")
+        cloud = open_cloud({"cloud": "lab"})
+        if lacking is None:
+            check_default_quotas(cloud, wanted)
+        else:
+            with pytest.raises(QuotaError, match=lacking):
+                check_default_quotas(cloud, wanted)
 
 
 @pytest.mark.parametrize("user", ["alice", "bob"])
