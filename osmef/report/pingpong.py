@@ -283,7 +283,10 @@ def _draw_bands(
 
 def _draw_median(axes: Axes, x: pd.Series[float], y: pd.Series[float], number: int) -> None:
     look = stroke(number)
-    few = int(x.notna().sum()) <= _DENSE
+    known = y.notna()
+    alone = known & ~known.shift(fill_value=False) & ~known.shift(-1, fill_value=False)
+    few = int(known.sum()) <= _DENSE
+    some = set(range(number * 3 % 7, len(y), 7)) | set(np.flatnonzero(alone).tolist())
     axes.plot(
         x.to_numpy(dtype="float64"),
         y.to_numpy(dtype="float64"),
@@ -292,7 +295,7 @@ def _draw_median(axes: Axes, x: pd.Series[float], y: pd.Series[float], number: i
         marker=look.marker,
         markersize=4.5,
         markeredgecolor="white",
-        markevery=1 if few else (number * 3 % 7, 7),
+        markevery=1 if few else sorted(some),
         label="median",
     )
 

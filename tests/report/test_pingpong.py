@@ -252,3 +252,13 @@ def test_two_series_of_one_name_are_refused(trials: pd.DataFrame) -> None:
     look = Look(names={"connections 1": "ours", "connections 4": "ours"})
     with pytest.raises(InputError, match="several are called 'ours'"):
         messages(rows, trials, TRANSFER, look)
+
+
+def test_a_median_between_gaps_has_a_marker(trials: pd.DataFrame) -> None:
+    alone = 250_000
+    rows = [(size, 1.0) for size in (*range(1000, 200_000, 1000), alone, *range(300_000, 400_000))]
+    (axes,) = draw(trials, rows, rows, points=False).axes
+    for line in (one for one in axes.lines if one.get_label() == "median"):
+        marked = np.asarray(line.get_markevery(), int)
+        at = np.asarray(line.get_xdata(), float)[marked]
+        assert np.isclose(at, alone).any()
