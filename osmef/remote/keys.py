@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import io
+import os
 import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,12 +15,14 @@ import paramiko
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from paramiko.agent import AgentSSH
 from paramiko.pkey import UnknownKeyType
 
 DEFAULT_FILES = tuple(Path("~/.ssh", name) for name in ("id_ed25519", "id_ecdsa", "id_rsa"))
 """The files that OpenSSH looks for where none is named."""
 
-AGENT_TIMEOUT_S = 15.0  # a key may want to be touched
+_LIST_S = 5.0
+_SIGN_S = 20.0  # the key may be one that wants to be touched
 _MAGIC = b"openssh-key-v1\0"
 
 
@@ -84,7 +87,8 @@ class OwnKeys:
         try:
             agent = _Agent()
         except (OSError, paramiko.SSHException) as error:
-            why = "it does not answer" if isinstance(error, TimeoutError) else error
+            hangs = isinstance(error, TimeoutError | BlockingIOError)
+            why = "it does not answer" if hangs else error
             yield self._choose({}, f"the SSH agent can't be used: {why}")
             return
         try:
@@ -111,16 +115,32 @@ class OwnKeys:
         return offers
 
 
-class _Agent(paramiko.Agent):
-    """The user's agent, or none; paramiko's own would wait for ever for one that hangs."""
+class _Agent(AgentSSH):
+    """The user's agent, or none. Raises OSError or SSHException where it hangs.
 
-    def _connect(self, conn: socket.socket) -> None:
-        conn.settimeout(AGENT_TIMEOUT_S)
+    paramiko's own class would wait for ever.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        path = os.environ.get("SSH_AUTH_SOCK")
+        if path is None:
+            return
+        agent = socket.socket(socket.AF_UNIX)
+        agent.settimeout(_LIST_S)
         try:
-            super()._connect(conn)  # type: ignore[misc] # the stubs leave it out
+            agent.connect(path)
+            self._connect(agent)  # type: ignore[attr-defined] # the stubs leave it out
+            agent.settimeout(_SIGN_S)
+        except (ConnectionRefusedError, FileNotFoundError):  # it is gone
+            agent.close()
         except BaseException:
-            conn.close()
+            agent.close()
             raise
+
+    def close(self) -> None:
+        """Close the connection to it."""
+        self._close()  # type: ignore[attr-defined]
 
 
 def _load(path: Path) -> paramiko.PKey:

@@ -121,19 +121,22 @@ def test_the_agent_s_key_gets_in(
     assert "authorized_keys" in str(caught.value)
 
 
+@pytest.mark.parametrize("waiting", [8, 0])
 def test_an_agent_that_hangs_is_done_without(
-    sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waiting: int
 ) -> None:
     monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "hangs"))
-    monkeypatch.setattr("osmef.remote.keys.AGENT_TIMEOUT_S", 0.3)
-    key = OwnKeys((write(tmp_path / "key", sshd.user.private),))
-    with socket.socket(socket.AF_UNIX) as hangs:
+    monkeypatch.setattr("osmef.remote.keys._LIST_S", 0.3)
+    login = replace(sshd.login(), key=OwnKeys((write(tmp_path / "key", sshd.user.private),)))
+    with socket.socket(socket.AF_UNIX) as hangs, socket.socket(socket.AF_UNIX) as other:
         hangs.bind(str(tmp_path / "hangs"))
-        hangs.listen()  # and takes no connection
-        assert works(replace(sshd.login(), key=key))
+        assert works(login), "nobody listens: there is no agent"
+        hangs.listen(waiting)  # so many may wait, and nobody is taken
+        other.connect(str(tmp_path / "hangs"))
+        assert works(login)
         (tmp_path / "key").unlink()
         with pytest.raises(CredentialsError, match="agent can't be used: it does not answer"):
-            Session.open(replace(sshd.login(), key=key))
+            Session.open(login)
 
 
 def test_an_encrypted_key_gets_in_through_the_agent_and_else_not(

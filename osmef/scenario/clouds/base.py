@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from enum import StrEnum
 from ipaddress import IPv4Network
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
@@ -31,6 +33,26 @@ Cidr = Annotated[
     WithJsonSchema({"type": "string", "pattern": r"^[0-9]+(\.[0-9]+){3}(/[0-9]{1,2})?$"}),
 ]
 """A block of IPv4 addresses."""
+
+
+def _url(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        known = parts.scheme in {"http", "https"} and parts.hostname and (parts.port or 1) > 0
+    except ValueError:  # half a bracket, or a port that is none
+        known = False
+    if not known or re.search(r"\s", value):
+        example = "write it like https://api.example.org:8443"
+        raise ValueError(f"{value[:60]!r} is no address of an API; {example}")
+    return value
+
+
+Url = Annotated[
+    str,
+    AfterValidator(_url),
+    WithJsonSchema({"type": "string", "pattern": r"^https?://[^\s/]+\S*$"}),
+]
+"""The address of an API."""
 
 
 class HostKeys(StrEnum):

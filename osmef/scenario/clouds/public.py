@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
-from osmef.scenario.clouds.base import Cidr, CloudSettings, HostKeys, Text
+from osmef.scenario.clouds.base import Cidr, CloudSettings, HostKeys, Text, Url
 from osmef.scenario.fields import Duration, Name, Size
 
 
@@ -47,7 +47,7 @@ class PublicCloudSettings(CloudSettings):
     boot_timeout: Duration = Field(
         default=600.0, ge=5, le=7200, description="how long a VM may take until SSH answers"
     )
-    endpoint_url: Text | None = Field(
+    endpoint_url: Url | None = Field(
         default=None, description="address of the API, if it is not the cloud's usual one"
     )
 
