@@ -8,28 +8,35 @@ copy of the file.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from datetime import UTC, datetime
 
 from osmef.errors import InputError
 from osmef.importers.record import Oddity, Parsed, Record, Text, csv_rows, number
 
+_Key = tuple[str, str, str, int]
+"""Platform, instance class, session, and which data point of the session."""
+
 COLUMNS = ("instance_class", "metric", "unit", "platform", "session", "value")
 
 
 def parse(text: Text) -> Parsed:
-    """Read a run for each platform, a cell for each instance class, a trial for each session.
+    """Read a run for each platform, a cell for each instance class, a trial for each data point.
 
+    Rows of one metric and session that differ are its data points; a row that is there twice is an
+    oddity.
     The platform is the provider. Metrics are named METRIC_UNIT, so ``unixbench_single_score`` and
     ``dbench_mb_per_s`` of MB/s.
-    The spread over the trials of a cell is that over the session results. Raises InputError.
+    With a row for each session, the spread over the trials of a cell is that over the session
+    results. Raises InputError.
     """
-    metrics: dict[tuple[str, str, str], dict[str, float | None]] = defaultdict(dict)
-    lines: dict[tuple[str, str, str], list[int]] = defaultdict(list)
-    about: dict[tuple[str, str, str], tuple[str | None, datetime | None]] = {}
+    metrics: dict[_Key, dict[str, float | None]] = defaultdict(dict)
+    lines: dict[_Key, list[int]] = defaultdict(list)
+    about: dict[_Key, tuple[str | None, datetime | None]] = {}
+    points: Counter[tuple[str, ...]] = Counter()
+    seen: set[tuple[str, ...]] = set()
     oddities: list[Oddity] = []
     for line, row in csv_rows(text, COLUMNS, oddities):
-        of = (row["platform"], row["instance_class"], row["session"])
         unit = row["unit"].replace("/", " per ")
         name = _name(f"{row['metric']}_{unit}")
         try:
@@ -37,9 +44,13 @@ def parse(text: Text) -> Parsed:
         except InputError as error:
             oddities.append(Oddity(text.line(line), error.message, False))
             continue
-        if name in metrics[of]:
+        if (whole := tuple(row.values())) in seen:
             oddities.append(Oddity(text.line(line), f"{name} of this session once more", False))
             continue
+        seen.add(whole)
+        session = (row["platform"], row["instance_class"], row["session"])
+        points[*session, name] += 1
+        of = (*session, points[*session, name])
         metrics[of][name] = value
         lines[of].append(line)
         if of not in about:
@@ -49,16 +60,16 @@ def parse(text: Text) -> Parsed:
         Record(
             workload="session",
             metrics=found,
-            place="line " + ", ".join(map(str, lines[platform, instance, session])),
-            values={"instance_class": instance},
-            session=session,
-            window=about[platform, instance, session][0],
-            started_at=about[platform, instance, session][1],
-            platform=platform,
-            run=platform,
-            provider=platform,
+            place="line " + ", ".join(map(str, lines[key])),
+            values={"instance_class": key[1]},
+            session=key[2],
+            window=about[key][0],
+            started_at=about[key][1],
+            platform=key[0],
+            run=key[0],
+            provider=key[0],
         )
-        for (platform, instance, session), found in metrics.items()
+        for key, found in metrics.items()
         if found
     ]
     return Parsed(records, oddities)

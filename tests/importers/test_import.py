@@ -81,6 +81,23 @@ def test_sessions_give_the_spread_of_a_platform(tmp_path: Path) -> None:
     assert osmef.load(amazon.path)["platform"].tolist() == ["Amazon EC2"] * 2
 
 
+def test_rows_of_one_session_are_its_data_points(tmp_path: Path) -> None:
+    header = "instance_class,metric,unit,platform,session,value\n"
+    points = [("1", 10), ("1", 12), ("1", 14), ("2", 20), ("2", 20)]
+    rows = [f"general,disk,score,A,{session},{value}\n" for session, value in points]
+    file = tmp_path / "points.csv"
+    file.write_text(header + "".join(rows))
+    found = import_files("sessions", [file], tmp_path / "out")
+    trials = osmef.load(tmp_path / "out")
+    assert sorted(zip(trials["session"], trials["disk_score"], strict=True)) == [
+        ("1", 10.0),
+        ("1", 12.0),
+        ("1", 14.0),
+        ("2", 20.0),
+    ]
+    assert [one.what for one in found.oddities] == ["disk_score of this session once more"]
+
+
 def test_a_rate_of_sessions_is_judged(tmp_path: Path) -> None:
     head = "instance_class,metric,unit,platform,session,value"
     for name, rate in (("a", 100), ("b", 10)):
