@@ -48,6 +48,8 @@ _COUNT = re.compile(
     r"(^|_)(retransmits|retries|failed_requests|receiver_drops|loss_longest|reordering_extent_max)$"
 )
 
+_NO_SHARE = "A's median is 0, so any difference counts"
+
 _COLUMNS = (
     "cell",
     "metric",
@@ -83,6 +85,8 @@ def verdict(interval: Interval, margin: float, better: Direction) -> Verdict:
     whole interval is within -margin to margin. Better or worse, or different where a metric has no
     better way: the whole interval is beyond. Inconclusive: anything else, or no interval.
 
+    Assumed is what the interval assumes: see ``hodges_lehmann``.
+
     Source: Hoefler and Belli, "Scientific Benchmarking of Parallel Computing Systems", SC 2015,
     rule 7, on comparing by intervals; the margin: Schuirmann, J. Pharmacokin. Biopharm. 15, 1987.
     """
@@ -112,16 +116,17 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     or achieved places on a side are compared each with its own. ``metrics`` are columns of them;
     without, all that have a better way; ``better`` says which way that is, where it is not their
     names. ``margin`` >= 0 is how large a difference does not matter, as a share of the median of
-    ``a``; it is at least 1 of a count, such as retransmits, and 0.1 of a percentage.
+    ``a``; it is at least 1 of a count, such as retransmits, and of a time in microseconds, and 0.1
+    of a percentage. Of another metric, whose median is 0, it is 0, and ``reason`` says so.
     Columns: cell, metric; n_a, n_b, trials that have it, or sessions where either side has any;
     median_a, median_b; difference, of ``b`` over ``a``, with low and high (``hodges_lehmann``) and
     margin, all in the metric's unit; p of ``mann_whitney``, and p_holm over the whole table;
-    verdict, a ``Verdict``; reason, why there is no interval, else None. ``attrs`` has only_a and
-    only_b, the cells of just one; lost, those of only_a that ``b`` has at no other place either;
-    unit, what n counts; without_sessions, which of "A" and "B" has none while the other has, so
-    that each of its runs counts as one; failures, of ``failed_more``, and, with p None, the cells
-    of ``b`` alone of which all trials failed, for they may be of a common one that they could not
-    tell; and differs, what else two cells differ in (``SHOWN``).
+    verdict, a ``Verdict``; reason, why there is no interval, or no margin, else None. ``attrs`` has
+    only_a and only_b, the cells of just one; lost, those of only_a that ``b`` has at no other place
+    either; unit, what n counts; without_sessions, which of "A" and "B" has none while the other
+    has, so that each of its runs counts as one; failures, of ``failed_more``, and, with p None, the
+    cells of ``b`` alone of which all trials failed, for they may be of a common one that they could
+    not tell; and differs, what else two cells differ in (``SHOWN``).
 
     Assumed are independent trials, or sessions, and, for the interval, that a cell's distribution
     only shifts. For 95 % at least 4 against 4 are needed. An interval is of its cell alone: of 100
@@ -129,6 +134,9 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
 
     Raises InputError, with all that was found, where cells of one key differ in what was measured
     (``SAME_MEANING``), a metric has another unit on the other side, or no cell is common.
+
+    Source: ``verdict``, ``hodges_lehmann``, ``mann_whitney``, ``holm`` and ``failed_more``; Hoefler
+    and Belli, SC 2015, rules 5 and 7.
     """
     if not margin >= 0:
         raise ValueError(f"a margin is not below 0, and {margin!r} is")
@@ -186,7 +194,7 @@ class Allowed:
     def margin(self, median: float | None) -> float:
         """Return it in the metric's unit; a share of few would make every retransmission count."""
         least = 0.0
-        if _COUNT.search(self.metric):
+        if _COUNT.search(self.metric) or self.metric.endswith("_us"):
             least = 1.0
         elif self.metric.endswith("_percent"):
             least = 0.1
@@ -250,6 +258,8 @@ def _difference(
     shift = hodges_lehmann(b, a, confidence)
     median = statistics.median(a) if a else None
     margin = allowed.margin(median)
+    found = verdict(shift.interval, margin, better)
+    unscaled = median == 0 and allowed.share > margin and found is not Verdict.SAME
     return {
         "n_a": len(a),
         "n_b": len(b),
@@ -260,8 +270,8 @@ def _difference(
         "high": shift.interval.high,
         "margin": None if median is None else margin,
         "p": mann_whitney(b, a).p,
-        "verdict": verdict(shift.interval, margin, better),
-        "reason": shift.interval.reason,
+        "verdict": found,
+        "reason": shift.interval.reason or (_NO_SHARE if unscaled else None),
     }
 
 

@@ -14,6 +14,8 @@ def jain_fairness(xs: Sequence[float]) -> float | None:
     nothing. None where it is not defined: without connections, or when all of them got nothing.
     Raises ValueError for a rate that is negative, infinite or not a number.
 
+    Nothing is assumed: it describes what was measured.
+
     Source: Jain, Chiu, Hawe, "A Quantitative Measure of Fairness and Discrimination for Resource
     Allocation in Shared Computer Systems", DEC-TR-301, 1984.
     """

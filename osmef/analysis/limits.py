@@ -85,6 +85,13 @@ def transfer_limits(
     """Return what limited each flow; ``intervals`` are those of both ends of this transfer.
 
     A warm-up counts for the knee only: a token bucket that it has emptied shapes what follows.
+
+    Assumed is that one cause had the say for most of the time, and that intervals are short against
+    a token bucket.
+
+    Source: OSMeF (docs/decisions/limited-by.md), after T-RAT (Zhang, Breslau, Paxson and Shenker,
+    "On the Characteristics and Origins of Internet Flow Rates", SIGCOMM 2002), and the kernel's own
+    account of what a sender waited for (tcp_info of Linux).
     """
     knee = _shared_knee([interval for interval in intervals if interval.role == "receiver"])
     sender, receiver = without_warmup(sender), without_warmup(receiver)
@@ -115,7 +122,12 @@ def transfer_limits(
 
 
 def trial_limit(transfers: Sequence[Transfer]) -> Limit | None:
-    """Return what limited the measured transfers of a trial together; None if none was judged."""
+    """Return what limited the measured transfers of a trial together; None if none was judged.
+
+    Assumed is what ``transfer_limits`` assumes, of flows that ran together.
+
+    Source: that of ``prevailing``.
+    """
     measured = [one for one in transfers if one.purpose is Purpose.MEASURED and one.limits]
     if not measured:
         return None
@@ -127,6 +139,10 @@ def prevailing(limits: Sequence[FlowLimit], weights: Sequence[int]) -> Limit:
     """Return the verdict that has more than half of the weight, else ``inconclusive``.
 
     ``weights`` holds one number a flow: the bytes that its receiver got.
+
+    Assumed is that a flow matters by what it moved.
+
+    Source: OSMeF (docs/decisions/limited-by.md).
     """
     total = Counter[Limit]()
     for limit, weight in zip(limits, weights, strict=True):

@@ -18,6 +18,8 @@ def per_price(metric: str, value: float | None, hourly: Sequence[float]) -> floa
     is that of the value for a unit of the currency an hour. None for what is no rate that is better
     higher, and where anything is unknown.
 
+    Assumed is that all VMs were needed for the result alike.
+
     Source: Deval, 2017, section 5.2.
     """
     good = direction(metric) is Direction.HIGHER and _RATE.search(metric)

@@ -27,6 +27,10 @@ def message_times(requests: pd.DataFrame) -> pd.DataFrame:
     ``requests`` has the columns of ``requests.parquet``. ``time_us`` is what ping measured, or
     siege where there was no ping; ``transfer_rate_bytes_per_s`` the length over that time, and
     ``requests_per_s`` one over it.
+
+    Nothing is assumed: each request stands for itself.
+
+    Source: ppbench (Kratzke and Quint, CLOSER 2016).
     """
     good = requests[requests["error"].isna()]
     time_s = good["relay_s"].fillna(good["duration_s"]).astype("float64")
@@ -52,6 +56,11 @@ def by_size(requests: pd.DataFrame) -> pd.DataFrame:
 
     The formulas are those of ppbench (Kratzke and Quint, "ppbench, A Visualizing Network Benchmark
     for Microservices", CLOSER 2016); quantiles are Hyndman and Fan's definition 7.
+
+    Assumed for the interval is that single requests are independent, which those of one process
+    hardly are.
+
+    Source: as named, and that of ``quantile_interval``.
     """
     asked = requests.assign(failed=requests["error"].notna()).groupby("size")
     good = message_times(requests)
@@ -105,6 +114,9 @@ def group_quantiles(
     group that has any, in order, in the unit of the values: a column for each of ``quantiles``
     (definition 7 of Hyndman and Fan, 1996); ``ci95_low`` and ``ci95_high``, the order statistics of
     ``quantile_interval``, which takes the values of a group for independent, NaN for fewer than 6.
+
+    Source: Hyndman and Fan, "Sample Quantiles in Statistical Packages", The American Statistician
+    50, 1996; that of ``quantile_interval``.
     """
     numbers = values.to_numpy(dtype="float64")
     known = ~np.isnan(numbers)
@@ -139,6 +151,10 @@ def relative(bins: pd.DataFrame, reference: pd.DataFrame) -> pd.DataFrame:
     Columns: ``size``, of ``bins``; ``ratio`` = median / median of the reference, which is 1.0
     against itself, as in ppbench's relative plots (Kratzke and Quint, CLOSER 2016). NaN where
     either has nothing.
+
+    Assumed is that both lines are of the same bins.
+
+    Source: ppbench (Kratzke and Quint, CLOSER 2016).
     """
     ratio = bins["median"].astype("float64") / reference["median"].astype("float64")
     return pd.DataFrame({"size": bins["size"], "ratio": ratio})

@@ -87,6 +87,9 @@ def price_performance(results: pd.DataFrame, prices: pd.DataFrame, value: str) -
     Raises InputError as ``PriceTable``, and where the prices are in several currencies, or lower
     values are better. Prices are data: with the date, the region and the source.
 
+    Assumed is that a price was valid when the result was measured, and that results grow with what
+    is paid for.
+
     Source: Deval, "Empirical Evaluation of Cloud IaaS Platforms using System-level Benchmarks",
     2017, section 5.2.
     """

@@ -65,6 +65,8 @@ def interval_ranks(
     keep to it. Where the largest value misses more often than that, it is the end nevertheless, and
     the other end gets the rest; likewise the smallest. None where n is less than ``minimum_n``.
     Raises ValueError as ``quantile_interval`` does, whose assumptions and source these are.
+
+    Source: that of ``quantile_interval``.
     """
     check(quantile, confidence)
     if n < minimum_n(quantile, confidence):

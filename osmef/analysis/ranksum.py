@@ -52,7 +52,12 @@ def rank_sums(doubled_ranks: tuple[int, ...], n: int) -> RankSums:
 
 
 def doubled_ranks(values: Sequence[float]) -> npt.NDArray[np.int64]:
-    """Return two times the rank of each value, counted from 1; tied values share their mean."""
+    """Return two times the rank of each value, counted from 1; tied values share their mean.
+
+    Assumed is that equal values are ties, and not rounded others.
+
+    Source: that of ``rank_sums``.
+    """
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     first = np.searchsorted(ordered, values, side="left")
     last = np.searchsorted(ordered, values, side="right")
@@ -66,6 +71,10 @@ def shift_rank(n_a: int, n_b: int, confidence: float) -> tuple[int, float]:
     Of the ``n_a`` times ``n_b`` differences between two samples; c is 0 where no interval covers
     the confidence. Exact up to ``EXACT_UP_TO`` differences, the normal approximation beyond.
     See ``hodges_lehmann``.
+
+    Assumed is what ``hodges_lehmann`` assumes.
+
+    Source: that of ``hodges_lehmann``.
     """
     if n_a * n_b > EXACT_UP_TO:
         from scipy.special import ndtri  # noqa: PLC0415 - slow to load

@@ -56,6 +56,11 @@ def independent(
 
     ``trials`` are those of one cell of one platform. ``by_session``: the median of each session, a
     run without sessions being one; else each trial that has the metric; without, as the trials are.
+
+    Assumed is that trials of one session are not independent, and sessions are.
+
+    Source: Hurlbert, "Pseudoreplication and the Design of Ecological Field Experiments", Ecological
+    Monographs 54, 1984; Deval, 2017, chapter 5.
     """
     if metric not in trials:
         return []
@@ -71,6 +76,10 @@ def session_medians(trials: pd.DataFrame, metric: str) -> dict[str, float]:
 
     A session is one of one run, and a run without any is one; the name is that of the run where
     several sessions are called alike.
+
+    Assumed is what ``independent`` assumes.
+
+    Source: that of ``independent``.
     """
     keys = [name for name in ("run", "session") if name in trials]
     known = trials[trials[metric].notna()]

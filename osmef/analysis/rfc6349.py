@@ -20,6 +20,10 @@ def rfc6349_metrics(
     RFC 6349 wants the path's bottleneck bandwidth from a test before. Here the ideal rate is the
     highest that all connections of a transfer had together in any interval, so the ratio says how
     far from their own best they stayed. The base RTT is the smallest that any of them saw.
+
+    Assumed is that the path was once as fast as it can be, and once idle, while it was measured.
+
+    Source: RFC 6349, sections 4.1 to 4.3, with these estimates of what it wants from tests before.
     """
     rows = list(intervals)
     ratios, delays = [], []
@@ -41,6 +45,10 @@ def transfer_time_ratio(actual_s: float, transferred_bytes: int, ideal_bps: floa
 
     The ideal time is that of the payload bytes at ``ideal_bps``, the payload rate that the path
     can carry, in bits per second. None where there is no ideal: nothing moved, or no rate.
+
+    Assumed is that ``ideal_bps`` is that of the payload.
+
+    Source: RFC 6349, section 4.1.1.
     """
     if transferred_bytes <= 0 or ideal_bps <= 0:
         return None
@@ -51,6 +59,10 @@ def tcp_efficiency_percent(sent_bytes: int, retransmitted_bytes: int) -> float |
     """Return the percentage of sent bytes that were not sent again (RFC 6349, section 4.2).
 
     ``sent_bytes`` includes the retransmitted ones. None when nothing was sent.
+
+    Assumed is that nothing was sent again without need.
+
+    Source: RFC 6349, section 4.2.
     """
     if sent_bytes <= 0:
         return None
@@ -61,6 +73,10 @@ def buffer_delay_percent(mean_rtt_us: float, base_rtt_us: float) -> float | None
     """Return by how much the transfer lengthens the round trip (RFC 6349, section 4.3).
 
     The base is the round-trip time of the idle path, in practice the smallest seen. None without.
+
+    Assumed is that the base is of the idle path.
+
+    Source: RFC 6349, section 4.3.
     """
     if base_rtt_us <= 0:
         return None

@@ -31,6 +31,10 @@ def session_trials(trials: pd.DataFrame) -> pd.DataFrame:
     Where they tell none it is their scenario and provider. Where a cell of a platform was measured
     at several achieved places, each is a cell of its own, and its name begins with the place.
     Raises InputError where there are none.
+
+    Assumed is that runs of one scenario and provider are of one platform where they tell none.
+
+    Source: OSMeF.
     """
     known = trials[trials["session"].notna()]
     if known.empty:
@@ -49,6 +53,10 @@ def session_table(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     ``trials`` are those of ``session_trials``; those without the metric do not count. Columns:
     ``KEY``, session, window, began (of its first trial, UTC), trials (how many have the metric)
     and value, their median in the metric's unit.
+
+    Assumed is that the trials of a session are of one moment.
+
+    Source: that of ``variability.session_results``.
     """
     frames = [_sessions_of(trials, metric) for metric in metrics]
     table = pd.concat(frames, ignore_index=True)[[*KEY, *_ABOUT, "value"]]
@@ -72,6 +80,10 @@ def platform_table(sessions: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFra
     """Return one row for each of ``KEY``, and of ``by``, such as window: ``variability``'s columns.
 
     Sorted by these. ``sessions`` is what ``session_table`` gives, as in every function here.
+
+    Assumed is what ``variability`` assumes: independent sessions.
+
+    Source: that of ``variability``.
     """
     rows = sessions.dropna(subset=list(by))
     table = variability(rows, "value", [*KEY, *by])
@@ -85,6 +97,8 @@ def pair_table(sessions: pd.DataFrame) -> pd.DataFrame:
     over the pairs of one cell and metric. ``least_p`` is the smallest p that the test of Mann and
     Whitney can have with so few sessions. Assumed is that sessions are independent, also those of
     two platforms in one slot.
+
+    Source: those of ``pairs.welch``, ``mann_whitney`` and ``holm``.
     """
     frames = []
     for (cell, metric), rows in sessions.groupby(["cell", "metric"], sort=False):
@@ -111,7 +125,12 @@ def _least_p(n_a: int, n_b: int) -> float:
 
 
 def sides_of(window: str | None) -> set[str]:
-    """Return which sides a window is on by its name: weekday, weekend, peak, offpeak."""
+    """Return which sides a window is on by its name: weekday, weekend, peak, offpeak.
+
+    Assumed is that windows are called so.
+
+    Source: Deval, 2017, chapter 4, for the four windows.
+    """
     words = set((window or "").split("-"))
     return {side for pair in _SIDES for side in pair if side in words}
 
@@ -202,6 +221,8 @@ def level(rows: pd.DataFrame) -> pd.Series:
     fewer than ``SHORTEST`` sessions a window nothing is taken away, for it would be mostly chance.
     In the metric's unit, in the order of the rows.
 
+    Assumed is that windows differ by the same amount all the time.
+
     Source: OSMeF, after classical seasonal decomposition (Kendall and Stuart, "The Advanced Theory
     of Statistics", vol. 3, 1966), with medians.
     """
@@ -231,6 +252,10 @@ def course_table(sessions: pd.DataFrame) -> pd.DataFrame:
     make it too small); changes, how many ``change_points`` there are. All of them are of ``level``:
     what is usual for a window is taken away. Fewer than 10 sessions can't show a change: changes is
     <NA> then.
+
+    Assumed is what these functions assume, and that windows differ by the same amount all the time.
+
+    Source: those of ``course.drift``, ``autocorrelation``, ``change_points`` and ``level``.
     """
     rows = [
         {**dict(zip(KEY, key, strict=True)), **_course(of)} for key, of in sessions.groupby(KEY)
@@ -270,6 +295,8 @@ def change_table(sessions: pd.DataFrame) -> pd.DataFrame:
     with last_began and first_began: where sessions are missing between them, nobody knows when in
     that time it was; before and after, the medians of ``level`` between the changes, in the
     metric's unit; difference_percent of before. See ``course.change_points`` for what is assumed.
+
+    Source: those of ``course.change_points`` and ``level``.
     """
     rows = [
         {**dict(zip(KEY, key, strict=True)), **change}
@@ -281,7 +308,12 @@ def change_table(sessions: pd.DataFrame) -> pd.DataFrame:
 
 
 def levels(rows: pd.DataFrame) -> list[tuple[int, int, float]]:
-    """Return the levels of one of ``KEY``: first row, the row after the last one, the median."""
+    """Return the levels of one of ``KEY``: first row, the row after the last one, the median.
+
+    Assumed is what ``course.change_points`` assumes.
+
+    Source: those of ``course.change_points`` and ``level``.
+    """
     values = level(rows)
     cuts = [0, *change_points(values.tolist()), len(values)]
     return [
@@ -312,6 +344,8 @@ def price_table(platforms: pd.DataFrame, prices: pd.DataFrame) -> pd.DataFrame:
     and currency. Columns: ``KEY``, median, price_per_hour, currency, per_price, in the metric's
     unit for a unit of the currency an hour, and rank from 1 within one metric, cell and currency.
     What has no price is there with NaN and without a rank: unknown is not 0.
+
+    Assumed is that the price was the same for all sessions.
 
     Source: Deval 2017, section 5.2.
     """

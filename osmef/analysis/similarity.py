@@ -33,6 +33,8 @@ def machine_vectors(
     own; a row may hold any of them, NaN is unknown. One row a machine type, indexed by
     ``machine``; a component that was never measured stays NaN.
 
+    Assumed is that measurements of a component are of one kind, so that their median is typical.
+
     Source: Kratzke and Quint, "How to Operate Container Clusters more Efficiently?", 2015, equation
     1 (EasyCompare).
     """
@@ -47,6 +49,8 @@ def similarity_matrix(vectors: pd.DataFrame) -> pd.DataFrame:
     (1 - min(i, j) / max(i, j))^2 over the components: symmetric, and no unit or direction matters.
     It is defined for positive components only: raises InputError with the machine and the component
     of each that is missing, infinite, zero or negative.
+
+    Assumed is that all components matter alike.
 
     Source: Kratzke and Quint 2015, equation 2.
     """
@@ -72,6 +76,10 @@ def counterparts(matrix: pd.DataFrame, provider: str = "provider") -> pd.DataFra
     ``matrix`` is that of ``similarity_matrix``; ``provider`` is the level of its index that names
     the provider. Columns: machine and counterpart, each as a text; similarity; rank, from 1, those
     that are equally similar share the better one. Raises KeyError without that level.
+
+    Assumed is what ``similarity_matrix`` assumes.
+
+    Source: OSMeF, with the similarity of Kratzke and Quint, 2015.
     """
     similar = matrix.to_numpy(dtype="float64")
     of = matrix.index.get_level_values(provider)

@@ -15,6 +15,10 @@ def total_rates(points: Iterable[SizePoint]) -> dict[int, float]:
     rate of the slowest: all is moved when that is done. The rates of those that were done before
     and left it the path would add up to more than the path has. Pairs add up. Only of sizes that
     every connection has measured.
+
+    Assumed is that the connections of a pair begin a size together.
+
+    Source: OSMeF; the rate of one connection as in NetPIPE (Snell, Mikler and Gustafson, 1996).
     """
     rates: dict[int, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
     for point in points:
@@ -29,7 +33,13 @@ def total_rates(points: Iterable[SizePoint]) -> dict[int, float]:
 
 
 def shortest_times(points: Iterable[SizePoint]) -> dict[int, float]:
-    """Return the shortest time of a message on any connection by size, microseconds."""
+    """Return the shortest time of a message on any connection by size, microseconds.
+
+    Assumed is that what lengthens a time is no part of the network, as NetPIPE has it.
+
+    Source: Snell, Mikler and Gustafson, "NetPIPE: A Network Protocol Independent Performance
+    Evaluator", 1996.
+    """
     times: dict[int, float] = {}
     for point in points:
         times[point.size] = min(times.get(point.size, point.time_min_us), point.time_min_us)
@@ -43,6 +53,10 @@ def half_performance_length(rates: Mapping[int, float]) -> float | None:
     CS-2", Parallel Computing 20, 1994), read from the measured rates by size: between the first
     size that reaches half of the highest rate and the one before, linear in size and rate. None
     where already the smallest size is that fast, or nothing was measured.
+
+    Assumed is that the rate grows with the size up to there.
+
+    Source: Hockney, as named.
     """
     half = max(rates.values(), default=0.0) / 2
     below: int | None = None

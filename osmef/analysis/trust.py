@@ -50,6 +50,8 @@ def trust(
     more than ``MOST``, drift and steps are those of the medians of blocks.
     Both p are corrected after Holm over all rows, and lead to a doubt below ``LEVEL``.
 
+    Assumed is what these functions assume; normal values nowhere.
+
     Source: the functions of these names, in ``osmef.analysis``; Hoefler and Belli, SC 2015, rule 5.
     """
     rows = [
@@ -72,6 +74,10 @@ def pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
 
     ``trials`` are those of ``osmef.load``, their sessions' medians where there are any. The
     correction is over the pairs of a metric. Cells without a value are left out.
+
+    Assumed is what ``pairwise`` assumes: independent values.
+
+    Source: that of ``pairwise``.
     """
     groups = cells(trials)
     tables = []
@@ -140,7 +146,11 @@ def _doubts(row: Mapping[str, object]) -> str:
 
     found = []
     if below("autocorrelation_p"):
-        found.append("values remember the ones before, so the interval is too narrow")
+        found.append(
+            "values remember the ones before, so the interval is too narrow"
+            if float(str(row["autocorrelation"])) > 0
+            else "high and low values take turns, so the interval is wider than it need be"
+        )
     if below("drift_p"):
         found.append("there is a drift, so the interval is too narrow")
     if row["steps"]:

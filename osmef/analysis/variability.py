@@ -19,6 +19,8 @@ def session_results(points: pd.DataFrame, value: str, by: Sequence[str]) -> pd.D
     trial of ``osmef.load``; NaN is unknown and not counted. One row for each of ``by`` and session:
     these, and ``value`` in its unit.
 
+    Assumed is that the data points of a session are of one moment.
+
     Source: Deval, "Empirical Evaluation of Cloud IaaS Platforms using System-level Benchmarks",
     2017, chapter 5.
     """

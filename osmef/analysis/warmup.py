@@ -13,6 +13,11 @@ def without_warmup(end: TransferEnd) -> TransferEnd:
     Counters are differences, or None where there is none; what the kernel tells as a state, such as
     the smallest round-trip time, is that of the whole connection. ``bytes`` of a sender is what the
     program handed over, which differs from what left by what its buffer held at the warm-up's end.
+
+    Assumed is that the transfer was steady when the warm-up ended.
+
+    Source: OSMeF; Jain, "The Art of Computer Systems Performance Analysis", 1991, section 25.3, on
+    removing transients.
     """
     part = end.measured
     if part is None or part.start_s <= 0:
@@ -24,7 +29,12 @@ def without_warmup(end: TransferEnd) -> TransferEnd:
 
 
 def measured_intervals(intervals: Sequence[Interval]) -> list[Interval]:
-    """Return the intervals that are not of a warm-up."""
+    """Return the intervals that are not of a warm-up.
+
+    Assumed is what ``without_warmup`` assumes.
+
+    Source: that of ``without_warmup``.
+    """
     return [interval for interval in intervals if not interval.warmup]
 
 

@@ -16,7 +16,9 @@ import gzip
 import json
 import shutil
 import tarfile
+import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
@@ -246,7 +248,8 @@ def import_archive(url: str, directory: Path) -> Archived:
     """
     remote = Remote(url)
     with storage("make a directory", directory):
-        if directory.exists() and any(directory.iterdir()):
+        is_new = not directory.exists()
+        if not is_new and any(directory.iterdir()):
             cure = "give a directory that does not exist yet, or an empty one"
             raise InputError("this directory is not empty", where=str(directory), cure=cure)
         directory.mkdir(parents=True, exist_ok=True)
@@ -259,10 +262,23 @@ def import_archive(url: str, directory: Path) -> Archived:
             _fetch(remote, entry, draft)
         _unpack(manifest, draft, directory)
     except BaseException:
-        shutil.rmtree(directory, ignore_errors=True)
+        _remove(directory, is_new=is_new)
         raise
     shutil.rmtree(draft, ignore_errors=True)
     return _archived(manifest)
+
+
+def _remove(directory: Path, *, is_new: bool) -> None:
+    """Remove what was imported; a directory that was there before stays, and is empty again."""
+    if is_new:
+        shutil.rmtree(directory, ignore_errors=True)
+        return
+    with suppress(OSError):  # why nothing was imported matters more
+        for path in list(directory.iterdir()):
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink()
 
 
 def _manifest(remote: Remote, draft: Path) -> Manifest:
@@ -311,9 +327,7 @@ def _fetch(remote: Remote, entry: Entry, draft: Path) -> None:
 def _unpack(manifest: Manifest, draft: Path, directory: Path) -> None:
     for run in manifest.runs:
         into = draft / "unpacked" / run
-        with storage("unpack", into), tarfile.open(draft / "runs" / f"{run}.tar.gz") as tar:
-            into.mkdir(parents=True)
-            tar.extractall(into, filter="data")
+        _extract(draft / "runs" / f"{run}.tar.gz", into)
         for table in TABLES:
             part = draft / table / f"run={run}" / "part.parquet"
             if part.is_file():
@@ -324,6 +338,19 @@ def _unpack(manifest: Manifest, draft: Path, directory: Path) -> None:
     for name in (MANIFEST, CALENDAR, "campaign.yaml"):
         with storage("move", draft / name):
             (draft / name).replace(directory / name)
+
+
+def _extract(file: Path, into: Path) -> None:
+    try:
+        with storage("unpack", into), tarfile.open(file, "r:gz") as tar:
+            into.mkdir(parents=True)
+            tar.extractall(into, filter="data")
+    except (tarfile.TarError, EOFError, zlib.error) as error:
+        raise InputError(
+            f"this is no run of an archive: {error}",
+            where=f"runs/{file.name}",
+            cure="take the archive from where it was made; nothing of it was imported",
+        ) from error
 
 
 def read_record(directory: Path) -> Record | None:

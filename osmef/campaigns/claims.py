@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, func, select, update
+from sqlalchemy import ColumnElement, Connection, case, func, select, update
 from sqlalchemy import delete as remove
 from sqlalchemy import insert as put
 
@@ -24,6 +24,8 @@ from osmef.campaigns.tables import CAMPAIGNS, EVENTS, HELD, HOLDERS, SESSIONS
 
 COLUMNS = [SESSIONS.c[field.name] for field in fields(Session)]
 ALONE = Terms()
+# Databases let a query have only so many values.
+MANY = 500
 _AGAIN: Mapping[str, Any] = {"state": State.PLANNED.value, "holder": None, "ended_at": None}
 
 
@@ -45,7 +47,10 @@ class Claims(Database):
         terms: Terms = ALONE,
         line: Line | None = None,
     ) -> Session | Refusal:
-        """Begin a planned session, and return it as it is now; or say why that can't be."""
+        """Begin a planned session, and return it as it is now; or say why that can't be.
+
+        Which cells it leaves out is noted with it (``Session.left_out``).
+        """
         try:
             with self._transaction() as connection:
                 _check_budget(connection, session.campaign, terms)
@@ -102,6 +107,45 @@ class Claims(Database):
             connection.execute(remove(HELD).where(HELD.c.session == session.id))
             _tell(connection, session.campaign, now, line)
         return True
+
+    def skip(self, sessions: Sequence[int], state: State, why: str, now: datetime) -> None:
+        """Say of planned sessions that they won't be. Why they did not run before stays with it.
+
+        What they have left is to be destroyed from now on.
+        """
+        before, left, own = SESSIONS.c.why, SESSIONS.c.uncleared, SESSIONS.c.directory
+        reason = case((before.is_(None), why), else_=why + "; before that: " + before)
+        both = case((left.is_(None), own), (own.is_(None), left), else_=left + "\n" + own)
+        values = {"state": state.value, "why": reason, "ended_at": now, "uncleared": both}
+        planned = SESSIONS.c.state == State.PLANNED.value
+        with self._transaction() as connection:
+            for start in range(0, len(sessions), MANY):
+                some = SESSIONS.c.id.in_(sessions[start : start + MANY])
+                connection.execute(update(SESSIONS).where(some, planned).values(**values))
+
+    def conclude(self, session: Session, **values: Any) -> None:
+        """Write down what a session that won't go on has left behind."""
+        with self._transaction() as connection:
+            connection.execute(update(SESSIONS).where(SESSIONS.c.id == session.id).values(**values))
+
+    def uncleared(self, campaign: int) -> list[Session]:
+        """Return the sessions that don't run and have left something standing."""
+        where = (SESSIONS.c.campaign == campaign, SESSIONS.c.uncleared.is_not(None))
+        query = select(*COLUMNS).where(*where, SESSIONS.c.state != State.RUNNING.value)
+        return self._sessions(query.order_by(*in_order()))
+
+    def _sessions(self, query: Any) -> list[Session]:
+        with self._reading() as connection:
+            return [session_of(row) for row in connection.execute(query).mappings()]
+
+    def cleared(self, session: Session, paths: Collection[str]) -> None:
+        """Note that in some run directories of a session nothing stands any more."""
+        mine = SESSIONS.c.id == session.id
+        with self._transaction() as connection:
+            before = connection.execute(select(SESSIONS.c.uncleared).where(mine)).scalar_one()
+            left = [path for path in (before or "").splitlines() if path not in paths]
+            values = {"uncleared": "\n".join(left) or None}
+            connection.execute(update(SESSIONS).where(mine).values(**values))
 
     def forget(self, campaign: int, holder: str, running: Collection[int]) -> list[Session]:
         """Plan again what a holder has claimed and does not run; return it as it was."""
@@ -160,10 +204,9 @@ class Claims(Database):
         """Return what is measured right now, by name, and by whom."""
         query = select(HELD.c.name, *COLUMNS).join(SESSIONS, SESSIONS.c.id == HELD.c.session)
         with self._reading() as connection:
-            leases = _leases(connection)
+            living = _Living(connection, now)
             rows = [dict(row) for row in connection.execute(query).mappings()]
         found = {row.pop("name"): session_of(row) for row in rows}
-        living = _Living(leases, now)
         return {
             name: one.holder or ""
             for name, one in found.items()
@@ -193,7 +236,7 @@ def spent(connection: Connection, campaign: int) -> float:
 
 def living_holder(connection: Connection, campaign: int, now: datetime) -> str | None:
     """Return one who conducts a campaign, if anybody does."""
-    return _Living(_leases(connection, HOLDERS.c.campaign == campaign), now).first()
+    return _Living(connection, now, HOLDERS.c.campaign == campaign).first()
 
 
 def _check_budget(connection: Connection, campaign: int, terms: Terms) -> None:
@@ -226,7 +269,7 @@ def _hold(connection: Connection, session: Session, now: datetime) -> None:
         row = connection.execute(query).mappings().first()
         other = None if row is None else session_of(row)
         if other is not None and other.state is State.RUNNING:
-            if _Living(_leases(connection), now).holds(other):
+            if _Living(connection, now).holds(other):
                 raise _RefusedError(Refusal.BUSY)
             _release(connection, other)
         connection.execute(remove(HELD).where(HELD.c.session == number))
@@ -238,6 +281,7 @@ def _begin(connection: Connection, planned: Session, begun: Session, terms: Term
     values = {"state": begun.state.value, "holder": begun.holder, "started_at": begun.started_at}
     query = update(SESSIONS).where(*_still(planned, State.PLANNED))
     query = query.values(**values, token=begun.token, expected=terms.expected)
+    query = query.values(left_out=begun.left_out)
     return connection.execute(query).rowcount == 1
 
 
@@ -248,7 +292,7 @@ def _running(connection: Connection, campaign: int, *more: ColumnElement[bool]) 
 
 
 def _lost(connection: Connection, campaign: int, now: datetime) -> list[Session]:
-    living = _Living(_leases(connection), now)
+    living = _Living(connection, now)
     return [one for one in _running(connection, campaign) if not living.holds(one)]
 
 
@@ -260,7 +304,7 @@ def _release(connection: Connection, session: Session) -> None:
 
 def _say_alive(connection: Connection, campaign: int, holder: str, now: datetime) -> None:
     mine = (HOLDERS.c.campaign == campaign, HOLDERS.c.name == holder)
-    until = now + LEASE
+    until = lease_time(connection, now) + LEASE
     if connection.execute(update(HOLDERS).where(*mine).values(until=until)).rowcount == 0:
         row = {"campaign": campaign, "name": holder, "until": until}
         connection.execute(put(HOLDERS).values(**row))
@@ -272,20 +316,22 @@ def _tell(connection: Connection, campaign: int, at: datetime, line: Line | None
         connection.execute(put(EVENTS).values(**row))
 
 
-Leases = Mapping[tuple[str, int], datetime]
-"""Until when holders are believed to live, by their name and campaign."""
-
-
-def _leases(connection: Connection, *where: ColumnElement[bool]) -> Leases:
-    rows = connection.execute(select(HOLDERS).where(*where))
-    return {(row.name, row.campaign): row.until for row in rows}
+def lease_time(connection: Connection, now: datetime) -> datetime:
+    """Return the time by which leases are: that of a server, as clocks of machines may be wrong."""
+    if connection.dialect.name != "postgresql":
+        return now
+    time: datetime = connection.execute(select(func.now())).scalar_one()
+    return time
 
 
 class _Living:
     """Who of the holders lives: known on this machine, by their leases elsewhere."""
 
-    def __init__(self, leases: Leases, now: datetime) -> None:
-        self._leases, self._now = leases, now
+    def __init__(self, connection: Connection, now: datetime, *where: ColumnElement[bool]) -> None:
+        rows = connection.execute(select(HOLDERS).where(*where))
+        self._leases = {(row.name, row.campaign): row.until for row in rows}
+        self._now = lease_time(connection, now)
+        self._is_shared = connection.dialect.name != "sqlite"
         self._gone: dict[str, bool | None] = {}
 
     def holds(self, session: Session) -> bool:
@@ -299,7 +345,7 @@ class _Living:
 
     def _lives(self, holder: str, campaign: int) -> bool:
         if holder not in self._gone:
-            self._gone[holder] = is_gone(holder)
+            self._gone[holder] = is_gone(holder, is_shared=self._is_shared)
         gone = self._gone[holder]
         if gone is not None:
             return not gone

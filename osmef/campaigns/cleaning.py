@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +16,8 @@ from osmef.campaigns.means import Means
 from osmef.campaigns.rows import Session, Standing, State
 from osmef.campaigns.session import conclude
 from osmef.engine.journal import Journal
-from osmef.errors import OsmefError
+from osmef.errors import OsmefError, StorageError
+from osmef.results.files import storage
 
 if TYPE_CHECKING:
     from osmef.campaigns.store import Store
@@ -35,12 +40,28 @@ def paths_of(session: Session) -> list[str]:
     return list(dict.fromkeys([*_left(session), *own]))
 
 
+def is_there(path: Path) -> bool:
+    """Tell whether there is a run directory. Raises StorageError where nobody may look."""
+    with storage("look for", path), suppress(FileNotFoundError, NotADirectoryError):
+        path.stat()
+        return True
+    return False
+
+
+def is_absent(path: str) -> bool:
+    """Tell whether a run directory is surely not here: where nobody may look, it may be."""
+    try:
+        return not is_there(Path(path))
+    except StorageError:
+        return False
+
+
 def _left(session: Session) -> list[str]:
-    return (session.uncleared or "").splitlines()
+    return list(dict.fromkeys((session.uncleared or "").splitlines()))
 
 
 def _stands(path: str) -> bool:
-    if not Path(path).exists():
+    if is_absent(path):
         return True
     try:
         return bool(Journal(Path(path) / "journal.jsonl").standing())
@@ -48,70 +69,128 @@ def _stands(path: str) -> bool:
         return True
 
 
+@dataclass(frozen=True)
+class _Job:
+    """What a session has left and is being destroyed, by run directory."""
+
+    session: Session
+    parts: dict[str, Future[None]]
+
+    @property
+    def is_over(self) -> bool:
+        return all(future.done() for future in self.parts.values())
+
+
 class Cleaning:
-    """Destroys what sessions have left, and tries again where a cloud does not let it go."""
+    """Has destroyed what sessions have left, and tries again where a cloud does not let it go.
+
+    The executor does it, so that a cloud that takes its time keeps nobody waiting.
+    """
 
     def __init__(self, store: Store, standing: Standing, means: Means, log: Logbook) -> None:
         self._store, self._campaign = store, standing.id
         self._means, self._log = means, log
-        self._next: datetime | None = means.clock.now()
+        self._jobs: dict[int, _Job] = {}
+        self._untold: set[int] = set()
+        """The sessions of which nobody has been told that they may have left something."""
         self._tries = 0
+        self.next: datetime | None = means.clock.now()
+        """When to sweep next; None where nothing stands that is not being destroyed."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything is being destroyed now."""
+        return bool(self._jobs)
 
     @property
     def is_trying(self) -> bool:
         """Whether something stands that may go soon."""
-        return self._next is not None and self._tries < _OFTEN
+        return self.is_busy or (self.next is not None and self._tries < _OFTEN)
 
-    def clear(self, session: Session, now: datetime) -> None:
-        """Destroy what a planned session has left that nobody will take up again."""
-        error = self._try(session, paths_of(session), ends=True)
-        if error is not None:
-            self.tell(session, str(error), now)
+    @property
+    def places(self) -> set[str]:
+        """The names of what is being cleaned up: see Session.places."""
+        return {name for job in self._jobs.values() for name in job.session.places}
 
-    def tell(self, session: Session, why: str, now: datetime) -> None:
-        """Say that something of a session stands; it is tried again."""
-        self._next, self._tries = now + _AGAIN, 0
+    def take_on(self, sessions: Iterable[Session], now: datetime) -> None:
+        """Clean up after planned sessions that won't be."""
+        begun = {one.id for one in sessions if one.directory or one.uncleared}
+        if begun:
+            self._untold |= begun
+            self.next, self._tries = now, 0
+
+    def try_again(self, session: Session, now: datetime, news: str | None) -> None:
+        """Clean up later after a session that has left something; ``news`` is why, to be told."""
+        if news is not None:
+            self._tell(session, news)
+        if _here(session):
+            self._tries = 0
+            self._sweep_at(now + _AGAIN)
+
+    def _tell(self, session: Session, why: str) -> None:
         place = Path(session.directory or "").parent
         by_hand = f"it is tried again; by hand: osmef reap --out {place}"
         self._log.note(
             "failure", f"{session.slot} {session.platform}: left standing: {why}; {by_hand}"
         )
 
-    def sweep(self, now: datetime) -> datetime | None:
-        """Try again when it is time, and return when that is next; None where nothing stands."""
-        if self._next is None or now < self._next:
-            return self._next
-        left = self._store.uncleared(self._campaign)
-        here = [one for one in left if any(Path(path).exists() for path in _left(one))]
-        errors = [self._sweep(session) for session in here]
+    def _sweep_at(self, time: datetime) -> None:
+        self.next = time if self.next is None else min(self.next, time)
+
+    def sweep(self, now: datetime, wake: threading.Event) -> None:
+        """Begin to destroy what stands, if it is time; ``wake`` is set whenever some has gone."""
+        if self.next is None or now < self.next:
+            return
+        for session in self._store.uncleared(self._campaign):
+            if session.id not in self._jobs and (paths := _here(session)):
+                clear = self._means.executor.clear
+                parts = {path: clear(Path(path), session.provider) for path in paths}
+                self._jobs[session.id] = _Job(session, parts)
+                for future in parts.values():
+                    future.add_done_callback(lambda _: wake.set())
         self._tries += 1
-        wait = _AGAIN if self._tries < _OFTEN else _SELDOM
-        self._next = now + wait if any(errors) else None
-        return self._next
+        self.next = None
 
-    def _sweep(self, session: Session) -> OsmefError | None:
-        ends = session.state not in {State.PLANNED, State.DONE}
-        error = self._try(session, _left(session), ends=ends)
-        if error is None:
-            self._log.note("note", f"{session.slot} {session.platform}: nothing stands any more")
-        return error
+    def collect(self, now: datetime) -> bool:
+        """Write down what has gone, and what has not; tell if there was anything."""
+        over = [job for job in self._jobs.values() if job.is_over]
+        for job in over:
+            self._finish(job, now)
+            del self._jobs[job.session.id]
+        return bool(over)
 
-    def _try(self, session: Session, paths: list[str], *, ends: bool) -> OsmefError | None:
-        """Destroy it; where the session ``ends`` so, write down what it has come to."""
-        failed = None
-        for path in paths:
-            # A cloud that fails takes its time, and others must not believe that we are gone.
-            self._store.renew(self._campaign, self._means.holder, self._means.clock.now())
-            try:
-                self._means.clear(Path(path), session.provider)
-                if ends and path == session.directory:
-                    self._conclude(session, path)
-            except OsmefError as error:
-                failed = error
-        self._store.conclude(session, uncleared=uncleared(paths))
-        return failed
+    def _finish(self, job: _Job, now: datetime) -> None:
+        session, errors = job.session, []
+        for path, future in job.parts.items():
+            error = future.exception()
+            if error is None and path == session.directory and session.state is not State.DONE:
+                error = self._conclude(session, path)
+            if error is None:
+                self._store.cleared(session, [path])
+            else:
+                errors.append(error)
+        is_news = session.id in self._untold
+        if errors:
+            self._sweep_at(now + (_AGAIN if self._tries < _OFTEN else _SELDOM))
+        if errors and is_news:
+            self._tell(session, str(errors[-1]))
+        if not errors and not is_news:
+            text = f"{session.slot} {session.platform}: nothing stands any more"
+            self._log.note("note", text)
+        self._untold.discard(session.id)
 
-    def _conclude(self, session: Session, path: str) -> None:
-        end = conclude(Path(path))
+    def _conclude(self, session: Session, path: str) -> OsmefError | None:
+        """Write down what a session has come to; return why that can't be done."""
+        try:
+            end = conclude(Path(path))
+        except OsmefError as error:
+            return error
         trials = {"trials_ok": end.trials_ok, "trials_failed": end.trials_failed}
         self._store.conclude(session, **trials, cost=end.cost, currency=end.currency)
+        return None
+
+
+def _here(session: Session) -> Sequence[str]:
+    """Return the run directories that are here, and whose session does not take them up itself."""
+    own = session.directory if session.state is State.PLANNED else None
+    return [path for path in _left(session) if path != own and not is_absent(path)]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from osmef.campaigns.cleaning import paths_of, uncleared
+from osmef.campaigns.cleaning import is_absent, paths_of, uncleared
 from osmef.campaigns.ends import outcome_of
 from osmef.campaigns.keeping import Keeping
 from osmef.campaigns.leaving import Cell, Leaving, cell_of
@@ -58,6 +58,10 @@ class Conductor:
     def _stopping(self) -> bool:
         return self._stop.reason is not None
 
+    @property
+    def _is_busy(self) -> bool:
+        return bool(self._starter.running) or self._leaving.cleaning.is_busy
+
     def run(self) -> Phase:
         """Conduct, and return what the campaign does afterwards.
 
@@ -67,6 +71,10 @@ class Conductor:
         while (phase := self._step()) is None:
             self._rest()
         return phase
+
+    def _others_run(self) -> bool:
+        """Tell, while nothing of ours runs, whether another one's session does: he may be dead."""
+        return State.RUNNING in self._store.counts(self._campaign)
 
     def _is_left_alone(self) -> Phase | None:
         """Return the phase of a campaign that systemd or cron does not take up by itself.
@@ -114,7 +122,7 @@ class Conductor:
         except StorageError as error:
             if self._watch.fails(str(error)):
                 self._log.say("failure", str(error))
-            return Phase.STOPPED if self._stopping and not self._starter.running else None
+            return Phase.STOPPED if self._stopping and not self._is_busy else None
         return phase
 
     def _rest(self) -> None:
@@ -135,10 +143,11 @@ class Conductor:
         self._after_trouble(now)
         absent = self._was_absent(now)
         ended = self._collect(now)
+        cleaned = self._leaving.cleaning.collect(now)
         phase, before = self._store.campaign(self._name).phase, self._phase
         if absent or now >= self._renew_at:
             self._renew(now)
-        if ended or absent or now >= self._next or phase is not before:
+        if ended or cleaned or absent or now >= self._next or phase is not before:
             cells = ended if before else {cell_of(platform) for platform in self._score.parts}
             away = absent or before in {None, Phase.PAUSED}
             self._act(phase, cells, now, away=away)
@@ -189,7 +198,9 @@ class Conductor:
             values, line = outcome.values(now, stopping=self._stopping), outcome.line(session)
             over = outcome.end.state is not State.PLANNED
             left = session.uncleared
-            if over and _has_begun(session):
+            if not _has_begun(session):
+                values["directory"] = None  # nothing was made
+            elif over:
                 left = values["uncleared"] = uncleared(paths_of(session))
             ours = self._store.finish(session, outcome.end.state, now, line, **values)
             self._starter.end(future, now)
@@ -199,8 +210,10 @@ class Conductor:
                 self._log.note("gap", f"{what}: another process has taken it over")
                 continue
             self._log.say(line.kind, line.text)
-            if over and left != session.uncleared:
-                self._leaving.cleaning.tell(session, outcome.end.why or "its run has ended", now)
+            if over and left is not None:
+                why = outcome.end.why or "its run has ended"
+                news = why if left != session.uncleared else None
+                self._leaving.cleaning.try_again(replace(session, uncleared=left), now, news)
             if outcome.end.state is State.DONE:
                 self._leaving.learn([session])
         return ended
@@ -211,7 +224,8 @@ class Conductor:
         if self._leaving.missed(now, self._why(phase, away=away), late):
             self._watch.has_missed()
         self._leaving.known(ended, now)
-        sweep = self._leaving.cleaning.sweep(now)
+        if not self._stopping:
+            self._leaving.cleaning.sweep(now, self._wake)
         self._log.note_problems()
         self._keeping.count(now)
         soon = None
@@ -222,8 +236,9 @@ class Conductor:
         again = None if soon is None else now + soon
         coming = self._store.next_time(self._campaign, now)
         self._any_planned = coming is not None
+        sweep = None if self._stopping else self._leaving.cleaning.next
         # Who only waits says that he lives when he happens to look.
-        renew = self._renew_at if self._starter.running or coming is None else None
+        renew = self._renew_at if self._is_busy or coming is None or self._others_run() else None
         self._next = min(time for time in (again, coming, renew, sweep) if time is not None)
 
     def _why(self, phase: Phase, *, away: bool) -> str:
@@ -250,24 +265,26 @@ class Conductor:
     def _over(self, phase: Phase, now: datetime) -> Phase | None:
         """Return the phase in which the campaign is left now, if it is."""
         stops = self._stopping or phase is Phase.STOPPED
-        if self._starter.running or (self._leaving.cleaning.is_trying and not stops):
+        if self._is_busy or (self._leaving.cleaning.is_trying and not stops):
             return None
         if stops:
             return Phase.STOPPED
-        if self._any_planned and self._means.until_idle and not self._keeping.stands:
+        leaves = self._any_planned and self._means.until_idle and not self._keeping.stands
+        if leaves and not self._others_run():
             opens = self._store.next_opening(self._campaign)
             return phase if opens is not None and opens > now + _SOON else None
-        if self._any_planned or State.RUNNING in (counts := self._store.counts(self._campaign)):
+        if self._any_planned or self._others_run():
             return None
         settles_in, again_in = self._watch.settles_in, self._keeping.again_in(now)
         if waits := [one for one in (settles_in, again_in) if one is not None]:
             self._next = now + min(waits)
             return None
         if phase is not Phase.ENDED:
+            counts = self._store.counts(self._campaign)
             told = ", ".join(f"{count} {state}" for state, count in counts.items())
             self._log.note("end", f"the campaign has ended: {told}", last=True)
         return Phase.ENDED
 
 
 def _has_begun(session: Session) -> bool:
-    return session.directory is not None and Path(session.directory).exists()
+    return session.directory is not None and not is_absent(session.directory)

@@ -93,10 +93,10 @@ class Dask:
                 if task.session == session:
                     task.halted = "another process has taken the session over"
 
-    def clear(self, directory: Path, provider: str) -> None:
-        """Destroy what a session has left, at a worker. Raises OsmefError."""
+    def clear(self, directory: Path, provider: str) -> Future[None]:
+        """Destroy what a session has left, at a worker."""
         make = partial(_Task, clear, provider, directory.name, leaving=True)
-        self._take_on(directory, make).result()
+        return cast("Future[None]", self._take_on(directory, make))
 
     def close(self) -> None:
         """Leave the cluster. What still runs stops once it hears nothing more from here."""

@@ -54,20 +54,22 @@ def outcome_of(future: Future[End], session: Session) -> Outcome:
     One that was interrupted, or could not be written down, is planned again, and so is one whose
     cloud failed, but for the last time. What it has cost is counted in any case.
     """
-    attempts, failed = session.attempts, True
+    attempts, message = session.attempts, None
     try:
         return Outcome(future.result(), attempts)
     except Interrupted as error:
-        state, why, failed = State.PLANNED, error.message, False
+        state, why = State.PLANNED, error.message
     except StorageError as error:
-        state, why = State.PLANNED, str(error)
+        state, why, message = State.PLANNED, str(error), error.message
     except InputError as error:
-        state, why = State.FAILED, str(error)
+        state, why, message = State.FAILED, str(error), error.message
     except OsmefError as error:
         attempts += 1
         state = State.PLANNED if attempts < _MOST_ATTEMPTS else State.FAILED
-        why = str(error)
+        why, message = str(error), error.message
     except Exception as error:
         state, why = State.FAILED, f"a bug: {type(error).__name__}: {error}"
     end = so_far(Path(session.directory), state, why) if session.directory else End(state, why=why)
-    return Outcome(end, attempts, is_news=failed and why != session.why)
+    # Where it failed is another run directory each time.
+    is_news = message is not None and message not in (session.why or "")
+    return Outcome(end, attempts, is_news)

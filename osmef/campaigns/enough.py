@@ -1,4 +1,4 @@
-"""When what is known of a platform is enough."""
+"""When what is known of a cell is enough."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def session_medians(directory: Path, metric: str) -> dict[str, float | None]:
     }
 
 
-def is_enough(rule: StopRule, medians: Mapping[str, Sequence[float]]) -> bool:
-    """Tell whether the median of every cell is known well enough, from those of the sessions.
+def known_cells(rule: StopRule, medians: Mapping[str, Sequence[float]]) -> set[str]:
+    """Return the cells whose median is known well enough, from those of the sessions.
 
     The exact interval of the median over sessions assumes that they are independent. A cell that
     has the metric in too few sessions is not known.
     """
-    return bool(medians) and all(_is_narrow(rule, values) for values in medians.values())
+    return {cell for cell, values in medians.items() if _is_narrow(rule, values)}
 
 
 def _is_narrow(rule: StopRule, values: Sequence[float]) -> bool:

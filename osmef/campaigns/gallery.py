@@ -58,10 +58,13 @@ class Gallery:
 
     def _draw(self, name: str, key: str, paths: Sequence[Path]) -> None:
         found: list[Picture] = []
-        with contextlib.suppress(OsmefError):  # a damaged run has no figure
+        try:
             found += _pictures(key, paths)
-        with self._lock:
-            self._pictures[name] = (key, found)
+        except OsmefError:  # a damaged run has no figure
+            pass
+        finally:  # whatever went wrong would do so again
+            with self._lock:
+                self._pictures[name] = (key, found)
 
 
 def _pictures(key: str, paths: Sequence[Path]) -> Iterator[Picture]:

@@ -35,12 +35,18 @@ def process_of(holder: str) -> int | None:
     return int(pid) if host == this_machine() else None
 
 
-def is_gone(holder: str) -> bool | None:
-    """Tell whether a process of ``this_process`` is gone; None where that can't be known."""
+def is_gone(holder: str, *, is_shared: bool = False) -> bool | None:
+    """Tell whether a process of ``this_process`` is gone; None where that can't be known.
+
+    With ``is_shared`` other machines may have said it: one of this one's name that has booted at
+    another time is this one before, or a clone of it.
+    """
     host, boot, pid, started = holder.split(" ")
     if host != this_machine() or "-" in (boot, _read(_BOOT)):
         return None
-    return boot != _read(_BOOT) or _started(int(pid)) != started
+    if boot != _read(_BOOT):
+        return None if is_shared else True
+    return _started(int(pid)) != started
 
 
 def is_conducted(standing: Standing, now: datetime) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from osmef.campaigns.calendar import Platform
 from osmef.campaigns.cleaning import Cleaning
-from osmef.campaigns.enough import is_enough, session_medians
+from osmef.campaigns.enough import known_cells, session_medians
 from osmef.campaigns.logbook import Logbook
 from osmef.campaigns.means import Means
 from osmef.campaigns.rows import Session, Standing, State
@@ -33,7 +33,7 @@ def cell_of(platform: Platform) -> Cell:
 
 
 class Leaving:
-    """Leaves sessions out, cleans up after those that had begun, and says why."""
+    """Leaves sessions out, has those cleaned up after that had begun, and says why."""
 
     def __init__(
         self, store: Store, standing: Standing, score: Score, means: Means, log: Logbook
@@ -86,25 +86,36 @@ class Leaving:
         if rule is not None:
             self.learn(self._store.unlearned(self._campaign, rule.metric))
 
-    def known(self, cells: Iterable[Cell], now: datetime) -> None:
-        """Leave out what is left of platforms that are known well enough."""
+    def known_of(self, platform: Cell) -> list[str]:
+        """Return which cells of a platform are known well enough, by their keys."""
+        rule, keys = self._score.campaign.stop, self._keys(platform)
+        if rule is None or not keys:
+            return []
+        known = known_cells(rule, self._store.medians(self._campaign, platform, rule.metric))
+        return [key for key in keys if key in known]
+
+    def known(self, platforms: Iterable[Cell], now: datetime) -> None:
+        """Leave out what is left of platforms of which every cell is known well enough."""
         rule = self._score.campaign.stop
         if rule is None:
             return
-        for cell in cells:
-            found = self._store.medians(self._campaign, cell, rule.metric)
-            if not is_enough(rule, found):
+        for platform in platforms:
+            if len(self.known_of(platform)) < max(1, len(self._keys(platform))):
                 continue
-            left = [
-                one
-                for one in self._store.sessions(self._campaign, [State.PLANNED])
-                if one.cell == cell
-            ]
+            planned = self._store.sessions(self._campaign, [State.PLANNED])
+            left = [one for one in planned if one.cell == platform]
             if left:
                 why = f"{rule.metric} is known within {rule.width_percent:g} %"
                 self._leave(left, State.ENOUGH, why, now)
-                count = max(map(len, found.values()))
+                done = self._store.sessions(self._campaign, [State.DONE])
+                count = sum(one.cell == platform for one in done)
                 self._log.note("note", f"{left[0].platform}: {why} after {count} sessions")
+
+    def _keys(self, platform: Cell) -> list[str]:
+        """Return the cells of a platform; none where the campaign's file has it no more."""
+        scenario, provider, instance_class = platform
+        part = self._score.parts.get(Platform(scenario, provider or None, instance_class or None))
+        return [one.key for one in part.study.cells] if part else []
 
     def too_dear(self, sessions: Sequence[Session], why: str, now: datetime) -> None:
         """Leave out planned sessions that cost more than there is."""
@@ -114,8 +125,6 @@ class Leaving:
         self._log.note("budget", f"{first}{more}: {why}")
 
     def _leave(self, sessions: Sequence[Session], state: State, why: str, now: datetime) -> None:
-        for session in sessions:
-            if session.directory is not None or session.uncleared is not None:
-                self.cleaning.clear(session, now)
         if sessions:
             self._store.skip([one.id for one in sessions], state, why, now)
+            self.cleaning.take_on(sessions, now)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from osmef.campaigns.clock import Clock
 from osmef.campaigns.executor import Executor, Measure
 from osmef.campaigns.keeper import Keeper
-from osmef.campaigns.session import clear
 
 Tell = Callable[[str, str], None]
 """Told what happens: a kind (start, end, failure, gap, missed, budget, note) and a line."""
@@ -19,10 +17,9 @@ Tell = Callable[[str, str], None]
 class Means:
     """What a conductor works with. ``holder`` names it; ``measure`` runs a session.
 
-    ``clear`` destroys what one of a provider has left in its run directory. ``halt`` ends a session
-    that is ours no more, by its number, where that can be done. With ``until_idle`` the conductor
-    leaves while no window is open or opens soon. ``keeper`` has the VMs that are kept, where that
-    can be done.
+    ``halt`` ends a session that is ours no more, by its number, where that can be done. With
+    ``until_idle`` the conductor leaves while no window is open or opens soon. ``keeper`` has the
+    VMs that are kept, where that can be done.
     """
 
     holder: str
@@ -30,7 +27,6 @@ class Means:
     executor: Executor
     measure: Measure
     tell: Tell
-    clear: Callable[[Path, str], None] = lambda path, _provider: clear(path)
     halt: Callable[[int], None] = lambda _session: None
     until_idle: bool = False
     keeper: Keeper | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from urllib.parse import urlsplit
 
@@ -12,6 +13,9 @@ from osmef.scenario.clouds.libvirt import LibvirtSettings
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.clouds.openstack import OpenStackSettings
 from osmef.scenario.clouds.public import PublicCloudSettings
+
+# The column of held places has room for 500.
+_LONGEST = 400
 
 
 def places_of(settings: CloudSettings) -> frozenset[str]:
@@ -32,7 +36,14 @@ def places_of(settings: CloudSettings) -> frozenset[str]:
         found = {_host(urlsplit(uri).hostname or "localhost") for uri in uris}
     if isinstance(settings, CloudWithHosts):
         found |= {_host(_address(host.ssh)) for host in settings.hosts.values()}
-    return frozenset(found or {settings.kind})
+    return frozenset(map(_bounded, found or {settings.kind}))
+
+
+def _bounded(name: str) -> str:
+    """Return a name that a database takes: of a very long one its beginning and its digest."""
+    if len(name) <= _LONGEST:
+        return name
+    return f"{name[: _LONGEST // 2]} {hashlib.sha256(name.encode()).hexdigest()}"
 
 
 def _openstack(settings: OpenStackSettings) -> str:

@@ -104,6 +104,7 @@ def planned_table(campaign: Campaign, rows: Sequence[Session]) -> pd.DataFrame:
             "cost": one.whole_cost,
             "currency": one.currency,
             "why": one.why,
+            "left_out": "; ".join(one.cells_left_out) or None,
         }
         for one in rows
     ]

@@ -54,7 +54,8 @@ class Session:
     ``token`` counts its claims: whoever began it writes with his token, and is refused when
     another has begun it since. ``paid`` is what run directories have cost that it has left, and
     kept VMs while nobody used them. ``uncleared`` names those in which something may stand that
-    nobody takes up, one a line.
+    nobody takes up, one a line. ``left_out`` are the keys of the cells that were known well enough
+    when it began, one a line.
     """
 
     id: int
@@ -83,6 +84,12 @@ class Session:
     token: int = 0
     paid: float = 0.0
     uncleared: str | None = None
+    left_out: str | None = None
+
+    @property
+    def cells_left_out(self) -> tuple[str, ...]:
+        """The keys of the cells that it does not measure."""
+        return tuple(self.left_out.split("\n")) if self.left_out else ()
 
     @property
     def cell(self) -> tuple[str, str, str]:

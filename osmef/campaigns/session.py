@@ -39,7 +39,8 @@ class Work:
     ``text`` is the scenario with the platform's values in it, ``file`` its name, ``directory`` the
     run directory, also one that an interrupted attempt has left. ``provider`` is its name in the
     campaign, "" where the scenario names its own. ``keep_until`` is the UNIX time until which the
-    campaign keeps its VMs for later sessions, None where each has VMs of its own.
+    campaign keeps its VMs for later sessions, None where each has VMs of its own. ``left_out`` are
+    the keys of cells that are known well enough.
     """
 
     session: int
@@ -52,6 +53,7 @@ class Work:
     seed: int
     provider: str = ""
     keep_until: float | None = None
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,8 @@ def _plan(work: Work, directory: RunDirectory) -> Plan:
         return reopen(directory)
     study = load_text(work.text, directory.scenario)
     check_study(study)
-    plan = make_plan(study, study.scenario.seed if study.scenario.seed is not None else work.seed)
+    seed = study.scenario.seed if study.scenario.seed is not None else work.seed
+    plan = make_plan(study, seed, work.left_out)
     check_budget(plan, cost_of(plan))
     note_plan(directory, plan, Occasion(work.slot, work.window, work.platform))
     return plan

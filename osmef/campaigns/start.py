@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from osmef.campaigns.cleaning import is_there
 from osmef.campaigns.keeping import Keeping
 from osmef.campaigns.leaving import Leaving, platform_of
 from osmef.campaigns.logbook import Logbook
@@ -74,7 +75,9 @@ class Starter:
         busy = self._store.busy(now) if exclusive and not self.is_full else {}
         ours = {name for one in self.running.values() for name in one.places}
         waits = not ours.issuperset(busy)
-        taken = {cloud for name in busy for cloud in self._sharing[name]}
+        cleaned = leaving.cleaning.places if exclusive else set()
+        taken = {cloud for name in {*busy, *cleaned} for cloud in self._sharing[name]}
+        here = {one.id for one in self.running.values()}
         begun = 0
         while not self.is_full and begun < _AT_ONCE:
             room = min(self._means.executor.room - len(self.running), _AT_ONCE - begun)
@@ -84,7 +87,10 @@ class Starter:
             for session in batch:
                 if session.cloud in taken:
                     continue
-                refusal = self._try(session, now, log)
+                if session.id in here:  # another one has had it, and ours still cleans up
+                    taken.add(session.cloud)
+                    continue
+                refusal = self._try(self._without_known(session, now, leaving), now, log)
                 if refusal is Refusal.BUDGET:
                     return self._hold_budget(now, leaving)
                 begun += refusal is None
@@ -105,7 +111,9 @@ class Starter:
         freed = [self._freed[name] for name in session.places if name in self._freed]
         if freed and now - max(freed) < _AFTER_YOU and self._store.is_wanted(session, now):
             return Refusal.BUSY
-        line = Line("start", f"{session.slot} {session.platform}")
+        count = len(session.cells_left_out)
+        without = f", without {count} known cell{'s' * (count > 1)}" * bool(count)
+        line = Line("start", f"{session.slot} {session.platform}{without}")
         claimed = self._store.claim(session, self._means.holder, now, self._terms(session), line)
         if isinstance(claimed, Refusal):
             return claimed
@@ -116,6 +124,17 @@ class Starter:
         self.running[future] = placed
         future.add_done_callback(lambda _: self.wake.set())
         return None
+
+    @staticmethod
+    def _without_known(session: Session, now: datetime, leaving: Leaving) -> Session:
+        """Return a session without the cells that are known by now; one that has begun as it was.
+
+        Of one that has none left nothing is planned any more, and its claim is refused.
+        """
+        if session.directory is not None and is_there(Path(session.directory)):
+            return session
+        leaving.known([session.cell], now)  # another conductor may have come to know the last
+        return replace(session, left_out="\n".join(leaving.known_of(session.cell)) or None)
 
     def _terms(self, session: Session) -> Terms:
         campaign = self._score.campaign
@@ -158,6 +177,7 @@ class Starter:
             seed=_seed(self._score.campaign.seed, session),
             provider=session.provider,
             keep_until=self._keeping.until(session),
+            left_out=session.cells_left_out,
         )
 
     def _placed(self, session: Session) -> Session:
@@ -165,14 +185,14 @@ class Starter:
 
         One on another machine is for that one to clear.
         """
-        if session.directory is not None and Path(session.directory).exists():
+        if session.directory is not None and is_there(Path(session.directory)):
             return session
         lines = filter(None, (session.uncleared, session.directory))
         session = replace(session, uncleared="\n".join(lines) or None)
         name = self._score.parts[platform_of(session)].study.scenario.name
         for _ in range(_NAMES):
             path = new_path(Path(self._standing.out), name)
-            if not path.exists() and self._store.locate(session, path):
+            if not is_there(path) and self._store.locate(session, path):
                 return replace(session, directory=str(path))
         raise StorageError(
             "no name is free for a run directory",

@@ -15,7 +15,15 @@ from sqlalchemy import Connection, and_, case, func, or_, select, update
 from sqlalchemy import delete as remove
 from sqlalchemy import insert as put
 
-from osmef.campaigns.claims import COLUMNS, Claims, in_order, living_holder, session_of, spent
+from osmef.campaigns.claims import (
+    COLUMNS,
+    MANY,
+    Claims,
+    in_order,
+    lease_time,
+    living_holder,
+    spent,
+)
 from osmef.campaigns.database import ConflictError
 from osmef.campaigns.rows import LEASE, Gap, Phase, PlannedRow, Session, Standing, State
 from osmef.campaigns.tables import CAMPAIGNS, EVENTS, GAPS, HOLDERS, RESULTS, SESSIONS
@@ -27,8 +35,6 @@ _KEY = ("opens", "slot", "scenario", "provider", "instance_class")
 _CHANGING = ("closes", "due", "place", "cloud", "study")
 _FINAL = {State.DONE.value, State.RUNNING.value}
 _LEFT_OUT = {State.MISSED.value, State.ENOUGH.value, State.CANCELLED.value}
-# Databases let a query have only so many values.
-_MANY = 500
 
 
 class Store(Claims):
@@ -132,10 +138,6 @@ class Store(Claims):
             query = query.where(SESSIONS.c.state.in_([state.value for state in states]))
         return self._sessions(query.order_by(*in_order()))
 
-    def _sessions(self, query: Any) -> list[Session]:
-        with self._reading() as connection:
-            return [session_of(row) for row in connection.execute(query).mappings()]
-
     def due(
         self, campaign: int, now: datetime, most: int, but: Collection[str] = ()
     ) -> list[Session]:
@@ -196,10 +198,10 @@ class Store(Claims):
             .where(SESSIONS.c.campaign != session.campaign, SESSIONS.c.cloud == session.cloud)
             .where(SESSIONS.c.state == State.PLANNED.value, CAMPAIGNS.c.phase == Phase.ACTIVE.value)
             .where(SESSIONS.c.due < session.due, SESSIONS.c.due <= now, SESSIONS.c.closes > now)
-            .where(HOLDERS.c.until > now)
         )
         with self._reading() as connection:
-            return connection.execute(others.limit(1)).first() is not None
+            living = HOLDERS.c.until > lease_time(connection, now)
+            return connection.execute(others.where(living).limit(1)).first() is not None
 
     def spent(self, campaign: int) -> float:
         """Return what a campaign has cost, with what runs now by plan."""
@@ -220,28 +222,6 @@ class Store(Claims):
         query = select(func.max(SESSIONS.c.cost)).where(SESSIONS.c.campaign == session.campaign)
         with self._reading() as connection:
             return float(connection.execute(query.where(*same)).scalar_one() or 0.0)
-
-    def skip(self, sessions: Sequence[int], state: State, why: str, now: datetime) -> None:
-        """Say of planned sessions that they won't be. Why they did not run before stays with it."""
-        before = SESSIONS.c.why
-        reason = case((before.is_(None), why), else_=why + "; before that: " + before)
-        values = {"state": state.value, "why": reason, "ended_at": now}
-        planned = SESSIONS.c.state == State.PLANNED.value
-        with self._transaction() as connection:
-            for start in range(0, len(sessions), _MANY):
-                some = SESSIONS.c.id.in_(sessions[start : start + _MANY])
-                connection.execute(update(SESSIONS).where(some, planned).values(**values))
-
-    def conclude(self, session: Session, **values: Any) -> None:
-        """Write down what a session that won't go on has left behind."""
-        with self._transaction() as connection:
-            connection.execute(update(SESSIONS).where(SESSIONS.c.id == session.id).values(**values))
-
-    def uncleared(self, campaign: int) -> list[Session]:
-        """Return the sessions that don't run and have left something standing."""
-        where = (SESSIONS.c.campaign == campaign, SESSIONS.c.uncleared.is_not(None))
-        query = select(*COLUMNS).where(*where, SESSIONS.c.state != State.RUNNING.value)
-        return self._sessions(query.order_by(*in_order()))
 
     def plan_again(self, campaign: int, states: Collection[State], now: datetime) -> int:
         """Plan sessions of some states again whose window has not closed; return how many."""
@@ -369,8 +349,8 @@ def _replace_plans(
             moved = {name: values[name] for name in _CHANGING if not (tried and name == "due")}
             connection.execute(update(SESSIONS).where(SESSIONS.c.id == old["id"]).values(**moved))
     gone = [row["id"] for row in there.values() if _never_was(row, now)]
-    for start in range(0, len(gone), _MANY):
-        connection.execute(remove(SESSIONS).where(SESSIONS.c.id.in_(gone[start : start + _MANY])))
+    for start in range(0, len(gone), MANY):
+        connection.execute(remove(SESSIONS).where(SESSIONS.c.id.in_(gone[start : start + MANY])))
     if new:
         connection.execute(put(SESSIONS), new)
     return changed

@@ -25,7 +25,7 @@ from osmef.campaigns.rows import Phase, State
 
 __all__ = ["METADATA", "VERSION", "Phase", "State"]
 
-VERSION = 3
+VERSION = 4
 """Of these tables. A new column needs a ``server_default`` or null, and the next number here."""
 
 
@@ -90,6 +90,7 @@ SESSIONS = Table(
     Column("paid", Float, nullable=False, default=0.0, server_default="0"),
     Column("expected", Float, nullable=False, default=0.0, server_default="0"),
     Column("uncleared", Text),
+    Column("left_out", Text),
     Column("study", String(64), nullable=False, default="", server_default=""),
     UniqueConstraint("campaign", "opens", "slot", "scenario", "provider", "instance_class"),
     Index("sessions_by_due", "campaign", "state", "due"),

@@ -276,10 +276,17 @@ def _print_status(
     out.print(f"[bold]{escape(name)}[/]: {phase}{note}; {told}")
     table = Table("session", "platform", "state", "trials", "", box=SIMPLE_HEAD)
     for one in _newest(found):
-        due = f"due {one.due:%Y-%m-%d %H:%M}Z" if one.state is State.PLANNED else one.why or ""
+        due = f"due {one.due:%Y-%m-%d %H:%M}Z" if one.state is State.PLANNED else _told(one)
         trials = f"{one.trials_ok} ok" + (f", {one.trials_failed} failed" * bool(one.trials_failed))
         table.add_row(one.slot, one.platform, one.state, trials, escape(due.partition("\n")[0]))
     out.print(keep_whole(table))
+
+
+def _told(session: Session) -> str:
+    """Return what there is to say of a session that has begun or ended."""
+    count = len(session.cells_left_out)
+    without = f"without {count} known cell{'s' * (count > 1)}" * bool(count)
+    return "; ".join(filter(None, (without, session.why)))
 
 
 def _newest(found: list[Session]) -> list[Session]:
@@ -313,6 +320,7 @@ def _record(standing: Standing, found: list[Session]) -> dict[str, Any]:
                 key: value.isoformat() if isinstance(value, datetime) else value
                 for key, value in vars(one).items()
             }
+            | {"left_out": list(one.cells_left_out)}
             for one in found
         ],
     }

@@ -108,7 +108,6 @@ def make_means(kind: Kind, parallel: int, scheduler: str, stop: Stop, tell: Tell
         cluster,
         away.measure,
         tell,
-        clear=cluster.clear,
         halt=cluster.halt,
     )
 

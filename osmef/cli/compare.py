@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +16,7 @@ from osmef.analysis.differences import MOVING, Difference, differences, flat
 from osmef.analysis.direction import Direction, direction
 from osmef.cli.console import AsJson, err, out, print_json, reporting
 from osmef.errors import InputError
+from osmef.report.table import keep_whole
 from osmef.results.brief import brief_summary
 from osmef.results.find import find_runs
 from osmef.results.rundir import RunDirectory
@@ -31,6 +32,8 @@ osmef compare results/baseline-20261101T031500Z-3f9a results/new-20261121T031500
 osmef compare BASELINE RUN --metric aggregate_btc_bps --margin 3 --fail-on regression
 
 osmef compare 'results/october-*' 'results/november-*'"""
+
+_Facts = dict[str, dict[str, dict[str, object]]]
 
 _COLOURS = {"better": "green", "worse": "red", "same": "dim", "inconclusive": "yellow"}
 
@@ -96,7 +99,8 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         table = _compared(a, b, metric, margin, better)
         if fail_on is not None and better is None:
             _refuse_unknown_ways(table)
-        hosts, notes = _hosts(*sides), _notes(sides, table)
+        facts = _facts(sides[0]), _facts(sides[1])
+        hosts, notes = _hosts(*facts), [*_notes(sides, table), *_unpaired(*facts)]
         if as_json:
             print_json(_document(table, hosts, notes))
         else:
@@ -194,12 +198,11 @@ def _settings(run: RunDirectory) -> dict[str, dict[str, object]]:
     }
 
 
-def _hosts(a: Sequence[RunDirectory], b: Sequence[RunDirectory]) -> dict[str, list[Difference]]:
+def _hosts(a: _Facts, b: _Facts) -> dict[str, list[Difference]]:
     """Return which facts of an endpoint no run of A has as one of B has them, by endpoint."""
-    known = [_facts(side) for side in (a, b)]
     found: dict[str, list[Difference]] = {}
-    for name in [name for name in known[0] if name in known[1]]:
-        first, second = (side[name] for side in known)
+    for name in [name for name in a if name in b]:
+        first, second = a[name], b[name]
         for key in sorted({*first, *second}):
             old, new = (side.get(key, {"null": None}) for side in (first, second))
             more = [value for text, value in new.items() if text not in old]
@@ -209,9 +212,20 @@ def _hosts(a: Sequence[RunDirectory], b: Sequence[RunDirectory]) -> dict[str, li
     return found
 
 
-def _facts(runs: Sequence[RunDirectory]) -> dict[str, dict[str, dict[str, object]]]:
+def _unpaired(a: _Facts, b: _Facts) -> list[str]:
+    """Say which hosts were not compared: those of endpoints without a like on the other side."""
+    known = [
+        {end for end, facts in side.items() if any(set(of) != {"null"} for of in facts.values())}
+        for side in (a, b)
+    ]
+    sides = (("A", sorted(known[0] - known[1])), ("B", sorted(known[1] - known[0])))
+    told = " and ".join(f"{', '.join(ends)} of {side}" for side, ends in sides if ends)
+    return [f"not compared, for the other side has no endpoint so called: {told}"] if told else []
+
+
+def _facts(runs: Sequence[RunDirectory]) -> _Facts:
     """Return the values that each fact of each endpoint has in any of the runs, by JSON."""
-    found: dict[str, dict[str, dict[str, object]]] = {}
+    found: _Facts = {}
     for summary in (run.read_summary() for run in runs if run.summary.exists()):
         for end in summary.endpoints:
             of = found.setdefault(end.name, {})
@@ -253,11 +267,12 @@ def _show(table: pd.DataFrame, hosts: dict[str, list[Difference]], notes: Sequen
     for head in heads:
         shown.add_column(head, justify="right")
     shown.add_column("verdict")
+    names, shared = _short_names(table["cell"])
     for row in table.to_dict("records"):
         reason = f" ({row['reason']})" if isinstance(row["reason"], str) else ""
         ends = " to ".join(_change(row[end], row["median_a"]) for end in ("low", "high"))
         shown.add_row(
-            escape(str(row["cell"])),
+            escape(names[row["cell"]]),
             row["metric"],
             f"{row['n_a']}, {row['n_b']}",
             f"{row['median_a']:.6g}",
@@ -266,7 +281,9 @@ def _show(table: pd.DataFrame, hosts: dict[str, list[Difference]], notes: Sequen
             ends,
             f"{_coloured(row['verdict'])}{reason}",
         )
-    out.print(shown)
+    out.print(keep_whole(shown))
+    if shared:
+        out.print(f"All cells: {escape(shared)}.")
     for one in table.attrs["failures"]:
         told = [f"{one[f'failed_{side}']} of {one[f'trials_{side}']}" for side in "ab"]
         cell = escape(str(one["cell"]))
@@ -282,6 +299,18 @@ def _show(table: pd.DataFrame, hosts: dict[str, list[Difference]], notes: Sequen
     for name, changed in hosts.items():
         for fact in changed:
             err.print(escape(f"{name}: {fact.key} was {fact.a}, is {fact.b}"))
+
+
+def _short_names(cells: Iterable[str]) -> tuple[dict[str, str], str]:
+    """Return the names of cells without what all of them have, and that."""
+    parts = {cell: cell.split(",") for cell in cells}
+    shared = [
+        part for part in next(iter(parts.values())) if all(part in of for of in parts.values())
+    ]
+    short = {
+        cell: ",".join(part for part in of if part not in shared) for cell, of in parts.items()
+    }
+    return {cell: name or "all" for cell, name in short.items()}, ", ".join(shared)
 
 
 def _coloured(verdict: object) -> str:

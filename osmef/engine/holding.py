@@ -16,6 +16,7 @@ from osmef.engine.check import check_provider
 from osmef.engine.controller import this_controller
 from osmef.engine.cost import PriceTags, hourly_of, note_provision
 from osmef.engine.journal import Journal
+from osmef.engine.losses import loss_of
 from osmef.engine.moves import moved_from
 from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan
@@ -38,7 +39,7 @@ from osmef.remote.waiting import wait_for_ssh
 from osmef.results.rundir import RunDirectory, new_path
 from osmef.results.summary import Cost
 from osmef.scenario.fields import tries_of
-from osmef.scenario.location import Location, has_moved
+from osmef.scenario.location import Gone, Location, has_moved
 
 # So long endpoints are asked whether they still answer.
 _REACH_S = 20.0
@@ -157,6 +158,8 @@ class Holding:
             self.user.observer.warning(told)
             places = [self.settled.places[end.name] for end in ends]
         for end, place in zip(ends, places, strict=True):
+            if isinstance(place, Gone):
+                raise loss_of(end.name)
             self._note_place(end.name, place)
         side_by_side(self._reach, ends)
 

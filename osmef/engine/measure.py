@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from osmef.analysis.limits import trial_limit
+from osmef.engine.losses import explained
 from osmef.engine.observer import Observer
 from osmef.engine.placement import check, overall, requested, standings
 from osmef.engine.plan import PlannedTrial
@@ -68,7 +69,8 @@ def run_trials(bench: Bench, trials: Sequence[PlannedTrial], parallel: int) -> N
             for future in done:
                 del running[future]
                 with contextlib.suppress(Interrupted):  # raised below, once all have ended
-                    _record(bench, *future.result())
+                    trial, outcome = future.result()
+                    _record(bench, explained(bench.sites, bench.stations, trial), outcome)
             if not running:
                 bench.stop.check()
 
@@ -98,6 +100,8 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
     outcome, failure = Outcome(metrics={}), None
     found = standings(planned.cell, bench.places)
     try:
+        for end in planned.cell.endpoints:
+            bench.stations[end.name].check()
         if planned.cell.cell.scenario.on_mismatch != RECORD:
             check(requested(planned.cell), found)
         outcome = _measure(bench, planned)
@@ -105,9 +109,7 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
         raise
     except OsmefError as error:
         bench.stop.check()
-        failure = Failure(
-            kind=error.kind, message=error.message, where=error.where, cure=error.cure
-        )
+        failure = Failure.of(error)
     cell = planned.cell
     scenario = cell.cell.scenario
     achieved = overall(found.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from osmef.engine.losses import lose, loss_of
 from osmef.engine.measure import Bench
 from osmef.engine.placement import Places, mismatches, requested, standings
 from osmef.engine.plan import PlannedTrial
@@ -48,8 +49,10 @@ def look_again(bench: Bench, trials: Sequence[PlannedTrial], note: Callable[...,
 
 def _moved(bench: Bench) -> dict[str, Location]:
     """Return where those endpoints stand now that have moved."""
-    stations = list(bench.stations.values())
+    stations = [station for station in bench.stations.values() if station.lost is None]
     found = bench.sites.describe([station.endpoint for station in stations])
+    for station in lose(stations, found):
+        bench.observer.warning(f"{station.name}: {loss_of(station.name).message}")
     return {
         station.name: place
         for station, place in zip(stations, found, strict=True)
@@ -104,7 +107,6 @@ def _unplaced(trial: Trial) -> Trial:
 
 
 def _failed(trial: Trial, error: OsmefError) -> Trial:
-    failure = Failure(kind=error.kind, message=error.message, where=error.where, cure=error.cure)
     lists = ("transfers", "exchanges", "sizes", "datagrams")
     nothing: dict[str, object] = {
         "metrics": {},
@@ -112,5 +114,5 @@ def _failed(trial: Trial, error: OsmefError) -> Trial:
         "limited_by": None,
         **{n: [] for n in lists},
     }
-    told = {"status": Status.FAILED, "failure": failure}
+    told = {"status": Status.FAILED, "failure": Failure.of(error)}
     return _unplaced(trial).model_copy(update={**told, **nothing})

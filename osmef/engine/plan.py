@@ -6,7 +6,7 @@ import hashlib
 import random
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from osmef.providers.base import EndpointRequest
@@ -63,7 +63,11 @@ class PlannedTrial:
 
 @dataclass(frozen=True)
 class Plan:
-    """All that a run will do. ``estimate_s`` is how long it will take, in seconds, roughly."""
+    """All that a run will do. ``estimate_s`` is how long it will take, in seconds, roughly.
+
+    ``cells`` are the study's, but for what is left out; ``endpoints`` are those of all, since which
+    machine one of them is may follow from the others.
+    """
 
     study: Study
     seed: int
@@ -72,18 +76,25 @@ class Plan:
     trials: tuple[PlannedTrial, ...]
     estimate_s: float
 
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The keys of the study's cells that are not measured."""
+        measured = {one.cell.key for one in self.cells}
+        return tuple(one.key for one in self.study.cells if one.key not in measured)
 
-def make_plan(study: Study, seed: int | None = None) -> Plan:
-    """Plan a study. The same study and seed give the same plan.
+
+def make_plan(study: Study, seed: int | None = None, left_out: Collection[str] = ()) -> Plan:
+    """Plan a study. The same study, seed and cells that are ``left_out`` give the same plan.
 
     Without a seed here or in the scenario one is drawn.
     """
     scenario = study.scenario
     if seed is None:
         seed = scenario.seed if scenario.seed is not None else secrets.randbits(32)
-    cells = _place(study.cells, scenario)
+    placed = _place(study.cells, scenario)
+    cells = tuple(one for one in placed if one.cell.key not in left_out)
     trials = _order(cells, scenario, seed)
-    return Plan(study, seed, _endpoints(cells), cells, trials, _PROVISION_S + estimate(trials))
+    return Plan(study, seed, _endpoints(placed), cells, trials, _PROVISION_S + estimate(trials))
 
 
 def endpoints_of(study: Study) -> tuple[EndpointRequest, ...]:

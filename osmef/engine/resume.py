@@ -15,7 +15,7 @@ _NONE = Occasion()
 
 
 def reopen(directory: RunDirectory) -> Plan:
-    """Return the plan of a run, with the seed that its journal holds.
+    """Return the plan of a run, with the seed and without the cells that its journal names.
 
     Raises InputError when the scenario file was changed by hand or the run died before its plan
     was written down.
@@ -40,12 +40,14 @@ def reopen(directory: RunDirectory) -> Plan:
             where=str(directory.scenario),
             cure="restore the file, or start a new run with the changed one",
         )
-    return make_plan(study, notes[0]["seed"])
+    return make_plan(study, notes[0]["seed"], notes[0].get("left_out", ()))
 
 
 def note_plan(directory: RunDirectory, plan: Plan, occasion: Occasion = _NONE) -> None:
     """Write down what ``reopen`` and ``occasion_of`` need. Raises StorageError."""
     told = {name: value for name, value in asdict(occasion).items() if value is not None}
+    if plan.left_out:
+        told["left_out"] = plan.left_out
     Journal(directory.journal).note("plan", seed=plan.seed, digest=plan.study.digest, **told)
 
 

@@ -30,6 +30,8 @@ class Station:
     def __init__(self, endpoint: Endpoint, location: Location, run: str) -> None:
         self.endpoint = endpoint
         self.location = location
+        self.lost: OsmefError | None = None
+        """Why it can't be measured any more, once its cloud has it no more."""
         self._directory = directory_of(run, endpoint.name)
         self._agents: dict[str, AgentClient] = {}
         self._used: dict[str, Session] = {}
@@ -54,8 +56,14 @@ class Station:
             session.close()
             raise
 
+    def check(self) -> None:
+        """Raise why it can't be measured any more, if it can't."""
+        if self.lost is not None:
+            raise self.lost
+
     def agent(self, role: str) -> AgentClient:
-        """Return a living agent for a role. Raises ReachError or AgentError."""
+        """Return a living agent for a role. Raises ReachError, AgentError, and why it is lost."""
+        self.check()
         agent = self._agents.get(role)
         if agent is None or agent.gone is not None:
             if not self._session.is_open:

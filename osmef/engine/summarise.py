@@ -133,6 +133,12 @@ def _not_replaced(journal: Journal) -> list[str]:
     return [f"on_mismatch: retry ended early: {error}" for error in dict.fromkeys(failed)]
 
 
+def _left_out(plan: Plan) -> list[str]:
+    """Tell which cells of the scenario the run was not to measure."""
+    keys = "; ".join(plan.left_out)
+    return [f"not measured, for the campaign knows them well enough: {keys}"] if keys else []
+
+
 def _anew(journal: Journal) -> list[str]:
     """Tell why VMs that were kept were made anew for the run."""
     notes = [note["why"] for note in journal.read("anew")]
@@ -189,7 +195,13 @@ def _run_info(
             "python": platform.python_version(),
             "controller_kernel": platform.release(),
         },
-        warnings=[*warnings_of(plan.study), *_not_replaced(journal), *_anew(journal), *found],
+        warnings=[
+            *warnings_of(plan.study),
+            *_left_out(plan),
+            *_not_replaced(journal),
+            *_anew(journal),
+            *found,
+        ],
         vm_hours=cost.vm_hours,
         cost=cost.cost,
     )

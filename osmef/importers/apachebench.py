@@ -27,6 +27,7 @@ from osmef.importers.record import (
     whole,
 )
 from osmef.results.exchange import Request
+from osmef.results.trial import Failure
 from osmef.scenario.study import Scalar
 
 COLUMNS = (
@@ -52,10 +53,14 @@ _BAD_STATUS = re.compile(r"^Non-2xx responses: +([0-9]+)", re.MULTILINE | re.ASC
 _HOST = re.compile(r"^Server Hostname: +(\S+)", re.MULTILINE)
 _SETTINGS = {
     "path": re.compile(r"^Document Path: +(\S+)", re.MULTILINE),
-    "port": re.compile(r"^Server Port: +([0-9]{1,5})$", re.MULTILINE | re.ASCII),
+    "port": re.compile(r"^Server Port: +([0-9]{1,5})\b", re.MULTILINE | re.ASCII),
     "tls": re.compile(r"^SSL/TLS Protocol: +(\S+)", re.MULTILINE),
 }
 _KEPT_ALIVE = re.compile(r"^Keep-Alive requests: ", re.MULTILINE)
+_BEGUN = re.compile(r"^Benchmarking (\S+) (?:\[.*?\] )?\(be patient\)(?:\.\.\.)?(.*)", re.MULTILINE)
+_SENT_BODIES = re.compile(r"^Total body sent: ", re.MULTILINE)
+_NOTHING = re.compile(r"^Total transferred: +0 bytes", re.MULTILINE | re.ASCII)
+_DIFFER = re.compile(r"^ +\(Connect: .*\bLength: [1-9]", re.MULTILINE | re.ASCII)
 _QUANTILE = re.compile(r"^ +(50|90|99|100)% +([0-9]+)\b", re.MULTILINE | re.ASCII)
 _NAMES = {
     "50": "request_p50_us",
@@ -70,7 +75,8 @@ def parse(text: Text) -> Parsed:
 
     A row, and an output, is one row of the requests, with the document's length and the time of
     the run over its requests; so transfer rate and requests per second are those of all concurrent
-    requests together, without headers. Raises InputError.
+    requests together, without headers. An output of ab that ended with an error is a failed trial.
+    Raises InputError.
     """
     return _of_output(text) if _BANNER in text.text else _of_rows(text)
 
@@ -148,6 +154,11 @@ def _of_output(text: Text) -> Parsed:
 
 
 def _output(output: str, where: str) -> Record:
+    if "<table" in output:
+        raise refuse(where, "this is HTML, of -w; ab without it is read")
+    begun, reported = _BEGUN.search(output), _HOST.search(output) is not None
+    if begun and (_NOTHING.search(output) or not reported):
+        return _failed(begun, output, where, reported=reported)
     told = {name: _number(output, name, where) for name in _NUMBERS}
     complete = max(1, int(told["complete"]))
     length = _length(output, complete, where)
@@ -180,6 +191,21 @@ def _output(output: str, where: str) -> Record:
     )
 
 
+def _failed(begun: re.Match[str], output: str, where: str, *, reported: bool) -> Record:
+    concurrency = int(_number(output, "concurrency", where)) if reported else None
+    broken = begun[2].strip(" .") or "ab did not come to its end"
+    message = "no request was answered" if reported else broken
+    return Record(
+        workload="pingpong",
+        metrics={},
+        place=f"line {where.rpartition(':')[2]}",
+        values={} if concurrency is None else _values(output, concurrency),
+        receivers=(begun[1],),
+        connections=concurrency,
+        failure=Failure(kind="ab", message=message),
+    )
+
+
 def _number(output: str, name: str, where: str) -> float:
     found = re.search(rf"^{_NUMBERS[name]}", output, re.MULTILINE | re.ASCII)
     if found is None:
@@ -192,9 +218,10 @@ def _ended(name: str, where: str) -> InputError:
 
 
 def _length(output: str, complete: int, where: str) -> int:
-    """Return the length of a document; the mean of those that may differ (-l)."""
+    """Return the length of a document; the mean of those that may differ (-l), or did."""
     told, all_of_them = _LENGTH.search(output), _DOCUMENTS.search(output)
-    if told is not None and told[1]:
+    differ = _DIFFER.search(output) and all_of_them
+    if told is not None and told[1] and not differ:
         return whole(told[1], "length", where)
     if told is None or all_of_them is None:
         raise _ended("length", where)
@@ -207,4 +234,6 @@ def _values(output: str, concurrency: int) -> dict[str, Scalar]:
     values: dict[str, Scalar] = {"path": None, **found}
     if _KEPT_ALIVE.search(output):
         values["keep_alive"] = True
+    if _SENT_BODIES.search(output):
+        values["sends_body"] = True
     return {**values, "connections": concurrency}

@@ -11,6 +11,13 @@ from osmef.errors import InputError
 from osmef.importers.record import Text, refuse
 from osmef.results.files import storage
 
+# Excel and PowerShell begin UTF-8 with such a mark, and > of Windows PowerShell 5 writes UTF-16.
+_MARKS = {
+    codecs.BOM_UTF8: "utf-8",
+    codecs.BOM_UTF16_LE: "utf-16-le",
+    codecs.BOM_UTF16_BE: "utf-16-be",
+}
+_PLAIN = (b"", "utf-8")
 _LARGEST = 1 << 30  # bytes of one file: more than any of these programs prints
 
 
@@ -57,10 +64,10 @@ def _of_archive(archive: Path) -> Iterator[Text | InputError]:
 
 
 def _text(data: bytes, name: str, folder: str) -> Text | InputError:
-    # Excel and PowerShell mark UTF-8 by three bytes at the beginning.
-    encoding = "utf-8-sig" if data.startswith(codecs.BOM_UTF8) else "utf-8"
+    mark, encoding = next((one for one in _MARKS.items() if data.startswith(one[0])), _PLAIN)
     try:
-        return Text(name, data.decode(encoding), folder or None, encoding)
+        text = data[len(mark) :].decode(encoding)
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        return refuse(f"{name}:{line}", "this is no text in UTF-8")
+        line = data.count(b"\n", 0, len(mark) + error.start) + 1
+        return refuse(f"{name}:{line}", f"this is no text in {encoding.upper()}")
+    return Text(name, text, folder or None, encoding, mark)

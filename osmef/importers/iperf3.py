@@ -31,6 +31,9 @@ Json = dict[str, Any]
 
 _BEGIN = re.compile(r'(?<=\n)\{|\{\s*"(start"\s*:\s*\{|event")')  # also behind a torn line
 
+_FOR_PEOPLE = "[ ID] Interval"
+_OF_SERVER = re.compile(r"interrupt - the server has terminated|unable to start listener")
+
 _READ = ("protocol", "num_streams", "reverse", "bidir", "target_bitrate", "interval")
 _NAMES = {
     "blksize": "block_bytes",
@@ -53,8 +56,9 @@ def parse(text: Text) -> Parsed:
     the streams, cpu_*_percent, retransmits, and rtt_mean_us, the mean over the streams; UDP
     goodput_bps, sent_bps, offered_bps, loss_percent, jitter_us and reordered_percent. With --bidir
     those of the way back begin with ``reverse_``. The sender is the end that sends, also with -R.
-    Streams at the client are rows of the intervals. A run that iperf3 ended with an error is a
-    failed trial. All settings that the file tells are values. Raises InputError.
+    Streams at the client are rows of the intervals. A run that iperf3 ended with an error, or a
+    stream of one that was killed, is a failed trial. All settings that the file tells are values.
+    Raises InputError.
     """
     records: list[Record] = []
     documents, oddities = _documents(text)
@@ -71,7 +75,8 @@ def _documents(text: Text) -> tuple[list[tuple[int, Json]], list[Oddity]]:
     """Return the JSON documents with the lines on which they begin; joins those of a stream.
 
     What is no whole document, such as a warning or what a killed iperf3 left, is an oddity, and
-    reading goes on at what may be the next one. Raises InputError without any.
+    reading goes on at what may be the next one. The whole document that may follow its own stream
+    is left out, as they are of one run. Raises InputError without any.
     """
     decoder, at, found = json.JSONDecoder(), 0, []
     oddities: list[Oddity] = []
@@ -92,16 +97,24 @@ def _documents(text: Text) -> tuple[list[tuple[int, Json]], list[Oddity]]:
             continue
         at = end
         if "event" not in document:
-            found.append((line, document))
+            if stream is None or _cookie(document) != _cookie(stream):
+                found.append((line, document))
             continue
         if document["event"] == "start" or stream is None:
             stream = {"intervals": []}
             found.append((line, stream))
         _join(stream, document)
     if not found:
+        if _FOR_PEOPLE in content:
+            raise refuse(text.line(1), "this is text; iperf3 -J or --json-stream writes JSON")
         first = oddities[0] if oddities else Oddity(text.line(1), "the file is empty", False)
         raise refuse(first.where, first.what)
     return found, oddities
+
+
+def _cookie(document: Json) -> Any:
+    """Return what tells runs of iperf3 apart; one that did not connect has none."""
+    return _get(document, "start", "cookie") or object()
 
 
 def _next(content: str, at: int) -> int:
@@ -146,10 +159,13 @@ def _list(value: Any, *path: str | int) -> list[Any]:
 def _record(document: Json, where: str) -> Record:
     settings, end = _get(document, "start", "test_start"), _get(document, "end")
     error = document.get("error")
-    if _get(document, "start", "accepted_connection") is not None:
+    accepted = _get(document, "start", "accepted_connection") is not None
+    if accepted or _OF_SERVER.match(str(error)):
         raise refuse(where, "this is of the server; only the client's output has both ends")
     if settings is None and error is None:
         raise refuse(where, "there is no start.test_start, as iperf3 -J writes it")
+    if "end" not in document and error is None:
+        error = "there is no end: iperf3 was killed"
     told = _get(settings, "protocol")
     protocol = None if told is None else str(told).lower()
     udp = protocol == "udp"
@@ -262,8 +278,9 @@ def _way(end: Json, sent_here: bool | None) -> list[Any]:
 def _tcp(end: Json, way: str, where: str, streams: list[Any]) -> dict[str, float | None]:
     rates = [_maybe(one, where, "receiver", "bits_per_second") for one in streams]
     known = [rate for rate in rates if rate is not None]
-    rtts = [_maybe(one, where, "sender", "mean_rtt") for one in streams]
-    seen = [rtt for rtt in rtts if rtt]
+    sent = [one for one in streams if _get(one, "sender", "sender") is not False]
+    rtts = [_maybe(one, where, "sender", "mean_rtt") for one in sent]
+    seen = [rtt for rtt in rtts if rtt]  # where the client only receives it is that of connecting
     total = _maybe(end, where, f"sum_received{way}", "bits_per_second")
     if total is None:
         raise refuse(where, f"there is no end.sum_received{way}.bits_per_second")

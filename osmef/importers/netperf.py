@@ -99,6 +99,7 @@ _SETTINGS = {
     "RSR_SIZE": "remote_receive_socket_bytes",
 }
 """What omni tells of its settings; sizes of sockets are those at the beginning."""
+_EARLY_S = 0.1
 _ANY = {None, "0.0.0.0", "::"}  # noqa: S104 - netperf prints it
 _UNSET = {"", "-1", "?", "Deprecated", "0xffffffff"}
 _NO_SETTING = re.compile(r"demo|histogram|.* conf\.", re.ASCII)
@@ -164,7 +165,12 @@ def _record(banner: re.Match[str], body: str, where: str) -> Record:
         workload=found.workload,
         metrics=_turned(found.metrics) if back else found.metrics,
         place=f"line {where.rpartition(':')[2]}",
-        values={"test": test, **found.settings, **_notes(banner["rest"])},
+        values={
+            "test": test,
+            **found.settings,
+            **_duration(found.wall_s),
+            **_notes(banner["rest"]),
+        },
         senders=(remote,) if back else (local,),
         receivers=(local,) if back else (remote,),
         connections=1 if found.workload == "btc" else None,
@@ -177,6 +183,11 @@ class _Found(NamedTuple):
     metrics: dict[str, float | None]
     wall_s: float | None
     settings: dict[str, Scalar]
+
+
+def _duration(wall_s: float | None) -> dict[str, Scalar]:
+    """Return for how long netperf was to measure: it ends some time after that, rarely before."""
+    return {} if wall_s is None else {"duration_s": max(1, int(wall_s + _EARLY_S))}
 
 
 def _notes(rest: str) -> dict[str, Scalar]:

@@ -25,6 +25,7 @@ from osmef.importers.record import (
     whole,
 )
 from osmef.results.exchange import Purpose, SizePoint
+from osmef.results.trial import Failure
 from osmef.scenario.study import Scalar
 from osmef.scenario.workload import SweepMode
 
@@ -33,6 +34,9 @@ _SAVED = re.compile(r"\s*([0-9]+)\s+([0-9.]+)\s+([0-9.]+)\s*", re.ASCII)
 _PRINTED = re.compile(
     r"\s*[0-9]+:\s+([0-9]+) bytes\s+([0-9]+) times -->\s+([0-9.]+) Mbps in\s+([0-9.]+) usec\s*",
     re.ASCII,
+)
+_CUT = re.compile(
+    r"(?:\s*[0-9]+:\s+[0-9]+ bytes\s+[0-9]+ times -->\s*)?(?:NetPIPE: (error .*))?", re.ASCII
 )
 _TOLERANCE = 0.02
 _ROUNDED = 0.005 * MEBI  # of printed rates, which have two decimals
@@ -55,8 +59,9 @@ def parse(text: Text) -> Parsed:
     What was printed tells by its highest rate whether both ways were used at once (-2), which is a
     value, ``mode``; a rate below 1 Mbps, which has two decimals, is taken from the size and time.
     All else counts as a ping-pong: np.out does not tell a stream (-s), and has twice the size with
-    -2. Metrics: latency_min_us, the time of the smallest message, throughput_max_bps, n_half_bytes
-    and sizes_measured. Raises InputError.
+    -2. What was printed of a sweep that did not come to its end is a failed trial. Metrics:
+    latency_min_us, the time of the smallest message, throughput_max_bps, n_half_bytes and
+    sizes_measured. Raises InputError.
     """
     lines, oddities = _lines(text)
     if not lines:
@@ -81,9 +86,22 @@ def parse(text: Text) -> Parsed:
     }
     values: dict[str, Scalar] = {"mode": mode.value} if printed else {}
     record = Record(
-        workload="size-sweep", metrics=metrics, values=values, connections=1, sizes=points
+        workload="size-sweep",
+        metrics=metrics,
+        values=values,
+        connections=1,
+        sizes=points,
+        failure=_failure(text.text),
     )
     return Parsed([record], oddities)
+
+
+def _failure(text: str) -> Failure | None:
+    """Return why a sweep that was printed ended within a message size."""
+    cut = _CUT.fullmatch(text.rstrip().rpartition("\n")[2])
+    if cut is None:
+        return None
+    return Failure(kind="netpipe", message=cut[1] or "the sweep did not come to its end")
 
 
 def _lines(text: Text) -> tuple[list[_Line], list[Oddity]]:
@@ -98,7 +116,7 @@ def _lines(text: Text) -> tuple[list[_Line], list[Oddity]]:
             continue
         if line is not None:
             found.append(line)
-        elif content.strip() and found and not content.startswith("Completed"):
+        elif not (not found or content.startswith("Completed") or _CUT.fullmatch(content.rstrip())):
             oddities.append(Oddity(where, "this line is no message size", False))
     return found, oddities
 

@@ -7,7 +7,7 @@ nuttcp prints what the receiver counted. MB is 2^20 bytes there, KB 2^10, and Mb
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from osmef.errors import InputError
 from osmef.importers.record import (
@@ -22,12 +22,12 @@ from osmef.importers.record import (
     whole,
 )
 from osmef.importers.record import number as read_number
-from osmef.results.trial import Interval
+from osmef.results.trial import Failure, Interval
 from osmef.scenario.study import Scalar
 
 MEBI = 1 << 20
 _LINE = re.compile(
-    r"\s*(?P<megabytes>[0-9.]+) MB\s*/\s*(?P<real_seconds>[0-9.]+) sec\s*="
+    r"(?:\S+:)?\s*(?P<megabytes>[0-9.]+) MB\s*/\s*(?P<real_seconds>[0-9.]+) sec\s*="
     r"\s*(?P<rate_Mbps>[0-9.]+) Mbps(?P<rest>.*)",
     re.ASCII,
 )
@@ -36,11 +36,15 @@ _REST = {
     "rx_cpu": r"([0-9.]+) %RX",
     "retrans": r"([0-9]+) retrans",
     "rtt_ms": r"([0-9.]+) msRTT",
-    "drop": r"([0-9]+) / +[0-9]+ drop/pkt",
-    "pkt": r"[0-9]+ / +([0-9]+) drop/pkt",
+    "drop": r"([0-9]+) / +[0-9]+ ~?drop/pkt",
+    "pkt": r"[0-9]+ / +([0-9]+) ~?drop/pkt",
 }
 _PAIR = re.compile(r"([A-Za-z_]+)=(\S+)", re.ASCII)
-_VERBOSE = re.compile(r"nuttcp-([tr])(?:-[0-9]+)?: (.*)", re.ASCII)
+_PARSED = re.compile(r"(?:\S+: )?megabytes=", re.ASCII)
+_VERBOSE = re.compile(r"nuttcp-([tr])(?:-\S+)?: (.*)", re.ASCII)
+_ERROR = re.compile(r"(?:nuttcp-[tr]\S*: v\S+: )?Error: (.*)", re.ASCII)
+_ERRNO = re.compile(r"errno=[0-9]+", re.ASCII)
+_INTERRUPTED = "*** transfer interrupted ***"
 _VERBOSE_TEXT = {
     "nstream": r"nstream=([0-9]+)",
     "megabytes": r"([0-9.]+) MB in [0-9.]+ real seconds",
@@ -50,6 +54,10 @@ _VERBOSE_TEXT = {
     "rtt_ms": r"RTT=([0-9.]+) ms",
     "user": r"([0-9.]+)user ",
     "system": r"user ([0-9.]+)sys ",
+    "mode": r"port=[0-9]+ (tcp|udp)\b",
+    "host": r"(?:tcp|udp) -> (\S+)",
+    "drop": _REST["drop"],
+    "pkt": _REST["pkt"],
     "connect": r"connect to (\S+)",
     "accept": r"accept from (\S+)",
     "mss": r" with mss=([0-9]+)",
@@ -71,6 +79,7 @@ class _Found:
     line: int = 0
     intervals: list[dict[str, str]] = field(default_factory=list)
     ends: dict[str, dict[str, str]] = field(default_factory=dict)
+    interrupted: bool = False
 
 
 def parse(text: Text) -> Parsed:  # noqa: C901 - one branch for each kind of line
@@ -78,8 +87,9 @@ def parse(text: Text) -> Parsed:  # noqa: C901 - one branch for each kind of lin
 
     TCP gives aggregate_btc_bps, cpu_sender_percent and cpu_receiver_percent, retransmits, and
     connect_rtt_mean_us, the RTT that nuttcp saw when it connected; UDP goodput_bps and
-    loss_percent. Only -v tells the settings: they are values. An interval is of all streams
-    together. Raises InputError.
+    loss_percent, with -v also sent_bps and offered_bps. Only -v tells the settings: they are
+    values. An interval is of all streams together. What was interrupted or could not connect is a
+    failed trial. Raises InputError.
     """
     records: list[Record] = []
     oddities: list[Oddity] = []
@@ -89,24 +99,31 @@ def parse(text: Text) -> Parsed:  # noqa: C901 - one branch for each kind of lin
         nonlocal found
         where = text.line(found.line or line)
         try:
-            records.append(_brief(told, found, where) if told else _verbose(found, where))
+            record = _brief(told, found, where) if told else _verbose(found, where)
+            failure = Failure(kind="nuttcp", message="the transfer was interrupted")
+            records.append(replace(record, failure=failure) if found.interrupted else record)
         except InputError as error:
             oddities.append(Oddity(error.where or where, error.message, False))
         found = _Found()
 
     for number, line in enumerate(text.text.splitlines(), start=1):
         verbose, told = _VERBOSE.fullmatch(line), _told(line)
-        if verbose:
+        if error := _ERROR.fullmatch(line):
+            records.append(_failed(error[1], text.line(number)))
+            found = _Found()
+        elif line == _INTERRUPTED:
+            found.interrupted = True
+        elif verbose:
             if verbose[2].endswith(": socket") and verbose[1] in found.ends:
                 end(None, number)
             found.line = found.line or number
             found.ends.setdefault(verbose[1], {}).update(_pairs(verbose[2]))
-        elif told and ("tx_cpu" in told or "pkt" in told):
+        elif told and "tx_cpu" in told:
             end(told, number)
         elif told:
             found.line = found.line or number
             found.intervals.append(told)
-        elif line.strip():
+        elif line.strip() and not _ERRNO.fullmatch(line):
             oddities.append(
                 Oddity(text.line(number), f"not of a result: {line.strip()[:60]}", False)
             )
@@ -130,7 +147,7 @@ def _told(line: str) -> dict[str, str] | None:
             **{name: found[name] for name in ("megabytes", "real_seconds", "rate_Mbps")},
             **{name: match[1] for name, match in rest.items() if match},
         }
-    pairs = dict(_PAIR.findall(line)) if line.startswith("megabytes=") else {}
+    pairs = dict(_PAIR.findall(line)) if _PARSED.match(line) else {}
     if "real_sec" in pairs:
         pairs["real_seconds"] = pairs.pop("real_sec")
     return pairs if {"real_seconds", "rate_Mbps"} <= pairs.keys() else None
@@ -149,6 +166,12 @@ def _maybe(told: dict[str, str], name: str, where: str, factor: float = 1.0) -> 
     return factor * read_number(told[name], name, where) if name in told else None
 
 
+def _failed(message: str, where: str) -> Record:
+    failure = Failure(kind="nuttcp", message=message)
+    place = f"line {where.rpartition(':')[2]}"
+    return Record(workload="btc", metrics={}, place=place, failure=failure)
+
+
 def _brief(told: dict[str, str], found: _Found, where: str) -> Record:
     rate = 1e6 * read_number(told["rate_Mbps"], "rate_Mbps", where)
     length = positive(told["real_seconds"], "real_seconds", where)
@@ -158,10 +181,7 @@ def _brief(told: dict[str, str], found: _Found, where: str) -> Record:
     }
     udp = "pkt" in told
     if udp:
-        packets = whole(told["pkt"], "pkt", where)
-        lost = _maybe(told, "drop", where, 100.0)
-        loss = None if lost is None or not packets else lost / packets
-        metrics = {"goodput_bps": rate, "loss_percent": loss, **cpu}
+        metrics = {"goodput_bps": rate, "loss_percent": _loss(told, where), **cpu}
     else:
         metrics = {
             "aggregate_btc_bps": rate,
@@ -179,6 +199,13 @@ def _brief(told: dict[str, str], found: _Found, where: str) -> Record:
     )
 
 
+def _loss(told: dict[str, str], where: str) -> float | None:
+    packets, lost = (
+        whole(told[name], name, where) if name in told else None for name in ("pkt", "drop")
+    )
+    return None if lost is None or not packets else 100 * lost / packets
+
+
 def _intervals(
     told: list[dict[str, str]], where: str, sender: str = SENDER, receiver: str = RECEIVER
 ) -> list[Interval]:
@@ -186,11 +213,14 @@ def _intervals(
     for one in told:
         length = positive(one["real_seconds"], "the seconds of an interval", where)
         moved = read_number(one["megabytes"], "the MB of an interval", where)
+        lost = whole(one["drop"], "drop", where) if "drop" in one else None
+        sent = whole(one["pkt"], "pkt", where) if "pkt" in one else None
         rows.append(
             Interval(
                 trial=0, endpoint=receiver, peer=sender, role="receiver", flow=0, start_s=start,
                 length_s=length, bytes=round(MEBI * moved), retransmits=None, rtt_us=None,
-                cwnd=None,
+                cwnd=None, lost=lost,
+                datagrams=None if sent is None or lost is None else max(0, sent - lost),
             )
         )  # fmt: skip
         start += length
@@ -204,29 +234,43 @@ def _verbose(found: _Found, where: str) -> Record:
     for end in (tx, rx):
         if not {"rate_Mbps", "real_seconds", "user", "system"} <= end.keys():
             raise refuse(where, "the numbers are not all there")
-    if rx.get("mode") == "udp" or "drop" in rx:
-        raise refuse(where, "UDP with -v is not read; the line without -v is")
     length = positive(rx["real_seconds"], "real_seconds", where)
     sender = rx.get("accept") or rx.get("connect") or SENDER
-    receiver = tx.get("connect") or tx.get("accept") or RECEIVER
+    receiver = tx.get("connect") or tx.get("host") or tx.get("accept") or RECEIVER
     values = _settings(tx, rx, where)
+    udp = rx.get("mode") == "udp"
     return Record(
-        workload="btc",
+        workload="udp" if udp else "btc",
         metrics={
-            "aggregate_btc_bps": _maybe(rx, "rate_Mbps", where, 1e6),
+            **(_datagrams(tx, rx, where) if udp else _bulk(tx, rx, where)),
             "cpu_sender_percent": _cpu(tx, where),
             "cpu_receiver_percent": _cpu(rx, where),
-            "retransmits": _maybe(tx, "retrans", where),
-            "connect_rtt_mean_us": _maybe(tx, "rtt_ms", where, 1000.0),
         },
         place=f"line {where.rpartition(':')[2]}",
-        values={"protocol": "tcp", **values},
+        values={"protocol": "udp" if udp else "tcp", **values},
         senders=(sender,),
         receivers=(receiver,),
         connections=whole(rx["nstream"], "nstream", where) if "nstream" in rx else None,
         wall_s=length,
         intervals=_intervals(found.intervals, where, sender, receiver),
     )
+
+
+def _bulk(tx: dict[str, str], rx: dict[str, str], where: str) -> dict[str, float | None]:
+    return {
+        "aggregate_btc_bps": _maybe(rx, "rate_Mbps", where, 1e6),
+        "retransmits": _maybe(tx, "retrans", where),
+        "connect_rtt_mean_us": _maybe(tx, "rtt_ms", where, 1000.0),
+    }
+
+
+def _datagrams(tx: dict[str, str], rx: dict[str, str], where: str) -> dict[str, float | None]:
+    return {
+        "offered_bps": _maybe(tx, "rate_limit", where, 1e6),
+        "goodput_bps": _maybe(rx, "rate_Mbps", where, 1e6),
+        "sent_bps": _maybe(tx, "rate_Mbps", where, 1e6),
+        "loss_percent": _loss(rx, where),
+    }
 
 
 def _settings(tx: dict[str, str], rx: dict[str, str], where: str) -> dict[str, Scalar]:

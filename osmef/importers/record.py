@@ -27,13 +27,18 @@ class Text:
     """A file as text.
 
     ``name`` is its whole path, which no other file has; ``folder`` the name of the folder that it
-    is in, None without one; ``encoding`` what makes its bytes of the text again.
+    is in, None without one; ``encoding`` and ``mark``, its first bytes, make its bytes again.
     """
 
     name: str
     text: str
     folder: str | None = None
     encoding: str = "utf-8"
+    mark: bytes = b""
+
+    def encoded(self) -> bytes:
+        """Return the file as it was."""
+        return self.mark + self.text.encode(self.encoding)
 
     def line(self, number: int) -> str:
         """Return the place of a line, as messages have it."""

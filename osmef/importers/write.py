@@ -69,7 +69,7 @@ def _keep(run: RunDirectory, origins: Sequence[Origin]) -> dict[Text, str]:
         path = run.path / kept[text]
         with storage("write", path):
             path.parent.mkdir(exist_ok=True)
-            path.write_bytes(text.text.encode(text.encoding))
+            path.write_bytes(text.encoded())
     return kept
 
 

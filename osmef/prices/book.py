@@ -52,11 +52,15 @@ def _key(price: Price) -> _Key:
 
 
 def read_book(own: Sequence[Price] = ()) -> PriceBook:
-    """Return all prices that are known, a scenario's own ones on top. Raises InputError."""
+    """Return all prices that are known, a scenario's own ones on top. Raises InputError.
+
+    Of ours and those that were fetched the one of the later day counts, fetched ones on one day.
+    """
     directory = user_directory()
-    fetched = sorted(directory.glob("prices-*.yaml"))
-    theirs = (price for file in fetched for price in read_prices(file))
-    return PriceBook([*_our_prices(), *theirs], read_prices(directory / OWN), own)
+    files = sorted(directory.glob("prices-*.yaml"))
+    fetched = [price for file in files for price in read_prices(file)]
+    by_day = sorted([*_our_prices(), *fetched], key=lambda price: price.date)
+    return PriceBook(by_day, read_prices(directory / OWN), own)
 
 
 @cache

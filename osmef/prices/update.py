@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from importlib import import_module
 from typing import cast
 
@@ -26,7 +27,8 @@ def update(
 ) -> list[Price]:
     """Fetch prices of flavors in regions, by default of those that have a price; return them.
 
-    Raises InputError, ProviderError, StorageError; the file is then as it was.
+    Their day is today, on which they are in force. Raises InputError, ProviderError, StorageError;
+    the file is then as it was.
     """
     if kind not in KINDS:
         message = f"there is no price API of {kind!r} that OSMeF knows"
@@ -39,6 +41,12 @@ def update(
         found = fetch(places, sizes, url)
     except (KeyError, IndexError, TypeError, ValueError) as error:
         raise ApiError(f"the price API answers something else: {error!r}", where=kind) from error
-    if found:
-        add_prices(fetched_file(kind), found)
-    return found
+    dated = [_as_of_today(price) for price in found]
+    if dated:
+        add_prices(fetched_file(kind), dated)
+    return dated
+
+
+def _as_of_today(price: Price) -> Price:
+    today, source = datetime.now(UTC).date(), f"{price.source}, in force since {price.date}"
+    return price.model_copy(update={"date": today, "source": source})

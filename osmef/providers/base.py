@@ -215,7 +215,10 @@ class Provider(ABC):
 
     @abstractmethod
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
-        """Read back from the cloud where the endpoints really stand, in their order."""
+        """Read back from the cloud where the endpoints really stand, in their order.
+
+        ``Gone`` stands for one that it does not have any more.
+        """
 
     def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:  # noqa: ARG002
         """Make an endpoint anew, elsewhere if the cloud can; the old one is destroyed.

@@ -48,7 +48,8 @@ def _cure(  # noqa: PLR0913 - what its text is made of
 ) -> str:
     visit = shlex.join(["ssh", *([] if port == SSH_PORT else ["-p", str(port)]), address])
     if known:
-        forget = shlex.join(["ssh-keygen", "-f", str(file), "-R", name])
+        which = [] if file == DEFAULT_FILES[0] else ["-f", str(file)]  # no shell knows a quoted ~
+        forget = shlex.join(["ssh-keygen", *which, "-R", name])
         return (
             "somebody else may be answering there; if its owner says that the key has changed:"
             f" {forget}, then log in once with {visit} and compare the fingerprint"

@@ -280,6 +280,8 @@ def _shake_hands(transport: paramiko.Transport, login: Login) -> None:
     options.key_types = tuple(dict.fromkeys((*wanted, *supported)))
     try:
         transport.start_client(timeout=CONNECT_TIMEOUT_S)
+        if not transport.initial_kex_done:  # the time is up, of which paramiko says nothing
+            raise TimeoutError
     except (OSError, EOFError, paramiko.SSHException) as error:
         raise handshake_failed(login, error) from error
     login.host_keys.verify(transport.get_remote_server_key(), login.name)

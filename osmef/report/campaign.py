@@ -27,7 +27,7 @@ from osmef.results.files import storage, write_atomically
 
 PLANNED = (
     *("platform", "session", "window", "opens", "state"),
-    *("day", "trials_ok", "trials_failed", "cost", "currency", "why"),
+    *("day", "trials_ok", "trials_failed", "cost", "currency", "why", "left_out"),
 )
 """Of each session of the calendar: what it was to measure, when (UTC), and what became of it."""
 
@@ -153,7 +153,8 @@ def listed_prices(file: Path, trials: pd.DataFrame) -> pd.DataFrame:
     """Return the prices of a CSV file: ``platform``, any swept keys, and the price of an hour.
 
     The price stands under ``price_per_hour`` with ``currency``, or under one such as
-    ``usd_per_hour``. Raises InputError where a column is missing, or a platform has two prices.
+    ``usd_per_hour``; an empty one is unknown. Raises InputError where a column is missing, a price
+    is no number, or a platform has two.
     """
     table = read_table(file)
     hourly = [str(name) for name in table.columns if str(name).endswith("_per_hour")]
@@ -164,7 +165,7 @@ def listed_prices(file: Path, trials: pd.DataFrame) -> pd.DataFrame:
             where=str(file),
             cure="name the columns so; swept keys, such as instance_class, may be columns, too",
         )
-    table = table.rename(columns={hourly[0]: "price_per_hour"})
+    table = read_table(file, numbers=hourly).rename(columns={hourly[0]: "price_per_hour"})
     if hourly[0] != "price_per_hour":
         table["currency"] = hourly[0].removesuffix("_per_hour").upper()
     cells = trials.drop_duplicates(["platform", "cell"])
@@ -178,7 +179,7 @@ def listed_prices(file: Path, trials: pd.DataFrame) -> pd.DataFrame:
             where=str(file),
             cure="add the column of a swept key that tells them apart, or leave all but one out",
         )
-    merged["price_per_hour"] = pd.to_numeric(merged["price_per_hour"], errors="coerce")
+    merged["price_per_hour"] = merged["price_per_hour"].astype("float64")
     return merged[["platform", "cell", *_PRICE]].astype({"platform": object, "cell": object})
 
 

@@ -35,6 +35,7 @@ from osmef.report.series import (
 from osmef.scenario.fields import Placement, Tenancy
 
 _ALWAYS = ("placement", "tenancy", "connections", "workload")
+_WORKLOAD = "swept.workload"  # which tells its kind, too
 _BEFORE, _AFTER = "connections", "status"
 
 
@@ -59,6 +60,11 @@ class Cell:
         """Return a metric of its trials as a point at ``x``."""
         return point(x, describe(self.values(metric)))
 
+    @property
+    def keys(self) -> list[tuple[str, str]]:
+        """Its runs, each with its key, as frames of other things than trials name it."""
+        return [(str(run), self.key) for run in dict.fromkeys(self.trials["run"])]
+
     def values(self, metric: str) -> list[float]:
         """Return a metric of its trials, or the medians of its sessions (``independent``)."""
         return independent(self.trials, metric)
@@ -68,6 +74,7 @@ def cells_of(trials: pd.DataFrame, look: Look, *, by_run: bool = False) -> list[
     """Return the cells of the trials of ``osmef.load``, in the order in which they occur.
 
     Runs that are sessions of one platform have their cells together, or, ``by_run``, each its own.
+    Raises InputError where ``look`` calls two cells alike.
     """
     anew = has_sessions(trials) and not by_run  # a cloud may place each session otherwise
     trials = settled(trials) if anew else trials
@@ -77,7 +84,7 @@ def cells_of(trials: pd.DataFrame, look: Look, *, by_run: bool = False) -> list[
     groups = dict(list(trials.groupby(keys, sort=False, dropna=False)))
     firsts = {key: rows.iloc[0] for key, rows in groups.items()}
     swept = _swept(trials)
-    own = {name.rpartition(".")[2] for name in swept if has_axis(name)}
+    own = {name.rpartition(".")[2] for name in swept if has_axis(name) or name == _WORKLOAD}
     swept += [name for name in _ALWAYS if name in trials and name not in own]
     told = {key: _told(row, swept) for key, row in firsts.items()}
     varying = [name for name in swept if len({one.get(name) for one in told.values()}) > 1]
@@ -103,7 +110,9 @@ def cells_of(trials: pd.DataFrame, look: Look, *, by_run: bool = False) -> list[
                 trials=rows,
             )
         )  # fmt: skip
-    return _told_apart(found, look)
+    found = _told_apart(found, look)
+    look.check(cell.label for cell in found)
+    return found
 
 
 def _told_apart(cells: Sequence[Cell], look: Look) -> list[Cell]:

@@ -12,7 +12,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 
 from osmef.report.look import Look
 from osmef.report.series import Point, Variant, short_names
-from osmef.report.style import Stroke, Words, label_y, name_panel, page, styled
+from osmef.report.style import Stroke, Words, label_y, limit, name_panel, page, styled
 from osmef.units import rate_unit
 
 MOST_UPRIGHT = 5  # names of places beside each other
@@ -56,7 +56,10 @@ class Chart:
 
 @styled
 def render(chart: Chart, look: Look) -> Figure:
-    """Return the chart as a figure. At least one line must have a point."""
+    """Return the chart as a figure. At least one line must have a point.
+
+    Raises InputError for too many lines, and for two that ``look`` calls alike.
+    """
     variants = [v for v in chart.variants if any(v in line.points for line in chart.lines)]
     lines = [line for line in chart.lines if line.points]
     words = Words(
@@ -64,6 +67,8 @@ def render(chart: Chart, look: Look) -> Figure:
         f"{_caption(lines, by_session=chart.by_session)} {chart.note}".strip(),
         chart.source,
     )
+    limit(len(lines), "series")
+    look.check(line.label for line in lines)
     legend = {line.label: line.stroke.line() for line in lines}
     figure, all_axes = page(words, legend, look, len(variants), _size(chart, len(variants)))
     divisor, unit = (1.0, chart.unit) if chart.unit is not None else rate_unit(max(_ends(lines)))

@@ -22,16 +22,20 @@ def latency(exchanges: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -
 
     It is the complement of the empirical distribution function, logarithmic, so that the tail can
     be read; a line each phase. ``exchanges`` are those of ``osmef.report.data.exchanges_of``,
-    ``trials`` those of ``osmef.load``, which name the cells. Raises InputError without an exchange.
+    ``trials`` those of ``osmef.load``, which name the cells; those of all sessions of a platform
+    are together. Raises InputError without an exchange, and for too many cells.
     """
-    groups = exchanges.groupby(["run", "cell", "phase"])["histogram"]
-    points = {key: found for key, of in groups if (found := longer(of))}
+    groups = dict(list(exchanges.groupby(["run", "cell", "phase"])["histogram"]))
     panels = []
-    for cell in cells_of(trials, look, by_run=True):
+    for cell in cells_of(trials, look):
+        found = [
+            [one for key in cell.keys for one in groups.get((*key, phase.value), ())]
+            for phase in Phase
+        ]
         curves = [
-            Curve(look.named(phase.value), stroke(number), points[key], steps=True)
-            for number, phase in enumerate(Phase)
-            if (key := (cell.run, cell.key, phase.value)) in points
+            Curve(look.named(phase.value), stroke(number), points, steps=True)
+            for number, (phase, histograms) in enumerate(zip(Phase, found, strict=True))
+            if (points := longer(histograms))
         ]
         panels += [(cell.label, curves)] if curves else []
     if not panels:

@@ -11,10 +11,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from osmef.errors import NothingToDrawError
 from osmef.report.cells import Cell, cells_of, nothing, source_of
 from osmef.report.look import PLAIN, Look
-from osmef.report.style import GREY, Stroke, Words, label_y, name_panel, page, stroke, styled
+from osmef.report.style import GREY, Stroke, Words, label_y, limit, name_panel, page, stroke, styled
 from osmef.results.exchange import Purpose
 from osmef.units import rate_unit
 
@@ -52,11 +51,7 @@ def intervals(rows: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> F
     cells = [cell for cell in every if (cell.run, cell.key) in groups]
     if not cells:
         raise nothing("intervals", "give runs of `workload: btc` or `udp` that ended")
-    if len(cells) > _MOST_CELLS:
-        raise NothingToDrawError(
-            f"{len(cells)} cells are too many for one figure, which holds {_MOST_CELLS}",
-            cure="choose some, such as with --where connections=1,10",
-        )
+    limit(len(cells), "cells", _MOST_CELLS)
     found = {(one.run, one.key): list(_lines(groups[one.run, one.key], one)) for one in cells}
     tops = {key: max(float(line.rates.max()) for line in each) for key, each in found.items()}
     top = max(tops.values())

@@ -9,7 +9,7 @@ from matplotlib.patches import Patch
 
 from osmef.report.cells import cells_of, nothing, source_of
 from osmef.report.look import PLAIN, Look
-from osmef.report.style import EDGE, LINE_INCHES, Words, broken, page, styled
+from osmef.report.style import EDGE, LINE_INCHES, MOST_BARS, Words, broken, limit, page, styled
 from osmef.results.limits import Limit
 
 # Okabe and Ito's colours, light and dark by turns, and a hatch each for prints in grey. Both ends'
@@ -33,17 +33,22 @@ def limits(counts: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> Fi
 
     ``counts`` are those of ``osmef.report.data.limits_of``: one row a cell, with the columns run
     and cell, and one for each ``Limit``. ``trials`` are those of ``osmef.load``, which name the
-    cells; those without verdicts are left out. Raises InputError where there are none at all.
+    cells; those without verdicts are left out, and sessions of a platform are together. Raises
+    InputError where there are none at all, and for too many.
     """
     known = counts.set_index(["run", "cell"])
     known = known[known.sum(axis=1) > 0]
-    every = cells_of(trials, look, by_run=True)
-    cells = [cell for cell in every if (cell.run, cell.key) in known.index]
-    if not cells:
+    bars = [
+        (cell.label, known.loc[keys].sum())
+        for cell in cells_of(trials, look)
+        if (keys := [key for key in cell.keys if key in known.index])
+    ]
+    if not bars:
         raise nothing("verdict of what limited them", "give runs of `workload: btc` that ended")
-    table = known.loc[[(cell.run, cell.key) for cell in cells]]
+    limit(len(bars), "cells", MOST_BARS)
+    table = pd.DataFrame([counted for _, counted in bars])
     percent = 100 * table.div(table.sum(axis=1), axis=0)
-    found = [limit for limit in _LOOKS if (percent.get(limit.value, pd.Series([0.0])) > 0).any()]
+    found = [one for one in _LOOKS if (percent.get(one.value, pd.Series([0.0])) > 0).any()]
     words = Words(
         "What limited the connections",
         "Shares of the connections of all good trials of a cell.",
@@ -55,16 +60,16 @@ def limits(counts: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> Fi
         )
         for one in found
     }
-    names, lines = broken([cell.label for cell in cells])
+    names, lines = broken([label for label, _ in bars])
     bar = max(_BAR_INCHES, LINE_INCHES * lines + 0.04)
-    size = (6.6, bar * len(cells) + _BAR_INCHES + 0.5)
+    size = (6.6, bar * len(bars) + _BAR_INCHES + 0.5)
     figure, (axes,) = page(words, legend, look, size=size)
-    starts = [0.0] * len(cells)
-    for limit in found:
-        widths = percent[limit.value].tolist()
-        colour, hatch = _LOOKS[limit]
+    starts = [0.0] * len(bars)
+    for one in found:
+        widths = percent[one.value].tolist()
+        colour, hatch = _LOOKS[one]
         axes.barh(
-            range(len(cells)),
+            range(len(bars)),
             widths,
             left=starts,
             height=0.72,
@@ -72,11 +77,11 @@ def limits(counts: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> Fi
             hatch=hatch,
             edgecolor=EDGE,
             linewidth=0.5,
-            label=limit.value,
+            label=one.value,
         )
         starts = [start + width for start, width in zip(starts, widths, strict=True)]
-    axes.set_yticks(range(len(cells)), names, fontsize=7.5)
-    axes.set_ylim(len(cells) - 0.5, -0.5)
+    axes.set_yticks(range(len(bars)), names, fontsize=7.5)
+    axes.set_ylim(len(bars) - 0.5, -0.5)
     axes.set_xlim(0, 100)
     axes.set_xlabel(look.x_label or "connections in %")
     axes.grid(visible=False, axis="y")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from matplotlib.axes import Axes
@@ -41,6 +42,13 @@ class Look:
     def named(self, text: str) -> str:
         """Return what a series, or a value of its label, is called."""
         return self.names.get(text, text)
+
+    def check(self, labels: Iterable[str]) -> None:
+        """Raise InputError where two series are called alike: only names of the user do that."""
+        twice = [label for label, count in Counter(labels).items() if count > 1]
+        if self.names and twice:
+            cure = "give each a name of its own"
+            raise InputError(f"several are called {twice[0]!r}", where="--name", cure=cure)
 
     def apply(self, axes: Axes) -> None:
         """Set the axes of a figure that is drawn as wanted. Raises InputError for ends of none."""

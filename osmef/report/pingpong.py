@@ -16,7 +16,7 @@ from osmef.analysis.pingpong import by_bin, message_times, relative, relative_en
 from osmef.errors import InputError, NothingToDrawError
 from osmef.report.cells import cells_of, nothing, source_of
 from osmef.report.look import PLAIN, Look
-from osmef.report.style import GREY, Words, page, shares, stroke, styled
+from osmef.report.style import GREY, Words, limit, page, shares, stroke, styled
 from osmef.results.exchange import Purpose
 from osmef.units import format_size
 
@@ -88,8 +88,9 @@ def messages(
     ``requests`` are those of ``osmef.load_requests``, with the columns run, cell, purpose, size,
     length, relay_s, duration_s and error; ``trials`` those of ``osmef.load``, which name the cells.
     A line through the medians of bins of the size, points, bands of percentiles of the data; or the
-    ratio of the median lines to that of a reference. An empty bin is a gap. Raises InputError where
-    no request went well, or the reference is none of the cells, or the only one.
+    ratio of the median lines to that of a reference. An empty bin is a gap. Requests of all
+    sessions of a platform are together. Raises InputError where no request went well, for too many
+    cells, and where the reference is none of the cells, or the only one.
     """
     series = _series(requests, trials, look)
     drawn = _Drawn(kind, series, _Sizes.of(series, wanted.bins, look), source_of(trials))
@@ -110,9 +111,11 @@ class _Sizes:
         distinct = np.unique(sizes)
         # Of many, the few at the ends of a range that was drawn from say nothing.
         ends = [1.0, 0.0] if len(distinct) <= bins else [0.95, 0.05]
-        wide = bool(np.divide(*np.quantile(distinct, ends)) >= _WIDE)
+        high, low = np.quantile(distinct, ends)
+        some = bool(distinct[0] > 0)  # answers to HEAD have no content
+        wide = some and bool(high >= _WIDE * low)
         wide = wide if look.x_log is None else look.x_log
-        return cls(sizes, wide, _edges(distinct, bins, wide=wide))
+        return cls(sizes, wide, _edges(distinct, bins, wide=wide and some))
 
 
 @dataclass(frozen=True)
@@ -124,17 +127,21 @@ class _Drawn:
 
 
 def _series(requests: pd.DataFrame, trials: pd.DataFrame, look: Look) -> Series:
-    """Return the good requests of each cell by its label, in the order of the trials."""
+    """Return the good requests of each cell by its label, in the order of the trials.
+
+    Those of all sessions of a platform are together.
+    """
     own = requests[requests["purpose"] == Purpose.MEASURED.value]
     groups = dict(list(message_times(own).groupby(["run", "cell"], observed=True, sort=False)))
     with_requests = trials[trials["workload"] == "pingpong"]
     found = {
-        cell.label: groups[cell.run, cell.key]
-        for cell in cells_of(with_requests, look, by_run=True)
-        if (cell.run, cell.key) in groups
+        cell.label: pd.concat([groups[key] for key in keys])
+        for cell in cells_of(with_requests, look)
+        if (keys := [key for key in cell.keys if key in groups])
     }
     if not found:
         raise nothing("requests that went well", "give runs of `workload: pingpong`")
+    limit(len(found), "series")
     return found
 
 
@@ -163,7 +170,7 @@ def _draw(drawn: _Drawn, look: Look, wanted: Messages) -> Figure:
             _draw_ends(axes, bins["size"], low, high, number)
     medians = [float(rows[kind.value].median()) for rows in series.values()]
     _set_x(axes, sizes, windows)
-    far = sizes.wide or max(medians) >= _APART * min(medians)
+    far = sizes.wide or max(medians) >= _APART * min(medians) > 0
     _set_y(axes, kind.label, look, log=far if look.y_log is None else look.y_log)
     return figure
 
@@ -276,7 +283,10 @@ def _draw_bands(
 
 def _draw_median(axes: Axes, x: pd.Series[float], y: pd.Series[float], number: int) -> None:
     look = stroke(number)
-    few = int(x.notna().sum()) <= _DENSE
+    known = y.notna()
+    alone = known & ~known.shift(fill_value=False) & ~known.shift(-1, fill_value=False)
+    few = int(known.sum()) <= _DENSE
+    some = set(range(number * 3 % 7, len(y), 7)) | set(np.flatnonzero(alone).tolist())
     axes.plot(
         x.to_numpy(dtype="float64"),
         y.to_numpy(dtype="float64"),
@@ -285,7 +295,7 @@ def _draw_median(axes: Axes, x: pd.Series[float], y: pd.Series[float], number: i
         marker=look.marker,
         markersize=4.5,
         markeredgecolor="white",
-        markevery=1 if few else (number * 3 % 7, 7),
+        markevery=1 if few else sorted(some),
         label="median",
     )
 

@@ -20,7 +20,17 @@ from osmef.analysis.variability import cov_interval
 from osmef.report.cells import Cell, cells_of, nothing, source_of
 from osmef.report.look import PLAIN, Look
 from osmef.report.metric import chosen, metrics_of, unit, words
-from osmef.report.style import LINE_INCHES, Words, broken, page, patch, stroke, styled
+from osmef.report.style import (
+    LINE_INCHES,
+    MOST_BARS,
+    Words,
+    broken,
+    limit,
+    page,
+    patch,
+    stroke,
+    styled,
+)
 
 _FEWEST = 5  # values of which a box tells more than the points alone
 _WIDEST = 16.0  # inches, of a figure of many sessions
@@ -42,6 +52,7 @@ def ecdf(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = None)
     """
     name = chosen(trials, metric)
     cells = [(cell, values) for cell in cells_of(trials, look) if (values := cell.values(name))]
+    limit(len(cells), "series")
     how = unit(name, max(max(values) for _, values in cells))
     caption = "Bands: 95 % confidence for the whole function (Dvoretzky, Kiefer, Wolfowitz)."
     over = "session results" if has_sessions(trials) else "trials"
@@ -86,6 +97,7 @@ def sessions(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = N
     name = chosen(known, metric)
     order = _sessions(known[known[name].notna()])
     cells = [cell for cell in cells_of(known, look) if cell.values(name)]
+    limit(len(cells), "series")
     how = unit(name, float(known[name].max()))
     counts = [len(rows) for cell in cells for rows in _by_session(cell, name, order) if rows]
     caption = (_BOXES if max(counts) >= _FEWEST else "") + (_FEW if min(counts) < _FEWEST else "")
@@ -162,6 +174,7 @@ def cov(
     every = metrics_of(trials) if by_session and not metrics else None
     names = every or [chosen(trials, name) for name in metrics or (None,)]
     cells = cells_of(trials, look)
+    limit(len(cells), "cells", MOST_BARS)
     results = {name: [independent(cell.trials, name, by_session=by_session) for cell in cells]
                for name in names}  # fmt: skip
     values = {name: [describe(one).cov_percent for one in each] for name, each in results.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ _BEND = 0.22
 _AT = 0.35  # of an edge, where its rate stands: near the sender, where few edges cross
 _AT_UPRIGHT = 0.55
 _HOST = "#f2f2f2"
+_NAME_LETTERS = 22  # of an endpoint's name in a line, and of a host's above each column
+_NAME_LINES = 3
+_LINE = 0.24  # of a host's name
 
 Place = tuple[float, float]
 
@@ -78,12 +82,10 @@ def topology(endpoints: pd.DataFrame, pairs: pd.DataFrame, look: Look = PLAIN) -
     }
     if not rates:
         raise nothing("rates between pairs", "give a run of `workload: btc` or `udp` that ended")
-    used = {name for ends in rates for name in ends}
-    nodes = [
-        _Node(str(row.endpoint), _told(row.host, row.endpoint), _told(row.tenant, ""))
-        for row in endpoints.itertuples()
-        if row.endpoint in used
-    ]
+    used = list(dict.fromkeys(name for ends in rates for name in ends))
+    told = {str(row.endpoint): (row.host, row.tenant) for row in endpoints.itertuples()}
+    nodes = [_node(name, *told[name]) for name in told if name in used]
+    nodes += [_node(name, None, None) for name in used if name not in told]  # it has not ended
     hosts = _hosts(nodes, rates)
     places = {name: place for host in hosts for name, place in host.places().items()}
     tenants = list(dict.fromkeys(node.tenant for node in nodes))
@@ -92,13 +94,17 @@ def topology(endpoints: pd.DataFrame, pairs: pd.DataFrame, look: Look = PLAIN) -
         caption += " The wider an arrow, the higher its rate; the highest: "
         caption += f"{format_rate(max(rates.values()))}."
     header = Words("Where the endpoints stood, and their rates", caption, str(pairs["run"].iloc[0]))
-    high = _ROW * max(host.rows for host in hosts)
+    curves = [_control(places[a], places[b])[1] / 2 + (places[a][1] + places[b][1]) / 4
+              for a, b in rates]  # fmt: skip
+    below = max(_ROW * max(host.rows for host in hosts), 0.1 - min(curves))
     right = hosts[-1].left + hosts[-1].width
     width = max(5.0, _INCHES * right + 0.5)
-    size = (width, width / (right + 0.6) * (high + 1.1))
+    names = [_lines(look.named(one.name), len(one.columns)) for one in hosts]
+    above = max(1.0 + _LINE * max(name.count("\n") for name in names), 0.1 + max(curves))
+    size = (width, width / (right + 0.6) * (below + above + 0.1))
     figure, (axes,) = page(header, _legend(tenants, look), look, size=size)
-    for host in hosts:
-        _draw_host(axes, host, look.named(host.name))
+    for host, name in zip(hosts, names, strict=True):
+        _draw_host(axes, host, name)
     top = max(rates.values())
     for ends, bps in rates.items():
         label = look.named(format_rate(bps)) if len(rates) <= _MOST_LABELS else ""
@@ -106,17 +112,35 @@ def topology(endpoints: pd.DataFrame, pairs: pd.DataFrame, look: Look = PLAIN) -
         width = 0.8 + 2.2 * bps / (top or 1)
         _draw_edge(axes, (places[ends[0]], places[ends[1]]), (label, at), width)
     for node in nodes:
-        _draw_node(axes, places[node.name], look.named(node.name), tenants.index(node.tenant))
+        _draw_node(
+            axes, places[node.name], _lines(look.named(node.name)), tenants.index(node.tenant)
+        )
     axes.set_xlim(-0.3, right + 0.3)
-    axes.set_ylim(-high - 0.1, 1.0)
+    axes.set_ylim(-below - 0.1, above)
     axes.set_aspect("equal")
     axes.axis("off")
     return figure
 
 
+def _node(name: str, host: object, tenant: object) -> _Node:
+    return _Node(name, _told(host, name), _told(tenant, ""))
+
+
 def _told(value: object, otherwise: object) -> str:
     known = isinstance(value, str) and bool(value)
     return str(value) if known else f"host of {otherwise} unclear" if otherwise else "unclear"
+
+
+def _lines(name: str, columns: int = 1) -> str:
+    """Return a name in lines as wide as so many columns of endpoints; of a long one the begin."""
+    return "\n".join(
+        textwrap.wrap(
+            name,
+            _NAME_LETTERS * columns,
+            max_lines=_NAME_LINES,
+            placeholder="\N{HORIZONTAL ELLIPSIS}",
+        )
+    )
 
 
 def _hosts(nodes: list[_Node], ends: Iterable[tuple[str, str]]) -> list[_Host]:
@@ -170,24 +194,20 @@ def _draw_edge(
     axes: Axes, ends: tuple[Place, Place], named: tuple[str, float], width: float
 ) -> None:
     """Draw an arrow with its label, which stands at a share of the way."""
-    (sender, receiver), (label, at_share) = ends, named
-    (x, y), (to_x, to_y) = ends
+    (sender, receiver), (label, along) = ends, named
+    x, y = sender
     if sender == receiver:  # loopback
         axes.text(x, y + 0.26, f"to itself: {label}", ha="center", fontsize=7, zorder=5)
         return
-    bend, along = _BEND, at_share
-    if x == to_x:
-        bend, along = 2 * _BEND, _AT_UPRIGHT
-    elif to_x - x <= _COLUMN:  # within a host: around the names below its senders
-        bend = -_BEND
+    if x == receiver[0]:
+        along = _AT_UPRIGHT
     axes.add_patch(
         FancyArrowPatch(
-            sender, receiver, connectionstyle=f"arc3,rad={bend}", arrowstyle="-|>",
+            sender, receiver, connectionstyle=f"arc3,rad={_bend(*ends)}", arrowstyle="-|>",
             mutation_scale=9, shrinkA=9, shrinkB=9, linewidth=width, color=GREY, zorder=2,
         )
     )  # fmt: skip
-    # The curve is that of Bezier through the control point that arc3 uses.
-    middle = ((x + to_x) / 2 + bend * (to_y - y), (y + to_y) / 2 - bend * (to_x - x))
+    middle = _control(*ends)
     at = tuple(
         (1 - along) ** 2 * a + 2 * (1 - along) * along * c + along**2 * b
         for a, b, c in zip(sender, receiver, middle, strict=True)
@@ -195,3 +215,16 @@ def _draw_edge(
     if label:
         box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"}
         axes.text(at[0], at[1], label, ha="center", va="center", fontsize=7, bbox=box, zorder=5)
+
+
+def _bend(sender: Place, receiver: Place) -> float:
+    if sender[0] == receiver[0]:
+        return 2 * _BEND
+    # Within a host it goes around the names below its senders.
+    return -_BEND if receiver[0] - sender[0] <= _COLUMN else _BEND
+
+
+def _control(sender: Place, receiver: Place) -> Place:
+    """Return the control point of the curve of Bezier that arc3 draws."""
+    (x, y), (to_x, to_y), bend = sender, receiver, _bend(sender, receiver)
+    return (x + to_x) / 2 + bend * (to_y - y), (y + to_y) / 2 - bend * (to_x - x)

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from osmef.errors import OsmefError
 from osmef.results.exchange import Direction, Exchange, Purpose, SizePoint
 from osmef.results.limits import FlowLimit, Limit
 from osmef.results.udp import Datagrams
@@ -32,6 +33,11 @@ class Failure(Model):
     message: str = Field(description="what failed, and why")
     where: str | None = Field(default=None, description="the endpoint or endpoints")
     cure: str | None = Field(default=None, description="what to do about it")
+
+    @classmethod
+    def of(cls, error: OsmefError) -> Failure:
+        """Return what an error tells."""
+        return cls(kind=error.kind, message=error.message, where=error.where, cure=error.cure)
 
 
 class Source(Model):

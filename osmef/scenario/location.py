@@ -28,6 +28,10 @@ class Location(Model):
     tenant: str | None = Field(default=None, description="tenant, project, account or VPC")
 
 
+class Gone(Location):
+    """The place of what its cloud has no more: none. It has not moved, it has ended."""
+
+
 def same_host(one: Location, other: Location) -> bool | None:
     """Return whether both stand on one host; None where the locations do not tell.
 

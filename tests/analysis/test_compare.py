@@ -250,7 +250,10 @@ def test_trials_that_failed_count(counts: tuple[int, int, int, int], expected: s
         ("loss_percent", 0.001, 0.2, "worse"),
         ("jain_fairness", 0.99, 0.5, "worse"),
         ("transfer_time_ratio", 1.1, 1.9, "worse"),
-        (RTT, 0.0, 0.5, "worse"),
+        (RTT, 0.0, 0.5, "same"),
+        (RTT, 2.0, 3.0, "same"),
+        (RTT, 0.0, 5.0, "worse"),
+        ("cpu_sender_us_per_kb", 0.5, 0.9, "worse"),
     ],
 )
 def test_a_small_median_has_an_absolute_margin(
@@ -260,6 +263,19 @@ def test_a_small_median_has_an_absolute_margin(
     b = a.assign(**{metric: after})
     assert compare(a, b, [metric])["verdict"].tolist() == [expected]
     assert compare(a, b, [metric], margin=0)["margin"].tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"),
+    [([0.02] * 6, "worse"), ([0.0] * 5 + [3.0], "inconclusive"), ([0.0] * 6, "same")],
+)
+def test_a_share_of_nothing_is_told(after: list[float], expected: str) -> None:
+    """Once is no regression, always is; how much does not matter of nothing, nobody knows."""
+    a = trials(BASE).assign(errors_per_s=0.0)
+    (row,) = compare(a, a.assign(errors_per_s=after), ["errors_per_s"]).to_dict("records")
+    assert (row["verdict"], row["margin"]) == (expected, 0)
+    assert (row["reason"] is None) == (expected == "same")
+    assert compare(a, a.assign(errors_per_s=1.0), margin=0)["reason"].tolist()[-1] is None
 
 
 def test_trials_that_failed_before_their_place_was_known_are_of_their_cell() -> None:

@@ -20,7 +20,7 @@ from werkzeug.serving import BaseWSGIServer, make_server
 
 from tests.aws import gaps
 
-REGION = "eu-central-1"
+REGION, FAR = "eu-central-1", "eu-west-1"
 PLAIN: dict[str, Any] = {"region_name": REGION, "is_instance_type_default": False}
 """What moto wants to know of an instance that is run without the API."""
 ACCOUNTS = {"AKIARED": DEFAULT_ACCOUNT_ID, "AKIABLUE": "210987654321"}
@@ -131,13 +131,17 @@ class Api:
         with self._lock:
             ec2_backends.reset()
             gaps.quotas.clear()
-            for backend in self.backends():
+            for backend in self.everywhere():
                 _add_images(backend)
         self.changed()
 
     def backends(self) -> list[Any]:
-        """Return what moto knows, by account."""
+        """Return what moto knows of the usual region, by account."""
         return [ec2_backends[account][REGION] for account in ACCOUNTS.values()]
+
+    def everywhere(self) -> list[Any]:
+        """Return what moto knows of all regions that tests use."""
+        return [*self.backends(), ec2_backends[ACCOUNTS["AKIARED"]][FAR]]
 
     def changed(self) -> None:
         """Do what has to follow a change of what moto knows."""
@@ -203,11 +207,12 @@ def _add_images(backend: Any) -> None:
     """Have images of Debian and Amazon, as their owners publish them."""
     for day in ("20260101-1", "20260301-2"):
         _add_image(backend, f"debian-12-amd64-{day}", "136693071363", "x86_64", day[:8])
+    parameters = ssm_backends[backend.account_id][backend.region_name]
     for architecture in ("x86_64", "arm64"):
         name = f"al2023-ami-2023.12.20260930.0-kernel-6.1-{architecture}"
         image = _add_image(backend, name, "137112412989", architecture, "20260930")
         del backend.amis[image.id]
-        parameter = ssm_backends[backend.account_id][REGION].get_parameter(AMAZON + architecture)
+        parameter = parameters.get_parameter(AMAZON + architecture)
         assert parameter is not None
         image.id = parameter.value
         backend.amis[image.id] = image

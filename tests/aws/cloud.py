@@ -109,14 +109,20 @@ class Cloud(Api):
         self.stuck = False
         super().reset()
 
+    def take_back(self, instance: str) -> None:
+        """End a spot instance, as EC2 does when it needs the room."""
+        with self._lock:
+            self.backends()[0].terminate_instances([instance])
+        self.changed()
+
     def changed(self) -> None:
         """Make the data plane what moto says."""
         with self._lock:
             line = str(self.state / "fabric.sock")
-            there = {one.id: one for backend in self.backends() for one in running(backend)}
+            there = {one.id: one for backend in self.everywhere() for one in running(backend)}
             for gone in self._guests.keys() - there.keys():
                 ask(line, {"do": "end", "id": self._guests.pop(gone)})
-            ask(line, {"do": "apply", "told": told_of(self.backends())})
+            ask(line, {"do": "apply", "told": told_of(self.everywhere())})
             for key in there.keys() - self._guests.keys():
                 guest = guest_of(there[key], stuck=self.stuck)
                 ask(line, {"do": "boot", "guest": guest})

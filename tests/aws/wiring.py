@@ -51,7 +51,7 @@ def public_of(instance: Any) -> str:
 
 
 def _add_networks(backend: Any, told: Told) -> None:
-    for vpc in list(backend.vpcs.values()):
+    for vpc in (one for one in list(backend.vpcs.values()) if not one.is_default):
         key = key_of(vpc.id)
         joined = _is_joined(backend, vpc.id)
         told["routers"].append(Router(id=key, gateway=OUTSIDE if joined else None, snat=False))

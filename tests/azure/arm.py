@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from tests.azure.catalog import OTHER, REGION, SUBSCRIPTION
+from tests.azure.catalog import FAR, OTHER, REGION, SUBSCRIPTION
 from tests.azure.description import Operation, RefusedError, operation
 from tests.azure.kinds import GROUPS, TYPES, Answer, Body, Fault, Type
 from tests.azure.permissions import action_of, granted, linked_actions
 from tests.azure.store import Store, group_of
 
-__all__ = ["OTHER", "REGION", "SUBSCRIPTION", "Answer", "Arm", "Fault"]
+__all__ = ["FAR", "OTHER", "REGION", "SUBSCRIPTION", "Answer", "Arm", "Fault"]
 
 _OPERATION = re.compile(r"/(operations|operationresults)/(?P<key>\w+)$")
 _SOON = {"x-ms-retry-after-ms": "20"}
@@ -87,6 +87,12 @@ class Arm(Store):
                 if fault.after_s is not None:
                     answer.headers["Retry-After"] = str(fault.after_s)
             return answer
+
+    def evict(self, vm: str) -> None:
+        """Take a spot VM away, as Azure does when it needs the room."""
+        with self.lock:
+            self._drop(vm.lower())
+            self.plug()
 
     def count(self, request: str) -> int:
         """Tell how often a request that looks like this was made."""

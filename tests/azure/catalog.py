@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlencode
 
 from tests.azure.description import RefusedError
 from tests.azure.kinds import Answer, Body
 
 SUBSCRIPTION = "11111111-1111-4111-8111-111111111111"
 OTHER = "44444444-4444-4444-8444-444444444444"
-REGION = "westeurope"
+REGION, FAR = "westeurope", "northeurope"
 
 
 @dataclass(frozen=True)
@@ -25,9 +26,8 @@ class Offered:
     capabilities: dict[str, str] = field(default_factory=dict)
     restrictions: tuple[Body, ...] = ()
 
-    @property
-    def shown(self) -> Body:
-        """The size as the API shows it."""
+    def shown(self, region: str) -> Body:
+        """Return the size as the API shows it for a region."""
         values = {
             "vCPUs": str(self.vcpus),
             "MemoryGB": f"{self.gigabytes:g}",
@@ -41,7 +41,7 @@ class Offered:
             "resourceType": "virtualMachines",
             "name": self.name,
             "family": "standardDSv5Family",
-            "locationInfo": [{"location": REGION, "zones": list(self.zones)}],
+            "locationInfo": [{"location": region, "zones": list(self.zones)}],
             "capabilities": [{"name": name, "value": value} for name, value in values.items()],
             "restrictions": list(self.restrictions),
         }
@@ -66,7 +66,7 @@ class Catalog:
             SUBSCRIPTION: {str(n): f"{REGION}-az{4 - n}" for n in (1, 2, 3)},
             OTHER: {str(n): f"{REGION}-az{n}" for n in (1, 2, 3)},
         }
-        """The region's physical zones of each subscription, by its own names of them."""
+        """The physical zones of ``REGION`` of each subscription, by its own names of them."""
         self.sizes = [
             Offered("Standard_D2s_v5"),
             Offered("Standard_D4s_v5", 4, 16),
@@ -105,13 +105,13 @@ class Catalog:
         at = int(found["query"].get("$skiptoken", 0))
         page: Body = {"value": items[at : at + 1]}
         if at + 1 < len(items):
-            version = found["query"]["api-version"]
-            link = f"{self.url}{found['path']}?api-version={version}&$skiptoken={at + 1}"
-            page["nextLink"] = link
+            query = urlencode({**found["query"], "$skiptoken": at + 1})
+            page["nextLink"] = f"{self.url}{found['path']}?{query}"
         return Answer(200, page)
 
     def _skus(self, found: Body, _body: Any) -> Answer:
-        return self.paged(found, [size.shown for size in self.sizes])
+        region = found["query"]["$filter"].removeprefix("location eq ").strip("'")
+        return self.paged(found, [size.shown(region) for size in self.sizes])
 
     def _usage(self, package: str) -> Answer:
         usages = [
@@ -128,7 +128,7 @@ class Catalog:
     def _versions(self, found: Body, _body: Any) -> Answer:
         there = self._published(found)
         versions = there.versions if there else ()
-        return Answer(200, [{"name": one, "location": REGION} for one in versions])
+        return Answer(200, [{"name": one, "location": found["location"]} for one in versions])
 
     def _image(self, found: Body, _body: Any) -> Answer:
         there = self._published(found)
@@ -139,7 +139,8 @@ class Catalog:
             "architecture": there.architecture,
             **({} if there.plan is None else {"plan": there.plan}),
         }
-        return Answer(200, {"name": found["version"], "location": REGION, "properties": properties})
+        where = {"name": found["version"], "location": found["location"]}
+        return Answer(200, {**where, "properties": properties})
 
     def _provider(self, found: Body, _body: Any) -> Answer:
         name = found["resourceProviderNamespace"]
@@ -152,8 +153,15 @@ class Catalog:
         return Answer(200, told)
 
     def _locations(self, found: Body, _body: Any) -> Answer:
-        mappings = [
-            {"logicalZone": logical, "physicalZone": physical}
-            for logical, physical in self.zones[found["subscriptionId"]].items()
+        zones = self.zones[found["subscriptionId"]]
+        regions = [
+            {
+                "name": region,
+                "availabilityZoneMappings": [
+                    {"logicalZone": logical, "physicalZone": physical.replace(REGION, region)}
+                    for logical, physical in zones.items()
+                ],
+            }
+            for region in (REGION, FAR)
         ]
-        return Answer(200, {"value": [{"name": REGION, "availabilityZoneMappings": mappings}]})
+        return Answer(200, {"value": regions})

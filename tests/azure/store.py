@@ -60,6 +60,14 @@ class Store(Catalog, Plumbing):
             raise RefusedError(status, code, f"'{key}' could not be found.")
         return there
 
+    def _near(self, made: Body, key: str) -> Body:
+        """Return what a thing refers to, which has to be in its region. Raises RefusedError."""
+        there = self.must(key, *_BAD_REFERENCE)
+        if there["location"] != made["location"]:
+            message = f"'{key}' is not in the region {made['location']}."
+            raise RefusedError(400, _BAD_REFERENCE[0], message)
+        return there
+
     def get(self, kind: Type, found: Body, _body: Any) -> Answer:
         """Show a thing."""
         code = "ResourceGroupNotFound" if kind is GROUPS else "ResourceNotFound"
@@ -131,7 +139,7 @@ class Store(Catalog, Plumbing):
         self.inner(made).setdefault("key", uuid4().hex)
         for subnet in made["properties"]["subnets"]:
             subnet["id"] = f"{made['id']}/subnets/{subnet['name']}"
-            self.must(subnet["properties"]["networkSecurityGroup"]["id"], *_BAD_REFERENCE)
+            self._near(made, subnet["properties"]["networkSecurityGroup"]["id"])
 
     def _make_network_security_groups(self, _key: str, made: Body) -> None:
         for rule in made["properties"]["securityRules"]:
@@ -148,8 +156,8 @@ class Store(Catalog, Plumbing):
         self.inner(made).setdefault("key", uuid4().hex)
         for one in made["properties"]["ipConfigurations"]:
             subnet = one["properties"]["subnet"]["id"]
-            network = self.must(subnet.rpartition("/subnets/")[0], *_BAD_REFERENCE)
-            self.must(one["properties"]["publicIPAddress"]["id"], *_BAD_REFERENCE)
+            network = self._near(made, subnet.rpartition("/subnets/")[0])
+            self._near(made, one["properties"]["publicIPAddress"]["id"])
             own = self.inner(made)
             if "address" not in own:
                 numbers = self.inner(network).setdefault("numbers", itertools.count(4))
@@ -173,7 +181,7 @@ class Store(Catalog, Plumbing):
             message = "You need to choose to either use an Azure Spot VM or use a VM in an"
             raise RefusedError(400, code, f"{message} availability set, you can't choose both.")
         for nic in properties["networkProfile"]["networkInterfaces"]:
-            self.must(nic["id"], *_BAD_REFERENCE)
+            self._near(made, nic["id"])
         stands = old is not None and old["properties"]["provisioningState"] == "Succeeded"
         return None if stands else self._stand_up(key, made)
 

@@ -1,9 +1,8 @@
-"""What conducting costs: many sessions at once, simulated, by the real conductor and its database.
+"""What conducting costs: many sessions at once, in threads and on two Dask workers; four weeks.
 
-    python -m tests.bench.campaigns PAIRS
+    python -m tests.bench.campaigns DIRECTORY
 
-Each pair is a platform, all are due at one moment, and each session only waits in its thread until
-all have begun and a while has passed.
+conducts the four weeks, and says how long that takes.
 """
 
 from __future__ import annotations
@@ -12,139 +11,51 @@ import json
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Mapping
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from osmef.campaigns.calendar import platforms
-from osmef.campaigns.clock import RealClock
-from osmef.campaigns.conduct import Conductor, Means
-from osmef.campaigns.executor import Threads
-from osmef.campaigns.holder import this_process
-from osmef.campaigns.model import Campaign
 from osmef.campaigns.rows import Phase, State
-from osmef.campaigns.score import Part, Score
-from osmef.campaigns.session import End, Measurer, Work
 from osmef.campaigns.store import Store
-from osmef.engine.cost import cost_of
-from osmef.engine.plan import make_plan
-from osmef.engine.stop import Stop
-from osmef.scenario.load import load_text
-from tests.bench import campaigns_dask
-from tests.bench.process import memory_mb
+from osmef.results.rundir import RunDirectory
 from tests.bench.report import Bench, Section, Table
+from tests.campaigns import test_kills as weeks
+from tests.campaigns.emulated import conduct
 
 SIZES = (1, 10, 100, 1000, 10_000)
 ENOUGH = 1000
 ENOUGH_MB = 1024.0
-PLATEAU_S = 5.0
-SCENARIO = "name: pair\nworkload: {duration: 1s}\n"
-START = date(2026, 3, 23)
+# Times vary: so much more for each pair is no growth.
+GROWN = 1.25
+# Below so many pairs what is there once costs more than they do.
+_MANY = 100
+WEEKS_S = 60.0
 
 
-class _Late(RealClock):
-    """A clock that is right, but on the campaign's first day."""
-
-    def __init__(self) -> None:
-        begins = datetime.combine(START, datetime.min.time(), UTC)
-        self._behind = datetime.now(UTC) - begins
-
-    def now(self) -> datetime:
-        """Return the time in UTC."""
-        return datetime.now(UTC) - self._behind
-
-
-class _Pairs:
-    """Sessions that wait for each other, then for the end of the plateau."""
-
-    def __init__(self, count: int, due: datetime, clock: _Late) -> None:
-        self._count, self._due, self._clock = count, due, clock
-        self._lock = threading.Lock()
-        self._over = threading.Event()
-        self.delays_s: list[float] = []
-        self.all_begun = threading.Event()
-
-    def run(self, _work: Work, _stop: Stop) -> End:
-        with self._lock:
-            self.delays_s.append((self._clock.now() - self._due).total_seconds())
-            if len(self.delays_s) == self._count:
-                self.all_begun.set()
-        self._over.wait()
-        return End(State.DONE, trials_ok=1)
-
-    def watch(self, found: dict[str, float]) -> None:
-        """Measure the CPU while all run and nothing begins or ends, then let them end."""
-        self.all_begun.wait()
-        before = time.process_time()
-        time.sleep(PLATEAU_S)
-        found["busy_percent"] = 100 * (time.process_time() - before) / PLATEAU_S
-        self._over.set()
-
-
-def _score(count: int) -> Score:
-    study = load_text(SCENARIO, Path("pair.yaml"))
-    plan = make_plan(study, 0)
-    campaign = Campaign.model_validate(
-        {
-            "name": "bench",
-            "scenarios": ["pair.yaml"],
-            "providers": {f"cloud-{number}": "local" for number in range(count)},
-            "start": START,
-            "weeks": 1,
-            "windows": {"once": {"cron": f"0 0 {START.day} {START.month} *", "length": "12h"}},
-            "exclusive": False,
-        }
-    )
-    part = Part(study, plan.estimate_s, cost_of(plan))
-    return Score(campaign, dict.fromkeys(platforms(campaign), part))
-
-
-def _conduct(count: int, place: Path) -> dict[str, float]:
-    score, clock = _score(count), _Late()
-    due = datetime.combine(START, datetime.min.time(), UTC)
-    pairs = _Pairs(count, due, clock)
-    store = Store(f"sqlite:///{place / 'state.sqlite'}")
-    about = {"file": str(place / "bench.yaml"), "text": "", "out": str(place / "out")}
-    store.enlist("bench", about, score.rows(), due - timedelta(seconds=1))
-    standing, stop = store.campaign("bench"), Stop()
-    executor, measurer = Threads(count), Measurer(stop, pairs.run)
-    means = Means(this_process(), clock, executor, measurer.measure, lambda *_: None)
-    found: dict[str, float] = {}
-    watcher = threading.Thread(target=pairs.watch, args=(found,))
-    watcher.start()
-    pairs_begin_mb, before_s = memory_mb("VmRSS"), time.process_time()
-    phase = Conductor(store, standing, score, means, stop).run()
-    spent_s = time.process_time() - before_s
-    watcher.join()
-    executor.close()
-    if phase is not Phase.ENDED or store.counts(standing.id) != {State.DONE: count}:
-        raise RuntimeError(f"the benchmark failed: {phase}, {store.counts(standing.id)}")
-    store.close()
-    peak_mb = memory_mb("VmHWM")
-    return found | {
-        "cpu_ms": 1000 * spent_s / count,
-        "peak_mb": peak_mb,
-        "memory_kb": 1000 * (peak_mb - pairs_begin_mb) / count,
-        "delay_median_s": median(pairs.delays_s),
-        "delay_max_s": max(pairs.delays_s),
-    }
-
-
-def _measured(count: int) -> dict[str, Any]:
-    """Conduct in a process of its own, whose memory is nobody else's."""
-    command = [sys.executable, "-m", "tests.bench.campaigns", str(count)]
+def _run(*arguments: str) -> dict[str, Any]:
+    """Return the last line of a process of its own, as JSON. Raises CalledProcessError."""
+    command = [sys.executable, "-m", *arguments]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return dict(json.loads(done.stdout))
+    return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def _row(count: int, found: dict[str, Any]) -> tuple[str, ...]:
-    verdict = "-"
+def _verdict(*, fine: bool) -> str:
+    return "reached" if fine else "**not reached**"
+
+
+def _growth(count: int, found: Mapping[str, float], before: Mapping[str, float]) -> tuple[str, str]:
+    """Return what a pair costs against a tenth of the pairs, and whether that is no more."""
+    ratios = [found[key] / before[key] for key in ("cpu_ms", "memory_kb")]
+    ratios.append(found["delay_max_s"] / before["delay_max_s"] / 10)
+    shown = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+    return shown, _verdict(fine=max(ratios) <= GROWN) if count > _MANY else "-"
+
+
+def _row(count: int, found: Mapping[str, float], before: Mapping[str, float]) -> tuple[str, ...]:
+    enough = "-"
     if count == ENOUGH:
-        fine = found["peak_mb"] < ENOUGH_MB and found["busy_percent"] < 100
-        verdict = "reached" if fine else "**not reached**"
+        enough = _verdict(fine=found["peak_mb"] < ENOUGH_MB and found["busy_percent"] < 100)
     return (
         str(count),
         f"{found['cpu_ms']:.1f} ms",
@@ -153,28 +64,87 @@ def _row(count: int, found: dict[str, Any]) -> tuple[str, ...]:
         f"{found['busy_percent']:.1f} %",
         f"{found['delay_median_s']:.2f} s",
         f"{found['delay_max_s']:.2f} s",
-        verdict,
+        enough,
+        *(_growth(count, found, before) if before else ("-", "-")),
+    )
+
+
+def _table(kind: str, title: str, problems: list[str]) -> Table:
+    header = ("pairs", "CPU a pair", "memory a pair", "peak", "CPU while all run")
+    delays = ("delay, median", "delay, longest", "under 1 GiB and 1 core")
+    growth = ("CPU, memory, delay a pair against a tenth", "no worse than linear")
+    rows = []
+    before: dict[str, float] = {}
+    for count in SIZES:
+        try:
+            found = _run("tests.bench.campaigns_pairs", kind, str(count))
+        except subprocess.CalledProcessError as error:
+            problems.append(f"{count} pairs, {kind}: {error.stderr.strip().splitlines()[-1]}")
+            before = {}
+            continue
+        rows.append(_row(count, found, before))
+        before = found
+    return Table(title, (*header, *delays, *growth), rows)
+
+
+def _weeks() -> Table:
+    with tempfile.TemporaryDirectory() as place:
+        found = _run("tests.bench.campaigns", place)
+    row = (
+        str(found["sessions"]),
+        str(found["trials"]),
+        f"{found['seconds']:.1f} s",
+        _verdict(fine=found["seconds"] < WEEKS_S),
+    )
+    return Table(
+        "Four weeks over four emulated clouds, in simulated time",
+        ("sessions", "trials", "real time", "under a minute"),
+        [row],
     )
 
 
 def bench(_bench: Bench) -> Section:
     """Measure what each session costs its conductor, from one to ten thousand at once."""
-    header = ("pairs", "CPU a pair", "memory a pair", "peak", "CPU while all run")
-    delays = ("delay, median", "delay, longest", "under 1 GiB and 1 core")
-    rows = [_row(count, _measured(count)) for count in SIZES]
+    problems: list[str] = []
     return Section(
         "Campaigns",
-        "Simulated sessions that are all due at one moment, in threads of one process, with the"
-        " real conductor and SQLite. The delay is from when a session is due until it begins in its"
-        " thread; with all due at once the last one waits for all others.",
-        [Table("Sessions at once", (*header, *delays), rows), campaigns_dask.table()],
+        "Simulated sessions that are all due at one moment, each with a run directory and its"
+        " journal, with the real conductor and SQLite: in threads of the conductor's process, and"
+        " on two Dask workers of the same machine. CPU and memory are the conductor's process"
+        " alone. The delay is from when a session is due until it begins in its thread; with all"
+        " due at once the last one waits for all others, so it grows with their number: a tenth"
+        f" of it is compared. No worse than linear: none of the three is more than {GROWN} times"
+        " that of a tenth of the pairs.",
+        [
+            _table("threads", "Sessions at once, in threads", problems),
+            _table("dask", "Sessions at once, on two Dask workers: their conductor", problems),
+            _weeks(),
+        ],
+        problems=problems,
         repeated=False,
     )
 
 
+def _conduct_weeks(place: Path) -> dict[str, float]:
+    (place / "pair.yaml").write_text(weeks.SCENARIO)
+    file = place / "campaign.yaml"
+    file.write_text(weeks.FILE)
+    begun_s = time.monotonic()
+    phase = conduct(file, place / "state.sqlite", place / "out")
+    seconds = time.monotonic() - begun_s
+    store = Store(f"sqlite:///{place / 'state.sqlite'}")
+    sessions = store.sessions(1)
+    store.close()
+    if phase is not Phase.ENDED or {one.state for one in sessions} != {State.DONE}:
+        raise RuntimeError("the four weeks did not end well")
+    trials = sum(
+        len(RunDirectory(Path(one.directory or "")).read_trials().trials) for one in sessions
+    )
+    return {"sessions": len(sessions), "trials": trials, "seconds": seconds}
+
+
 def main() -> int:
-    with tempfile.TemporaryDirectory() as place:
-        sys.stdout.write(json.dumps(_conduct(int(sys.argv[1]), Path(place))))
+    sys.stdout.write(json.dumps(_conduct_weeks(Path(sys.argv[1]))))
     return 0
 
 

@@ -13,11 +13,13 @@ from __future__ import annotations
 import random
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from osmef import providers
 from osmef.campaigns.conduct import Conductor, Means
@@ -27,7 +29,7 @@ from osmef.campaigns.keeper import Keeper
 from osmef.campaigns.read import read_campaign
 from osmef.campaigns.rows import Phase, State
 from osmef.campaigns.score import make_score
-from osmef.campaigns.session import End, Work, _directory, _end, _plan, _vms
+from osmef.campaigns.session import End, Work, _directory, _end, _plan, _vms, clear
 from osmef.campaigns.store import Store
 from osmef.engine.holding import User
 from osmef.engine.journal import Journal
@@ -41,8 +43,10 @@ from osmef.results.trial import Status, Trial
 from osmef.scenario.fields import Placement, Tenancy
 from tests.campaigns import kept_files
 
+Result = TypeVar("Result")
 LENGTH = timedelta(minutes=20)
 _USUAL = {"weekday-peak": 0.9e9}
+_SPREAD = {"connections=8": 2e8}
 
 
 class SimulatedClock:
@@ -69,20 +73,27 @@ class SimulatedClock:
 
 
 class AtOnce:
-    """Runs a session where it is submitted."""
+    """Does everything where it is submitted."""
 
     room = 1
 
     def submit(self, measure: Measure, work: Work) -> Future[End]:
-        future: Future[End] = Future()
-        try:
-            future.set_result(measure(work))
-        except Exception as error:
-            future.set_exception(error)
-        return future
+        return _done(partial(measure, work))
+
+    def clear(self, directory: Path, _provider: str) -> Future[None]:
+        return _done(partial(clear, directory))
 
     def close(self) -> None:
         pass
+
+
+def _done(job: Callable[[], Result]) -> Future[Result]:
+    future: Future[Result] = Future()
+    try:
+        future.set_result(job())
+    except Exception as error:
+        future.set_exception(error)
+    return future
 
 
 class EmulatedClouds:
@@ -137,6 +148,7 @@ class EmulatedClouds:
         self, work: Work, planned: PlannedTrial, directory: RunDirectory, at: datetime
     ) -> None:
         draw = random.Random(f"{work.seed} {planned.index}")  # noqa: S311 - numbers
+        spread = _SPREAD.get(planned.cell.cell.key, 1e7)
         directory.append_trial(
             Trial(
                 index=planned.index,
@@ -159,7 +171,7 @@ class EmulatedClouds:
                 platform=work.platform,
                 status=Status.OK,
                 failure=None,
-                metrics={"aggregate_btc_bps": draw.gauss(_USUAL.get(work.window, 1e9), 1e7)},
+                metrics={"aggregate_btc_bps": draw.gauss(_USUAL.get(work.window, 1e9), spread)},
             )
         )
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import filecmp
+import gzip
+import hashlib
+import io
 import json
+import tarfile
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -175,6 +179,34 @@ def test_a_manifest_can_not_write_elsewhere(state: str, tmp_path: Path) -> None:
         file.write_text(json.dumps({**manifest, **changed}))
         with pytest.raises(InputError, match="would go to"):
             import_archive((tmp_path / "archive").as_uri(), tmp_path / "back")
+
+
+def _tar_of(name: str) -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:gz") as tar:
+        tar.addfile(tarfile.TarInfo(name))
+    return data.getvalue()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [b"no tar", _tar_of("../evil"), _tar_of("good")[:60], gzip.compress(b"x" * 2000)],
+    ids=["no-tar", "above", "torn", "no-members"],
+)
+def test_a_run_that_is_no_good_tar_is_refused(state: str, tmp_path: Path, bad: bytes) -> None:
+    """Also where the manifest knows its hash; the user's own directory stays."""
+    export_campaign("short", state, (tmp_path / "archive").as_uri())
+    file = tmp_path / "archive" / MANIFEST
+    manifest = json.loads(file.read_text())
+    entry = next(one for one in manifest["files"] if one["path"].startswith("runs/"))
+    (tmp_path / "archive" / entry["path"]).write_bytes(bad)
+    entry |= {"sha256": hashlib.sha256(bad).hexdigest(), "bytes": len(bad)}
+    file.write_text(json.dumps(manifest))
+    (tmp_path / "back").mkdir()
+    with pytest.raises((InputError, StorageError), match=r"no run of an archive|can't unpack"):
+        import_archive((tmp_path / "archive").as_uri(), tmp_path / "back")
+    assert list((tmp_path / "back").iterdir()) == []
+    assert not (tmp_path / "evil").exists()
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"archive_version": 2}'])

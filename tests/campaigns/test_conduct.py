@@ -17,9 +17,10 @@ from osmef.campaigns.read import read_campaign
 from osmef.campaigns.rows import Phase, State
 from osmef.campaigns.score import Score, make_score
 from osmef.campaigns.session import End, Work
-from osmef.campaigns.store import LEASE, Session, Standing, Store
+from osmef.campaigns.store import Session, Standing, Store
 from osmef.campaigns.watch import late_before
 from osmef.engine.journal import Journal
+from osmef.engine.resume import reopen
 from osmef.engine.stop import Stop
 from osmef.errors import ApiError, InputError, Interrupted, StorageError
 from osmef.results.rundir import RunDirectory
@@ -252,6 +253,48 @@ def test_a_platform_that_is_not_known_goes_on(tmp_path: Path) -> None:
     assert stage.states == [State.DONE] * 7
 
 
+SWEEP = SCENARIO + "sweep: {connections: [1, 8]}\n"
+RULE = "stop: {width_percent: 8, minimum: 6}\n"
+
+
+def test_a_cell_that_is_known_is_left_out_and_the_others_go_on(tmp_path: Path) -> None:
+    """One connection gives always the same, eight don't."""
+    (tmp_path / "sweep.yaml").write_text(SWEEP)
+    stage = Stage(tmp_path, RULE, scenarios="sweep.yaml")
+    stage.conduct(EmulatedClouds(stage.clock, tmp_path / "things").measure)
+    *before, last = stage.sessions
+    assert [(one.trials_ok, one.cells_left_out) for one in before] == [(2, ())] * 6
+    assert (last.state, last.trials_ok, last.cells_left_out) == (State.DONE, 1, ("connections=1",))
+    assert ("start", f"{last.slot} sweep, without 1 known cell") in stage.told
+    whole, part = (RunDirectory(Path(one.directory or "")) for one in (before[0], last))
+    found = part.read_summary()
+    assert [cell.key for cell in found.cells] == ["connections=8"]
+    assert found.run.complete
+    assert found.run.scenario_digest == whole.read_summary().run.scenario_digest
+    (warning,) = [one for one in found.run.warnings if "known" in one or "knows" in one]
+    assert warning.endswith(": connections=1")
+    assert reopen(part).left_out == ("connections=1",)
+    assert reopen(whole).left_out == ()
+
+
+def test_a_cell_is_measured_again_when_the_rule_wants_more(tmp_path: Path) -> None:
+    (tmp_path / "sweep.yaml").write_text(SWEEP)
+    stage = Stage(tmp_path, RULE, scenarios="sweep.yaml")
+    clouds = EmulatedClouds(stage.clock, tmp_path / "things")
+
+    def measure(work: Work) -> End:
+        if work.left_out:
+            stage.stop.request("stopped by SIGINT")
+            raise Interrupted("stopped by SIGINT")
+        return clouds.measure(work)
+
+    stage.conduct(measure)
+    assert stage.sessions[-1].cells_left_out == ("connections=1",)
+    finer = Stage(tmp_path, RULE.replace("8", "0.01"), stage.clock, scenarios="sweep.yaml")
+    finer.conduct(clouds.measure)
+    assert [(one.trials_ok, one.cells_left_out) for one in finer.sessions] == [(2, ())] * 7
+
+
 def test_a_changed_file_keeps_what_was_measured(stage: Stage, tmp_path: Path) -> None:
     stage.clock.time = START + timedelta(hours=9)
     ended = 0
@@ -365,32 +408,6 @@ def test_what_does_not_go_is_told_once_and_tried_by_the_next_conductor(
     assert mended.conduct(done) is Phase.ENDED
     assert mended.states == [State.DONE] * 7
     assert cloud.things == {}
-
-
-def test_who_cleans_up_for_long_says_that_he_lives(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, "providers: {a: local, b: local, c: local}\nexclusive: false\n")
-    begun: list[str] = []
-
-    def outage(work: Work) -> End:
-        Path(work.directory).mkdir(parents=True)
-        begun.append(work.directory)
-        if len(begun) == 3:
-            stage.stop.request("stopped by SIGTERM")
-        raise ApiError("503")
-
-    stage.conduct(outage)
-    stage.stop, stage.clock.time = Stop(), START + timedelta(days=6, hours=18)
-    silent: list[timedelta] = []
-
-    def clear(_path: Path, _provider: str) -> None:
-        seen = stage.store.campaign("test").seen_at
-        assert seen is not None
-        silent.append(stage.clock.time - seen)
-        stage.clock.time += LEASE * 0.8
-
-    means = Means(this_process(), stage.clock, AtOnce(), done, stage.tell, clear=clear)
-    Conductor(stage.store, stage.store.campaign("test"), stage.score, means, stage.stop).run()
-    assert silent == [timedelta(0)] * 3
 
 
 def test_a_database_that_fails_while_a_session_begins_loses_nothing(

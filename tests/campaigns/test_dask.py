@@ -91,6 +91,9 @@ class Watched:
         future.add_done_callback(self.running.discard)
         return future
 
+    def clear(self, directory: Path, provider: str) -> Future[None]:
+        return self._executor.clear(directory, provider)
+
     def close(self) -> None:
         self._executor.close()
 
@@ -122,7 +125,7 @@ def conduct(
     clock = PatientClock(watched)
     means = Means(this_process(), clock, watched, measure, lambda *_: None)
     if isinstance(executor, Dask):
-        means = replace(means, clear=executor.clear, halt=executor.halt)
+        means = replace(means, halt=executor.halt)
     phase = Conductor(store, standing, score, means, stop).run()
     executor.close()
     found = store.sessions(standing.id)
@@ -308,7 +311,7 @@ def test_what_is_left_is_taken_away_by_a_worker(
         journal.note("worker", worker="tcp://127.0.0.1:1", host="127.0.0.1")
         journal.created(Resource("local", "sandbox", "pair", directory.id, "1 1"))
     workers.start("osmef=1 north=1")
-    join(Stop()).clear(Path(work.directory), "north")
+    join(Stop()).clear(Path(work.directory), "north").result(60)
     assert journal.standing() == []
 
 

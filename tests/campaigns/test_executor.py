@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 
 import pytest
 
-from osmef.campaigns.executor import Threads
+from osmef.campaigns.executor import Threads, open_many_files
 from osmef.campaigns.rows import State
 from osmef.campaigns.session import End, Work
 from osmef.errors import StorageError
@@ -40,3 +41,22 @@ def test_a_thread_that_can_not_begin_costs_its_session_only(
     assert first.result(60).state is State.DONE
     threads.close()
     assert begun == [1]
+
+
+@pytest.mark.parametrize("error", [ValueError("not allowed to raise it"), OSError("no")])
+def test_a_system_that_lets_open_fewer_files_than_it_says(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """macOS says that there is no limit, and takes no such one."""
+    asked: list[tuple[int, int]] = []
+
+    def refuses(_which: int, limits: tuple[int, int]) -> None:
+        asked.append(limits)
+        raise error
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (256, resource.RLIM_INFINITY))
+    monkeypatch.setattr(resource, "setrlimit", refuses)
+    open_many_files()
+    ((soft, most),) = asked
+    assert 256 < soft <= 1 << 20
+    assert most == resource.RLIM_INFINITY

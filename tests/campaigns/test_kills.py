@@ -56,15 +56,14 @@ def results(database: Path) -> tuple[list[tuple[str, str, State, int]], dict[obj
     return ends, numbers
 
 
-@pytest.mark.timeout(1200)  # twenty starts of Python, on a loaded machine
-def test_kills_change_nothing(file: Path, tmp_path: Path) -> None:
-    calm = tmp_path / "calm"
-    assert conduct(file, tmp_path / "calm.sqlite", calm) is Phase.ENDED
-    rough, database = tmp_path / "rough", tmp_path / "rough.sqlite"
+def kill_often(file: Path, place: Path, kills: int) -> tuple[Path, Path]:
+    """Conduct it undisturbed and killed again and again; return where both ended, all the same."""
+    calm, rough = place / "calm", place / "rough"
+    assert conduct(file, place / "calm.sqlite", calm) is Phase.ENDED
     command = [sys.executable, "-m", "tests.campaigns.emulated"]
-    command += [str(file), str(database), str(rough)]
+    command += [str(file), str(place / "rough.sqlite"), str(rough)]
     draw = random.Random(20)  # noqa: S311 - when to kill
-    for _ in range(KILLS):
+    for _ in range(kills):
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         ) as process:
@@ -77,12 +76,31 @@ def test_kills_change_nothing(file: Path, tmp_path: Path) -> None:
             process.kill()
     last = subprocess.run(command, check=False, capture_output=True, text=True)
     assert last.returncode == 0, last.stderr
-    undisturbed, disturbed = results(tmp_path / "calm.sqlite"), results(database)
-    assert disturbed == undisturbed
-    ends, numbers = undisturbed
+    assert results(place / "rough.sqlite") == results(place / "calm.sqlite")
+    assert not list((rough / "things").iterdir())
+    assert not list((calm / "things").iterdir())
+    return place / "calm.sqlite", place / "rough.sqlite"
+
+
+@pytest.mark.timeout(1200)  # twenty starts of Python, on a loaded machine
+def test_kills_change_nothing(file: Path, tmp_path: Path) -> None:
+    calm, _ = kill_often(file, tmp_path, KILLS)
+    ends, numbers = results(calm)
     assert len(ends) == 4 * 4 * 14
     assert {state for _, _, state, _ in ends} == {State.DONE}
     assert len(numbers) == len(ends) * 6
     assert Counter(slot.split()[1] for slot, *_ in ends)["weekday-peak"] == 4 * 4 * 5
-    assert not list((rough / "things").iterdir())
-    assert not list((calm / "things").iterdir())
+
+
+@pytest.mark.timeout(600)
+def test_kills_change_nothing_of_what_is_left_out(file: Path, tmp_path: Path) -> None:
+    """Whoever goes on leaves the same cells out of the same sessions."""
+    short = FILE.replace(", three: local, four: local", "").replace("weeks: 4", "weeks: 2")
+    windows = "windows: [weekday-offpeak, weekend-peak, weekend-offpeak]\n"
+    file.write_text(short + windows + "stop: {width_percent: 8, minimum: 6}\n")
+    calm, rough = (Store(f"sqlite:///{one}") for one in kill_often(file, tmp_path, 6))
+    whole, again = ([one.cells_left_out for one in of.sessions(1)] for of in (calm, rough))
+    assert whole == again
+    assert set(whole) == {(), ("connections=1",)}
+    calm.close()
+    rough.close()

@@ -61,3 +61,16 @@ def test_the_same(
 )
 def test_another(one: dict[str, Any], other: dict[str, Any]) -> None:
     assert not places_of(settings(one)) & places_of(settings(other))
+
+
+def test_a_name_of_any_length_has_room_in_a_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PostgreSQL takes no more than its column says."""
+    monkeypatch.delenv("OS_CLOUD", raising=False)
+    names = set()
+    for end in "ab":
+        monkeypatch.setenv("OS_AUTH_URL", f"https://{'x' * 3000}{end}")
+        (name,) = places_of(settings(STACK))
+        assert name.startswith("openstack https://x")
+        assert len(name) <= 500
+        names.add(name)
+    assert len(names) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -19,6 +20,7 @@ from osmef.campaigns.tables import Phase
 from osmef.cli.main import app
 from osmef.importers import import_files
 from tests.campaigns.emulated import conduct
+from tests.importers.samples import DATA
 from tests.published import published
 from tests.report.html.parsed import Page
 
@@ -133,6 +135,18 @@ def test_a_metric_that_nobody_has_is_told(place: Path, tmp_path: Path) -> None:
     assert "no trial has a metric 'speed'" in told
 
 
+@pytest.mark.parametrize("price", ["free", "$0.1", "0,1 USD"])
+def test_a_price_that_is_no_number_is_refused(price: str, tmp_path: Path) -> None:
+    import_files("sessions", [DATA / "sessions.csv"], tmp_path / "runs")
+    prices = tmp_path / "prices.csv"
+    lines = ["platform;usd_per_hour", "Amazon EC2;0.073", f"Rackspace;{price}"]
+    prices.write_text("\n".join(f'"{line}"'.replace(";", '","') for line in lines))
+    told = osmef(tmp_path / "runs", "--prices", prices, "-o", tmp_path / "it.html", code=2)
+    told = " ".join(told.split())
+    assert f"usd_per_hour is no number: {price!r}" in told
+    assert f"{prices}:3" in told.replace(" ", "")
+
+
 def test_the_tables_of_a_thesis_in_one_command(tmp_path: Path) -> None:
     """Deval 2017: CoV (tables 9, 10, 13, 14), p of each pair, price-performance (11, 15).
 
@@ -179,3 +193,25 @@ def test_the_tables_of_a_thesis_in_one_command(tmp_path: Path) -> None:
     assert "Below 6 sessions there is no interval" in page.source
     assert "can be below 0.029, and none after the correction below 0.05" in page.source
     assert "11.68 %" in page.source
+
+
+def test_cells_that_were_left_out_are_told(tmp_path: Path) -> None:
+    (tmp_path / "pair.yaml").write_text(SCENARIO + "sweep: {connections: [1, 8]}\n")
+    file = tmp_path / "known.yaml"
+    windows = "windows: {day: {opens: '09:00', closes: '17:00'}}\n"
+    rule = "stop: {width_percent: 8, minimum: 6}\n"
+    about = "name: known\nscenarios: [pair.yaml]\nstart: 2026-03-23\nweeks: 2\n"
+    file.write_text(about + windows + rule)
+    database = tmp_path / "state.sqlite"
+    assert conduct(file, database, tmp_path / "known") is Phase.ENDED
+    state = f"sqlite:///{database}"
+    osmef("known", "--state", state, "-o", tmp_path / "page.html", "--csv", tmp_path)
+    page = Page((tmp_path / "page.html").read_text(encoding="utf-8"))
+    told = " ".join(table(page, "Cells that were left out").split())
+    assert "pairconnections=12026-03-29 day8" in told
+    calendar = pd.read_csv(tmp_path / "calendar.csv")
+    assert calendar["left_out"].fillna("").tolist() == [""] * 6 + ["connections=1"] * 8
+    status = ["campaign", "status", "known", "--state", state]
+    assert "without 1 known cell" in CliRunner().invoke(app, status).output
+    (record,) = json.loads(CliRunner().invoke(app, [*status, "--json"]).output)
+    assert record["sessions"][-1]["left_out"] == ["connections=1"]

@@ -37,14 +37,20 @@ def stage(tmp_path: Path) -> Stage:
 
 @dataclass
 class Held:
-    """An executor whose sessions end when the test says so."""
+    """An executor whose jobs end when the test says so."""
 
     room: int = 8
     works: dict[Future[End], Work] = field(default_factory=dict)
+    clears: dict[Future[None], Path] = field(default_factory=dict)
 
     def submit(self, _measure: Measure, work: Work) -> Future[End]:
         future: Future[End] = Future()
         self.works[future] = work
+        return future
+
+    def clear(self, directory: Path, _provider: str) -> Future[None]:
+        future: Future[None] = Future()
+        self.clears[future] = directory
         return future
 
     def close(self) -> None:
@@ -198,6 +204,24 @@ def test_what_another_process_has_taken_over_is_halted_and_not_written(stage: St
     assert mine._step() is None
     assert stage.store.held(TEST, other) == {theirs.id: theirs.token}
     assert any("taken it over" in text for _, text in stage.told)
+
+
+def test_what_another_process_has_given_back_waits_for_ours_to_clean_up(stage: Stage) -> None:
+    executor, halted = Held(), list[int]()
+    mine = conductor(stage, executor, halted)
+    stage.clock.time = START + 9 * HOUR
+    assert mine._step() is None
+    stage.store.forget(TEST, this_process(), [])
+    theirs = stage.store.claim(stage.sessions[0], "other boot 1 1", stage.clock.time)
+    assert isinstance(theirs, Session)
+    assert stage.store.finish(theirs, State.PLANNED, stage.clock.time, ended_at=None)
+    stage.clock.time += 2 * LEASE
+    assert mine._step() is None
+    ((future, work),) = executor.works.items()
+    assert halted == [work.session]
+    future.set_exception(Interrupted("another process has taken the session over"))
+    assert mine._step() is None
+    assert [one.session for one in executor.works.values()] == [work.session] * 2
 
 
 def test_what_another_machine_has_left_is_for_that_one_to_clear(

@@ -19,7 +19,7 @@ from osmef.engine.reap import Search, find_orphans
 from osmef.engine.resume import note_plan
 from osmef.engine.run import Run
 from osmef.engine.stop import Stop
-from osmef.errors import ApiError, Interrupted, NotFoundError, OsmefError
+from osmef.errors import ApiError, CapacityError, Interrupted, NotFoundError, OsmefError
 from osmef.providers.base import Endpoint
 from osmef.providers.local.provider import LocalProvider
 from osmef.providers.sites import Sites
@@ -27,7 +27,7 @@ from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.load import load_text
-from osmef.scenario.location import Location
+from osmef.scenario.location import Gone, Location
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs namespaces")
 SCENARIO = """\
@@ -100,17 +100,19 @@ def test_what_does_not_serve_is_told(
 
 
 class Forgetful(LocalProvider):
-    """Says once where its endpoints stand, and then only why it does not."""
+    """Says once where its endpoints stand, and then something else, or why it does not."""
 
-    def __init__(self, error: OsmefError) -> None:
+    def __init__(self, then: OsmefError | Location) -> None:
         super().__init__(LocalSettings(kind="local"))
-        self._error, self._asked = error, 0
+        self._then, self._asked = then, 0
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         self._asked += 1
-        if self._asked > 1:
-            raise self._error
-        return super().describe(endpoints)
+        if self._asked == 1:
+            return super().describe(endpoints)
+        if isinstance(self._then, OsmefError):
+            raise self._then
+        return [self._then for _ in endpoints]
 
 
 class Heard(Observer):
@@ -134,6 +136,13 @@ def test_a_cloud_that_knows_them_no_more_is_believed(plan: Plan, held: Holding) 
     held.sites = Sites({None: Forgetful(NotFoundError("no such server"))})
     held.make()
     with pytest.raises(NotFoundError):
+        held.look(plan)
+
+
+def test_vms_that_their_cloud_has_taken_back_do_not_serve(plan: Plan, held: Holding) -> None:
+    held.sites = Sites({None: Forgetful(Gone())})
+    held.make()
+    with pytest.raises(CapacityError, match="taken back, as spot VMs may be"):
         held.look(plan)
 
 

@@ -23,7 +23,7 @@ from osmef.results.summary import Summary
 from osmef.results.trial import Trial
 from osmef.scenario.fields import Placement
 from osmef.scenario.load import load_text
-from osmef.scenario.location import Location
+from osmef.scenario.location import Gone, Location
 
 SCENARIO = """\
 name: moves
@@ -34,6 +34,7 @@ repeat: 1
 """
 DOWN = "the API is down"
 NOWHERE = "nobody knows"
+GONE = "it has ended"
 TAKEN = "the run other holds it"
 DIFFERENT, SAME = Placement.DIFFERENT_HOST, Placement.SAME_HOST
 
@@ -50,7 +51,7 @@ class Migrating(LocalProvider):
             raise ApiError(DOWN)
         if where == TAKEN:
             raise CapacityError(TAKEN)
-        there = Location() if where == NOWHERE else None
+        there = {NOWHERE: Location(), GONE: Gone()}.get(where)
         return [
             there or place.model_copy(update={"host": where})
             if end.request.role == "receiver"
@@ -128,6 +129,17 @@ def test_what_is_nowhere_any_more_has_moved(run: RunIt) -> None:
     summary, trials = run("host-2", NOWHERE, "host-2")
     assert ends(trials) == [("failed", None), ("failed", None)]
     assert [cell.n_ok for cell in summary.cells] == [0, 0]
+
+
+def test_what_is_gone_has_not_moved_and_is_not_tried_again(run: RunIt) -> None:
+    summary, trials = run("host-2", GONE, "host-2")
+    assert ends(trials) == [("ok", DIFFERENT), ("failed", DIFFERENT)]
+    lost = trials[1].failure
+    assert lost is not None
+    assert (lost.kind, lost.where) == ("capacity", trials[1].receivers[0])
+    assert "taken back, as spot VMs may be" in lost.message
+    assert [cell.n_ok for cell in summary.cells] == [1, 0]
+    assert not any("moved" in warning for warning in summary.run.warnings)
 
 
 def test_what_was_measured_before_it_moved_keeps_its_place(run: RunIt) -> None:

@@ -43,6 +43,19 @@ def test_the_four_placements_of_the_paper_have_distances_0_2_4_4() -> None:
     }
 
 
+def test_what_is_left_out_takes_nothing_from_the_others() -> None:
+    whole = plan_of(PLACEMENTS, 7)
+    known = [one.cell.key for one in whole.cells if one.distance == 4]
+    part = make_plan(whole.study, 7, known)
+    assert set(part.left_out) == set(known)
+    assert len(known) == 4
+    assert whole.left_out == ()
+    assert list(part.cells) == [one for one in whole.cells if one.cell.key not in known]
+    assert part.endpoints == whole.endpoints  # which host is which follows from all of them
+    assert len(part.trials) == 4 * 3
+    assert part.trials == make_plan(whole.study, 7, set(known)).trials
+
+
 def test_cells_that_differ_only_in_the_workload_share_their_endpoints() -> None:
     plan = plan_of(PLACEMENTS)
     assert len(plan.endpoints) == 1 + 4

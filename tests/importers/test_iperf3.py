@@ -12,6 +12,7 @@ from tests.importers.samples import DATA
 GOOD = (DATA / "iperf3-312-tcp.json").read_text()
 TORN = GOOD[: len(GOOD) // 2]
 STREAM = (DATA / "iperf3-322-stream.jsonl").read_text()
+FULL = (DATA / "iperf3-322-stream-full.jsonl").read_text()
 
 
 @pytest.mark.parametrize(
@@ -22,7 +23,8 @@ STREAM = (DATA / "iperf3-322-stream.jsonl").read_text()
         ((f"{TORN}{GOOD}",), 1, 1),
         ((GOOD, TORN, GOOD, GOOD), 3, 1),
         (("warning: this system does not seem to support IPv6 - trying IPv4", GOOD), 1, 1),
-        ((STREAM, STREAM[: len(STREAM) // 2]), 1, 2),
+        ((STREAM, STREAM[: len(STREAM) // 2]), 2, 1),
+        ((FULL, FULL, STREAM), 3, 0),
         ((GOOD, "1 2 3 4", GOOD), 2, 1),
     ],
 )
@@ -32,7 +34,10 @@ def test_what_is_not_whole_does_not_lose_the_others(
     parsed = parse(Text("loop.json", "\n".join(parts)))
     assert (len(parsed.records), len(parsed.oddities)) == (records, oddities)
     assert not any(one.kept for one in parsed.oddities)
-    assert all(record.metrics["aggregate_btc_bps"] for record in parsed.records)
+    whole = [record for record in parsed.records if record.failure is None]
+    assert all(record.metrics["aggregate_btc_bps"] for record in whole)
+    torn = [record for record in parsed.records if record.failure]
+    assert all(record.values["duration_s"] == 1 and record.intervals for record in torn)
 
 
 @pytest.mark.parametrize("content", ["", TORN, "Connecting to host 192.0.2.1, port 5201", "[1]"])

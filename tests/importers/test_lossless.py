@@ -72,6 +72,37 @@ def test_a_mark_of_utf_8_at_the_beginning_is_read_and_kept(name: str, tmp_path: 
     assert _sources(done.runs[0])[0] == BOM + whole.read_bytes()
 
 
+@pytest.mark.parametrize(
+    ("mark", "encoding"), [(b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")]
+)
+@pytest.mark.parametrize(
+    "name", ["iperf3-312-tcp.json", "netperf-rr.txt", "apachebench.txt", "ppbench.csv"]
+)
+def test_what_windows_powershell_saves_is_read_and_kept(
+    name: str, mark: bytes, encoding: str, tmp_path: Path
+) -> None:
+    """Its > writes UTF-16, with two characters at the end of a line."""
+    saved = mark + (DATA / name).read_text().replace("\n", "\r\n").encode(encoding)
+    (tmp_path / name).write_bytes(saved)
+    plain, done = (
+        import_files(kind_of(path), [path], tmp_path / out)
+        for path, out in ((DATA / name, "plain"), (tmp_path / name, "windows"))
+    )
+    cells, same = (of.runs[0].read_summary().cells for of in (plain, done))
+    assert cells == same
+    assert _sources(done.runs[0])[0] == saved
+
+
+def test_half_a_character_is_refused_with_its_line(tmp_path: Path) -> None:
+    good = (DATA / "nuttcp.txt").read_text()
+    (tmp_path / "a").write_bytes(b"\xff\xfe" + f"{good}\n".encode("utf-16-le") + b"x")
+    (tmp_path / "b").write_text(good)
+    done = import_files("nuttcp", [tmp_path / "a", tmp_path / "b"], tmp_path / "out")
+    assert [str(one) for one in done.oddities] == [
+        f"{tmp_path / 'a'}:3: this is no text in UTF-16-LE (not imported)"
+    ]
+
+
 @pytest.mark.parametrize("name", ["ppbench.csv", "apachebench-rows.csv", "sessions.csv"])
 def test_a_torn_row_costs_that_row_only(name: str, tmp_path: Path) -> None:
     head, *rows = (DATA / name).read_text().splitlines()

@@ -41,6 +41,9 @@ CHANGES = [
     ("netperf-stream.txt", "to 127.0.0.1", "to 127.0.0.2"),
     ("netperf-stream.txt", "from 0.0.0.0 (0.0.0.0)", "from 127.0.0.3 (127.0.0.3)"),
     ("netperf-stream.txt", ": demo", ": demo : nodelay"),
+    ("netperf-stream.txt", "    1.00    ", "    60.03    "),
+    ("netperf-rr.txt", "1.00 ", "60.03 "),
+    ("netperf-omni-rr-all.txt", "ELAPSED_TIME=1.00", "ELAPSED_TIME=60.03"),
     ("netperf-maerts.txt", "16384  16384 ", "16384  1400 "),
     ("netperf-rr.txt", "131072 1        1", "131072 16000    1"),
     ("netperf-rr.txt", "131072 1        1", "131072 1        16000"),
@@ -56,6 +59,7 @@ CHANGES = [
     ("apachebench.txt", "Server Hostname:        127.0.0.1", "Server Hostname:        server-2"),
     ("apachebench.txt", "Server Port:            5330", "Server Port:            80"),
     ("apachebench.txt", "Total transferred:", "Keep-Alive requests:    200\nTotal transferred:"),
+    ("apachebench.txt", "HTML transferred:", "Total body sent:        8000\nHTML transferred:"),
     ("osmef2013.json", '"receiver": "', '"receiver": "other-'),
 ]  # fmt: skip
 
@@ -78,6 +82,17 @@ def test_what_was_measured_in_another_way_is_another_cell(
     assert sorted(cell.n_ok for cell in run.read_summary().cells) == [1, 2]
     frame = osmef.load(run.path)
     assert frame["cell"].nunique() == 2
+
+
+@pytest.mark.parametrize(("elapsed", "cells"), [("0.98", 1), ("1.04", 1), ("1.80", 1), ("2.00", 2)])
+def test_netperf_may_end_some_time_after_what_it_was_told(
+    elapsed: str, cells: int, tmp_path: Path
+) -> None:
+    text = (DATA / "netperf-stream.txt").read_text()
+    for name, content in (("a", text), ("b", text.replace("    1.00    ", f"    {elapsed}    "))):
+        (tmp_path / name).write_text(content)
+    (run,) = import_files("netperf", [tmp_path / "a", tmp_path / "b"], tmp_path / "out").runs
+    assert [one.values["duration_s"] for one in run.read_summary().cells] == [1, 2][:cells]
 
 
 @pytest.mark.parametrize("kind", ["iperf3", "nuttcp", "netperf"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -111,6 +112,15 @@ def test_what_was_fetched_counts_more_than_ours_and_keeps_other_flavors(api: Api
     assert found is not None
     assert found.per_hour == "0.2 USD"
     assert [path.name for path in fetched_file("azure").parent.iterdir()] == ["prices-azure.yaml"]
+
+
+def test_what_is_fetched_is_of_today_and_tells_since_when_it_holds(api: Api) -> None:
+    api.answers = [(200, {"Items": [azure_item(0.115)]})]
+    before = datetime.now(UTC).date()
+    (price,) = update("azure", ["westeurope"], ["Standard_D2s_v5"], api.url)
+    assert before <= price.date <= datetime.now(UTC).date()
+    assert price.source.endswith("in force since 2021-11-01")
+    assert read_prices(fetched_file("azure")) == [price]
 
 
 def aws_product(price: str, unit: str = "Hrs") -> str:

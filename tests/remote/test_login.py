@@ -121,6 +121,21 @@ def test_the_agent_s_key_gets_in(
     assert "authorized_keys" in str(caught.value)
 
 
+def test_an_agent_that_hangs_is_done_without(
+    sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "hangs"))
+    monkeypatch.setattr("osmef.remote.keys.AGENT_TIMEOUT_S", 0.3)
+    key = OwnKeys((write(tmp_path / "key", sshd.user.private),))
+    with socket.socket(socket.AF_UNIX) as hangs:
+        hangs.bind(str(tmp_path / "hangs"))
+        hangs.listen()  # and takes no connection
+        assert works(replace(sshd.login(), key=key))
+        (tmp_path / "key").unlink()
+        with pytest.raises(CredentialsError, match="agent can't be used: it does not answer"):
+            Session.open(replace(sshd.login(), key=key))
+
+
 def test_an_encrypted_key_gets_in_through_the_agent_and_else_not(
     sshd: Sshd, tmp_path: Path, agent: Callable[[Path], None]
 ) -> None:
@@ -294,6 +309,19 @@ def test_a_silent_address_is_told_from_one_that_refuses(sshd: Sshd) -> None:
     assert "firewall" in str(caught.value.cure)
     with pytest.raises(ReachError, match=f"127.0.0.1 port {port} refused it"):
         Session.open(login)
+
+
+@pytest.mark.parametrize("said", [b"", b"SSH-2.0-slow\r\n"])
+def test_a_server_that_falls_silent_is_given_up(
+    sshd: Sshd, monkeypatch: pytest.MonkeyPatch, said: bytes
+) -> None:
+    monkeypatch.setattr("osmef.remote.session.CONNECT_TIMEOUT_S", 0.3)
+    here, there = socket.socketpair()
+    with there:
+        there.sendall(said)
+        with pytest.raises(ReachError, match="does not speak SSH with us") as caught:
+            Session.open(replace(sshd.login(), connect=lambda: here))
+    assert "overloaded" in str(caught.value.cure)
 
 
 def test_the_user_is_named_who_is_not_let_in(sshd: Sshd) -> None:

@@ -20,7 +20,7 @@ from osmef.results.trial import Status, Trial
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.workload import SweepMode
 from tests.report.conftest import RUN
-from tests.report.drawn import legend, lines, visible
+from tests.report.drawn import legend, lines, texts, visible
 
 MakeCell = Callable[..., CellInfo]
 MakeTrials = Callable[..., pd.DataFrame]
@@ -139,3 +139,35 @@ def test_nothing_is_drawn_of_nothing(make_trials: MakeTrials) -> None:
             draw(sizes_of([]), make_trials())
     with pytest.raises(NothingToDrawError):
         latency(exchanges_of([]), make_trials())
+
+
+def test_sessions_of_a_platform_are_one_curve(make_cell: MakeCell, make_trials: MakeTrials) -> None:
+    cell, runs = make_cell(), [f"r{n}" for n in range(30)]
+    frame = pd.concat(
+        make_trials(run=run, session=run, platform="p", cell=cell.key, workload="size-sweep")
+        for run in runs
+    )
+    sizes = sizes_of(
+        (run, trial(cell, sizes=[size_point(1024, us)])) for us, run in enumerate(runs, start=1)
+    )
+    figure = sweep_time(sizes, frame)
+    (axes,) = visible(figure)
+    assert lines(axes) == [([1024.0], [15.5])]
+    assert "Medians of the sessions" in texts(figure)[-1]
+    idle = [trial(cell, [exchange(Phase.IDLE, 90, 10)]), trial(cell, [exchange(Phase.IDLE, 0, 1)])]
+    both = exchanges_of(zip(runs, idle, strict=False))
+    (axes,) = visible(latency(both, frame.assign(workload="latency")))
+    assert lines(axes)[0][1] == pytest.approx([1, 11 / 101, 11 / 101])
+
+
+def test_more_than_can_be_told_apart_are_refused(
+    make_cell: MakeCell, make_trials: MakeTrials
+) -> None:
+    cells = [make_cell(connections=n) for n in range(1, 30)]
+    frame = pd.concat([make_trials(connections=n, workload="size-sweep") for n in range(1, 30)])
+    sizes = sizes_of((RUN.id, trial(cell, sizes=[size_point(1, 1)])) for cell in cells)
+    with pytest.raises(NothingToDrawError, match="29 series are too many"):
+        sweep_time(sizes, frame)
+    told = exchanges_of((RUN.id, trial(cell, [exchange(Phase.IDLE, 1)])) for cell in cells)
+    with pytest.raises(NothingToDrawError, match="29 panels are too many"):
+        latency(told, frame)

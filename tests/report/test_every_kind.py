@@ -13,6 +13,7 @@ from osmef.cli.main import app
 from osmef.engine.observer import Observer
 from osmef.engine.stop import Stop
 from osmef.report.figures import KINDS
+from osmef.report.html.page import write_report
 from osmef.report.kinds import Kind
 
 SCENARIO = """
@@ -84,3 +85,11 @@ def test_real_sessions_are_compared_as_sessions(
 
 def test_none_is_left_out() -> None:
     assert set(KINDS) == set(Kind)
+
+
+def test_the_page_of_a_run_shows_what_it_was(place: Path) -> None:
+    output = place / "report.html"
+    write_report([place / "runs/run-0"], output)
+    page = output.read_text(encoding="utf-8")
+    for words in ("Rate over time", "Endpoints in their hosts", "Aggregate BTC"):
+        assert f'aria-label="{words}' in page

@@ -124,3 +124,8 @@ assert "matplotlib.pyplot" not in sys.modules
         check=True,
     )
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_every_look_of_a_series_differs_without_its_marker() -> None:
+    looks = [style.stroke(number) for number in range(28)]
+    assert len({(one.colour, one.dashes) for one in looks}) == 28

@@ -84,3 +84,25 @@ def test_long_names_leave_room_for_the_bars(
     (axes,) = visible(figure)
     assert axes.get_window_extent().width > 0.3 * figure.bbox.width
     assert "\n" in axes.get_yticklabels()[0].get_text()
+
+
+def test_sessions_of_a_platform_are_one_bar(
+    make_trials: MakeTrials,
+    make_cell: Callable[..., CellInfo],
+    make_summary: Callable[..., Summary],
+) -> None:
+    found = {"r1": {Limit.NETWORK: 6}, "r2": {Limit.NETWORK: 2, Limit.SENDER_CPU: 8}}
+    cell = make_cell()
+    trials = pd.concat(
+        make_trials(run=run, session=run, platform="p", cell=cell.key) for run in found
+    )
+    summaries = {run: make_summary(make_cell(limited_by=of)) for run, of in found.items()}
+    (axes,) = visible(limits(limits_of(summaries), trials))
+    bars = [bar for part in axes.containers for bar in part if isinstance(bar, Rectangle)]
+    widths = [bar.get_width() for bar in bars]
+    assert widths == [50, 50]
+
+
+def test_more_bars_than_can_be_seen_are_refused(draw: Draw) -> None:
+    with pytest.raises(NothingToDrawError, match="301 cells are too many"):
+        draw(*[{Limit.NETWORK: 1}] * 301)

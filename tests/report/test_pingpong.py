@@ -122,6 +122,18 @@ def test_sizes_over_decades_have_a_logarithmic_axis(trials: pd.DataFrame) -> Non
     assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "linear")
 
 
+@pytest.mark.parametrize("kind", [TRANSFER, LATENCY, REQUESTS])
+@pytest.mark.parametrize("relative", [False, True])
+def test_answers_without_content_are_on_a_linear_axis(
+    trials: pd.DataFrame, kind: Kind, relative: bool
+) -> None:
+    some = [(0, 1.0), (1000, 1.0), (100_000, 2.0)]
+    figure = draw(trials, some, some, kind, relative=relative)
+    assert figure.axes[0].get_xscale() == "linear"
+    log = messages(requests("1", [*some, *MANY]), trials, kind, Look(x_log=True))
+    assert log.axes[0].get_xscale() == "log"
+
+
 def test_the_caption_says_whose_times_these_are(trials: pd.DataFrame) -> None:
     rows = [(100, 1.0), (200, 1.0)]
     for relayed in (True, False):
@@ -206,3 +218,47 @@ def test_the_lines_are_those_of_the_analysis(trials: pd.DataFrame) -> None:
     bins = by_bin(times, "time_us", edges)
     np.testing.assert_allclose(y, bins["median"] / 1000)
     np.testing.assert_allclose(x, bins["size"])
+
+
+def sessions(make_trials: MakeTrials, count: int) -> pd.DataFrame:
+    """Return trials of one cell in so many sessions of a platform, a run each."""
+    return pd.concat(
+        make_trials(workload="pingpong", cell="1", run=f"r{n}", session=f"day {n}", platform="p")
+        for n in range(count)
+    )
+
+
+def test_requests_of_all_sessions_of_a_platform_are_one_series(make_trials: MakeTrials) -> None:
+    rows = pd.concat(requests("1", [(10, float(ms))], run=f"r{ms}") for ms in range(40))
+    figure = messages(rows, sessions(make_trials, 40), LATENCY)
+    assert legend(figure)[0] == "vm-to-vm: median"
+    assert medians(figure) == [([10], [19.5])]
+
+
+def test_more_series_than_there_are_looks_are_refused(make_trials: MakeTrials) -> None:
+    def drawn(count: int) -> Figure:
+        trials = [make_trials(connections=n, workload="pingpong") for n in range(1, count + 1)]
+        rows = pd.concat(requests(one["cell"].iloc[0], [(10, 1.0)]) for one in trials)
+        return messages(rows, pd.concat(trials), REQUESTS)
+
+    assert len(medians(drawn(28))) == 28
+    with pytest.raises(NothingToDrawError, match="29 series are too many") as told:
+        drawn(29)
+    assert "--where" in str(told.value.cure)
+
+
+def test_two_series_of_one_name_are_refused(trials: pd.DataFrame) -> None:
+    rows = pd.concat([requests("1", MANY), requests("4", MANY)])
+    look = Look(names={"connections 1": "ours", "connections 4": "ours"})
+    with pytest.raises(InputError, match="several are called 'ours'"):
+        messages(rows, trials, TRANSFER, look)
+
+
+def test_a_median_between_gaps_has_a_marker(trials: pd.DataFrame) -> None:
+    alone = 250_000
+    rows = [(size, 1.0) for size in (*range(1000, 200_000, 1000), alone, *range(300_000, 400_000))]
+    (axes,) = draw(trials, rows, rows, points=False).axes
+    for line in (one for one in axes.lines if one.get_label() == "median"):
+        marked = np.asarray(line.get_markevery(), int)
+        at = np.asarray(line.get_xdata(), float)[marked]
+        assert np.isclose(at, alone).any()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import pandas as pd
 import pytest
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
@@ -67,3 +69,41 @@ def test_many_edges_have_widths_only() -> None:
 def test_nothing_is_drawn_of_nothing() -> None:
     with pytest.raises(NothingToDrawError, match="rates between pairs"):
         topology(endpoints(("a", "h", "t")), pairs_of([]))
+
+
+def test_a_run_that_has_not_ended_tells_no_host_yet() -> None:
+    figure = topology(endpoints(), pairs(("x", "a", "b", 1.0)))
+    shown = [text.get_text() for text in visible(figure)[0].texts]
+    assert {"host of a unclear", "host of b unclear"} <= set(shown)
+
+
+def test_long_names_are_broken_and_keep_to_their_columns() -> None:
+    hosts = ["0123456789abcdef" * 3, "compute-node-of-a-long-name.example.org"]
+    ends = [f"{site}-sender-c5n.18xlarge-host-1-tenant-1" for site in ("frankfurt", "ireland")]
+    rows = [(end, host, "t") for end, host in zip(ends, hosts, strict=True)]
+    figure = topology(endpoints(*rows), pairs(("x", ends[0], ends[1], 1e9)))
+    figure.draw_without_rendering()
+    (axes,) = visible(figure)
+    names = [text for text in axes.texts if "bit/s" not in text.get_text()]
+    boxes = [text.get_window_extent() for text in names]
+    assert len(boxes) == 4
+    for one, other in combinations(boxes, 2):
+        assert not one.overlaps(other)
+    assert all(figure.bbox.x0 <= one.x0 and one.x1 <= figure.bbox.x1 for one in boxes)
+    (title, *_) = [text.get_window_extent() for text in figure.texts]
+    assert all(one.y1 < title.y0 for one in boxes)
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_arrows_between_hosts_far_apart_are_within_the_figure(back: bool) -> None:
+    ends = [f"e{number}" for number in range(8)]
+    last = ends[0] if back else ends[-1]
+    told = [("x", one, last, 1e9) for one in ends if one != last]
+    figure = topology(endpoints(*((one, f"h{one}", "t") for one in ends)), pairs(*told))
+    figure.draw_without_rendering()
+    (axes,) = visible(figure)
+    arrows = [one for one in axes.patches if isinstance(one, FancyArrowPatch)]
+    shown = axes.get_window_extent()
+    for box in (one.get_window_extent() for one in arrows):
+        assert shown.y0 <= box.y0
+        assert box.y1 <= shown.y1

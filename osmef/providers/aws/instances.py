@@ -197,7 +197,7 @@ def _list(account: Account, again: Again, **which: Any) -> list[Facts]:
 
 
 def list_standing(account: Account, ids: Sequence[str]) -> list[Facts]:
-    """List those of instances that ran that EC2 still knows. Raises ProviderError."""
+    """List those of instances that ran that still do. Raises ProviderError."""
     end = time.monotonic() + _NOT_YET_S
 
     def again(error: Exception) -> bool:
@@ -205,11 +205,11 @@ def list_standing(account: Account, ids: Sequence[str]) -> list[Facts]:
         return late or failures.is_passing(error)
 
     try:
-        return _list(account, again, InstanceIds=list(ids))
+        found = _list(account, again, InstanceIds=list(ids))
     except NotFoundError:  # some were taken back, and forgotten since, as those of spot are
-        return _list(
-            account, failures.is_passing, Filters=[{"Name": "instance-id", "Values": list(ids)}]
-        )
+        wanted = [{"Name": "instance-id", "Values": list(ids)}]
+        found = _list(account, failures.is_passing, Filters=wanted)
+    return [one for one in found if one["State"]["Name"] not in _ENDED]
 
 
 def _failed(order: InstanceOrder, facts: Facts) -> ProviderError:

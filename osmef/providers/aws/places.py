@@ -13,12 +13,12 @@ from osmef.scenario.location import Location
 
 
 def locations_of(instances: Sequence[Instance], by: AwsPlacedBy) -> dict[str, Location]:
-    """Read back where instances stand, by the ids of those that do. Raises ProviderError."""
+    """Read back where instances run, by the ids of those that do. Raises ProviderError."""
     found: dict[str, Location] = {}
     for account in {id(i.order.account): i.order.account for i in instances}.values():
         ours = {i.id: i for i in instances if i.order.account is account}
         there = list_standing(account, list(ours))
-        nodes = _nodes(account, [str(facts["InstanceId"]) for facts in there])
+        nodes = _nodes(account, [str(facts["InstanceId"]) for facts in there]) if there else {}
         for facts in there:
             instance = ours[str(facts["InstanceId"])]
             host = facts.get("Placement", {}).get("HostId")

@@ -32,7 +32,7 @@ from osmef.providers.parallel import side_by_side
 from osmef.remote.login import Login
 from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
 from osmef.scenario.fields import Family, Layer
-from osmef.scenario.location import Location
+from osmef.scenario.location import Gone, Location
 from osmef.scenario.study import Cell
 
 
@@ -116,7 +116,7 @@ class AwsProvider(Provider):
         instances = self._made().instances
         ours = [instances[endpoint.name] for endpoint in endpoints]
         there = locations_of(ours, self._settings.placement_by)
-        return [there.get(instance.id, Location()) for instance in ours]
+        return [there.get(instance.id, Gone()) for instance in ours]
 
     def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:  # noqa: ARG002
         """Make an instance anew; the old one goes when the new one stands. Raises ProviderError."""

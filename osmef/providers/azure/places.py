@@ -6,14 +6,14 @@ from typing import Any
 
 from osmef.providers.azure import failures
 from osmef.providers.azure.vms import Vm
-from osmef.scenario.location import Location
+from osmef.scenario.location import Gone, Location
 
 _NOT_YET_S = 10.0
 """A VM that ran a moment ago, and is not seen for that long, was taken back."""
 
 
 def read_place(vm: Vm, region: str) -> Location:
-    """Read back where a VM stands. Raises ProviderError."""
+    """Read back where a VM stands, if it is not being deleted. Raises ProviderError."""
     site, (group, name) = vm.order.site, vm.order.path.split("/")
     subscription = site.subscription
     found = subscription.do(
@@ -22,6 +22,8 @@ def read_place(vm: Vm, region: str) -> Location:
         failures.is_gone,
         _NOT_YET_S,
     )
+    if found.properties and found.properties.provisioning_state == "Deleting":
+        return Gone()
     zones = [site.names.zones.get(zone, zone) for zone in found.zones or ()]
     return location_of(found.properties, region, next(iter(zones), None), site.tenant.label)
 

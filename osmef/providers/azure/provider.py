@@ -33,7 +33,7 @@ from osmef.providers.parallel import side_by_side
 from osmef.remote.login import Login
 from osmef.scenario.clouds.azure import AzureSettings
 from osmef.scenario.fields import Family, Layer
-from osmef.scenario.location import Location
+from osmef.scenario.location import Gone, Location
 from osmef.scenario.study import Cell
 
 
@@ -123,7 +123,7 @@ class AzureProvider(Provider):
             try:
                 return read_place(self._vms[endpoint.name], region)
             except NotFoundError:  # taken back, as spot VMs may be
-                return Location()
+                return Gone()
 
         return side_by_side(read, endpoints)
 

@@ -24,6 +24,8 @@ from osmef.scenario.clouds.gce import GceSettings, Nic
 
 USER = "osmef"
 """The account that the guest agent makes where the settings name none."""
+ENDED = {"DEPROVISIONING", "STOPPED", "STOPPING", "SUSPENDED", "SUSPENDING", "TERMINATED"}
+"""States of a VM that ran and does so no more, or not for long."""
 _GIB = 2**30
 _LEAST_RUN_S, _LONGEST_RUN_S = 30, 120 * 24 * 3600
 _NICS = {Nic.GVNIC: "GVNIC", Nic.VIRTIO: "VIRTIO_NET"}
@@ -73,7 +75,7 @@ def make_vm(maker: Maker, order: VmOrder, settings: GceSettings) -> Vm:
         private, public = addresses_of(found)
         if found.status == "RUNNING" and private and public:
             return Vm(order, private, public)
-        if found.status in {"TERMINATED", "STOPPING", "SUSPENDED"} or time.monotonic() > end:
+        if found.status in ENDED or time.monotonic() > end:
             raise BootError(
                 f"the VM is {found.status}",
                 where=order.request.name,

@@ -21,7 +21,7 @@ from osmef.providers.gce import feasible, removal
 from osmef.providers.gce.access import Project, last, open_project
 from osmef.providers.gce.building import Build, plan_zones
 from osmef.providers.gce.fitting import check_fits
-from osmef.providers.gce.instances import Vm
+from osmef.providers.gce.instances import ENDED, Vm
 from osmef.providers.gce.kinds import PROVIDER
 from osmef.providers.gce.making import Maker
 from osmef.providers.gce.marks import Mark
@@ -34,7 +34,7 @@ from osmef.providers.gce.tenants import slots_of, tenants_of
 from osmef.remote.login import Login
 from osmef.scenario.clouds.gce import GceSettings
 from osmef.scenario.fields import Family, Layer
-from osmef.scenario.location import Location
+from osmef.scenario.location import Gone, Location
 from osmef.scenario.study import Cell
 
 
@@ -122,6 +122,8 @@ class GceProvider(Provider):
                 instance=vm.order.name,
                 zone=vm.order.zone,
             )
+            if found.status in ENDED:
+                return Gone()
             label, known = vm.order.site.tenant.label, nodes.get(vm.order.zone, {})
             return location_of(found, label, vm.project.id, known)
 
@@ -134,7 +136,7 @@ class GceProvider(Provider):
             try:
                 found.append(place(endpoint))
             except NotFoundError:  # taken back, as spot VMs may be
-                found.append(Location())
+                found.append(Gone())
         return found
 
     def replace(self, endpoint: Endpoint, order: Order) -> Endpoint:

@@ -98,7 +98,7 @@ def endpoint_of(
     session: Session, login: Login, request: EndpointRequest, host: InventoryHost
 ) -> Endpoint:
     """Describe a machine as the endpoint that it is for a run. Raises NotFoundError, ReachError."""
-    counted = session.run(["nproc"]).stdout.strip()
+    counted = _cpus(session)
     found = addresses(session, host)
     first, *others = sorted(found, key=lambda address: ip_address(address).version)
     own = first if ip_address(first).version == 4 else None
@@ -108,11 +108,27 @@ def endpoint_of(
         login=login,
         data_address=first,
         flavor=host.flavor,
-        vcpus=int(counted) if counted.isdigit() else None,
+        vcpus=counted,
         data_address6=next((a for a in (first, *others) if ip_address(a).version == 6), None),
         public_address=own and (host.public_address or own),
         listen_address=host.listen_address,
     )
+
+
+def _cpus(session: Session) -> int | None:
+    """Return how many CPUs it has; None where it can't tell.
+
+    Raises ReachError where not only the program speaks: nothing that is read there would be right.
+    """
+    said = session.run(["nproc"]).stdout.decode(errors="replace").strip()
+    if said and not (said.isascii() and said.isdigit()):
+        raise ReachError(
+            f"programs that are run there print more than they should: {said[:80]!r}",
+            where=session.name,
+            cure="let the shell's start files (~/.bashrc) print nothing where it is not"
+            " interactive, and the user run any program (no ForceCommand)",
+        )
+    return int(said) if said else None
 
 
 def addresses(session: Session, host: InventoryHost) -> list[str]:

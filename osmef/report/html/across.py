@@ -10,12 +10,14 @@ import pandas as pd
 from osmef.analysis.describe import describe
 from osmef.analysis.replicates import has_sessions, independent
 from osmef.analysis.trust import FEWEST, cells, trust
+from osmef.report.cells import cells_of
 from osmef.report.data import Data
 from osmef.report.html.figures import Drawn, draw
 from osmef.report.html.reading import Reading
 from osmef.report.html.results import measured
 from osmef.report.html.table import Column, Field, Mark, Table, number, scale_of, text
 from osmef.report.kinds import Kind
+from osmef.report.look import PLAIN
 from osmef.report.metric import PREFERRED, metrics_of
 
 _FEW = 3  # metrics of runs that have none of the main ones
@@ -72,13 +74,13 @@ def _results(trials: pd.DataFrame, names: Sequence[str], most: int) -> Table:
     scales = {name: scale_of(name, list(of.values())) for name, of in found.items()}
     columns = [
         Column("cell"),
-        *(Column(head, number=True) for head in ("runs", "trials", "failed")),
+        *(Column(head, number=True) for head in ("runs", "trials", "failed")[not sessions :]),
         *(Column(scale.words, scale.unit, number=True) for scale in scales.values()),
     ]
     rows = [
         [
             Field(cell),
-            Field(str(of["run"].nunique())),
+            *([Field(str(of["run"].nunique()))] if sessions else []),  # else it is of one
             Field(str(len(of))),
             _failed(of),
             *(measured(found[name][cell], scale) for name, scale in scales.items()),
@@ -86,7 +88,8 @@ def _results(trials: pd.DataFrame, names: Sequence[str], most: int) -> Table:
         for cell, of in groups.items()
     ]
     unit = "n counts sessions, each the median of its trials." if sessions else "n counts trials."
-    return Table("Each cell over all runs", columns, rows, f"{_NOTE} {unit}").first(most)
+    caption = "Each cell over all runs" if sessions else "Each cell of each run"
+    return Table(caption, columns, rows, f"{_NOTE} {unit}").first(most)
 
 
 def _failed(trials: pd.DataFrame) -> Field:
@@ -132,8 +135,8 @@ def _names(names: Sequence[str]) -> Field:
 
 
 def _figures(data: Data) -> Iterator[Drawn]:
-    if data.trials["cell"].nunique() > _MOST_CELLS:
+    if len(cells_of(data.trials, PLAIN)) > _MOST_CELLS:
         return
     sessions = has_sessions(data.trials)
     wanted = [kind for kind in _KINDS if sessions or kind is not Kind.SESSIONS]
-    yield from draw(data, wanted, "all")
+    yield from draw(data, wanted, "all", "above")

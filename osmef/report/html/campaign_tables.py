@@ -98,6 +98,30 @@ def away_table(gaps: pd.DataFrame) -> Table | None:
     return Table("When nobody conducted it", columns, rows, _more(gaps, ""))
 
 
+def known_table(planned: pd.DataFrame) -> Table | None:
+    """Return the cells that sessions left out, for they were known; None where none did."""
+    told = planned[planned["left_out"].notna()]
+    if told.empty:
+        return None
+    rows = [
+        [
+            Field(str(platform)),
+            Field(str(cells)),
+            Field(str(of["session"].iloc[0])),
+            Field(str(len(of))),
+        ]
+        for (platform, cells), of in told.groupby(["platform", "left_out"], sort=False)
+    ]
+    columns = [
+        Column("platform"),
+        Column("cells"),
+        Column("since"),
+        Column("sessions", number=True),
+    ]
+    note = "The stop rule had what it wanted of them, and the sessions measured the other cells."
+    return Table("Cells that were left out", columns, rows, note)
+
+
 def platforms_table(platforms: pd.DataFrame, prices: pd.DataFrame, scale: Scale) -> Table:
     """Return one row a platform: median of its sessions, interval, CoV, and price-performance."""
     priced = prices.set_index("platform")

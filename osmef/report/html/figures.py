@@ -17,6 +17,10 @@ from osmef.report.kinds import Kind
 
 _MOST_BYTES = 2_000_000
 _MOST_CELLS = 300  # a figure of more shows nothing, and takes minutes
+_FEW_CELLS = 12  # of which single trials and intervals can be told apart
+_FEWEST = 6  # trials of a cell of which the distribution says more than their median
+_MOST_TRIALS = 2000  # each of which is read as a whole for its pairs
+_MOST_INTERVALS_BYTES = 24_000_000  # a million rows, which take some seconds
 
 
 @dataclass(frozen=True)
@@ -28,23 +32,46 @@ class Drawn:
     svg: Markup | None
 
 
-def draw_run(reading: Reading) -> Iterator[Drawn]:
-    """Draw the figures that the run has numbers for, one after the other; none of many cells."""
+def draw_run(reading: Reading, *, whole: bool) -> Iterator[Drawn]:
+    """Draw the figures that say something of the run, one after the other; none of many cells.
+
+    These are those that are in its directory, and with ``whole`` those of ``_telling``.
+    """
     data = Data(reading.path)
     if not reading.trials or data.trials["cell"].nunique() > _MOST_CELLS:
         return
+    prefix, where = f"r{reading.number}", "of this run"
     for one in possible(data, own=True):
-        yield _drawn(one, f"r{reading.number}", "of this run")
+        yield _drawn(one, prefix, where)
+    if whole:
+        yield from draw(data, _telling(data), prefix, where)
 
 
-def draw(data: Data, kinds: Iterable[Kind], prefix: str) -> Iterator[Drawn]:
-    """Draw kinds of figures of several runs, those that the runs have numbers for."""
+def _telling(data: Data) -> Iterator[Kind]:
+    """Give the other kinds that say something of a run, and that its page has room for."""
+    trials = data.trials
+    cells = trials.groupby("cell")
+    if "connections" in trials and trials["connections"].nunique() > 1:
+        yield from (Kind.FAIRNESS, Kind.CPU)
+    if len(trials) <= _MOST_TRIALS:
+        yield Kind.TOPOLOGY
+    if len(cells) > _FEW_CELLS:
+        return
+    files = [run.intervals for run in data.runs if run.intervals.is_file()]
+    if sum(file.stat().st_size for file in files) <= _MOST_INTERVALS_BYTES:
+        yield Kind.INTERVALS
+    if cells.size().max() >= _FEWEST:
+        yield Kind.ECDF
+
+
+def draw(data: Data, kinds: Iterable[Kind], prefix: str, where: str) -> Iterator[Drawn]:
+    """Draw kinds of figures, those that the runs have numbers for."""
     for kind in kinds:
         try:
             figure = draw_kind(kind, data, Wanted())
         except NothingToDrawError:
             continue
-        yield _drawn(Possible(kind.value, kind.about, figure), prefix, "above")
+        yield _drawn(Possible(kind.value, kind.about, figure), prefix, where)
 
 
 def _drawn(one: Possible, prefix: str, where: str) -> Drawn:

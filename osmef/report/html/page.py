@@ -31,6 +31,7 @@ _MOST_ROWS = 3000  # of each other table of a run, of all runs together
 _MOST_PARTS = 40  # runs that have a section of their own
 _MOST_RUNS = 2000
 _MOST_DRAWN = 12  # runs that have figures of their own, each of which takes seconds
+_MOST_WHOLE = 4  # runs of a page on which each has all figures that say something of it
 _MOST_FIGURES_BYTES = 12_000_000
 _PRINTED_ROWS = 400  # a longer table of details is not printed
 
@@ -87,7 +88,7 @@ def _parts(readings: Sequence[Reading]) -> list[Part]:
         summary = reading.summary
         figures = []
         if room > 0 and reading.number <= _MOST_DRAWN:
-            for drawn in draw_run(reading):
+            for drawn in draw_run(reading, whole=len(readings) <= _MOST_WHOLE):
                 room -= len(drawn.svg or "")
                 figures.append(drawn if room > 0 else Drawn(drawn.name, drawn.title, None))
                 if room <= 0:

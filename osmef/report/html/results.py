@@ -193,8 +193,10 @@ def placement_table(summary: Summary) -> Table:
             (cell.distance, cell.requested_distance, tuple(cell.mismatch)),
         ].append(cell)
     imported = summary.run.scenario_digest is None
-    declared = summary.run.provider == "static"  # which can't ask anybody
-    rows = [_place(cells, imported=imported, declared=declared) for cells in groups.values()]
+    rows = [
+        _place(cells, imported=imported, declared=_is_declared(cells[0], summary))
+        for cells in groups.values()
+    ]
     columns = [
         *(Column(head) for head in ("senders", "receivers")),
         *(Column(head) for head in ("placement", "tenancy", "distance", "verified")),
@@ -205,6 +207,16 @@ def placement_table(summary: Summary) -> Table:
         "Distance: 0 is one tenant on one host, 2 one tenant on two hosts, 4 two tenants."
     )
     return Table("Where the ends stood", columns, rows, note)
+
+
+def _is_declared(cell: CellInfo, summary: Summary) -> bool:
+    """Return whether an inventory told where an end stands, which can't ask anybody."""
+    kinds = {
+        summary.run.sites.get(one.achieved.site or one.requested.site or "", summary.run.provider)
+        for one in summary.endpoints
+        if one.name in (*cell.senders, *cell.receivers)
+    }
+    return "static" in kinds
 
 
 def _place(cells: list[CellInfo], *, imported: bool, declared: bool) -> list[Field]:

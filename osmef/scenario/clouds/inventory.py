@@ -13,6 +13,7 @@ from osmef.scenario.base import Model, conflict
 from osmef.scenario.clouds.base import CloudSettings
 from osmef.scenario.fields import EndpointKind, Name, Size
 
+_BROADCAST = IPv4Address("255.255.255.255")
 _HOST = r"(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._*-]+)"
 _DESTINATION = rf"(?:[A-Za-z0-9._+\\-]+@)?{_HOST}(?::[0-9]{{1,5}})?"
 
@@ -31,17 +32,27 @@ def _schema(pattern: str) -> WithJsonSchema:
 
 
 def _v4(value: str) -> str:
+    example = "write it like 10.0.0.7"
     try:
-        return str(IPv4Address(value))
+        address = IPv4Address(value)
     except ValueError:
-        raise ValueError(f"{value[:60]!r} is no IPv4 address; write it like 10.0.0.7") from None
+        raise ValueError(f"{value[:60]!r} is no IPv4 address; {example}") from None
+    return _of_one(address, example)
 
 
 def _v6(value: str) -> str:
+    example = "write it like 2001:db8::7"
     try:
-        return str(IPv6Address(value))
+        address = IPv6Address(value)
     except ValueError:
-        raise ValueError(f"{value[:60]!r} is no IPv6 address; write it like 2001:db8::7") from None
+        raise ValueError(f"{value[:60]!r} is no IPv6 address; {example}") from None
+    return _of_one(address, example)
+
+
+def _of_one(address: IPv4Address | IPv6Address, example: str) -> str:
+    if address.is_unspecified or address.is_multicast or address == _BROADCAST:
+        raise ValueError(f"{str(address)!r} is no address of one machine; {example}")
+    return str(address)
 
 
 _DESTINATIONS = f"{_DESTINATION}(?:,{_DESTINATION})*"

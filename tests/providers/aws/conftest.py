@@ -42,7 +42,8 @@ class Lab:
 
     def write(self, name: str = "lab", **settings: Any) -> str:
         """Write a scenario of one short trial, with these keys of the provider, or others."""
-        keys = ("sweep", "on_mismatch", "placement", "repeat", "tenancy", "endpoints")
+        keys = {"sweep", "on_mismatch", "placement", "repeat", "tenancy", "endpoints"}
+        keys |= {"workload", "order", "prices", "budget"}
         top = {key: settings.pop(key) for key in keys if key in settings}
         scenario = {
             "name": name,

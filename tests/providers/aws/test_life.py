@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Callable
 
-from tests.aws.api import ACCOUNTS, AMAZON
+from osmef.providers.aws.provider import AwsProvider
+from tests.aws.api import ACCOUNTS, AMAZON, REGION
 from tests.providers.aws.conftest import Lab
+from tests.providers.priced import check_price, priced
+from tests.providers.spare import SCENARIO, last_receiver, lose_receiver
 
 
 def test_a_run_measures_between_partitions_and_leaves_nothing(lab: Lab) -> None:
-    ended = lab("run", lab.write(placement="different-host"))
+    cost = priced("aws", REGION, "c5.large")
+    ended = lab("run", lab.write(placement="different-host", **cost))
     assert ended.code == 0, ended.err
     (cell,) = lab.summary["cells"]
     assert (cell["n_ok"], cell["achieved_placement"], cell["distance"]) == (1, "different-host", 2)
+    check_price(lab.summary)
     assert all(end["image"].startswith("ami-") for end in lab.summary["endpoints"])
     assert lab.owned() == []
     made = [kind for event, kind in lab.journal() if event == "created"]
@@ -110,4 +116,15 @@ def test_all_that_can_be_asked_of_an_instance_is_asked(lab: Lab) -> None:
     flavors = {end["flavor"] for end in lab.summary["endpoints"]}
     assert "m5.large" in flavors
     assert len(flavors) == 2
+    assert lab.owned() == []
+
+
+def test_a_spot_instance_that_is_taken_back_fails_its_trials_and_the_rest_goes_on(lab: Lab) -> None:
+    def prepare() -> Callable[[], object]:
+        found = last_receiver(AwsProvider, lab.access, "instance")
+        return lambda: lab.cloud.take_back(str(found.id))
+
+    scenario = lab.write(spot=True, **SCENARIO)
+    process = lab.osmef.start("run", scenario, prefix=tuple(lab.cloud.inside))
+    lose_receiver(lab.osmef, process, prepare)
     assert lab.owned() == []

@@ -6,8 +6,10 @@ import re
 import signal
 from collections.abc import Callable
 
+from osmef.providers.azure.provider import AzureProvider
 from tests.azure.arm import OTHER, REGION, SUBSCRIPTION, Fault
 from tests.providers.azure.conftest import Lab, config_of
+from tests.providers.spare import SCENARIO, last_receiver, lose_receiver
 
 TENANCIES = ["same-tenant", "different-tenant"]
 
@@ -141,4 +143,14 @@ def test_ctrl_c_while_things_are_made_leaves_nothing(lab: Lab) -> None:
     lab.arm.faults.append(Fault("PUT .*virtualMachines/", 429, "TooManyRequests", then=ctrl_c))
     ended = lab("run", lab.write())
     assert ended.code == 4, ended.err
+    assert lab.arm.things == {}
+
+
+def test_a_spot_vm_that_is_evicted_fails_its_trials_and_the_rest_goes_on(lab: Lab) -> None:
+    def prepare() -> Callable[[], object]:
+        found = last_receiver(AzureProvider, {"uri": lab.arm.url}, "vm")
+        return lambda: lab.arm.evict(str(found.id))
+
+    process = lab.start("run", lab.write(provider={"spot": True}, **SCENARIO))
+    lose_receiver(lab.osmef, process, prepare)
     assert lab.arm.things == {}

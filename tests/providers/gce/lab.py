@@ -46,11 +46,9 @@ class Lab:
 
     def write(self, name: str = "lab", **settings: Any) -> str:
         """Write a scenario of one short trial, with these keys of the provider, or others."""
-        top: dict[str, Any] = {
-            key: settings.pop(key)
-            for key in ("sweep", "on_mismatch", "placement", "repeat", "tenancy")
-            if key in settings
-        }
+        keys = {"sweep", "on_mismatch", "placement", "repeat", "tenancy"}
+        keys |= {"workload", "order", "prices", "budget"}
+        top: dict[str, Any] = {key: settings.pop(key) for key in keys if key in settings}
         scenario: dict[str, Any] = {
             "name": name,
             "provider": {**self.usual, **settings},

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 
+from google.cloud import compute_v1
+
+from osmef.providers.gce.provider import GceProvider
 from tests.providers.gce.lab import Lab
+from tests.providers.priced import check_price, priced
+from tests.providers.spare import SCENARIO, last_receiver, lose_receiver
 
 
 def test_run_measures_on_different_hosts_and_leaves_nothing(lab: Lab) -> None:
-    ended = lab("run", lab.write(placement="different-host"))
+    cost = priced("gce", "here-1", "n2-standard-4")
+    ended = lab("run", lab.write(placement="different-host", **cost))
 
     assert ended.code == 0, ended.err
+    check_price(lab.summary)
     (cell,) = lab.summary["cells"]
     assert (cell["n_ok"], cell["achieved_placement"], cell["distance"]) == (1, "different-host", 2)
     assert lab.owned() == []
@@ -103,3 +111,15 @@ def test_plan_needs_no_cloud(lab: Lab) -> None:
     planned = lab("plan", lab.write(endpoint_url="http://127.0.0.1:9"))
 
     assert planned.code == 0, planned.err
+
+
+def test_spot_vm_that_is_taken_back_fails_its_trials_and_the_rest_goes_on(lab: Lab) -> None:
+    def prepare() -> Callable[[], object]:
+        found, project = last_receiver(GceProvider, lab.access, "instance"), lab.project()
+        what = (compute_v1.InstancesClient, "delete")
+        where = {"instance": found.name, "zone": "here-1-a"}
+        return lambda: project.ask("taking it back", *what, **where)
+
+    process = lab.start("run", lab.write(spot=True, zone="here-1-a", **SCENARIO))
+    lose_receiver(lab.osmef, process, prepare)
+    assert lab.owned() == []

@@ -13,7 +13,7 @@ import pytest
 from osmef.providers.aws.provider import AwsProvider
 from osmef.providers.base import Resource
 from osmef.providers.gce.provider import GceProvider
-from tests.aws.api import REGION
+from tests.aws.api import FAR, REGION
 from tests.aws.cloud import Cloud, skip_unless_possible
 from tests.aws.wiring import OUTSIDE
 from tests.cli.conftest import Ended, Osmef
@@ -66,9 +66,9 @@ class Lab:
 
     def left(self) -> list[str]:
         """Return what is ours in both clouds, as cloud, kind and name."""
-        found = [
-            *AwsProvider.owned({"region": REGION, "uri": self.aws.url}),
-            *google_things(self.gce),
+        regions = [{"region": region, "uri": self.aws.url} for region in (REGION, FAR)]
+        found = [*google_things(self.gce)] + [
+            one for region in regions for one in AwsProvider.owned(region)
         ]
         return [f"{one.provider} {one.kind} {one.name}" for one in found]
 

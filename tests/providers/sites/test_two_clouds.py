@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import signal
 
-from tests.aws.api import Fault
+import pytest
+
+from tests.aws.api import FAR, Fault
 from tests.providers.sites.conftest import Lab
 
 
@@ -60,8 +62,10 @@ def test_when_one_cloud_has_no_room_the_other_gives_all_back(lab: Lab) -> None:
     assert lab.left() == []
 
 
-def test_two_regions_of_one_project_are_two_sites(lab: Lab) -> None:
-    sites = {"near": lab.google(), "far": lab.google(region="there-1")}
+@pytest.mark.parametrize(("cloud", "region"), [("google", "there-1"), ("ec2", FAR)])
+def test_two_regions_of_one_cloud_are_two_sites(lab: Lab, cloud: str, region: str) -> None:
+    settings = getattr(lab, cloud)
+    sites = {"near": settings(), "far": settings(region=region)}
     scenario = lab.write(
         sites=sites,
         endpoints={"sender": {"site": "near"}, "receiver": {}},

@@ -105,6 +105,25 @@ def test_a_machine_is_locked_described_and_given_back(machines: Any, order: Orde
     assert events(order) == [("intend", name), ("created", name), ("destroyed", name)]
 
 
+@pytest.mark.parametrize(
+    "command", ["echo only backups", "echo Welcome; eval $SSH_ORIGINAL_COMMAND", "internal-sftp"]
+)
+def test_a_machine_whose_programs_say_more_than_they_should_is_refused(
+    machines: Any, order: Order, command: str
+) -> None:
+    machine = machines("a")
+    keys = machine.sshd.directory / "authorized_keys"
+    keys.write_text(f'command="{command}" {keys.read_text()}')
+    provider = StaticProvider(settings(a=machine))
+    try:
+        with pytest.raises(ReachError, match="print more than they should") as caught:
+            provider.create(order)
+    finally:
+        provider.close()
+    assert "bashrc" in str(caught.value.cure)
+    assert events(order) == []
+
+
 def test_nothing_secret_is_noted(machines: Any, order: Order) -> None:
     machine = machines("a")
     provider = StaticProvider(settings(a=machine))

@@ -222,7 +222,7 @@ def test_who_can_not_see_it_can_read_it(
     assert {one.attributes.get("scope") for one in heads} == {"col", "row"}
     assert len(page.all("caption")) == len(page.all("table"))
     figures = page.all("svg")
-    assert len(figures) == 7  # three of each, and one of both
+    assert len(figures) == 13  # six of each, and one of both
     assert all(one.attributes["role"] == "img" for one in figures)
     assert "Aggregate BTC against connections" in figures[0].attributes["aria-label"]
     levels = [int(one.tag[1]) for one in page.elements if re.fullmatch("h[1-6]", one.tag)]
@@ -258,7 +258,7 @@ def test_many_runs_have_one_table_together_and_few_sections(
     paths = [make_run(name, summary).path for name in ("a", "b", "c")]
     page = page_of(tmp_path, *paths)
     assert len([one for one in page.all("section") if one.attributes.get("class") == "run"]) == 2
-    (together,) = [one for one in page.all("table") if "over all runs" in one.text]
+    (together,) = [one for one in page.all("table") if "of each run" in one.text]
     assert "The first 3 of 6 rows" in " ".join(one.text for one in page.all("p"))
     assert "connections=1" in together.text
     assert any("1 more runs have no section" in one.text for one in page.all("p"))
@@ -280,3 +280,58 @@ def test_an_inventory_declares_where_hosts_stand(
     page = page_of(tmp_path, make_run("a", summary.model_copy(update={"run": run})).path)
     (table,) = [one for one in page.all("table") if "Where the ends stood" in one.text]
     assert "declared" in table.text
+
+
+@pytest.mark.parametrize(("site", "told"), [("ec2", "yes"), ("office", "declared")])
+def test_an_inventory_declares_where_hosts_of_its_site_stand(
+    tmp_path: Path, make_run: MakeRun, measured: Summary, site: str, told: str
+) -> None:
+    sites = {"provider": "aws+static", "sites": {"ec2": "aws", "office": "static"}}
+    at = {"achieved": Location(site=site)}
+    ends = [one.model_copy(update=at) for one in measured.endpoints]
+    several = {"run": measured.run.model_copy(update=sites), "endpoints": ends}
+    page = page_of(tmp_path, make_run("a", measured.model_copy(update=several)).path)
+    (table,) = [one for one in page.all("table") if "Where the ends stood" in one.text]
+    assert told in table.text
+
+
+@pytest.mark.parametrize(
+    ("counts", "more"),
+    [((1, 5), ["Jain's index", "CPU load", "Endpoints in"]), ((1,), ["Endpoints in"])],
+)
+def test_a_run_has_the_figures_that_say_something_of_it(
+    tmp_path: Path,
+    make_run: MakeRun,
+    make_cell: MakeCell,
+    measured: Summary,
+    *,
+    counts: tuple[int, ...],
+    more: list[str],
+) -> None:
+    cells = [make_cell(connections=n) for n in counts]
+    page = page_of(tmp_path, make_run("a", measured.model_copy(update={"cells": cells})).path)
+    told = [one.attributes["aria-label"] for one in page.all("svg")]
+    for label, words in zip(told, ["Aggregate", "BTC per connection", *more], strict=True):
+        assert label.startswith(words)
+
+
+def test_runs_without_sessions_have_no_figure_of_more_cells_than_can_be_told_apart(
+    tmp_path: Path,
+    make_run: MakeRun,
+    make_cell: MakeCell,
+    measured: Summary,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("osmef.report.html.across._MOST_CELLS", 3)
+    found = []
+    for count in (1, 2):
+        cells = [make_cell(connections=n) for n in range(1, count + 1)]
+        summary = measured.model_copy(update={"cells": cells})
+        paths = [make_run(f"{count}-{night}", summary).path for night in "ab"]
+        page = page_of(tmp_path, *paths)
+        (together,) = [one for one in page.all("table") if "Each cell of each run" in one.text]
+        assert together.text.count("connections=") == 2 * count
+        figures = [one.attributes["aria-label"] for one in page.all("svg")]
+        none = any("no figure of all runs" in one.text for one in page.all("p"))
+        found.append((any(label.endswith("above.") for label in figures), none))
+    assert found == [(True, False), (False, True)]

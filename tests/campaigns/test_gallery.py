@@ -1,0 +1,36 @@
+"""Figures of the page, drawn aside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from matplotlib.figure import Figure
+
+from osmef.campaigns.gallery import Gallery
+from osmef.campaigns.rows import State
+from tests.campaigns.shown import make_shown
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_what_can_not_be_drawn_is_not_drawn_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look at the page would begin it anew, every three seconds."""
+    store = make_shown(tmp_path)
+    done = store.sessions(store.campaign("shown").id, [State.DONE])
+    store.close()
+    tried = 0
+
+    def fails(*_: object, **__: object) -> None:
+        nonlocal tried
+        tried += 1
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Figure, "savefig", fails)
+    gallery = Gallery()
+    for _ in range(3):
+        assert gallery.pictures("shown", done) == []
+        assert gallery._drawing is not None
+        gallery._drawing.join()
+    assert tried == 1

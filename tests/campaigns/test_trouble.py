@@ -1,0 +1,115 @@
+"""A full disk and credentials that are no good: nothing is lost, and the next slot runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from osmef.campaigns.rows import Phase, State
+from osmef.campaigns.session import End, Work, measure
+from osmef.engine.observer import Observer
+from osmef.engine.stop import Stop
+from osmef.results.rundir import RunDirectory
+from tests.campaigns.emulated import EmulatedClouds
+from tests.campaigns.test_conduct import Stage, done
+from tests.small_files import small_files
+
+AWS = (
+    "{kind: aws, profile: gone, region: eu-central-1, default_flavor: c5.large,"
+    " controller_cidr: 192.0.2.1/32}"
+)
+
+
+@pytest.fixture
+def heard(tmp_path: Path) -> Path:
+    """What the hook of ``stage`` was told, a line each."""
+    return tmp_path / "heard"
+
+
+def hook(heard: Path) -> str:
+    return f"notify: {{command: [sh, -c, 'cat >> {heard}; echo >> {heard}']}}\n"
+
+
+def told(heard: Path) -> Iterator[tuple[str, str]]:
+    for line in heard.read_text().splitlines():
+        found = json.loads(line)
+        yield found["kind"], found["text"]
+
+
+def test_a_disk_that_has_room_again_goes_on_with_the_session(tmp_path: Path, heard: Path) -> None:
+    """It is full at the beginning, then in the journal, then in the trials."""
+    stage = Stage(tmp_path, hook(heard) + "seed: 1\n")
+    clouds = EmulatedClouds(stage.clock, tmp_path / "things")
+    sizes = [10, 300, 900]
+    errors = []
+
+    def measure_on_it(work: Work) -> End:
+        work = replace(work, text=work.text.replace("repeat: 1", "repeat: 5"))
+        if work.slot < "2026-03-24" or not sizes:
+            return clouds.measure(work)
+        with small_files(sizes.pop(0)):
+            try:
+                return clouds.measure(work)
+            except Exception as error:
+                errors.append(str(error))
+                raise
+
+    assert stage.conduct(measure_on_it) is Phase.ENDED
+    assert ["File too large" in error for error in errors] == [True] * 3
+    assert stage.states == [State.DONE] * 7
+    assert [one.token for one in stage.sessions] == [1, 4] + [1] * 5
+    for one in stage.sessions:
+        trials = RunDirectory(Path(one.directory or "")).read_trials().trials
+        assert [trial.index for trial in trials] == [1, 2, 3, 4, 5]
+        assert one.uncleared is None
+    assert not list((tmp_path / "things").iterdir())
+    failures = [text for kind, text in told(heard) if kind == "failure"]
+    assert all("File too large" in text for text in failures)
+    assert 0 < len(failures) <= 3
+
+
+def test_a_disk_that_stays_full_costs_its_slot_only(tmp_path: Path, heard: Path) -> None:
+    stage = Stage(tmp_path, hook(heard))
+    clouds = EmulatedClouds(stage.clock, tmp_path / "things")
+
+    def measure_on_it(work: Work) -> End:
+        if not work.slot.startswith("2026-03-24"):
+            return clouds.measure(work)
+        with small_files(10):
+            return clouds.measure(work)
+
+    assert stage.conduct(measure_on_it) is Phase.ENDED
+    assert stage.states == [State.DONE, State.MISSED] + [State.DONE] * 5
+    lost = stage.sessions[1]
+    assert "the window was closed" in (lost.why or "")
+    assert "File too large" in (lost.why or "")
+    assert (lost.directory, lost.uncleared) == (None, None)
+    kinds = [kind for kind, _ in told(heard)]
+    assert (kinds.count("failure"), kinds.count("missed")) == (1, 1)
+
+
+def test_credentials_that_are_no_good_cost_their_slots_only(
+    tmp_path: Path, heard: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A profile that is gone; somebody sees to it on the third day."""
+    for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    stage = Stage(tmp_path, f"providers: {{far: {AWS}}}\n{hook(heard)}")
+
+    def measure_it(work: Work) -> End:
+        if work.slot < "2026-03-25":
+            return measure(work, Stop(), Observer())
+        return done(work)
+
+    assert stage.conduct(measure_it) is Phase.ENDED
+    assert stage.states == [State.FAILED] * 2 + [State.DONE] * 5
+    for one in stage.sessions[:2]:
+        assert "profile" in (one.why or "")
+        assert (one.attempts, one.uncleared) == (3, None)
+    failures = [text for kind, text in told(heard) if kind == "failure"]
+    assert sum(": failed" in text for text in failures) == 2
+    assert all("profile" in text for text in failures)
