@@ -9,7 +9,7 @@ AGENT_SOURCES := $(wildcard agents/osmef-agent/*.c agents/osmef-agent/*.h)
 MACHINE := $(shell uname -m)
 AGENT := osmef/agent/bin/osmef-agent-$(MACHINE)
 
-.PHONY: run agents test fuzz lint types docs bench bench-openstack coverage openstack-cloud openstack-down openstack-real openstack-real-down openstack-real-test cloud-init-test clean
+.PHONY: run agents test fuzz lint types docs bench bench-openstack coverage openstack-cloud openstack-down openstack-real openstack-real-down openstack-real-test openstack-volumes-test cloud-init-test clean
 
 run: $(READY) $(AGENT)  ## set everything up and make a first measurement
 	$(BIN)/osmef run scenarios/quickstart.yaml
@@ -53,6 +53,9 @@ openstack-cloud:  ## start a real OpenStack cloud here, with fake hypervisors
 
 openstack-down:  ## stop it, and remove all it wrote
 	$(PYTHON) -m tests.openstack down --purge $(ARGS)
+
+openstack-volumes-test: $(READY) $(AGENT)  ## boot servers from volumes, as root; some five minutes
+	$(BIN)/python -m pytest -m volumes tests/providers/openstack $(ARGS)
 
 openstack-real: $(READY)  ## start an OpenStack whose hosts, networks and guests are real, as root
 	$(BIN)/python -m tests.openstack up --real $(ARGS)

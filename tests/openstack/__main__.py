@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.openstack.cloud import Cloud
 from tests.openstack.errors import CloudError
 from tests.openstack.packages import cache
+from tests.openstack.volumes import VolumeCloud
 
 
 def tell(text: str) -> None:
@@ -24,7 +25,8 @@ def make(arguments: argparse.Namespace) -> Cloud:
     kind = "osmef-openstack-real" if arguments.real else "osmef-openstack"
     state = arguments.state or Path(tempfile.gettempdir(), f"{kind}-{os.getuid()}")
     if not arguments.real:
-        return Cloud(state, tell, guests=arguments.guests)
+        sort = VolumeCloud if arguments.volumes else Cloud
+        return sort(state, tell, guests=arguments.guests)
     from osmef.errors import ProviderError  # noqa: PLC0415
     from osmef.images.bundle import Bundle  # noqa: PLC0415
     from tests.guest_image import kept_image  # noqa: PLC0415
@@ -46,6 +48,7 @@ def main() -> int:
     parser.add_argument("--state", type=Path, help="its folder, by default one in /tmp")
     parser.add_argument("--purge", action="store_true", help="down: remove the folder as well")
     parser.add_argument("--guests", action="store_true", help="up: servers that answer SSH (root)")
+    parser.add_argument("--volumes", action="store_true", help="up: cinder, too")
     parser.add_argument("--real", action="store_true", help="hosts, networks, guests: all real")
     arguments = parser.parse_args()
     try:

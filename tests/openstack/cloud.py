@@ -15,7 +15,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.openstack import config, database, packages, settings
@@ -38,6 +38,7 @@ class Cloud:
 
     ip = LOOPBACK
     hosts: Mapping[str, str] = HOSTS  # each with its zone
+    apis: Sequence[str] = tuple(APIS)
 
     def __init__(
         self, state: Path, tell: Callable[[str], None] = lambda _: None, *, guests: bool = False
@@ -95,7 +96,7 @@ class Cloud:
     def restart(self, name: str) -> None:
         """Start a service again, and wait until it answers."""
         self.processes.restart(name)
-        if name in APIS:
+        if name in self.apis:
             self._await_api(name)
 
     def tell(self, text: str) -> None:
@@ -212,7 +213,7 @@ class Cloud:
         log = self.processes.logs / "nova-conductor.log"
         self.processes.wait("nova-conductor", READY_S, lambda: "fanout queue" in _text(log))
         self._start_hosts()
-        for name in APIS:
+        for name in self.apis:
             self._await_api(name)
 
     def _start_hosts(self) -> None:
@@ -230,7 +231,7 @@ class Cloud:
 
     def _start_front(self) -> None:
         ports = self.settings.ports
-        apis = [(name, ports[f"front-{name}"], ports[name]) for name in APIS]
+        apis = [(name, ports[f"front-{name}"], ports[name]) for name in self.apis]
         apis += [(f"far-{name}", ports[f"far-{name}"], ports[name]) for name in FAR_APIS]
         lab = str(self._lab()) if self.guests else None
         given = {"ip": self.ip, "state": str(self.state), "apis": apis, "lab": lab}
@@ -255,7 +256,7 @@ class Cloud:
     def _populate(self, step: str) -> None:
         """Run a step of populate.py with the SDK of the services' venv."""
         public, internal = self.settings.public_url, self.settings.url
-        here = {name: {"public": public(name), "internal": internal(name)} for name in APIS}
+        here = {name: {"public": public(name), "internal": internal(name)} for name in self.apis}
         far = {name: {"public": self.settings.far_url(name)} for name in FAR_APIS}
         regions = {REGION: here, FAR_REGION: far}
         given = {"regions": regions, "hosts": self.hosts, **self._furniture()}

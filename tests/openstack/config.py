@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.openstack.settings import FAR_REGION, REGION, USERS, Settings
+from tests.openstack.settings import FAR_REGION, REGION, USERS, VOLUMES, Settings
 
 Sections = dict[str, dict[str, object]]
 WORKERS = 2
@@ -79,7 +79,8 @@ disk_free_limit.absolute = 50MB
 
 def _databases(settings: Settings) -> str:
     """Return what the server runs at its start, a statement a line."""
-    names = ("keystone", "placement", "glance", "nova_api", "nova", "nova_cell0", "neutron")
+    nova = ("nova_api", "nova", "nova_cell0")
+    names = ("keystone", "placement", "glance", *nova, "neutron", "cinder")
     return "\n".join(
         [
             *(f"create database if not exists {name};" for name in names),
@@ -242,4 +243,33 @@ def _neutron(settings: Settings, venv: Path) -> Sections:
         "ml2_type_vxlan": {"vni_ranges": "1:1000"},
         "keystone_authtoken": _token(settings, "neutron"),
         "nova": {**_account(settings, "nova"), "endpoint_type": "internal"},
+    }
+
+
+def cinder(settings: Settings, packages: Path) -> Sections:
+    """Return what the services of volumes read, installed at ``packages``."""
+    state = settings.state
+    return {
+        "DEFAULT": {
+            "log_dir": state / "log",
+            "state_path": state / "cinder",
+            "host": "controller",
+            "my_ip": settings.ip,
+            "transport_url": settings.queue,
+            "auth_strategy": "keystone",
+            "osapi_volume_listen": settings.ip,
+            "osapi_volume_listen_port": settings.ports[VOLUMES],
+            "osapi_volume_workers": 1,
+            "api_paste_config": packages / "etc/cinder/api-paste.ini",
+            "resource_query_filters_file": packages / "etc/cinder/resource_filters.json",
+            "glance_api_servers": settings.url("glance-api"),
+            "enabled_backends": "lab",
+            "periodic_fuzzy_delay": 0,
+        },
+        "lab": {"volume_driver": "lab_cinder.LabVolumes", "volume_backend_name": "lab"},
+        "database": {"connection": settings.database("cinder")},
+        "oslo_concurrency": {"lock_path": state / "lock"},
+        "coordination": {"backend_url": f"file://{state}/cinder/coordination"},
+        "keystone_authtoken": _token(settings, "cinder"),
+        "service_user": {"send_service_user_token": True, **_account(settings, "cinder")},
     }

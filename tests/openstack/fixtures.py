@@ -15,6 +15,7 @@ import pytest
 from osmef.images.bundle import Bundle
 from tests.openstack.cloud import Cloud
 from tests.openstack.real import RealCloud
+from tests.openstack.volumes import VolumeCloud
 
 AnyCloud = TypeVar("AnyCloud", bound=Cloud)
 
@@ -35,6 +36,14 @@ def real_cloud(guest_image: Bundle) -> Iterator[RealCloud]:
     """A real OpenStack with real guests; OSMEF_TEST_CLOUD as for the other one."""
     _skip_unless_possible()
     with _up(lambda state: RealCloud(state, lambda: guest_image)) as cloud:
+        yield cloud
+
+
+@pytest.fixture(scope="session")
+def volume_cloud() -> Iterator[VolumeCloud]:
+    """A real OpenStack with volumes; OSMEF_TEST_CLOUD as for the other one."""
+    _skip_unless_possible()
+    with _up(lambda state: VolumeCloud(state, guests=True)) as cloud:
         yield cloud
 
 

@@ -29,6 +29,8 @@ REAL = (
     "iputils-arping",
 )
 LIBVIRT = "libvirt-python==10.10.0"
+# What a cloud with volumes needs as well; the rest of what cinder wants, others do, too.
+VOLUMES = ("cinder==25.0.0", "tabulate==0.9.0")
 
 
 def cache() -> Path:
@@ -54,20 +56,36 @@ def install_real() -> None:
     """Install what a cloud with real hypervisors needs as well. Raises CloudError."""
     python = _python()
     _run([BOOTSTRAP, *DEBIAN, *REAL], python)
-    venv = _venv(python)
-    with (venv / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not libvirt(venv).exists():
-            new = venv / "libvirt.new"
-            shutil.rmtree(new, ignore_errors=True)
-            options = ["--quiet", "--no-deps", "--link-mode=copy", "--python", f"{venv}/bin/python"]
-            _run([f"{venv}/bin/uv", "pip", "install", *options, f"--target={new}", LIBVIRT], python)
-            new.rename(libvirt(venv))
+    _install_at(libvirt(_venv(python)), python, LIBVIRT)
 
 
 def libvirt(venv: Path) -> Path:
     """Return the folder with libvirt's module, which is compiled against Debian's libvirt."""
     return venv / "libvirt"
+
+
+def install_volumes() -> None:
+    """Install what a cloud with volumes needs as well. Raises CloudError."""
+    python = _python()
+    _install_at(volumes(_venv(python)), python, *VOLUMES)
+
+
+def volumes(venv: Path) -> Path:
+    """Return the folder with cinder."""
+    return venv / "volumes"
+
+
+def _install_at(folder: Path, python: str, *wanted: str) -> None:
+    """Install packages into a folder of a venv, unless it is there."""
+    venv = folder.parent
+    with (venv / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            new = folder.with_name(f"{folder.name}.new")
+            shutil.rmtree(new, ignore_errors=True)
+            options = ["--quiet", "--no-deps", "--link-mode=copy", "--python", f"{venv}/bin/python"]
+            _run([f"{venv}/bin/uv", "pip", "install", *options, f"--target={new}", *wanted], python)
+            new.rename(folder)
 
 
 def _python() -> str:

@@ -22,9 +22,12 @@ APIS = {
     "nova-api": "/v2.1",
     "neutron-server": "",
 }
+VOLUMES = "cinder-api"
+"""The API that a cloud with volumes has, too."""
 FAR_APIS = ("glance-api", "nova-api", "neutron-server")
-_FRONTS = (*(f"front-{name}" for name in APIS), *(f"far-{name}" for name in FAR_APIS))
-_LISTENERS = (*APIS, "metadata", *_FRONTS, "db", "mq", "epmd", "erlang")
+_PATHS = {**APIS, VOLUMES: "/v3/%(project_id)s"}
+_FRONTS = (*(f"front-{name}" for name in _PATHS), *(f"far-{name}" for name in FAR_APIS))
+_LISTENERS = (*_PATHS, "metadata", *_FRONTS, "db", "mq", "epmd", "erlang")
 
 
 @dataclass(frozen=True)
@@ -38,15 +41,15 @@ class Settings:
 
     def url(self, service: str) -> str:
         """Return the address at which a service listens, for the other services."""
-        return f"http://{self.ip}:{self.ports[service]}{APIS[service]}"
+        return f"http://{self.ip}:{self.ports[service]}{_PATHS[service]}"
 
     def public_url(self, service: str) -> str:
         """Return the address at which clients reach it."""
-        return f"http://{self.ip}:{self.ports[f'front-{service}']}{APIS[service]}"
+        return f"http://{self.ip}:{self.ports[f'front-{service}']}{_PATHS[service]}"
 
     def far_url(self, service: str) -> str:
         """Return the address at which clients reach it in the other region."""
-        return f"http://{self.ip}:{self.ports[f'far-{service}']}{APIS[service]}"
+        return f"http://{self.ip}:{self.ports[f'far-{service}']}{_PATHS[service]}"
 
     @property
     def queue(self) -> str:

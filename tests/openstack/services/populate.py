@@ -16,7 +16,7 @@ from typing import Any
 import openstack
 
 TYPES = {"placement": "placement", "glance-api": "image", "nova-api": "compute"}
-TYPES["neutron-server"] = "network"
+TYPES |= {"neutron-server": "network", "cinder-api": "volumev3"}
 FLAVORS = {"m1.tiny": (1, 512, 1), "m1.small": (1, 2048, 10), "m1.medium": (2, 4096, 20)}
 EXTERNAL = "198.51.100.0/24"  # TEST-NET-2 (RFC 5737): nothing routes it
 READY_S = 90.0
@@ -57,10 +57,10 @@ def register(identity: Any, region: str, urls: dict[str, dict[str, str]]) -> Non
     """Tell keystone of the services in a region; its own address it knows."""
     if identity.find_region(region) is None:
         identity.create_region(id=region)
-    for name, kind in TYPES.items():
+    for name, kind in ((name, kind) for name, kind in TYPES.items() if name in urls):
         service = first(identity.services(type=kind))
         service = service or identity.create_service(name=name.split("-")[0], type=kind)
-        for interface, url in urls.get(name, {}).items():
+        for interface, url in urls[name].items():
             known = {"service_id": service.id, "interface": interface, "region_id": region}
             if first(identity.endpoints(**known)) is None:
                 identity.create_endpoint(url=url, **known)
