@@ -107,6 +107,7 @@ def test_what_failed_comes_back_with_a_mended_scenario(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
 
     def broken(work: Work) -> End:
+        Path(work.directory).mkdir(parents=True)
         if work.slot > "2026-03-24":
             stage.stop.request("stopped by SIGINT")
         return End(State.FAILED, trials_failed=1, cost=0.1, currency="USD", why="no")
@@ -116,6 +117,7 @@ def test_what_failed_comes_back_with_a_mended_scenario(tmp_path: Path) -> None:
     same = Stage(tmp_path, "", stage.clock)
     assert same.states[1] is State.FAILED  # nothing has changed
     failed = same.sessions[1].directory
+    assert failed is not None
     mended = Stage(tmp_path, "pause: 1s\n", stage.clock)
     assert mended.conduct(done) is not None
     assert mended.states == [State.FAILED] + [State.DONE] * 6
