@@ -146,7 +146,11 @@ def _doubts(row: Mapping[str, object]) -> str:
 
     found = []
     if below("autocorrelation_p"):
-        found.append("values remember the ones before, so the interval is too narrow")
+        found.append(
+            "values remember the ones before, so the interval is too narrow"
+            if float(str(row["autocorrelation"])) > 0
+            else "high and low values take turns, so the interval is wider than it need be"
+        )
     if below("drift_p"):
         found.append("there is a drift, so the interval is too narrow")
     if row["steps"]:

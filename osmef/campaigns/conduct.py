@@ -269,8 +269,8 @@ class Conductor:
             return None
         if stops:
             return Phase.STOPPED
-        may_leave = self._any_planned and self._means.until_idle and not self._keeping.stands
-        if may_leave and not self._others_run():
+        leaves = self._any_planned and self._means.until_idle and not self._keeping.stands
+        if leaves and not self._others_run():
             opens = self._store.next_opening(self._campaign)
             return phase if opens is not None and opens > now + _SOON else None
         if self._any_planned or self._others_run():

@@ -82,10 +82,10 @@ def _together(messages: Sequence[Message]) -> list[Message]:
 def notify(whom: Notify, message: Message) -> list[str]:
     """Tell everybody named, and return why somebody could not be told.
 
-    The command gets the message on its standard input, without a shell.
+    The command gets the message on its standard input, a line, without a shell.
     """
     problems = []
-    data = json.dumps(dict(message)).encode()
+    data = json.dumps(dict(message)).encode() + b"\n"
     if whom.command:
         try:
             subprocess.run(

@@ -17,8 +17,8 @@ osmef campaign export four-weeks s3://measurements/four-weeks
 osmef campaign export four-weeks file:///srv/archive/four-weeks
 
 The URL is one of fsspec; s3 takes credentials and endpoint as every tool of AWS does \
-(AWS_PROFILE, AWS_ENDPOINT_URL). Needs: pip install 'osmef[archive]'. Exit codes: 0 done, 2 there \
-is an archive already, or a run is still measured, 4 the store failed."""
+(AWS_PROFILE, AWS_ENDPOINT_URL). Needs: pip install 'osmef\\[archive]'. Exit codes: 0 done, 2 \
+there is an archive already, or a run is still measured, 4 the store failed."""
 
 IMPORT_EPILOG = """Example:
 

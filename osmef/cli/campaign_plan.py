@@ -60,8 +60,8 @@ def _print_calendar(found: Outlook, *, whole: bool) -> None:
     for day, those in groupby(shown, key=lambda one: one.day):
         told = f"{day:%a %Y-%m-%d}" + " holiday" * (day in campaign.holidays)
         for one in those:
-            open_for = f"{one.opens:%H:%M} to {_clock(one.closes, day, '%H:%M')}"
-            begins = _clock(one.due, day, "%H:%M:%S")
+            open_for = f"{one.opens:%H:%M} to {_clock(one.closes, one.opens, '%H:%M')}"
+            begins = _clock(one.due, one.opens, "%H:%M:%S")
             table.add_row(
                 told, escape(one.window), open_for, begins, _listed(one.platforms, whole=whole)
             )
@@ -88,9 +88,11 @@ def _week(start: date, one: Opening) -> int:
     return (one.day - start).days // 7
 
 
-def _clock(moment: datetime, day: date, how: str) -> str:
-    """Return a local time, with its day if that is another one."""
-    return f"{moment:{how}}" + f" {moment:%a}" * (moment.date() != day)
+def _clock(moment: datetime, opens: datetime, how: str) -> str:
+    """Return a local time, with its day if that is another one, and its zone if so."""
+    is_set = moment.utcoffset() != opens.utcoffset()
+    day = f" {moment:%a}" * (moment.date() != opens.date())
+    return f"{moment:{how}}{day}" + f" {moment:%Z}" * is_set
 
 
 def _listed(names: Sequence[str], *, whole: bool) -> str:

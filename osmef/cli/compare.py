@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +16,7 @@ from osmef.analysis.differences import MOVING, Difference, differences, flat
 from osmef.analysis.direction import Direction, direction
 from osmef.cli.console import AsJson, err, out, print_json, reporting
 from osmef.errors import InputError
+from osmef.report.table import keep_whole
 from osmef.results.brief import brief_summary
 from osmef.results.find import find_runs
 from osmef.results.rundir import RunDirectory
@@ -266,11 +267,12 @@ def _show(table: pd.DataFrame, hosts: dict[str, list[Difference]], notes: Sequen
     for head in heads:
         shown.add_column(head, justify="right")
     shown.add_column("verdict")
+    names, shared = _short_names(table["cell"])
     for row in table.to_dict("records"):
         reason = f" ({row['reason']})" if isinstance(row["reason"], str) else ""
         ends = " to ".join(_change(row[end], row["median_a"]) for end in ("low", "high"))
         shown.add_row(
-            escape(str(row["cell"])),
+            escape(names[row["cell"]]),
             row["metric"],
             f"{row['n_a']}, {row['n_b']}",
             f"{row['median_a']:.6g}",
@@ -279,7 +281,9 @@ def _show(table: pd.DataFrame, hosts: dict[str, list[Difference]], notes: Sequen
             ends,
             f"{_coloured(row['verdict'])}{reason}",
         )
-    out.print(shown)
+    out.print(keep_whole(shown))
+    if shared:
+        out.print(f"All cells: {escape(shared)}.")
     for one in table.attrs["failures"]:
         told = [f"{one[f'failed_{side}']} of {one[f'trials_{side}']}" for side in "ab"]
         cell = escape(str(one["cell"]))
@@ -295,6 +299,18 @@ def _show(table: pd.DataFrame, hosts: dict[str, list[Difference]], notes: Sequen
     for name, changed in hosts.items():
         for fact in changed:
             err.print(escape(f"{name}: {fact.key} was {fact.a}, is {fact.b}"))
+
+
+def _short_names(cells: Iterable[str]) -> tuple[dict[str, str], str]:
+    """Return the names of cells without what all of them have, and that."""
+    parts = {cell: cell.split(",") for cell in cells}
+    shared = [
+        part for part in next(iter(parts.values())) if all(part in of for of in parts.values())
+    ]
+    short = {
+        cell: ",".join(part for part in of if part not in shared) for cell, of in parts.items()
+    }
+    return {cell: name or "all" for cell, name in short.items()}, ", ".join(shared)
 
 
 def _coloured(verdict: object) -> str:

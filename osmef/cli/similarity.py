@@ -22,10 +22,11 @@ osmef similarity machines.csv --most 1 --json
 
 osmef similarity results/aws-* results/gce-*
 
-The columns of the file are provider, flavor, threads, cpu_s, memory_mb, memory_mb_per_s, \
-disk_read_mb_per_s, disk_write_mb_per_s and network_mb_per_s; of several rows of a machine type \
-the median counts. Runs tell the threads, the memory and the rate of their flavors, and only these \
-count then. As a heatmap: osmef plot similarity --machines machines.csv"""
+The columns of the file are provider, flavor, and those that were measured of threads, cpu_s, \
+memory_mb, memory_mb_per_s, disk_read_mb_per_s, disk_write_mb_per_s and network_mb_per_s; of \
+several rows of a machine type the median counts. Runs tell the threads, the memory and the rate \
+of their flavors, and only these count then. As a heatmap: osmef plot similarity --machines \
+machines.csv"""
 
 
 def command(
@@ -68,3 +69,4 @@ def command(
         values = (str(row["rank"]), escape(str(row["counterpart"])), f"{row['similarity']:.3f}")
         table.add_row(escape(name), *values)
     out.print(keep_whole(table))
+    out.print(f"by {', '.join(matrix.attrs['components'])}")

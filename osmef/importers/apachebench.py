@@ -58,6 +58,7 @@ _SETTINGS = {
 }
 _KEPT_ALIVE = re.compile(r"^Keep-Alive requests: ", re.MULTILINE)
 _BEGUN = re.compile(r"^Benchmarking (\S+) (?:\[.*?\] )?\(be patient\)(?:\.\.\.)?(.*)", re.MULTILINE)
+_SENT_BODIES = re.compile(r"^Total body sent: ", re.MULTILINE)
 _NOTHING = re.compile(r"^Total transferred: +0 bytes", re.MULTILINE | re.ASCII)
 _DIFFER = re.compile(r"^ +\(Connect: .*\bLength: [1-9]", re.MULTILINE | re.ASCII)
 _QUANTILE = re.compile(r"^ +(50|90|99|100)% +([0-9]+)\b", re.MULTILINE | re.ASCII)
@@ -233,4 +234,6 @@ def _values(output: str, concurrency: int) -> dict[str, Scalar]:
     values: dict[str, Scalar] = {"path": None, **found}
     if _KEPT_ALIVE.search(output):
         values["keep_alive"] = True
+    if _SENT_BODIES.search(output):
+        values["sends_body"] = True
     return {**values, "connections": concurrency}

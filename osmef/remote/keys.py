@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import io
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from paramiko.pkey import UnknownKeyType
 DEFAULT_FILES = tuple(Path("~/.ssh", name) for name in ("id_ed25519", "id_ecdsa", "id_rsa"))
 """The files that OpenSSH looks for where none is named."""
 
+AGENT_TIMEOUT_S = 15.0  # a key may want to be touched
 _MAGIC = b"openssh-key-v1\0"
 
 
@@ -80,9 +82,10 @@ class OwnKeys:
     def offers(self) -> Iterator[Offers]:
         """Offer the keys for as long as the connection to the agent stands."""
         try:
-            agent = paramiko.Agent()
-        except paramiko.SSHException as error:
-            yield self._choose({}, f"the SSH agent can't be used: {error}")
+            agent = _Agent()
+        except (OSError, paramiko.SSHException) as error:
+            why = "it does not answer" if isinstance(error, TimeoutError) else error
+            yield self._choose({}, f"the SSH agent can't be used: {why}")
             return
         try:
             yield self._choose({key.asbytes(): key for key in agent.get_keys()}, None)
@@ -106,6 +109,18 @@ class OwnKeys:
         if self.others_of_agent:
             offers.keys.extend(("a key of the agent", key) for key in left.values())
         return offers
+
+
+class _Agent(paramiko.Agent):
+    """The user's agent, or none; paramiko's own would wait for ever for one that hangs."""
+
+    def _connect(self, conn: socket.socket) -> None:
+        conn.settimeout(AGENT_TIMEOUT_S)
+        try:
+            super()._connect(conn)  # type: ignore[misc] # the stubs leave it out
+        except BaseException:
+            conn.close()
+            raise
 
 
 def _load(path: Path) -> paramiko.PKey:

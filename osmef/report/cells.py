@@ -35,6 +35,7 @@ from osmef.report.series import (
 from osmef.scenario.fields import Placement, Tenancy
 
 _ALWAYS = ("placement", "tenancy", "connections", "workload")
+_WORKLOAD = "swept.workload"  # which tells its kind, too
 _BEFORE, _AFTER = "connections", "status"
 
 
@@ -83,7 +84,7 @@ def cells_of(trials: pd.DataFrame, look: Look, *, by_run: bool = False) -> list[
     groups = dict(list(trials.groupby(keys, sort=False, dropna=False)))
     firsts = {key: rows.iloc[0] for key, rows in groups.items()}
     swept = _swept(trials)
-    own = {name.rpartition(".")[2] for name in swept if has_axis(name)}
+    own = {name.rpartition(".")[2] for name in swept if has_axis(name) or name == _WORKLOAD}
     swept += [name for name in _ALWAYS if name in trials and name not in own]
     told = {key: _told(row, swept) for key, row in firsts.items()}
     varying = [name for name in swept if len({one.get(name) for one in told.values()}) > 1]

@@ -196,14 +196,17 @@ def read_table(path: Path, numbers: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def read_machines(path: Path) -> pd.DataFrame:
-    """Return the measurements of machine types in a CSV file. Raises InputError."""
+    """Return the measurements of machine types in a CSV file, any of ``COMPONENTS``.
+
+    Raises InputError.
+    """
     table = read_table(path, COMPONENTS)
-    missing = [name for name in ("provider", "flavor", *COMPONENTS) if name not in table]
-    if missing:
+    missing = [name for name in ("provider", "flavor") if name not in table]
+    if missing or not any(name in table for name in COMPONENTS):
         raise InputError(
-            f"the table has no column {', '.join(missing)}",
+            f"the table has no column {', '.join(missing or COMPONENTS)}",
             where=str(path),
-            cure=f"give it the columns provider, flavor, {', '.join(COMPONENTS)}",
+            cure=f"give it the columns provider, flavor, and some of {', '.join(COMPONENTS)}",
         )
     nameless = table.index[table[["provider", "flavor"]].isna().any(axis="columns")]
     if len(nameless):

@@ -23,12 +23,13 @@ _BTC = "aggregate_btc_bps"
 def similar_machines(data: Data, file: Path | None = None) -> pd.DataFrame:
     """Return how similar machine types are (``similarity_matrix``), of a CSV file or of runs.
 
-    ``attrs["components"]`` says by what: all components of a file; of runs those of ``MEASURED``
-    that every machine type has. Raises InputError for a file that is none, and NothingToDrawError
-    where runs know no two machine types, or nothing of both.
+    ``attrs["components"]`` says by what: those that a file has columns of; of runs those of
+    ``MEASURED`` that every machine type has. Raises InputError for a file that is none, and
+    NothingToDrawError where runs know no two machine types, or nothing of both.
     """
     if file is not None:
-        return _matrix(read_machines(file), COMPONENTS)
+        measured = read_machines(file)
+        return _matrix(measured, [name for name in COMPONENTS if name in measured])
     table = machines_of(data)
     vectors = machine_vectors(table, components=MEASURED)
     known = [name for name in MEASURED if (vectors[name] > 0).all()]

@@ -111,9 +111,11 @@ class _Sizes:
         distinct = np.unique(sizes)
         # Of many, the few at the ends of a range that was drawn from say nothing.
         ends = [1.0, 0.0] if len(distinct) <= bins else [0.95, 0.05]
-        wide = bool(np.divide(*np.quantile(distinct, ends)) >= _WIDE)
+        high, low = np.quantile(distinct, ends)
+        some = bool(distinct[0] > 0)  # answers to HEAD have no content
+        wide = some and bool(high >= _WIDE * low)
         wide = wide if look.x_log is None else look.x_log
-        return cls(sizes, wide, _edges(distinct, bins, wide=wide))
+        return cls(sizes, wide, _edges(distinct, bins, wide=wide and some))
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,7 @@ def _draw(drawn: _Drawn, look: Look, wanted: Messages) -> Figure:
             _draw_ends(axes, bins["size"], low, high, number)
     medians = [float(rows[kind.value].median()) for rows in series.values()]
     _set_x(axes, sizes, windows)
-    far = sizes.wide or max(medians) >= _APART * min(medians)
+    far = sizes.wide or max(medians) >= _APART * min(medians) > 0
     _set_y(axes, kind.label, look, log=far if look.y_log is None else look.y_log)
     return figure
 
@@ -281,7 +283,10 @@ def _draw_bands(
 
 def _draw_median(axes: Axes, x: pd.Series[float], y: pd.Series[float], number: int) -> None:
     look = stroke(number)
-    few = int(x.notna().sum()) <= _DENSE
+    known = y.notna()
+    alone = known & ~known.shift(fill_value=False) & ~known.shift(-1, fill_value=False)
+    few = int(known.sum()) <= _DENSE
+    some = set(range(number * 3 % 7, len(y), 7)) | set(np.flatnonzero(alone).tolist())
     axes.plot(
         x.to_numpy(dtype="float64"),
         y.to_numpy(dtype="float64"),
@@ -290,7 +295,7 @@ def _draw_median(axes: Axes, x: pd.Series[float], y: pd.Series[float], number: i
         marker=look.marker,
         markersize=4.5,
         markeredgecolor="white",
-        markevery=1 if few else (number * 3 % 7, 7),
+        markevery=1 if few else sorted(some),
         label="median",
     )
 

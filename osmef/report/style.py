@@ -17,9 +17,11 @@ from matplotlib.axes import Axes
 from matplotlib.backend_bases import RendererBase
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
+from matplotlib.textpath import text_to_path
 
 from osmef.errors import NothingToDrawError
 from osmef.report.look import Look
@@ -32,6 +34,9 @@ DASHES = ("-", (0, (5, 1.6)), (0, (1.2, 1.4)), (0, (6, 1.4, 1.2, 1.4)))
 HATCHES = ("", "///", "...", "\\\\\\", "xx", "--", "oo")
 GREY = "#555555"
 EDGE = "#333333"
+
+_SMALL = 8
+_NO_LETTER = "Glyph .* missing from font"
 
 # Any: what the keys are typed as depends on matplotlib's version.
 RC: Any = {
@@ -47,7 +52,7 @@ RC: Any = {
     "grid.linewidth": 0.6,
     "hatch.linewidth": 0.7,
     "legend.frameon": False,
-    "legend.fontsize": 8,
+    "legend.fontsize": _SMALL,
     "lines.linewidth": 1.4,
     "lines.markersize": 5.5,
     "lines.markeredgewidth": 0.5,
@@ -59,9 +64,9 @@ RC: Any = {
 _TITLE_INCHES = 0.2
 _LEGEND_ROW_INCHES = 0.155
 _FOOT_ROW_INCHES = 0.13
-_LETTER_INCHES = 0.06  # of the legend, about
 _HANDLE_INCHES = 0.5
 _BAR_LETTERS = 46
+_LEAST_INCHES = 1.7  # of panels, below which their words lie over each other
 LINE_INCHES = 0.13
 """Of the names of bars, how high one is."""
 MOST_BARS = 300
@@ -77,7 +82,7 @@ class HouseFigure(Figure):
     def draw(self, renderer: RendererBase) -> None:
         """Draw it, as matplotlib does. A letter that the font does not have is a box."""
         with mpl.rc_context(RC), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+            warnings.filterwarnings("ignore", _NO_LETTER, UserWarning)
             super().draw(renderer)
 
 
@@ -166,7 +171,8 @@ def page(  # noqa: PLR0913 - what figures differ in
 
     The room for these is set in inches, so that it stays the same however many panels there are.
     ``size`` is that of all panels together; two stand beside each other without it. All have the
-    same y with ``same_y``. Raises NothingToDrawError for too many panels.
+    same y with ``same_y``. Raises NothingToDrawError for too many panels, and where ``look`` leaves
+    no room for them.
     """
     limit(count, "panels")
     columns = min(count, 2)
@@ -174,13 +180,15 @@ def page(  # noqa: PLR0913 - what figures differ in
     wide, high = size or ((6.6, 3.6) if columns == 1 else (9.6, 2.7 * rows))
     width = look.width or wide
     shown = dict(legend) if look.legend else {}
-    title = textwrap.wrap(look.title or words.title, int(width / 0.088))
+    title = _fitted(look.title or words.title, width - 0.15, 10, "bold")
     caption = textwrap.wrap(words.caption, int(width / 0.051))
-    names = {textwrap.fill(name, int((width - 0.6) / 0.066)): name for name in shown}
+    names = {"\n".join(_fitted(name, width - 0.7, _SMALL)): name for name in shown}
     legend_columns, legend_rows = _legend_size(list(names), width)
     head = 0.2 + _TITLE_INCHES * len(title) + _LEGEND_ROW_INCHES * legend_rows
     foot = 0.08 + _FOOT_ROW_INCHES * (len(caption) + 1)
     height = look.height or high + head + foot
+    if look.height and height - head - foot < min(high, _LEAST_INCHES):
+        raise _too_small()
     room = (0, foot / height, 1, 1 - (head + foot) / height)
     figure = HouseFigure(figsize=(width, height), layout=ConstrainedLayoutEngine(rect=room))
     grid = figure.subplots(
@@ -219,16 +227,35 @@ def label_y(figure: Figure, panels: Sequence[Axes], label: str) -> None:
 def name_panel(axes: Axes, title: str, count: int) -> None:
     """Write what one of so many panels shows above it, in lines that fit."""
     inches = axes.figure.bbox.width / axes.figure.dpi / min(count, 2) - 0.5
-    axes.set_title(textwrap.fill(title, max(10, int(inches / 0.075))), loc="left")
+    axes.set_title("\n".join(_fitted(title, inches, 9)), loc="left")
+
+
+def _inches(text: str, size: float, weight: str) -> float:
+    """Return how wide a text is."""
+    font = FontProperties(family=RC["font.family"], size=size, weight=weight)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", _NO_LETTER, UserWarning)
+        width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
+    return float(width) / 72
+
+
+def _fitted(text: str, inches: float, size: float, weight: str = "normal") -> list[str]:
+    """Return a text in lines that are so wide at most, if these hold 10 letters."""
+    letters = int(len(text) * inches / max(_inches(text, size, weight), 0.01))
+    lines = textwrap.wrap(text, max(10, letters))
+    while letters > 10 and any(_inches(line, size, weight) > inches for line in lines):
+        letters -= 2
+        lines = textwrap.wrap(text, max(10, letters))
+    return lines
 
 
 def _legend_size(names: Sequence[str], width: float) -> tuple[int, int]:
     """Return how many columns a legend has room for, and how many lines it then has."""
     if not names:
         return 1, 0
-    widest = max(max(map(len, name.split("\n"))) for name in names)
+    widest = max(_inches(line, _SMALL, "normal") for name in names for line in name.split("\n"))
     lines = max(name.count("\n") + 1 for name in names)
-    columns = int(width / (_HANDLE_INCHES + _LETTER_INCHES * widest))
+    columns = int(width / (_HANDLE_INCHES + widest))
     columns = max(1, min(columns, 4, len(names)))
     return columns, lines * math.ceil(len(names) / columns)
 
@@ -258,10 +285,14 @@ def write(figure: Figure, path: Path) -> None:
                 path, partial(figure.savefig, format=suffix, metadata=METADATA[suffix])
             )
         except UserWarning as error:
-            raise NothingToDrawError(
-                "the figure is too small for its words and axes",
-                cure="give it more width and height, or leave out the legend",
-            ) from error
+            raise _too_small() from error
+
+
+def _too_small() -> NothingToDrawError:
+    return NothingToDrawError(
+        "the figure is too small for its words and axes",
+        cure="give it more width and height, or leave out the legend",
+    )
 
 
 def save(figure: Figure, directory: Path, name: str) -> list[Path]:

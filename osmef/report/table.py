@@ -108,13 +108,14 @@ _HEADS = {"placement": "host", "tenancy": "tenant", "connections": "conn."}
 def summary_table(summary: Summary) -> Table:
     """Return the cells of a run, one row each; fits 100 columns with the paper's sweep.
 
-    Numbers are medians over the trials, with the exact 95 % interval of the first rate where there
-    is one. CPU is the agent's, in percent of one CPU; retransmits are segments, RTT microseconds.
+    Numbers are medians over the trials, with the exact 95 % interval of the first one where there
+    is any. CPU is the agent's, in percent of one CPU; retransmits are segments, RTT microseconds.
     """
     same = _same(summary)
     told = dict.fromkeys(key for cell in summary.cells for key in shown_values(cell))
     swept = [key for key in told if key not in same]
-    interval = any(_interval(cell) for cell in summary.cells)
+    columns = _columns(summary)
+    interval = any(_interval(cell, columns) for cell in summary.cells)
     table = Table(
         title=Text(f"{summary.run.scenario}  {summary.run.description}".strip(), style="bold"),
         title_justify="left",
@@ -125,7 +126,6 @@ def summary_table(summary: Summary) -> Table:
     )
     for key, name in short_names(swept).items():
         table.add_column(_HEADS.get(key, name))
-    columns = _columns(summary)
     heads = ["dist.", "ok", *(column.head for column in columns)]
     if interval:
         heads.insert(3, "95 %\ninterval")
@@ -190,7 +190,7 @@ def _numbers(cell: CellInfo, columns: Sequence[_Column], *, interval: bool) -> l
         *(Text(_shown(cell, column)) for column in columns),
     ]
     if interval:
-        texts.insert(3, Text(_interval(cell) or _NOTHING))
+        texts.insert(3, Text(_interval(cell, columns) or _NOTHING))
     return texts
 
 
@@ -238,22 +238,28 @@ def _shown(cell: CellInfo, column: _Column) -> str:
     return format(median, column.form) if column.form else format_rate(median)
 
 
-def _interval(cell: CellInfo) -> str | None:
-    """Return the interval of the leading rate in the unit that its median is shown in."""
-    columns = _COLUMNS.get(cell.workload)
-    metric: Metric | None = cell.metrics.get(columns[0].metric) if columns else None
+def _interval(cell: CellInfo, columns: Sequence[_Column]) -> str | None:
+    """Return the interval of the leading number in the unit that its median is shown in.
+
+    What leads a workload of another program is the first of the ``columns``.
+    """
+    leading = _COLUMNS.get(cell.workload, columns)
+    metric: Metric | None = cell.metrics.get(leading[0].metric) if leading else None
     if metric is None or metric.median is None:
         return None
     if metric.ci95_low is None or metric.ci95_high is None:
         return None
+    ends = (metric.ci95_low, metric.ci95_high)
+    if form := leading[0].form:
+        return "..".join(format(end, form) for end in ends)
     divisor, _unit = rate_unit(metric.median)
-    ends = [end / divisor for end in (metric.ci95_low, metric.ci95_high)]
-    return "..".join(f"{end:.0f}" if end >= 100 else f"{end:.3g}" for end in ends)
+    return "..".join(f"{end:.0f}" if end >= 100 else f"{end:.3g}" for end in
+                     (end / divisor for end in ends))  # fmt: skip
 
 
 def _caption(summary: Summary, *, interval: bool) -> str:
     told = "Medians of the trials; too few (n < 6) for an interval of 95 %."
     if interval:
-        told = "Medians of the trials; the interval is that of the first rate's median."
+        told = "Medians of the trials; the interval is that of the first number's median."
     sites = ", ".join(f"{name} ({kind})" for name, kind in summary.run.sites.items())
     return f"{told}\nSites: {sites}." if sites else told

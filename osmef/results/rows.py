@@ -50,8 +50,8 @@ def load_requests(
 
     Only the wanted ``columns`` are read, of ``scan_requests`` and ``cell``, and only rows
     ``where`` an expression of pyarrow holds, such as ``pyarrow.dataset.field("size") < 1000``. Null
-    is NaN or None. Texts are categories. Raises InputError where there are none, or a file is
-    damaged.
+    is NaN or None. Texts are categories. Raises InputError where there are none, a file is damaged,
+    or there is no such column.
     """
     return _load("requests", find_runs(*paths), columns, where)
 
@@ -78,7 +78,14 @@ def _load(
     read = [name for name in wanted if name != "cell"]
     keys = ["run", "trial"] if "cell" in wanted else []
     try:
-        rows = dataset.to_table(columns=list(dict.fromkeys([*read, *keys])), filter=where)
+        scanner = dataset.scanner(columns=list(dict.fromkeys([*read, *keys])), filter=where)
+    except pa.ArrowException as error:
+        raise InputError(
+            f"can't read these {table}: {str(error).splitlines()[0]}",
+            cure=f"take columns and rows by {', '.join(dataset.schema.names)}; also a column cell",
+        ) from error
+    try:
+        rows = scanner.to_table()
     except (pa.ArrowInvalid, OSError) as error:
         raise _damaged(str(error), runs) from error
     frame: pd.DataFrame = rows.to_pandas()

@@ -50,6 +50,9 @@ def _check_end(scenario: Scenario, key: str, end: EndpointSettings) -> None:
         )
     if end.site is not None and end.site not in scenario.sites:
         raise conflict(f"there is no site {end.site!r}", f"write one of: {known}", f"{key}.site")
+    form = end.zone and scenario.clouds[end.site].written_zone(end.zone)
+    if form:
+        raise conflict(f"there is no zone {end.zone!r} here", f"write it {form}", f"{key}.zone")
 
 
 def _check_zones(scenario: Scenario) -> None:

@@ -189,7 +189,9 @@ def _tar_of(name: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "bad", [b"no tar", _tar_of("../evil"), _tar_of("good")[:60], gzip.compress(b"x" * 2000)]
+    "bad",
+    [b"no tar", _tar_of("../evil"), _tar_of("good")[:60], gzip.compress(b"x" * 2000)],
+    ids=["no-tar", "above", "torn", "no-members"],
 )
 def test_a_run_that_is_no_good_tar_is_refused(state: str, tmp_path: Path, bad: bytes) -> None:
     """Also where the manifest knows its hash; the user's own directory stays."""

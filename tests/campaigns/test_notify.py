@@ -17,7 +17,7 @@ from osmef.campaigns.notify import Messenger, notify
 def test_nobody_is_waited_for_and_what_happens_meanwhile_is_told_together(tmp_path: Path) -> None:
     gate, heard = tmp_path / "gate", tmp_path / "heard"
     os.mkfifo(gate)
-    command = ["sh", "-c", f"read line < {gate}; cat >> {heard}; echo >> {heard}"]
+    command = ["sh", "-c", f"read line < {gate}; cat >> {heard}"]
     messenger = Messenger(Notify(command=command))
     door = os.open(gate, os.O_RDWR)  # nobody who opens it waits
     try:

@@ -75,6 +75,15 @@ def test_the_counterparts_of_machine_types(osmef: Osmef) -> None:
     assert "aws a: threads is 0" in refused.err
 
 
+def test_a_component_that_was_measured_nowhere_is_left_out(osmef: Osmef) -> None:
+    text = "provider,flavor,threads,network_mb_per_s\naws,a,1,100\ngce,b,2,100\n"
+    path = osmef.write(text, "machines.csv")
+    found = osmef("similarity", path, "--json").json()
+    assert found["components"] == ["threads", "network_mb_per_s"]
+    assert found["counterparts"][0]["similarity"] == 1 - 0.5**2 / 2
+    assert "by threads, network_mb_per_s" in osmef("similarity", path).out
+
+
 def test_a_table_of_prices_without_a_currency_says_so(osmef: Osmef) -> None:
     osmef.write("provider,flavor,price_per_hour\nlocal,small,0.1\n", "prices.csv")
     needs = ("--budget", "1 USD", "--prices", "prices.csv")

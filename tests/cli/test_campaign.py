@@ -117,6 +117,7 @@ def test_the_calendar_of_a_plan(place: Path) -> None:
     order = f"{first['platform']}, {told['calendar'][1]['platform']}"
     assert f"weekday-peak 09:00 to 17:00 {first['due'][11:19]} {order}" in week
     assert "Wed 2124-03-22 holiday weekend-offpeak 21:00 to 05:00 Thu" in week
+    assert "weekend-offpeak 21:00 to 05:00 Sun CEST" in week
     assert "Sun 2124-03-26: the clock is set from 02:00 to 03:00" in week
     assert "Europe/Berlin; random order and jitter of up to 20 min, drawn with seed 3" in week
     assert "and 7 more until 2124-04-02" in week

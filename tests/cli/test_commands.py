@@ -43,6 +43,10 @@ def test_help_has_an_example_for_every_command(osmef: Osmef, command: str) -> No
     assert f"osmef {command}" in shown.out.split("Example")[1]
 
 
+def test_help_names_the_extra_that_a_command_needs(osmef: Osmef) -> None:
+    assert "osmef[archive]" in osmef("campaign", "export", "--help").out
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_shell_can_complete_the_command(osmef: Osmef, shell: str) -> None:
     words = ("_OSMEF_COMPLETE=complete_" + shell, "COMP_WORDS=osmef va", "COMP_CWORD=1")

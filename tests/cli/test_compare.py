@@ -72,6 +72,20 @@ def test_people_get_a_table_and_what_differs_in_the_hosts(osmef: Osmef, make_run
     assert "kernel.release was None, is 6.9" in ended.err
 
 
+def test_nothing_of_long_names_is_cut_off(osmef: Osmef, make_run: MakeRun) -> None:
+    shared = "protocol=tcp,block_bytes=131072,sender_congestion_control=bbr,mss_bytes=1448"
+    a, b = make_run("a", 1e9), make_run("b", 1e9)
+    for run in (a, b):
+        path = Path(run) / "trials.jsonl"
+        known = [json.loads(line) for line in path.read_text().splitlines()]
+        more = [{**one, "cell": f"{shared},block={n}"} for n in (1, 8) for one in known]
+        path.write_text("".join(json.dumps(one) + "\n" for one in more))
+    ended = osmef("compare", a, b, "--metric", BTC)
+    lines = [line.split() for line in ended.out.splitlines()]
+    assert [line[:2] for line in lines[1:3]] == [["block=1", BTC], ["block=8", BTC]]
+    assert ended.out.splitlines()[3] == f"All cells: {shared.replace(',', ', ')}."
+
+
 def test_hosts_without_a_like_of_their_name_are_told(osmef: Osmef, make_run: MakeRun) -> None:
     a, b = make_run("a", 1e9), make_run("b", 1e9)
     assert "endpoint so called" not in osmef("compare", a, b, "--metric", BTC).err

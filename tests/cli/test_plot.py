@@ -114,3 +114,6 @@ def test_similarity_needs_no_run(osmef: Osmef, tmp_path: Path) -> None:
     table.write_text("provider,flavor\naws,a\n")
     done = osmef("plot", "similarity", "--machines", str(table), "-o", str(tmp_path / "s.svg"))
     assert "has no column threads" in " ".join(done.err.split())
+    table.write_text("provider,threads,cpu_s\naws,1,2\n")
+    done = osmef("plot", "similarity", "--machines", str(table), "-o", str(tmp_path / "s.svg"))
+    assert "has no column flavor" in " ".join(done.err.split())

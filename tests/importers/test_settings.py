@@ -59,6 +59,7 @@ CHANGES = [
     ("apachebench.txt", "Server Hostname:        127.0.0.1", "Server Hostname:        server-2"),
     ("apachebench.txt", "Server Port:            5330", "Server Port:            80"),
     ("apachebench.txt", "Total transferred:", "Keep-Alive requests:    200\nTotal transferred:"),
+    ("apachebench.txt", "HTML transferred:", "Total body sent:        8000\nHTML transferred:"),
     ("osmef2013.json", '"receiver": "', '"receiver": "other-'),
 ]  # fmt: skip
 

@@ -121,6 +121,21 @@ def test_the_agent_s_key_gets_in(
     assert "authorized_keys" in str(caught.value)
 
 
+def test_an_agent_that_hangs_is_done_without(
+    sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "hangs"))
+    monkeypatch.setattr("osmef.remote.keys.AGENT_TIMEOUT_S", 0.3)
+    key = OwnKeys((write(tmp_path / "key", sshd.user.private),))
+    with socket.socket(socket.AF_UNIX) as hangs:
+        hangs.bind(str(tmp_path / "hangs"))
+        hangs.listen()  # and takes no connection
+        assert works(replace(sshd.login(), key=key))
+        (tmp_path / "key").unlink()
+        with pytest.raises(CredentialsError, match="agent can't be used: it does not answer"):
+            Session.open(replace(sshd.login(), key=key))
+
+
 def test_an_encrypted_key_gets_in_through_the_agent_and_else_not(
     sshd: Sshd, tmp_path: Path, agent: Callable[[Path], None]
 ) -> None:

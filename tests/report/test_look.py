@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from osmef.errors import InputError
+from osmef.errors import InputError, NothingToDrawError
 from osmef.report.btc import btc_connections, btc_distance
 from osmef.report.look import Look
 from osmef.report.style import write
@@ -82,3 +82,20 @@ def test_letters_that_the_font_does_not_have_are_no_warning(
     trials = pd.concat([make_trials(connections=n) for n in (1, 10)])
     write(btc_connections(trials, Look(title="\N{CJK UNIFIED IDEOGRAPH-65E5}")), tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("height", [1, 2.3])
+def test_a_figure_without_room_for_its_panels_is_refused(paper: MakeTrials, height: float) -> None:
+    with pytest.raises(NothingToDrawError, match="too small for its words"):
+        btc_connections(paper(), Look(height=height))
+
+
+@pytest.mark.parametrize("letter", ["i", "W", "W "])
+def test_words_of_any_width_stay_within_the_figure(paper: MakeTrials, letter: str) -> None:
+    many = letter * 120
+    names = {"distance 0": many, "distance 2": f"2{many}"}
+    figure = btc_connections(paper(), Look(title=many, names=names))
+    figure.draw_without_rendering()
+    for text in (figure.texts[0], figure.legends[0]):
+        box = text.get_window_extent()
+        assert 0.5 * figure.bbox.width < box.x1 <= figure.bbox.width

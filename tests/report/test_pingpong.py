@@ -122,6 +122,18 @@ def test_sizes_over_decades_have_a_logarithmic_axis(trials: pd.DataFrame) -> Non
     assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "linear")
 
 
+@pytest.mark.parametrize("kind", [TRANSFER, LATENCY, REQUESTS])
+@pytest.mark.parametrize("relative", [False, True])
+def test_answers_without_content_are_on_a_linear_axis(
+    trials: pd.DataFrame, kind: Kind, relative: bool
+) -> None:
+    some = [(0, 1.0), (1000, 1.0), (100_000, 2.0)]
+    figure = draw(trials, some, some, kind, relative=relative)
+    assert figure.axes[0].get_xscale() == "linear"
+    log = messages(requests("1", [*some, *MANY]), trials, kind, Look(x_log=True))
+    assert log.axes[0].get_xscale() == "log"
+
+
 def test_the_caption_says_whose_times_these_are(trials: pd.DataFrame) -> None:
     rows = [(100, 1.0), (200, 1.0)]
     for relayed in (True, False):
@@ -240,3 +252,13 @@ def test_two_series_of_one_name_are_refused(trials: pd.DataFrame) -> None:
     look = Look(names={"connections 1": "ours", "connections 4": "ours"})
     with pytest.raises(InputError, match="several are called 'ours'"):
         messages(rows, trials, TRANSFER, look)
+
+
+def test_a_median_between_gaps_has_a_marker(trials: pd.DataFrame) -> None:
+    alone = 250_000
+    rows = [(size, 1.0) for size in (*range(1000, 200_000, 1000), alone, *range(300_000, 400_000))]
+    (axes,) = draw(trials, rows, rows, points=False).axes
+    for line in (one for one in axes.lines if one.get_label() == "median"):
+        marked = np.asarray(line.get_markevery(), int)
+        at = np.asarray(line.get_xdata(), float)[marked]
+        assert np.isclose(at, alone).any()

@@ -151,3 +151,26 @@ def test_what_all_imported_cells_share_stands_below(
     assert any("connects" in line for line in text)
     assert any(line.split()[-1] == "7000" for line in text if line.strip())
     assert "All cells" not in "".join(lines(summary))
+
+
+def test_the_interval_is_in_the_unit_of_its_column(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    slow = {"rtt_p50_us": describe([1400.0, 1450.0, 1500.0, 1500.0, 1550.0, 1600.0])}
+    latency = make_cell(workload="latency").model_copy(update={"metrics": slow})
+    rows = [" ".join(line.split()) for line in lines(make_summary(latency))]
+    assert any(row.endswith(" 1500 1400..1600") for row in rows)
+
+
+def test_what_another_program_measured_has_an_interval(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    scores = {"score": describe([1410.5, 1450.0, 1500.0, 1500.0, 1550.0, 1600.0])}
+    rows = [
+        " ".join(line.split())
+        for line in lines(
+            make_summary(make_cell().model_copy(update={"workload": "session", "metrics": scores}))
+        )
+    ]
+    assert any(row.endswith(" 1500 1410.5..1600") for row in rows)
+    assert not any("too few" in row for row in rows)

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow.dataset as ds
@@ -103,3 +104,10 @@ def test_a_damaged_file_is_told(runs: Path) -> None:
         path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(InputError, match="no whole Parquet file"):
         osmef.load_requests(runs)
+
+
+@pytest.mark.parametrize("wanted", [{"columns": ["cell", "sise"]}, {"where": ds.field("sise") > 1}])
+def test_a_column_that_there_is_not_is_no_damage(runs: Path, wanted: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="can't read these requests") as told:
+        osmef.load_requests(runs, **wanted)
+    assert "size" in str(told.value.cure)

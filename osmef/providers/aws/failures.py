@@ -67,6 +67,8 @@ _CURES: dict[type[ProviderError], str] = {
     CapacityError: "use another zone or instance type, on-demand instead of spot, or wait",
     ApiError: "is EC2 up in this region? try again later",
     NotFoundError: "was it removed by somebody?",
+    ProviderError: "change in the scenario what the cloud calls wrong; if nothing is, try it by the"
+    " `aws` command",
 }
 
 
@@ -153,7 +155,7 @@ def translate(error: Exception, doing: str, where: str) -> ProviderError:
     message = f"{doing}: {details_of(error)}"
     if kind is PolicyError and isinstance(error, ClientError):
         message = f"{doing}: the policy does not allow {action_of(error)}: {details_of(error)}"
-    return kind(message, where=where, cure=_CURES.get(kind))
+    return kind(message, where=where, cure=_CURES[kind])
 
 
 def action_of(error: ClientError) -> str:

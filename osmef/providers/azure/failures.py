@@ -60,6 +60,8 @@ _CURES: dict[type[ProviderError], str] = {
     CapacityError: "use another size, zone or region, or wait until Azure has room",
     ApiError: "is Azure well? (azure.status.microsoft) try again later",
     NotFoundError: "was it removed by somebody?",
+    ProviderError: "change in the scenario what the cloud calls wrong; if nothing is, try it by the"
+    " `az` command",
 }
 
 
@@ -136,7 +138,7 @@ def translate(error: Exception, doing: str) -> ProviderError:
     return kind(f"{doing}: {details}", cure=_cure(kind, code_of(error), details))
 
 
-def _cure(kind: type[ProviderError], code: str, details: str) -> str | None:
+def _cure(kind: type[ProviderError], code: str, details: str) -> str:
     if _LOCKED.search(code):
         return "remove the lock: az lock list; then: osmef reap --provider azure"
     if _UNKNOWN_SUBSCRIPTION.search(code):
@@ -148,4 +150,4 @@ def _cure(kind: type[ProviderError], code: str, details: str) -> str | None:
     actions = _ACTION.findall(details)
     if kind is PolicyError and actions:
         return f"have a role assigned that allows {actions[-1]}: docs/policies/azure-role.json"
-    return _CURES.get(kind)
+    return _CURES[kind]

@@ -71,12 +71,6 @@ def open_tenants(settings: AzureSettings, slots: Sequence[str]) -> list[Tenant]:
             cure="name more of them",
         )
     wanted = list(zip(slots, settings.tenants.items(), strict=False))
-    if len({subscription for _, (_, subscription) in wanted}) < len(wanted):
-        raise ProviderError(
-            "two tenants are one and the same subscription",
-            where="provider.tenants",
-            cure="name different ones, or leave the key out: then each tenant is a network",
-        )
     opened = side_by_side(lambda one: open_subscription(access_of(settings, one[1][1])), wanted)
     return [
         Tenant(slot, number, label, subscription)

@@ -30,6 +30,8 @@ _CURES: dict[type[ProviderError], str] = {
     CapacityError: "use another zone or machine type, or wait until the cloud has room",
     ApiError: "is the cloud's API up? try again later",
     NotFoundError: "was it removed by somebody?",
+    ProviderError: "change in the scenario what the cloud calls wrong; if nothing is, try it by the"
+    " `gcloud` command",
 }
 _KINDS: dict[str, type[ProviderError]] = {
     "accessnotconfigured": PolicyError,
@@ -148,7 +150,7 @@ def translate(error: Exception, doing: str) -> ProviderError:
     """Return the error to show: of the right kind, with a cure, and the permission it lacked."""
     details = details_of(error)
     kind = _kind(error)
-    cure = _CURES.get(kind)
+    cure = _CURES[kind]
     lacking = _PERMISSION.search(details) if kind is PolicyError else None
     if lacking:
         cure = f"grant {lacking[1]}; docs/policies/gce-role.yaml has all that OSMeF needs"

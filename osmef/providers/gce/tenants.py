@@ -35,12 +35,6 @@ def tenants_of(settings: GceSettings, slots: Sequence[str]) -> list[Tenant]:
             where="provider.tenants",
             cure="name more projects, or leave tenants out",
         )
-    if len({project for _, project in named}) < len(named):
-        raise ProviderError(
-            "two tenants are one and the same project",
-            where="provider.tenants",
-            cure="name different ones, or leave the key out: then each tenant is a network",
-        )
     return [
         Tenant(slot, n, label, open_project({**base, "cloud": project}))
         for n, (slot, (label, project)) in enumerate(zip(slots, named, strict=True), 1)

@@ -20,7 +20,12 @@ from openstack.identity.v3._proxy import Proxy as IdentityV3
 from osmef.errors import CredentialsError, ProviderError
 from osmef.providers.base import Access, Check, go_on
 from osmef.providers.openstack import failures
-from osmef.providers.openstack.config import LIBRARY_ERRORS, find_region, wrong_region
+from osmef.providers.openstack.config import (
+    LIBRARY_ERRORS,
+    find_region,
+    useless,
+    wrong_region,
+)
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -204,7 +209,10 @@ def open_cloud(access: Access, check: Check = go_on) -> Cloud:
     nothing would be found there, and so all would seem to be gone. Raises ProviderError.
     """
     region = find_region(access)
-    found = Cloud(region, {k: v for k, v in access.items() if k != "project"}, check)
+    try:
+        found = Cloud(region, {k: v for k, v in access.items() if k != "project"}, check)
+    except (TypeError, ValueError) as error:  # only what logs in reads all of the settings
+        raise useless(access.get("cloud"), f"a part of it makes no sense ({error})") from error
     home = access.get("home", found.project_id)
     if found.project_id != home:
         raise CredentialsError(

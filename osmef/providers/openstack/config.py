@@ -44,11 +44,11 @@ def find_region(access: Access) -> CloudRegion:
         region = _region(config, cloud, access.get("region"))
         lacking = _lacking(region)
     except LIBRARY_ERRORS as error:
-        raise _useless(cloud, failures.details_of(error)) from error
+        raise useless(cloud, failures.details_of(error)) from error
     except _NO_SENSE as error:
-        raise _useless(cloud, f"a part of it is of the wrong kind ({error})") from error
+        raise useless(cloud, f"a part of it is of the wrong kind ({error})") from error
     if lacking is not None:
-        raise _useless(cloud, lacking)
+        raise useless(cloud, lacking)
     return region
 
 
@@ -111,7 +111,8 @@ def _unknown(cloud: str, known: list[str]) -> CredentialsError:
     )
 
 
-def _useless(cloud: str | None, why: str) -> CredentialsError:
+def useless(cloud: str | None, why: str) -> CredentialsError:
+    """Return the error of settings that lead to no cloud."""
     if cloud is None:
         cure = "check the OS_* variables; does `openstack token issue` work?"
         return CredentialsError(f"the OS_* variables: {why}", cure=cure)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Literal
 
@@ -38,6 +39,11 @@ class AwsSettings(PublicCloudSettings):
     dedicated: bool = Field(
         default=False, description="hardware that runs no other account's instances, for more"
     )
+
+    def written_zone(self, zone: str) -> str | None:
+        """Return how zones are written, where this is neither a name in the region nor an id."""
+        known = re.fullmatch(rf"{re.escape(self.region)}[a-z]|[a-z]+[0-9]+-az[0-9]+", zone)
+        return None if known else f"like {self.region}a, or by an id such as use1-az1"
 
     @model_validator(mode="after")
     def _one_zone(self) -> AwsSettings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -56,6 +57,11 @@ class AzureSettings(PublicCloudSettings):
         description="type of dedicated hosts, such as DSv5-Type1, to make for the run and to place"
         " VMs on: the only way to one host",
     )
+
+    def written_zone(self, zone: str) -> str | None:
+        """Return how zones are written, where this is neither a number nor a physical name."""
+        known = re.fullmatch(rf"[0-9]+|{re.escape(self.region)}-az[0-9]+", zone)
+        return None if known else f"like '1', or {self.region}-az1"
 
     @property
     def priced_by_flavor(self) -> bool:

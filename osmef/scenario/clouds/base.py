@@ -55,6 +55,10 @@ class CloudSettings(Model):
         """Zone of endpoints that name none; None where the cloud decides, or has no zones."""
         return None
 
+    def written_zone(self, zone: str) -> str | None:  # noqa: ARG002
+        """Return how zones are written here, where none can have this name; None where one may."""
+        return None
+
     def priced_region(self, zone: str | None) -> str | None:  # noqa: ARG002
         """Return the region whose prices hold for a VM of this zone, None for the usual zone.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Literal
 
@@ -66,6 +67,11 @@ class GceSettings(PublicCloudSettings):
     node_group: Text | None = Field(
         default=None, description="group of sole-tenant nodes that is there, to put all VMs on"
     )
+
+    def written_zone(self, zone: str) -> str | None:
+        """Return how zones are written, where this is none of any region."""
+        known = re.fullmatch(r"[a-z0-9-]+-[a-z]", zone)
+        return None if known else f"like {self.region}-a"
 
     def priced_region(self, zone: str | None) -> str | None:
         """Return the region of the zone, which may be another one."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from osmef.scenario.base import conflict
 from osmef.scenario.clouds.base import Cidr, CloudSettings, HostKeys, Text
 from osmef.scenario.fields import Duration, Name, Size
 
@@ -49,6 +50,23 @@ class PublicCloudSettings(CloudSettings):
     endpoint_url: Text | None = Field(
         default=None, description="address of the API, if it is not the cloud's usual one"
     )
+
+    @model_validator(mode="after")
+    def _a_zone(self) -> PublicCloudSettings:
+        if self.zone is not None and (form := self.written_zone(self.zone)):
+            raise conflict(f"there is no zone {self.zone!r} here", f"write it {form}", "zone")
+        return self
+
+    @model_validator(mode="after")
+    def _different_tenants(self) -> PublicCloudSettings:
+        named = list((self.tenants or {}).values())
+        if len(set(named)) < len(named):
+            raise conflict(
+                "two tenants are one and the same",
+                "name different ones, or leave tenants out: then each tenant is a network",
+                "tenants",
+            )
+        return self
 
     @property
     def usual_flavor(self) -> str | None:

@@ -66,7 +66,7 @@ def test_an_error_is_of_the_kind_that_it_means(raised: Exception, kind: type) ->
     shown = failures.translate(raised, "making the instance one", "aws red")
     assert type(shown) is kind
     assert shown.message.startswith("making the instance one: ")
-    assert (shown.cure is None) is (kind is ProviderError)
+    assert shown.cure
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from azure.core.exceptions import ServiceRequestError, ServiceResponseError
+from azure.core.exceptions import HttpResponseError, ServiceRequestError, ServiceResponseError
 
 from osmef.errors import (
     ApiError,
@@ -215,6 +215,13 @@ def test_an_api_that_does_not_answer_is_told(error: Exception) -> None:
     shown = translate(error, "making it")
     assert type(shown) is ApiError
     assert "azure.status.microsoft" in str(shown.cure)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 409, 429, 500])
+def test_every_error_of_azure_has_a_cure(status: int) -> None:
+    refused = HttpResponseError("no")
+    refused.status_code = status
+    assert translate(refused, "making it").cure
 
 
 @pytest.mark.parametrize("full", ["", f"{REGION}-az1"])

@@ -163,13 +163,6 @@ def test_tenants_of_one_subscription_share_its_quotas(api: Api) -> None:
     api.provider(tenants={"red": SUBSCRIPTION, "blue": OTHER}).check(requests)
 
 
-@pytest.mark.parametrize(
-    ("tenants", "text"),
-    [
-        ({"red": SUBSCRIPTION}, "needs 2 tenants, and there are 1"),
-        ({"red": SUBSCRIPTION, "blue": SUBSCRIPTION}, "one and the same subscription"),
-    ],
-)
-def test_tenants_are_different_subscriptions(api: Api, tenants: dict[str, str], text: str) -> None:
-    with pytest.raises(ProviderError, match=text):
-        api.provider(tenants=tenants).check([vm("a"), vm("b", tenant="tenant-2")])
+def test_two_tenants_need_two_subscriptions(api: Api) -> None:
+    with pytest.raises(ProviderError, match="needs 2 tenants, and there are 1"):
+        api.provider(tenants={"red": SUBSCRIPTION}).check([vm("a"), vm("b", tenant="tenant-2")])

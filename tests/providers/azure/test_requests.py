@@ -12,7 +12,7 @@ import pytest
 from osmef.providers.azure import leases, schedules
 from osmef.providers.azure.places import read_place
 from osmef.providers.base import EndpointRequest
-from osmef.scenario.location import same_host
+from osmef.scenario.location import Gone, same_host
 from osmef.scenario.ports import DATA_PORTS
 from tests.azure.arm import OTHER, REGION, SUBSCRIPTION, Fault
 from tests.azure.catalog import Offered
@@ -318,9 +318,11 @@ def test_a_vm_that_is_not_seen_for_a_moment_is_looked_for(api: Api) -> None:
     assert place.region == REGION
 
 
-def test_a_vm_that_was_taken_back_is_nowhere(api: Api) -> None:
+def test_a_vm_that_was_taken_back_is_gone(api: Api) -> None:
     provider, made = api.make(vm("a"), spot=True)
     endpoint = provider._endpoint(made[0], None)  # type: ignore[arg-type]
+    (body,) = api.bodies("virtualMachines")
+    body["properties"]["provisioningState"] = "Deleting"
+    assert isinstance(provider.describe([endpoint])[0], Gone)
     api.arm.faults.append(Fault("GET .*virtualMachines/", 404, "ResourceNotFound", times=99))
-    (place,) = provider.describe([endpoint])
-    assert (place.region, place.zone, place.host, place.tenant) == (None, None, None, None)
+    assert isinstance(provider.describe([endpoint])[0], Gone)

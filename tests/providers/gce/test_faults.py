@@ -17,6 +17,7 @@ from osmef.errors import (
 )
 from osmef.providers.base import Resource
 from osmef.providers.gce.provider import GceProvider
+from osmef.scenario.location import Gone
 from tests.providers.conftest import MemoryLedger
 from tests.providers.gce.lab import RUN, Lab, asked, order, refusal, until, vm
 
@@ -371,3 +372,17 @@ def test_a_guest_that_never_boots_leaves_what_its_serial_port_says(lab: Lab) -> 
     ):
         pass
     assert lab.owned() == []
+
+
+def test_a_vm_that_is_being_taken_back_is_gone_already(lab: Lab) -> None:
+    """Google stops a spot VM for up to half a minute before it deletes it."""
+    with (
+        lab.cloud.fault("slow", "delete .*/instances/", seconds=5.0),
+        lab.made(vm("a"), vm("b", "host-2"), spot=True, zone="here-1-a") as (provider, endpoints),
+    ):
+        (name,) = (one.split()[1] for one in lab.owned() if one.endswith("-vm-1"))
+        what = (compute_v1.InstancesClient, "delete")
+        lab.project().ask("taking it back", *what, instance=name, zone="here-1-a")
+        gone, other = provider.describe(endpoints)
+    assert isinstance(gone, Gone)
+    assert other.zone == "here-1-a"

@@ -9,17 +9,10 @@ from osmef.providers.gce.tenants import tenants_of
 from osmef.scenario.clouds.gce import GceSettings
 
 
-@pytest.mark.parametrize(
-    ("tenants", "said"),
-    [
-        ({"red": "alpha-1", "blue": "alpha-1"}, "one and the same project"),
-        ({"red": "alpha-1"}, "has 2 tenants, and the provider names 1"),
-    ],
-)
-def test_two_tenants_need_two_projects(tenants: dict[str, str], said: str) -> None:
-    told = {"region": "r", "controller_cidr": "192.0.2.1/32", "tenants": tenants}
+def test_two_tenants_need_two_projects() -> None:
+    told = {"region": "r", "controller_cidr": "192.0.2.1/32", "tenants": {"red": "alpha-1"}}
     settings = GceSettings.model_validate(told)
-    with pytest.raises(ProviderError, match=said) as caught:
+    with pytest.raises(ProviderError, match="has 2 tenants, and the provider names 1") as caught:
         tenants_of(settings, ["tenant-1", "tenant-2"])
     assert caught.value.where == "provider.tenants"
     assert "leave" in str(caught.value.cure)

@@ -106,6 +106,16 @@ WHO = f"{WHERE}, username: u, project_name: p"
             "auth_url is no",
             "mend",
         ),
+        (
+            "clouds: {lab: {auth: {auth_url: 'http://[::1/', username: u, password: x}}}\n",
+            "no sense",
+            "mend",
+        ),
+        (
+            f"clouds: {{lab: {{api_timeout: soon, auth: {{{WHO}, password: x}}}}}}\n",
+            "no sense",
+            "mend",
+        ),
         (f"clouds: {{lab: {{cacert: /no/ca, auth: {{{WHO}, password: x}}}}}}\n", "/no/ca", "mend"),
         (f"clouds: {{lab: {{cert: /no/me, auth: {{{WHO}, password: x}}}}}}\n", "/no/me", "mend"),
         ("clouds:\n", "of the wrong kind", "mend its entry"),

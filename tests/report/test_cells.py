@@ -1,0 +1,21 @@
+"""The cells of a frame of trials, as figures call them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pandas as pd
+
+from osmef.report.cells import cells_of
+from osmef.report.look import PLAIN
+
+MakeTrials = Callable[..., pd.DataFrame]
+
+
+def test_a_swept_workload_is_told_once(make_trials: MakeTrials) -> None:
+    kinds = ("btc", "udp")
+    told = {kind: f"{{kind: {kind}, duration: 1s}}" for kind in kinds}
+    trials = pd.concat(
+        make_trials(workload=kind, **{"swept.workload": told[kind]}) for kind in kinds
+    )
+    assert [cell.label for cell in cells_of(trials, PLAIN)] == list(told.values())
