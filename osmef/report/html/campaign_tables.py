@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from osmef.report.html.table import Column, Field, Mark, Scale, Table, number, text
+from osmef.scenario.money import Money
 
 MOST_ROWS = 1000
 _FEWEST = 6  # sessions of which there is an interval of 95 %
@@ -60,7 +61,7 @@ def _cost(of: pd.DataFrame) -> Field:
     if known.empty:
         return text(None)
     sums = known.groupby("currency")["cost"].sum()
-    return Field(", ".join(f"{amount:.2f} {unit}" for unit, amount in sums.items()))
+    return Field(", ".join(str(Money(float(amount), str(unit))) for unit, amount in sums.items()))
 
 
 def gaps_table(planned: pd.DataFrame) -> Table | None:

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from osmef.report.html.campaign import render_campaign, write_campaign_report
+from osmef.report.html.campaign_tables import calendar_table
 from tests.chromium import chromium
 from tests.report.html.parsed import Page
 from tests.report.weeks import campaign
@@ -37,6 +38,15 @@ def test_the_page_has_every_table_once() -> None:
     assert "0.1 USD" in text
     ids = [one.attributes["id"] for one in page.elements if "id" in one.attributes]
     assert len(ids) == len(set(ids))
+
+
+def test_what_cost_little_was_not_free() -> None:
+    planned = pd.DataFrame(
+        {"platform": "small", "state": "done", "trials_ok": 3, "trials_failed": 0,
+         "cost": [0.0005, 0.0007], "currency": "USD"}
+    )  # fmt: skip
+    (row,) = calendar_table(planned).rows
+    assert row[-1].text == "0.00120 USD"
 
 
 def test_a_name_is_text_whatever_it_is() -> None:
