@@ -117,6 +117,7 @@ def test_what_failed_comes_back_with_a_mended_scenario(tmp_path: Path) -> None:
     same = Stage(tmp_path, "", stage.clock)
     assert same.states[1] is State.FAILED  # nothing has changed
     failed = same.sessions[1].directory
+    assert failed is not None
     mended = Stage(tmp_path, "pause: 1s\n", stage.clock)
     assert mended.conduct(done) is not None
     assert mended.states == [State.FAILED] + [State.DONE] * 6
