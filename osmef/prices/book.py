@@ -42,13 +42,18 @@ class PriceBook:
 
         In one list that of its region goes before that of all regions.
         """
-        keys = [(provider, region, flavor), (provider, None, flavor)]
+        keys = [_key_of(provider, region, flavor), _key_of(provider, None, flavor)]
         found = (prices[key] for prices in reversed(self._lists) for key in keys if key in prices)
         return next(found, None)
 
 
 def _key(price: Price) -> _Key:
-    return (price.provider, price.region, price.flavor)
+    return _key_of(price.provider, price.region, price.flavor)
+
+
+def _key_of(provider: str, region: str | None, flavor: str) -> _Key:
+    # Azure takes its sizes in any case.
+    return provider, region, flavor.lower() if provider == "azure" else flavor
 
 
 def read_book(own: Sequence[Price] = ()) -> PriceBook:

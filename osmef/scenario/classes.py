@@ -67,6 +67,10 @@ def resolve(scenario: Scenario, tree: Node) -> tuple[Scenario, list[Problem]]:
         if word in scenario.classes:
             there = scenario.classes[word].flavor(scenario.clouds[end.site].kind)
             ends[name] = end.model_copy(update={"flavor": there})
+            if isinstance(there, str) and there.startswith(PREFIX):
+                where = tree.nearest(("classes", word))
+                problem = f"the class {word!r} names another class, {there!r}"
+                problems.append(where.problem(problem, "name a flavor, or vcpus and ram"))
         else:
             names = sorted({*scenario.classes, *_known()})
             cure = did_you_mean(word, names, names)

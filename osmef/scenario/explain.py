@@ -214,11 +214,15 @@ def _wrong_kind(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> Pro
         cure = f"write {plain} without quotes"
     if error["type"] == "string_type" and plain is not None and not isinstance(plain, dict | list):
         cure = f"put it in quotes: '{str(plain)[:60]}'"
+    if path and path[-1] in _SUMS and type(plain) in {int, float}:
+        cure = f"write it with its currency: {plain} USD"
     return node.problem(f"{_label(path)} must be {wanted}, but it is {kind_of(plain)}", cure)
 
 
 _CHOICE = re.compile(r"(dict|literal)\[.*\]")
 """What pydantic calls one of several types that a value may have."""
+_SUMS = {"budget", "per_hour"}
+"""Keys of sums of money."""
 _YES_NO = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
 _TEXTS = {
     "string_pattern_mismatch": (

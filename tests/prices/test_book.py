@@ -105,3 +105,10 @@ def test_a_user_s_own_prices_count_whatever_their_day(tmp_path: Path) -> None:
     assert counting() == "8 USD"
     assert counting(price("7 USD", date(2000, 1, 1))) == "7 USD"
     assert {one.name for one in (tmp_path / "osmef").iterdir()} == {"prices-aws.yaml", OWN}
+
+
+def test_azure_takes_its_sizes_in_any_case() -> None:
+    size = one_price("1 USD").model_copy(update={"provider": "azure", "flavor": "Standard_D2s_v5"})
+    book = PriceBook([size, NORTH])
+    assert book.find("azure", "north", "standard_d2S_v5") == size
+    assert book.find("aws", "north", "M5.LARGE") is None

@@ -44,3 +44,15 @@ def test_every_problem_has_file_and_cure_in_plain_words(path: Path) -> None:
 def test_no_expectation_lacks_its_file() -> None:
     expectations = {path.name for path in BAD.glob("*.expected")}
     assert expectations == {f"{path.name}.expected" for path in FILES}
+
+
+@pytest.mark.parametrize("amount", ["5", "0.5"])
+def test_the_cure_of_a_sum_without_currency_is_one(tmp_path: Path, amount: str) -> None:
+    file = tmp_path / "sum.yaml"
+    file.write_text(f"name: t\nbudget: {amount}\n")
+    with pytest.raises(InputError) as caught:
+        load(file)
+    (problem,) = caught.value.problems
+    assert problem.cure == f"write it with its currency: {amount} USD"
+    file.write_text(f"name: t\nbudget: {amount} USD\n")
+    load(file)

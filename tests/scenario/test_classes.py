@@ -36,6 +36,14 @@ def test_an_unknown_class_is_a_problem_at_its_place(problems: Callable[..., list
     assert found == ["file.yaml:2:30: there is no class 'memry'"]
 
 
+def test_a_class_names_no_other_class(problems: Callable[..., list[str]]) -> None:
+    found = problems(
+        "name: t\nendpoints: {sender: {flavor: class:a}, receiver: {}}\n"
+        "classes:\n  a: {vcpus: 1, flavors: {local: class:memory}}\n"
+    )
+    assert found == ["file.yaml:4:6: the class 'a' names another class, 'class:memory'"]
+
+
 def test_a_wrong_file_is_told_at_its_own_place(
     problems: Callable[..., list[str]], home: Path
 ) -> None:
