@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -38,20 +39,25 @@ def make_servers(
 
     ``ready`` is told those that have come about since the last look, while others are still being
     asked for and built. The first of a server group is asked for before the others, and these when
-    it runs: two at once know nothing of each other, and nova's scheduler puts them anywhere.
+    it runs: two at once know nothing of each other, and nova's scheduler puts them anywhere. Only
+    some groups are begun at once, else the first ones take the room of the others on their host.
     Raises BootError, CapacityError, QuotaError, what ``ready`` does.
     """
     clouds = {id(o.site.tenant.cloud): o.site.tenant.cloud for o in orders}
     boot = _Boot(maker.mark.run, [*clouds.values()], settings.boot_timeout, ready)
-    leaders = _leaders(orders)
 
     def ask(order: ServerOrder) -> None:
-        if boot.may_ask(leaders[order.name]):
+        if not boot.over:
             boot.asked[make_server(maker, order, settings)] = order
 
+    def ask_group(group: Sequence[ServerOrder]) -> None:
+        leader, *others = group
+        ask(leader)
+        if others and boot.runs(leader):
+            side_by_side(ask, others)
+
     with ThreadPoolExecutor(1) as beside:
-        in_turn = sorted(orders, key=lambda order: leaders[order.name] is not None)
-        asking = beside.submit(side_by_side, ask, in_turn)
+        asking = beside.submit(side_by_side, ask_group, _groups(orders))
         try:
             boot.watch(asking)
         finally:
@@ -60,14 +66,13 @@ def make_servers(
     return [by_name[order.name] for order in orders]
 
 
-def _leaders(orders: Sequence[ServerOrder]) -> dict[str, ServerOrder | None]:
-    """Return whom each server waits for: the first one of its group, or nobody."""
-    first: dict[str, ServerOrder] = {}
+def _groups(orders: Sequence[ServerOrder]) -> list[list[ServerOrder]]:
+    """Return the servers of each server group, and each of the others by itself, in order."""
+    groups: dict[tuple[str | None, str], list[ServerOrder]] = defaultdict(list)
     for order in orders:
-        if order.place.group is not None:
-            first.setdefault(order.place.group, order)
-    found = {order.name: first.get(order.place.group or "") for order in orders}
-    return {o.name: None if found[o.name] is o else found[o.name] for o in orders}
+        group = order.place.group
+        groups[group, order.name if group is None else ""].append(order)
+    return list(groups.values())
 
 
 @dataclass
@@ -84,10 +89,10 @@ class _Boot:
     over: bool = False
     changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def may_ask(self, leader: ServerOrder | None) -> bool:
-        """Wait until a server's leader runs; False if the work is over. Raises BootError."""
+    def runs(self, leader: ServerOrder) -> bool:
+        """Wait until a server runs; False if the work is over. Raises BootError."""
         with self.changed:
-            if leader is not None and not self.changed.wait_for(
+            if not self.changed.wait_for(
                 lambda: self.over or leader.name in self.running, self.timeout_s
             ):
                 raise self._late(leader, "BUILD")

@@ -11,7 +11,7 @@ from threading import Thread
 from typing import Any
 
 Answer = Callable[[str, str], tuple[int, Any] | None]
-"""What a service says to a method and a path: a status and JSON; None where it knows no such."""
+"""What a service says to a method and a path, with its query: a status and JSON; or None."""
 
 SERVICES = {
     "compute": ("/compute/v2.1", "v2.1", "2.1", "2.95"),
@@ -50,10 +50,9 @@ class _Handler(BaseHTTPRequestHandler):
     do_DELETE = do_GET  # noqa: N815
 
     def _answer(self) -> None:
-        path = self.path.partition("?")[0]
         for kind, (at, *version) in SERVICES.items():
-            if kind in self.answers and path.startswith(at):
-                found = self.answers[kind](self.command, path.removeprefix(at).strip("/"))
+            if kind in self.answers and self.path.startswith(at):
+                found = self.answers[kind](self.command, self.path.removeprefix(at).strip("/"))
                 status, content = found or (200, {"version": self._version(at, *version)})
                 self._give(status, content)
                 return

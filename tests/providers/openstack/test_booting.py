@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import threading
 from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,7 @@ from osmef.providers.openstack.names import FlavorInfo, Names, Source
 from osmef.providers.openstack.placing import Place
 from osmef.providers.openstack.servers import ServerOrder
 from osmef.providers.openstack.tenants import Site, Tenant
+from osmef.providers.parallel import AT_ONCE
 from osmef.remote.keys import KeyPair
 from osmef.scenario.clouds.openstack import OpenStackSettings
 from tests.providers.conftest import MemoryLedger
@@ -45,6 +49,7 @@ def test_the_reason_of_an_error_is_waited_for(
     left = list(looks)
 
     def nova(method: str, path: str) -> tuple[int, Any] | None:
+        path = path.partition("?")[0]
         if path == "servers/detail":
             return 200, {"servers": left.pop(0) if len(left) > 1 else left[0]}
         if path == "servers/s1":
@@ -65,3 +70,44 @@ def test_the_reason_of_an_error_is_waited_for(
         with pytest.raises(ProviderError, match=said) as caught:
             make_servers(maker, [order], settings, lambda _servers: None)
     assert caught.value.kind == kind
+
+
+def test_of_many_groups_only_some_are_begun_before_others_are_whole(clouds: Path) -> None:
+    """Else the first servers of all groups take the room that the others need on their hosts."""
+    asked: list[str] = []
+    lock = threading.Lock()
+
+    def nova(method: str, path: str) -> tuple[int, Any] | None:
+        if method == "POST":
+            with lock:
+                asked.append(f"s{len(asked)}")
+                return 202, {"server": {"id": asked[-1]}}
+        if not path.startswith("servers"):
+            return None
+        there = [] if "status=BUILD" in path else [{"id": key} for key in asked]
+        return 200, {"servers": there}
+
+    def neutron(_method: str, path: str) -> tuple[int, Any] | None:
+        keys = re.findall(r"device_id=(s[0-9]+)", path)
+        fixed = [{"ip_address": "10.0.0.9"}]
+        ports = [{"id": f"p-{key}", "device_id": key, "fixed_ips": fixed} for key in keys]
+        return (200, {"ports": ports}) if keys else None
+
+    settings = OpenStackSettings.model_validate({"boot": {"image": "i"}})
+    flavor, maker = FlavorInfo("1", "small", 1, 512, 1), Maker(Mark(RUN, 1, 2), MemoryLedger())
+    names = Names(Source("image", "i"), {}, None, None, (), (), ())
+    with keystone(answers={"compute": nova, "network": neutron}) as url:
+        write_cloud(clouds, url, "p1")
+        tenant = Tenant("tenant-1", 1, "one", open_cloud({"cloud": "lab"}))
+        site, key = Site(tenant, names, "net", None, None, "key"), KeyPair.generate("lab")
+        orders = [
+            ServerOrder(server(f"{end}-{n}"), f"{end}{n}", site, flavor, Place(f"g{n}"), key, None)
+            for end in ("sender", "receiver")
+            for n in range(40)
+        ]
+        made = make_servers(maker, orders, settings, lambda _servers: None)
+    assert [one.order.name for one in made] == [one.name for one in orders]
+    names_made = [resource.name for resource, _ in maker.made]
+    ahead = list(accumulate(1 if name.startswith("sender") else -1 for name in names_made))
+    assert ahead[-1] == 0
+    assert 1 < max(ahead) <= AT_ONCE
