@@ -31,7 +31,7 @@ def heard(tmp_path: Path) -> Path:
 
 
 def hook(heard: Path) -> str:
-    return f"notify: {{command: [sh, -c, 'cat >> {heard}; echo >> {heard}']}}\n"
+    return f"notify: {{command: [sh, -c, 'cat >> {heard}']}}\n"
 
 
 def told(heard: Path) -> Iterator[tuple[str, str]]:

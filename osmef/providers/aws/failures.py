@@ -59,6 +59,9 @@ _THERE = re.compile(r"\.Duplicate$|AlreadyExists$")
 _IN_USE = re.compile(r"^DependencyViolation$|InUse$|Occupied$|^Incorrect(Instance)?State$")
 _BUSY = {500, 502, 503, 504}
 _LONG = 300
+USUAL_CURE = (
+    "change in the scenario what the cloud calls wrong; if nothing is, try it by the `aws` command"
+)
 _CURES: dict[type[ProviderError], str] = {
     CredentialsError: "does `aws sts get-caller-identity` work with this profile?",
     PolicyError: "attach the policy of docs/policies/aws.json to the user or role",
@@ -67,8 +70,7 @@ _CURES: dict[type[ProviderError], str] = {
     CapacityError: "use another zone or instance type, on-demand instead of spot, or wait",
     ApiError: "is EC2 up in this region? try again later",
     NotFoundError: "was it removed by somebody?",
-    ProviderError: "change in the scenario what the cloud calls wrong; if nothing is, try it by the"
-    " `aws` command",
+    ProviderError: USUAL_CURE,
 }
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from osmef.errors import OsmefError, ProviderError
+from osmef.providers.aws import failures
 from osmef.providers.aws.access import Account
 from osmef.providers.aws.kinds import KINDS, PROVIDER, Thing
 from osmef.providers.base import Resource
@@ -147,8 +148,9 @@ class _Removal:
                     self._fail(error, instance)
 
     def _fail(self, error: OsmefError, thing: Thing) -> None:
-        if error.cure is None or not isinstance(error, ProviderError):
-            error = ProviderError(error.message, where=error.where, cure=error.cure or _CURE)
+        cure = _CURE if error.cure in {None, failures.USUAL_CURE} else error.cure
+        if cure != error.cure or not isinstance(error, ProviderError):
+            error = ProviderError(error.message, where=error.where, cure=cure)
         with self._lock:
             self._failures.append(error)
             self._left.pop((thing.kind, thing.id), None)

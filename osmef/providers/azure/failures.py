@@ -51,6 +51,9 @@ _NOT_IN_REGION = re.compile("LocationNotAvailableForResourceType|NoRegisteredPro
 _UNREGISTERED = re.compile("MissingSubscriptionRegistration")
 _NAMESPACE = re.compile(r"namespace '([\w.]+)'")
 _UNKNOWN_SUBSCRIPTION = re.compile("SubscriptionNotFound|InvalidSubscriptionId")
+USUAL_CURE = (
+    "change in the scenario what the cloud calls wrong; if nothing is, try it by the `az` command"
+)
 _CURES: dict[type[ProviderError], str] = {
     CredentialsError: "log in with `az login`, or set AZURE_TENANT_ID, AZURE_CLIENT_ID and"
     " AZURE_CLIENT_SECRET; does `az account show` work?",
@@ -60,8 +63,7 @@ _CURES: dict[type[ProviderError], str] = {
     CapacityError: "use another size, zone or region, or wait until Azure has room",
     ApiError: "is Azure well? (azure.status.microsoft) try again later",
     NotFoundError: "was it removed by somebody?",
-    ProviderError: "change in the scenario what the cloud calls wrong; if nothing is, try it by the"
-    " `az` command",
+    ProviderError: USUAL_CURE,
 }
 
 

@@ -21,6 +21,10 @@ from osmef.providers.marks import PREFIX
 
 _BUSY = {408, 429, 500, 502, 503, 504}
 _PERMISSION = re.compile(r"'(compute\.[A-Za-z.]+|iam\.[A-Za-z.]+)' permission")
+USUAL_CURE = (
+    "change in the scenario what the cloud calls wrong; if nothing is, try it by the"
+    " `gcloud` command"
+)
 _CURES: dict[type[ProviderError], str] = {
     CredentialsError: "run `gcloud auth application-default login`, or point"
     " GOOGLE_APPLICATION_CREDENTIALS to a file with credentials",
@@ -30,8 +34,7 @@ _CURES: dict[type[ProviderError], str] = {
     CapacityError: "use another zone or machine type, or wait until the cloud has room",
     ApiError: "is the cloud's API up? try again later",
     NotFoundError: "was it removed by somebody?",
-    ProviderError: "change in the scenario what the cloud calls wrong; if nothing is, try it by the"
-    " `gcloud` command",
+    ProviderError: USUAL_CURE,
 }
 _KINDS: dict[str, type[ProviderError]] = {
     "accessnotconfigured": PolicyError,

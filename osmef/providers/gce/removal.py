@@ -126,7 +126,8 @@ class _Removal:
         """Raise the first failure."""
         if self._failures:
             first = self._failures[0]
-            first.cure = first.cure or _CURE
+            if first.cure in {None, failures.USUAL_CURE}:
+                first.cure = _CURE
             raise first
 
 

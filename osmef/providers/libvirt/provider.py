@@ -201,7 +201,8 @@ class LibvirtProvider(Provider):
             made = list(maker.made.values()) if maker else []
             ours = [one for one in made if one.access["uri"] == host.uri]
             try:
-                removal.destroy(host, ours, maker.gone if maker else lambda _one: None)
+                gone = maker.gone if maker else lambda _one: None
+                removal.destroy(host, ours, gone, {one.name for one in made})
             except OsmefError as error:
                 errors.append(error)
             finally:
@@ -232,8 +233,9 @@ class LibvirtProvider(Provider):
         errors: list[OsmefError] = []
         for uri in dict.fromkeys(resource.access["uri"] for resource in resources):
             host = Hypervisor(uri, uri)
+            ours = [resource for resource in resources if resource.access["uri"] == uri]
             try:
-                removal.destroy(host, [r for r in resources if r.access["uri"] == uri], gone)
+                removal.destroy(host, ours, gone, {resource.name for resource in resources})
             except OsmefError as error:
                 errors.append(error)
             finally:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
@@ -54,16 +54,20 @@ def _mark(thing: Any, kind: str) -> Mark | None:
 
 
 def destroy(
-    host: Hypervisor, resources: Sequence[Resource], gone: Callable[[Resource], None]
+    host: Hypervisor,
+    resources: Sequence[Resource],
+    gone: Callable[[Resource], None],
+    elsewhere: Collection[str] = (),
 ) -> None:
     """Remove things of one host, those of a kind at once. Raises the first ProviderError.
 
-    Guests of the same runs that were migrated to it go, too: nothing else tells where they are.
+    Of the guests that are to go from other hosts, by their names, those that were migrated to this
+    one go, too.
     What was only intended, as far as is known, and is not there is looked for once more: libvirtd
     goes on with what a controller asked for just before it was killed.
     """
     errors: list[OsmefError] = []
-    came = _migrated_to(host, resources)
+    came = _migrated_to(host, resources, elsewhere)
     missing = _remove_all(host, [*came, *resources], gone, errors)
     late = [resource for resource in missing if resource.id is None]
     for resource in missing:
@@ -77,15 +81,15 @@ def destroy(
         raise errors[0]
 
 
-def _migrated_to(host: Hypervisor, resources: Sequence[Resource]) -> list[Resource]:
-    """List the guests of these runs that are on the host and were not made there."""
+def _migrated_to(
+    host: Hypervisor, resources: Sequence[Resource], elsewhere: Collection[str]
+) -> list[Resource]:
+    """List the guests with the mark of a run that were made elsewhere and are on this host."""
     known = {resource.name for resource in resources if resource.kind == _GUEST}
-    return [
-        guest
-        for run in {resource.run for resource in resources}
-        for guest in _owned(host, _GUEST, run)
-        if guest.name not in known
-    ]
+    if not set(elsewhere) - known:
+        return []
+    there = _owned(host, _GUEST, None)
+    return [guest for guest in there if guest.name in elsewhere and guest.name not in known]
 
 
 def _remove_all(

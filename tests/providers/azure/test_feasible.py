@@ -132,7 +132,10 @@ def test_what_is_not_promised_is_a_warning(provider: str, rest: str, warning: st
 @pytest.mark.parametrize(
     ("provider", "message"),
     [
-        (USUAL.replace("controller_cidr", "endpoint_url"), "write controller_cidr"),
+        (
+            USUAL.replace("controller_cidr: 192.0.2.1/32", "endpoint_url: http://a:1"),
+            "controller_cidr",
+        ),
         (f"{HOSTS}, spot: true", "no spare capacity on dedicated hosts"),
     ],
 )
