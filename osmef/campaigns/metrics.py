@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from osmef.campaigns.store import Store
 
 _EVERY_S = 15.0
+_TAKEN_S = 0.2
 
 Labels = Mapping[str, str]
 
@@ -138,8 +139,11 @@ def _keep(
     while not last:
         last = ended.is_set()
         try:
-            standing = store.campaign(name)
-            text = render([(standing, store.sessions(standing.id))], datetime.now(UTC))
+            standing, now = store.campaign(name), datetime.now(UTC)
+            if not (last or is_conducted(standing, now)):
+                ended.wait(_TAKEN_S)  # who is about to conduct it has not said so yet
+                continue
+            text = render([(standing, store.sessions(standing.id))], now)
             write_atomically(path, partial(_write, text))
             told = ""
         except StorageError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +15,7 @@ from rich.table import Table
 from osmef.analysis.differences import MOVING, Difference, differences, flat
 from osmef.analysis.direction import Direction, direction
 from osmef.cli.console import AsJson, err, out, print_json, reporting
+from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
 from osmef.report.table import keep_whole
 from osmef.results.brief import brief_summary
@@ -31,7 +32,7 @@ osmef compare results/baseline-20261101T031500Z-3f9a results/new-20261121T031500
 
 osmef compare BASELINE RUN --metric aggregate_btc_bps --margin 3 --fail-on regression
 
-osmef compare 'results/october-*' 'results/november-*'"""
+osmef compare 'results/october-*' 'results/november-*' --where connections=1,10"""
 
 _Facts = dict[str, dict[str, dict[str, object]]]
 
@@ -86,6 +87,7 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             show_default=False,
         ),
     ] = None,
+    where: Where = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare runs, cell by cell: better, worse, the same, or inconclusive.
@@ -95,8 +97,10 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     """
     with reporting(as_json):
         sides = find_runs(a), find_runs(b)
-        _same_definition(*sides)
-        table = _compared(a, b, metric, margin, better)
+        first, second = _trials(a, where), _trials(b, where)
+        kept = {str(key) for key in (*first["cell"], *second["cell"])} if where else None
+        _same_definition(*sides, kept)
+        table = _compared(first, second, metric, margin, better)
         if fail_on is not None and better is None:
             _refuse_unknown_ways(table)
         facts = _facts(sides[0]), _facts(sides[1])
@@ -131,15 +135,24 @@ def _refuse_unknown_ways(table: pd.DataFrame) -> None:
         )
 
 
+def _trials(runs: Path, where: list[str] | None) -> pd.DataFrame:
+    # pandas takes a while to load
+    from osmef.report.data import Data  # noqa: PLC0415
+
+    return Data(runs, where=where_of(where)).trials
+
+
 def _compared(
-    a: Path, b: Path, metrics: list[str] | None, margin: float, better: Better | None
+    first: pd.DataFrame,
+    second: pd.DataFrame,
+    metrics: list[str] | None,
+    margin: float,
+    better: Better | None,
 ) -> pd.DataFrame:
     # pandas takes a while to load
     from osmef.analysis.compare import compare  # noqa: PLC0415
     from osmef.report.metric import metrics_of  # noqa: PLC0415
-    from osmef.results.frame import load  # noqa: PLC0415
 
-    first, second = load(a), load(b)
     for name in metrics or ():
         if name not in first and name not in second:
             raise InputError(
@@ -166,14 +179,18 @@ def _compared(
     return table
 
 
-def _same_definition(a: Sequence[RunDirectory], b: Sequence[RunDirectory]) -> None:
-    """Raise InputError where a cell of several runs was to be measured in two ways."""
+def _same_definition(
+    a: Sequence[RunDirectory], b: Sequence[RunDirectory], kept: Container[str] | None
+) -> None:
+    """Raise InputError where a cell, of the kept ones if given, was to be measured in two ways."""
     known: dict[tuple[str, str], dict[str, object]] = {}
     names = len({_name(run) for run in a}) > 1 or len({_name(run) for run in b}) > 1
     problems: dict[str, None] = {}
     for run in (*a, *b):
         scenario = _name(run) if names else ""
         for cell, settings in _settings(run).items():
+            if kept is not None and cell not in kept:
+                continue
             first = known.setdefault((scenario, cell), settings)
             for one in differences(first, settings):
                 problems[f"cell {cell}: {one.key} is {one.a} and {one.b}"] = None

@@ -80,6 +80,19 @@ def login_refused(login: Login, tried: list[str], unusable: list[str]) -> LoginE
     )
 
 
+def transfer_failed(name: str, doing: str, error: BaseException) -> ReachError:
+    """Say why a file can't be read or written at an endpoint, over SFTP."""
+    if isinstance(error, paramiko.ChannelException):
+        cure = "its sshd allows one session only: set MaxSessions there to 10, the usual"
+    elif isinstance(error, PermissionError):
+        cure = "let this user write there, or log in as another"
+    elif isinstance(error, OSError) and not isinstance(error, TimeoutError):
+        cure = "is its disk full, or is that read-only?"
+    else:
+        cure = "does its sshd have the sftp subsystem?"
+    return ReachError(f"{doing}: {reason(error)}", where=name, cure=cure)
+
+
 def reason(error: BaseException) -> str:
     """Return what an exception of a connection says, in a few words."""
     if isinstance(error, TimeoutError):

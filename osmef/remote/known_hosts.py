@@ -23,13 +23,20 @@ Line = tuple[str, str, str]
 
 
 def known_keys(
-    address: str, port: int = SSH_PORT, files: Sequence[Path] = DEFAULT_FILES, alias: str = ""
+    address: str,
+    port: int = SSH_PORT,
+    files: Sequence[Path] = DEFAULT_FILES,
+    alias: str = "",
+    visit: str = "",
 ) -> HostKeys:
     """Return the keys that the files hold for a server, under its alias if it has one.
+
+    ``visit`` is the command by which its user logs in there, if that is not the address alone.
 
     None may be known; a server is then refused when it is connected to, with what it showed.
     Files that are not there hold nothing. Raises CredentialsError for one that can't be read.
     """
+    visit = visit or shlex.join(["ssh", *(("-p", str(port)) * (port != SSH_PORT)), address])
     name = alias or (address if port == SSH_PORT else f"[{address}]:{port}")
     lines = [line for file in files for line in _lines(file)]
     ours = [(mark, key) for mark, hosts, key in lines if _is_one_of(name.lower(), hosts)]
@@ -39,14 +46,11 @@ def known_keys(
         accepted=accepted,
         revoked=tuple(key for mark, key in ours if mark == "@revoked"),
         source=f"{files[0]} (as {name})",
-        cure=_cure(name, address, port, files[0], known=bool(accepted), authority=authority),
+        cure=_cure(name, visit, files[0], known=bool(accepted), authority=authority),
     )
 
 
-def _cure(  # noqa: PLR0913 - what its text is made of
-    name: str, address: str, port: int, file: Path, *, known: bool, authority: bool
-) -> str:
-    visit = shlex.join(["ssh", *([] if port == SSH_PORT else ["-p", str(port)]), address])
+def _cure(name: str, visit: str, file: Path, *, known: bool, authority: bool) -> str:
     if known:
         which = [] if file == DEFAULT_FILES[0] else ["-f", str(file)]  # no shell knows a quoted ~
         forget = shlex.join(["ssh-keygen", *which, "-R", name])

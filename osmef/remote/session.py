@@ -6,6 +6,7 @@ import contextlib
 import shlex
 import signal
 import socket
+import stat
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,13 @@ from dataclasses import dataclass
 import paramiko
 
 from osmef.errors import CredentialsError, ProviderError, ReachError
-from osmef.remote.failure import connection_failed, handshake_failed, login_refused, reason
+from osmef.remote.failure import (
+    connection_failed,
+    handshake_failed,
+    login_refused,
+    reason,
+    transfer_failed,
+)
 from osmef.remote.login import Login
 
 CONNECT_TIMEOUT_S = 20.0
@@ -173,9 +180,18 @@ class Session:
         return True
 
     def read_link(self, path: str) -> str | None:
-        """Return where a symbolic link points to, None where there is none. Raises ReachError."""
+        """Return where a symbolic link points to, None where there is nothing.
+
+        Raises ReachError, also where something else is there.
+        """
         with self._sftp(f"reading {path}") as sftp, contextlib.suppress(FileNotFoundError):
-            return sftp.readlink(path)
+            if stat.S_ISLNK(sftp.lstat(path).st_mode or 0):
+                return sftp.readlink(path)
+            raise ReachError(
+                f"{path} is no link of ours",
+                where=self.name,
+                cure="find out whose it is, and remove it",
+            )
         return None
 
     def remove(self, path: str) -> None:
@@ -256,8 +272,7 @@ class Session:
                 with sftp:
                     yield sftp
         except (OSError, EOFError, paramiko.SSHException) as error:
-            cure = "does its sshd have the sftp subsystem, and its disk room?"
-            raise ReachError(f"{doing}: {reason(error)}", where=self.name, cure=cure) from error
+            raise transfer_failed(self.name, doing, error) from error
 
 
 def _dial(login: Login, jump: Session | None, timeout_s: float) -> socket.socket | paramiko.Channel:

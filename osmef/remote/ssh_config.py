@@ -79,16 +79,25 @@ class _Search:
         files = tuple(map(_path, options.get("identityfile", [])))
         only = options.get("identitiesonly", "no").lower() == "yes"
         known = self.known_hosts or _known_hosts(options)
+        visit = self._visit(parts, jump)
         return Login(
             name=name,
             user=options.get("user") or getpass.getuser(),
             address=address,
-            host_keys=known_keys(address, port, known, options.get("hostkeyalias", "")),
+            host_keys=known_keys(address, port, known, options.get("hostkeyalias", ""), visit),
             key=OwnKeys(files, others_of_agent=not only),
             port=port,
             jump=before,
             connect=None if command is None else partial(_through, _argv(name, command)),
         )
+
+    def _visit(self, parts: re.Match[str], jump: str | None) -> str:
+        """Return the command that does the same, which needs the same names and files."""
+        files = (f"-oUserKnownHostsFile={self.known_hosts[0]}",) if self.known_hosts else ()
+        port = ("-p", parts["port"]) if parts["port"] else ()
+        way = ("-J", jump) if jump else ()
+        user = f"{parts['user']}@" if parts["user"] else ""
+        return shlex.join(["ssh", *files, *port, *way, f"{user}{parts['v6'] or parts['host']}"])
 
     def _jump(self, name: str, hops: str, left: int) -> Login | None:
         if hops.lower() == "none":

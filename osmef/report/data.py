@@ -69,8 +69,10 @@ class Data:
             wanted = [part for one in values for part in _parts(one, texts)]
             trials = trials[texts.isin(wanted).fillna(False)]
         if trials.empty:
-            cure = "give other values" if self._where else "give a run with trials"
-            raise InputError("no trial is left to draw", cure=cure)
+            told = f"no trial of {', '.join(map(str, self._paths))} is left"
+            if self._where:
+                raise InputError(told, where="--where", cure="give other values")
+            raise InputError(told, cure="give a run with trials")
         return self._in_order(trials)
 
     def _in_order(self, trials: pd.DataFrame) -> pd.DataFrame:

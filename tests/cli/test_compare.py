@@ -134,6 +134,31 @@ def test_cells_of_two_scenarios_are_not_mixed(osmef: Osmef, make_run: MakeRun) -
     }
 
 
+def test_where_keeps_cells_and_forgets_how_others_were_measured(
+    osmef: Osmef, make_run: MakeRun
+) -> None:
+    a, b = make_run("a", 1e9), make_run("b", 1e9)
+    for run, rates in ((a, (1e9, 1e9)), (b, (1e9, 0.5e9))):
+        path = Path(run) / "trials.jsonl"
+        made = [json.loads(line) for line in path.read_text().splitlines()]
+        path.write_text(
+            "".join(
+                json.dumps({**one, "cell": f"n={n}", "metrics": {BTC: rate}}) + "\n"
+                for n, rate in enumerate(rates, 1)
+                for one in made
+            )
+        )
+    options = ("--metric", BTC, "--fail-on", "regression", "--json")
+    whole = osmef("compare", a, b, *options)
+    assert (whole.code, len(whole.json()["rows"])) == (1, 2), whole.err
+    one = osmef("compare", a, b, "--where", "cell=n=1", *options)
+    assert one.code == 0, one.err
+    assert [(row["cell"], row["verdict"]) for row in one.json()["rows"]] == [("n=1", "same")]
+    none = osmef("compare", a, b, "--where", "cell=n=3", *options)
+    assert none.code == 2
+    assert f"no trial of {a} is left" in none.json()["error"]["message"]
+
+
 def test_too_few_trials_are_inconclusive(osmef: Osmef) -> None:
     ended = osmef("compare", str(SAMPLE), str(SAMPLE), "--fail-on", "inconclusive")
     assert ended.code == 1

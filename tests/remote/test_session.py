@@ -59,8 +59,9 @@ def test_a_file_is_put_with_its_mode_read_back_and_removed(
 
 @pytest.mark.parametrize("path", ["/proc/no/such/place", "/"])
 def test_a_file_that_can_t_be_written_is_an_error(session: Session, path: str) -> None:
-    with pytest.raises(ReachError, match="writing"):
+    with pytest.raises(ReachError, match="writing") as raised:
         session.put(b"x", path, 0o600)
+    assert raised.value.cure == "is its disk full, or is that read-only?"
 
 
 def test_a_process_is_spoken_to_in_lines(session: Session) -> None:
@@ -136,12 +137,23 @@ def test_a_lost_connection_is_known(sshd: Sshd) -> None:
     assert states == [True, False]
 
 
-def test_an_sshd_without_file_transfer_is_told(tmp_path: Path) -> None:
-    server = Sshd(tmp_path, options="")
+@pytest.mark.parametrize(
+    ("options", "cure"),
+    [
+        ("", "have the sftp subsystem"),
+        ("Subsystem sftp internal-sftp\nMaxSessions 1", "MaxSessions"),
+        ("Subsystem sftp internal-sftp -P open", "let this user write there"),
+    ],
+    ids=["no subsystem", "one session", "forbidden"],
+)
+def test_an_sshd_without_file_transfer_is_told(tmp_path: Path, options: str, cure: str) -> None:
+    server = Sshd(tmp_path, options=options)
     session = Session.open(server.login())
     try:
-        with pytest.raises(ReachError, match="writing"):
+        session.start(["cat"])
+        with pytest.raises(ReachError, match="writing") as raised:
             session.put(b"x", str(tmp_path / "x"), 0o600)
+        assert cure in (raised.value.cure or "")
     finally:
         session.close()
         server.close()
@@ -167,3 +179,10 @@ def test_a_server_that_hangs_does_not_hang_the_controller(
     with pytest.raises(ReachError, match="no answer"):
         act(session)
     session.close()
+
+
+def test_a_file_where_a_link_should_be_is_told(session: Session, tmp_path: Path) -> None:
+    (tmp_path / "lock").write_text("mine")
+    with pytest.raises(ReachError, match="is no link of ours"):
+        session.read_link(str(tmp_path / "lock"))
+    assert session.read_link(str(tmp_path / "nothing")) is None

@@ -235,6 +235,13 @@ def test_any_configuration_is_a_login_or_an_error(
             assert find_login("a", "node").name == "a"
 
 
+def test_the_command_that_lets_a_key_be_known_goes_the_same_way(config: Write) -> None:
+    config("")
+    login = find_login("a", "me@[::1]:2222", jump="gate", known_hosts="/lab/hosts")
+    command = "ssh -oUserKnownHostsFile=/lab/hosts -p 2222 -J gate me@::1"
+    assert f"log in once with {command}, compare" in login.host_keys.cure
+
+
 @pytest.mark.parametrize("ssh", ["", "a b", "me@", "node:", "node:x", "a@b@c:", "[::1"])
 def test_what_is_no_destination_is_an_error(config: Write, ssh: str) -> None:
     with pytest.raises(CredentialsError, match="is no "):
@@ -249,8 +256,9 @@ def test_an_alias_with_everything_gets_in(config: Write, sshd: Sshd) -> None:
             "  IdentityFile ~/.ssh/lab\n  IdentitiesOnly yes\n"
         )
         (folder / "lab").write_text(sshd.user.private)
-        with pytest.raises(HostKeyError, match="the-node"):
+        with pytest.raises(HostKeyError, match="the-node") as caught:
             Session.open(find_login("a", "node"))
+        assert "log in once with ssh node, compare" in str(caught.value.cure)
         (folder / "lab-hosts").write_text(f"the-node {sshd.host.public}\n")
         session = Session.open(find_login("a", "node"))
         assert session.run(["echo", "here"]).stdout == b"here\n"
