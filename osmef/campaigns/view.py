@@ -64,6 +64,15 @@ class Running:
     trials: Sequence[tuple[str, str, str]]
 
 
+@dataclass(frozen=True)
+class Known:
+    """Cells of a platform that its sessions leave out since a slot, for they are known."""
+
+    platform: str
+    cells: Sequence[str]
+    since: str
+
+
 class View:
     """Pages of the campaigns in a database. Raises InputError for what is not there."""
 
@@ -103,6 +112,7 @@ class View:
             weeks=calendar(sessions, _zone(standing)),
             day_names=_DAYS,
             running=[_running(one, now) for one in sessions if one.state is State.RUNNING],
+            known=known_since(sessions),
             coming=[one for one in sessions if one.state is State.PLANNED][:_COMING],
             pictures=self._gallery.pictures(standing.name, done),
             log=list(reversed(self._store.log(standing.id, _LOG_LINES))),
@@ -150,6 +160,18 @@ def calendar(sessions: Sequence[Session], zone: ZoneInfo) -> list[Week]:
         weeks.append(Week(f"{monday:%Y-%m-%d}", week))
         monday += timedelta(weeks=1)
     return weeks
+
+
+def known_since(sessions: Sequence[Session]) -> list[Known]:
+    """Return which cells the stop rule has ended, by the first session that left them out."""
+    since: dict[tuple[str, str], str] = {}
+    for one in sorted(sessions, key=lambda one: one.due):
+        for cell in one.cells_left_out:
+            since.setdefault((one.platform, cell), one.slot)
+    groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for (platform, cell), slot in since.items():
+        groups[platform, slot].append(cell)
+    return [Known(platform, cells, slot) for (platform, slot), cells in groups.items()]
 
 
 def _zone(standing: Standing) -> ZoneInfo:

@@ -114,7 +114,8 @@ def _print_sums(found: Outlook) -> None:
     for note in found.notes:
         out.print(f"[yellow]note[/]: {escape(note)}")
     out.print(
-        f"{found.sessions} sessions of {found.platforms} platforms, {found.first:%Y-%m-%d %H:%M}"
+        f"{found.sessions} session{'s' * (found.sessions != 1)} of {found.platforms}"
+        f" platform{'s' * (found.platforms != 1)}, {found.first:%Y-%m-%d %H:%M}"
         f" to {found.last:%Y-%m-%d %H:%M} UTC, about [bold]{format_duration(found.seconds)}[/] of"
         " measuring"
     )

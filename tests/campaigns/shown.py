@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -44,7 +45,8 @@ def make_shown(place: Path) -> Store:
     sessions = store.sessions(standing.id)
     for number, one in enumerate(sessions[:5]):
         directory = place / "out" / f"pair-{number}"
-        claimed = store.claim(one, this_process(), one.due)
+        leaves = "connections=1\nconnections=10" if number == 4 else None
+        claimed = store.claim(replace(one, left_out=leaves), this_process(), one.due)
         assert isinstance(claimed, Session)
         assert store.locate(claimed, directory)
         work = Work(

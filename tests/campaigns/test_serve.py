@@ -206,6 +206,9 @@ def test_the_page_follows_a_campaign(page: Page, place: Path, store: Store) -> N
     expect(running).to_contain_text("9.4 Gbit/s")
     monday = page.get_by_role("table", name="Slots by day").locator("tbody tr").first
     expect(monday.locator("td").first).to_contain_text("09:00 weekday-peak2 done")
+    known = page.get_by_role("table", name="Known well enough")
+    expect(known.locator("tbody tr")).to_have_count(1)
+    expect(known).to_contain_text("connections=1; connections=10")
     log = page.get_by_role("table", name="The newest lines")
     expect(log).to_contain_text("it said <script>alert(1)</script>")
     expect(page.get_by_role("img", name="Sessions, one after the other")).to_be_visible()
