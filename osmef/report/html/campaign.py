@@ -11,13 +11,10 @@ import pandas as pd
 from osmef.analysis.describe import describe
 from osmef.report import seasons
 from osmef.report.campaign import CampaignData, of_section, sections
+from osmef.report.html.campaign_course import away_table, calendar_table, gaps_table, known_table
 from osmef.report.html.campaign_tables import (
-    away_table,
-    calendar_table,
     contrasts_table,
     course_table,
-    gaps_table,
-    known_table,
     pairs_table,
     platforms_table,
     sessions_table,

@@ -1,126 +1,18 @@
-"""The tables of a campaign's page."""
+"""The tables of a campaign's page that tell what was measured."""
 
 from __future__ import annotations
 
-import math
-from collections import Counter
 from collections.abc import Hashable, Mapping
 from typing import Any
 
 import pandas as pd
 
+from osmef.report.html.campaign_course import MOST_ROWS, known, more
 from osmef.report.html.table import Column, Field, Mark, Scale, Table, number, text
-from osmef.scenario.money import Money
 
-MOST_ROWS = 1000
 _FEWEST = 6  # sessions of which there is an interval of 95 %
-_STATES = ("done", "failed", "missed", "enough", "cancelled", "running", "planned")
 
 Row = Mapping[Hashable, Any]
-
-
-def calendar_table(planned: pd.DataFrame) -> Table:
-    """Return one row a platform: how many of its sessions became what, and what they cost."""
-    states = [state for state in _STATES if (planned["state"] == state).any()]
-    columns = [
-        Column("platform"),
-        Column("sessions", number=True),
-        *(Column(state, number=True) for state in states),
-        Column("trials", number=True),
-        Column("cost", number=True),
-    ]
-    rows = [_platform_row(str(name), of, states) for name, of in planned.groupby("platform")]
-    note = (
-        "Enough: the stop rule had what it wanted. Cancelled: the budget. Missed: its window had "
-        "closed before it could begin. Cost by list price, without traffic, disks and addresses."
-    )
-    return Table("What became of the sessions", columns, rows, note)
-
-
-def _platform_row(name: str, of: pd.DataFrame, states: list[str]) -> list[Field]:
-    counts = Counter(of["state"])
-    failed = int(of["trials_failed"].sum())
-    trials = Field(
-        str(int(of["trials_ok"].sum()) + failed),
-        (f"{failed} failed",) if failed else (),
-        mark=Mark.BAD if failed else Mark.PLAIN,
-    )
-    bad = {"failed": Mark.BAD, "missed": Mark.WARN}
-    marks = {state: bad.get(state, Mark.PLAIN) if counts[state] else Mark.PLAIN for state in states}
-    return [
-        Field(name),
-        Field(str(len(of))),
-        *(Field(str(counts[state]), mark=marks[state]) for state in states),
-        trials,
-        _cost(of),
-    ]
-
-
-def _cost(of: pd.DataFrame) -> Field:
-    known = of[of["cost"].notna()]
-    if known.empty:
-        return text(None)
-    sums = known.groupby("currency")["cost"].sum()
-    return Field(", ".join(str(Money(float(amount), str(unit))) for unit, amount in sums.items()))
-
-
-def gaps_table(planned: pd.DataFrame) -> Table | None:
-    """Return the sessions that gave nothing, with the reason; None without any."""
-    gaps = planned[planned["state"].isin(["failed", "missed"])]
-    if gaps.empty:
-        return None
-    rows = [
-        [
-            Field(str(row["session"])),
-            Field(str(row["platform"])),
-            Field(str(row["state"]), mark=Mark.BAD if row["state"] == "failed" else Mark.WARN),
-            text(_known(row["why"])),
-        ]
-        for row in gaps.head(MOST_ROWS).to_dict("records")
-    ]
-    heads = ("session", "platform", "became", "why")
-    note = "These are gaps: nothing stands in for them in any number or figure below."
-    return Table("Sessions without a result", [Column(h) for h in heads], rows, _more(gaps, note))
-
-
-def away_table(gaps: pd.DataFrame) -> Table | None:
-    """Return the times in which nobody conducted the campaign; None without any."""
-    if gaps.empty:
-        return None
-    rows = [
-        [
-            Field(f"{row['since']:%Y-%m-%d %H:%M:%S}"),
-            Field(f"{row['until']:%Y-%m-%d %H:%M:%S}"),
-            Field(str(row["why"])),
-        ]
-        for row in gaps.head(MOST_ROWS).to_dict("records")
-    ]
-    columns = [Column("from", "UTC"), Column("to", "UTC"), Column("why")]
-    return Table("When nobody conducted it", columns, rows, _more(gaps, ""))
-
-
-def known_table(planned: pd.DataFrame) -> Table | None:
-    """Return the cells that sessions left out, for they were known; None where none did."""
-    told = planned[planned["left_out"].notna()]
-    if told.empty:
-        return None
-    rows = [
-        [
-            Field(str(platform)),
-            Field(str(cells)),
-            Field(str(of["session"].iloc[0])),
-            Field(str(len(of))),
-        ]
-        for (platform, cells), of in told.groupby(["platform", "left_out"], sort=False)
-    ]
-    columns = [
-        Column("platform"),
-        Column("cells"),
-        Column("since"),
-        Column("sessions", number=True),
-    ]
-    note = "The stop rule had what it wanted of them, and the sessions measured the other cells."
-    return Table("Cells that were left out", columns, rows, note)
 
 
 def platforms_table(platforms: pd.DataFrame, prices: pd.DataFrame, scale: Scale) -> Table:
@@ -145,7 +37,7 @@ def platforms_table(platforms: pd.DataFrame, prices: pd.DataFrame, scale: Scale)
             Field(str(row["sessions"])),
             _scaled(row["median"], scale),
             _interval(row, scale),
-            number(_known(row["cov_percent"])),
+            number(known(row["cov_percent"])),
             _scaled(row["min"], scale),
             _scaled(row["max"], scale),
         ]
@@ -167,17 +59,17 @@ def platforms_table(platforms: pd.DataFrame, prices: pd.DataFrame, scale: Scale)
 
 
 def _interval(row: Row, scale: Scale) -> Field:
-    if _known(row["ci95_low"]) is None:
+    if known(row["ci95_low"]) is None:
         return Field("none", (f"n {row['sessions']}",), key="")
     return Field(f"{scale.show(row['ci95_low'])} to {scale.show(row['ci95_high'])}")
 
 
 def _priced(row: Row, scale: Scale) -> list[Field]:
-    price, gives = _known(row["price_per_hour"]), _known(row["per_price"])
+    price, gives = known(row["price_per_hour"]), known(row["per_price"])
     if price is None:
         return [Field("unknown", key=""), text(None), text(None)]
     shown = Field(f"{price:.4g} {row['currency']}", key=repr(price))
-    return [shown, _scaled(gives, scale), text(_known(row["rank"]))]
+    return [shown, _scaled(gives, scale), text(known(row["rank"]))]
 
 
 def sessions_table(sessions: pd.DataFrame, platforms: pd.DataFrame, scale: Scale) -> Table:
@@ -198,7 +90,7 @@ def sessions_table(sessions: pd.DataFrame, platforms: pd.DataFrame, scale: Scale
         for session in order[:MOST_ROWS]
     ]
     spread = platforms.set_index("platform")["cov_percent"]
-    shown = [_known(spread[name]) for name in names]
+    shown = [known(spread[name]) for name in names]
     foot = [Field("" if one is None else f"{one:.2f} %", key="") for one in shown]
     rows.append([Field("Coefficient of variation", key=""), *foot])
     note = "A dash: the session gave nothing there."
@@ -252,11 +144,11 @@ def pairs_table(pairs: pd.DataFrame, scale: Scale) -> Table:
             f" With so few sessions no p of Mann and Whitney's can be below {least:.2g}, and none"
             " after the correction below 0.05: that it is not says nothing here."
         )
-    return Table("Platforms, two by two", columns, rows, _more(pairs, note))
+    return Table("Platforms, two by two", columns, rows, more(pairs, note))
 
 
 def _effect(row: Row, name: str) -> Field:
-    value, low, high = (_known(row[f"{name}{end}"]) for end in ("", "_low", "_high"))
+    value, low, high = (known(row[f"{name}{end}"]) for end in ("", "_low", "_high"))
     if value is None or low is None or high is None:
         return number(value)
     return Field(f"{value:.3g}", (f"{low:.3g} to {high:.3g}",), repr(value))
@@ -281,7 +173,7 @@ def contrasts_table(contrasts: pd.DataFrame, scale: Scale) -> Table:
             _scaled(row["median_a"], scale),
             _scaled(row["median_b"], scale),
             _shift(row, scale),
-            number(_known(row["difference_percent"])),
+            number(known(row["difference_percent"])),
             _p(row["p"], row["least_p"]),
             _p(row["p_holm"]),
         ]
@@ -292,7 +184,7 @@ def contrasts_table(contrasts: pd.DataFrame, scale: Scale) -> Table:
         "sessions against 4. p of Mann and Whitney's test; Holm's correction is over all platforms "
         "and comparisons of this metric. Weekday against weekend is over all hours of the day."
     )
-    return Table("Times against each other", columns, rows, _more(contrasts, note))
+    return Table("Times against each other", columns, rows, more(contrasts, note))
 
 
 def _side(name: object) -> str:
@@ -300,7 +192,7 @@ def _side(name: object) -> str:
 
 
 def _shift(row: Row, scale: Scale) -> Field:
-    value, low, high = (_known(row[name]) for name in ("difference", "low", "high"))
+    value, low, high = (known(row[name]) for name in ("difference", "low", "high"))
     if value is None:
         return text(None)
     ends = "no interval" if low is None or high is None else (
@@ -326,11 +218,11 @@ def windows_table(windows: pd.DataFrame, scale: Scale) -> Table:
             Field(str(row["sessions"])),
             _scaled(row["median"], scale),
             _interval(row, scale),
-            number(_known(row["cov_percent"])),
+            number(known(row["cov_percent"])),
         ]
         for row in windows.head(MOST_ROWS).to_dict("records")
     ]
-    return Table("By window", columns, rows, _more(windows, ""))
+    return Table("By window", columns, rows, more(windows, ""))
 
 
 def course_table(courses: pd.DataFrame, changes: pd.DataFrame, scale: Scale) -> Table:
@@ -367,7 +259,7 @@ def course_table(courses: pd.DataFrame, changes: pd.DataFrame, scale: Scale) -> 
 
 
 def _drift(row: Row, scale: Scale) -> Field:
-    slope = _known(row["drift"])
+    slope = known(row["drift"])
     if slope is None:
         return text(None)
     ends = f"{scale.show(row['drift_low'])} to {scale.show(row['drift_high'])}"
@@ -375,7 +267,7 @@ def _drift(row: Row, scale: Scale) -> Field:
 
 
 def _memory(row: Row) -> Field:
-    value, bound = _known(row["memory"]), _known(row["memory_bound"])
+    value, bound = known(row["memory"]), known(row["memory_bound"])
     if value is None or bound is None:
         return text(None)
     mark = Mark.WARN if abs(value) > bound else Mark.PLAIN
@@ -383,7 +275,7 @@ def _memory(row: Row) -> Field:
 
 
 def _changed(row: Row, mine: list[dict[Hashable, Any]], scale: Scale) -> Field:
-    if _known(row["changes"]) is None:
+    if known(row["changes"]) is None:
         return Field("too few sessions", key="")
     if not mine:
         return Field("none found", key="0")
@@ -396,27 +288,14 @@ def _changed(row: Row, mine: list[dict[Hashable, Any]], scale: Scale) -> Field:
 
 
 def _p(value: object, least: float | None = None) -> Field:
-    known = _known(value)
-    if known is None:
+    told = known(value)
+    if told is None:
         return text(None)
     lines = (f"at least {least:.2g}",) if least is not None and least > 0.01 else ()
-    mark = Mark.WARN if known < 0.05 else Mark.PLAIN
-    return Field(f"{known:.3g}", lines, repr(float(known)), mark)
+    mark = Mark.WARN if told < 0.05 else Mark.PLAIN
+    return Field(f"{told:.3g}", lines, repr(float(told)), mark)
 
 
 def _scaled(value: float | None, scale: Scale) -> Field:
-    known = _known(value)
-    return Field(scale.show(known), key="" if known is None else repr(float(known)))
-
-
-def _known(value: Any) -> Any:
-    """Return a value of a frame, None where it is missing."""
-    if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
-        return None
-    return value
-
-
-def _more(table: pd.DataFrame, note: str) -> str:
-    left = len(table) - MOST_ROWS
-    told = f"The first {MOST_ROWS} rows; {left} more are in the CSV files."
-    return f"{note} {told}".strip() if left > 0 else note
+    told = known(value)
+    return Field(scale.show(told), key="" if told is None else repr(float(told)))

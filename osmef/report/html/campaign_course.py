@@ -1,0 +1,135 @@
+"""The tables of a campaign's page that tell what became of its sessions."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any
+
+import pandas as pd
+
+from osmef.report.html.table import Column, Field, Mark, Table, text
+from osmef.scenario.money import Money
+
+MOST_ROWS = 1000
+"""That a table shows; all are in the CSV files."""
+
+_STATES = ("done", "failed", "missed", "enough", "cancelled", "running", "planned")
+
+
+def calendar_table(planned: pd.DataFrame) -> Table:
+    """Return one row a platform: how many of its sessions became what, and what they cost."""
+    states = [state for state in _STATES if (planned["state"] == state).any()]
+    columns = [
+        Column("platform"),
+        Column("sessions", number=True),
+        *(Column(state, number=True) for state in states),
+        Column("trials", number=True),
+        Column("cost", number=True),
+    ]
+    rows = [_platform_row(str(name), of, states) for name, of in planned.groupby("platform")]
+    note = (
+        "Enough: the stop rule had what it wanted. Cancelled: the budget. Missed: its window had "
+        "closed before it could begin. Cost by list price, without traffic, disks and addresses."
+    )
+    return Table("What became of the sessions", columns, rows, note)
+
+
+def _platform_row(name: str, of: pd.DataFrame, states: list[str]) -> list[Field]:
+    counts = Counter(of["state"])
+    failed = int(of["trials_failed"].sum())
+    trials = Field(
+        str(int(of["trials_ok"].sum()) + failed),
+        (f"{failed} failed",) if failed else (),
+        mark=Mark.BAD if failed else Mark.PLAIN,
+    )
+    bad = {"failed": Mark.BAD, "missed": Mark.WARN}
+    marks = {state: bad.get(state, Mark.PLAIN) if counts[state] else Mark.PLAIN for state in states}
+    return [
+        Field(name),
+        Field(str(len(of))),
+        *(Field(str(counts[state]), mark=marks[state]) for state in states),
+        trials,
+        _cost(of),
+    ]
+
+
+def _cost(of: pd.DataFrame) -> Field:
+    told = of[of["cost"].notna()]
+    if told.empty:
+        return text(None)
+    sums = told.groupby("currency")["cost"].sum()
+    return Field(", ".join(str(Money(float(amount), str(unit))) for unit, amount in sums.items()))
+
+
+def gaps_table(planned: pd.DataFrame) -> Table | None:
+    """Return the sessions that gave nothing, with the reason; None without any."""
+    gaps = planned[planned["state"].isin(["failed", "missed"])]
+    if gaps.empty:
+        return None
+    rows = [
+        [
+            Field(str(row["session"])),
+            Field(str(row["platform"])),
+            Field(str(row["state"]), mark=Mark.BAD if row["state"] == "failed" else Mark.WARN),
+            text(known(row["why"])),
+        ]
+        for row in gaps.head(MOST_ROWS).to_dict("records")
+    ]
+    heads = ("session", "platform", "became", "why")
+    note = "These are gaps: nothing stands in for them in any number or figure below."
+    return Table("Sessions without a result", [Column(h) for h in heads], rows, more(gaps, note))
+
+
+def away_table(gaps: pd.DataFrame) -> Table | None:
+    """Return the times in which nobody conducted the campaign; None without any."""
+    if gaps.empty:
+        return None
+    rows = [
+        [
+            Field(f"{row['since']:%Y-%m-%d %H:%M:%S}"),
+            Field(f"{row['until']:%Y-%m-%d %H:%M:%S}"),
+            Field(str(row["why"])),
+        ]
+        for row in gaps.head(MOST_ROWS).to_dict("records")
+    ]
+    columns = [Column("from", "UTC"), Column("to", "UTC"), Column("why")]
+    return Table("When nobody conducted it", columns, rows, more(gaps, ""))
+
+
+def known_table(planned: pd.DataFrame) -> Table | None:
+    """Return the cells that sessions left out, for they were known; None where none did."""
+    told = planned[planned["left_out"].notna()]
+    if told.empty:
+        return None
+    rows = [
+        [
+            Field(str(platform)),
+            Field(str(cells)),
+            Field(str(of["session"].iloc[0])),
+            Field(str(len(of))),
+        ]
+        for (platform, cells), of in told.groupby(["platform", "left_out"], sort=False)
+    ]
+    columns = [
+        Column("platform"),
+        Column("cells"),
+        Column("since"),
+        Column("sessions", number=True),
+    ]
+    note = "The stop rule had what it wanted of them, and the sessions measured the other cells."
+    return Table("Cells that were left out", columns, rows, note)
+
+
+def known(value: Any) -> Any:
+    """Return a value of a frame, None where it is missing."""
+    if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
+        return None
+    return value
+
+
+def more(table: pd.DataFrame, note: str) -> str:
+    """Return the note under a table, with how many rows it does not show."""
+    left = len(table) - MOST_ROWS
+    told = f"The first {MOST_ROWS} rows; {left} more are in the CSV files."
+    return f"{note} {told}".strip() if left > 0 else note
