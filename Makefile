@@ -22,6 +22,7 @@ agents: $(READY)  ## build the agents for all machines
 test: $(DEVELOP) $(AGENT)  ## run the tests, with coverage
 	-tools/bootstrap gcc libc6-dev qemu-user-static clang libclang-rt-dev  # tests skip what has to be missing
 	-tools/bootstrap gcc libc6-dev pkg-config mmdebstrap qemu-system-x86 qemu-utils libvirt-daemon-system libvirt-dev
+	-tools/bootstrap dnsmasq-base genisoimage busybox-static nftables iproute2
 	-tools/bootstrap chromium postgresql  # for the pages, and a database of campaigns
 	-$(PIP) 'osmef[libvirt]'
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term $(ARGS)

@@ -26,7 +26,7 @@ import typer.main  # noqa: E402
 from pydantic import BaseModel, TypeAdapter  # noqa: E402
 from pydantic.fields import FieldInfo  # noqa: E402
 
-from osmef.cli.main import app  # noqa: E402
+from osmef.cli.main import make_app  # noqa: E402
 from osmef.facts.source import Command  # noqa: E402
 from osmef.facts.table import FACTS, INTERFACE_FACTS, Fact  # noqa: E402
 from osmef.images import bundle  # noqa: E402
@@ -165,7 +165,9 @@ def _compound(annotation: Any) -> str:
 
 def commands(_argument: str | None = None) -> str:
     """Return the reference of all commands, as their own help has it."""
-    group: Any = typer.main.get_command(app)  # click's or typer's own, which differ by version
+    group: Any = typer.main.get_command(
+        make_app()
+    )  # click's or typer's own, which differ by version
     parts = [_table(["Option", "Meaning"], _parameters(group))]
     for name, command in every_command(group):
         arguments = [p.metavar or p.name.upper() for p in command.params if not _is_option(p)]

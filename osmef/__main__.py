@@ -1,12 +1,15 @@
 """The ``osmef`` command, also as ``python -m osmef``."""
 
 import os
+import sys
 
 
 def main() -> None:
     """Run the command line. Ctrl-C while it loads has nothing to clean up, and no traceback."""
     try:
-        from osmef.cli.main import main as run  # noqa: PLC0415 - here it can be interrupted
+        from osmef.cli.main import load  # noqa: PLC0415 - here it can be interrupted
+
+        run = load(sys.argv[1:])
     except KeyboardInterrupt:
         # As Interrupted.exit_code. At once: Python's own exit can turn it into a death by signal.
         os._exit(4)

@@ -32,25 +32,34 @@ IMAGE_TIMEOUT_S = 900
 
 # These rooms make sandboxes, bridges and clouds on this machine, list and reap what they find,
 # and compare the machine with what it was: all of them run one after the other. The agent's tests
-# have namespaces of their own, and the other rooms only files.
+# and the OpenStack have namespaces of their own, and the other rooms only files.
 MACHINE = {"aws", "azure", "cli", "engine", "facts", "gce", "images", "libvirt", "notebooks"}
-MACHINE |= {"openstack", "providers", "remote", "workloads"}
+MACHINE |= {"providers", "remote", "workloads"}
 
 
 def room_of(nodeid: str) -> str:
     """Return what a worker runs as a whole: the room of a test, or all that share the machine."""
-    room = nodeid.split("::", maxsplit=1)[0].split("/")[1]
-    return "machine" if room in MACHINE else room
+    rooms = nodeid.split("::", maxsplit=1)[0].split("/")[1:-1]
+    if rooms[-1:] == ["openstack"]:
+        return "openstack"
+    return "machine" if MACHINE & set(rooms[:1]) else "/".join(rooms[:1])
+
+
+# The longest first, so that in the end no worker has much to do while the others have nothing.
+LONGEST = ("openstack", "machine", "agents")
 
 
 @pytest.hookimpl
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    config.option.loadscopereorder = False  # by the number of tests, not by what they take
     scheduling = LoadScopeScheduling(config, log)
     scheduling._split_scope = room_of
     return scheduling
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {room: place for place, room in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(room_of(item.nodeid), len(places)))
     for item in items:
         if "guest_image" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.timeout(IMAGE_TIMEOUT_S))

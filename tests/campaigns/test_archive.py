@@ -24,7 +24,7 @@ import osmef
 from osmef.campaigns.archive import MANIFEST, export_campaign, import_archive
 from osmef.campaigns.opening import open_store
 from osmef.campaigns.rows import Gap
-from osmef.cli.main import app
+from osmef.cli.main import make_app
 from osmef.errors import InputError, StorageError
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Interval
@@ -286,7 +286,7 @@ def test_a_directory_in_use_is_left_alone(state: str, memory: str, tmp_path: Pat
 
 def test_what_was_imported_has_its_calendar(state: str, memory: str, tmp_path: Path) -> None:
     def run(*arguments: str | Path) -> str:
-        result = CliRunner().invoke(app, [str(one) for one in ("campaign", *arguments)])
+        result = CliRunner().invoke(make_app(), [str(one) for one in ("campaign", *arguments)])
         assert result.exit_code == 0, result.output
         return str(result.output)
 

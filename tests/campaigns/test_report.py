@@ -17,7 +17,7 @@ from osmef.campaigns.read import read_campaign
 from osmef.campaigns.score import make_score
 from osmef.campaigns.store import Store
 from osmef.campaigns.tables import Phase
-from osmef.cli.main import app
+from osmef.cli.main import make_app
 from osmef.importers import import_files
 from tests.campaigns.emulated import conduct
 from tests.importers.samples import DATA
@@ -59,7 +59,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def osmef(*arguments: str | Path, code: int = 0) -> str:
-    result = CliRunner().invoke(app, [str(one) for one in ("campaign", "report", *arguments)])
+    result = CliRunner().invoke(
+        make_app(), [str(one) for one in ("campaign", "report", *arguments)]
+    )
     assert result.exit_code == code, result.output
     return str(result.output)
 
@@ -212,6 +214,6 @@ def test_cells_that_were_left_out_are_told(tmp_path: Path) -> None:
     calendar = pd.read_csv(tmp_path / "calendar.csv")
     assert calendar["left_out"].fillna("").tolist() == [""] * 6 + ["connections=1"] * 8
     status = ["campaign", "status", "known", "--state", state]
-    assert "without 1 known cell" in CliRunner().invoke(app, status).output
-    (record,) = json.loads(CliRunner().invoke(app, [*status, "--json"]).output)
+    assert "without 1 known cell" in CliRunner().invoke(make_app(), status).output
+    (record,) = json.loads(CliRunner().invoke(make_app(), [*status, "--json"]).output)
     assert record["sessions"][-1]["left_out"] == ["connections=1"]

@@ -51,7 +51,7 @@ def test_help_names_the_extra_that_a_command_needs(osmef: Osmef) -> None:
 def test_a_shell_can_complete_the_command(osmef: Osmef, shell: str) -> None:
     words = ("_OSMEF_COMPLETE=complete_" + shell, "COMP_WORDS=osmef va", "COMP_CWORD=1")
     others = ("_TYPER_COMPLETE_ARGS=osmef va", "_TYPER_COMPLETE_FISH_ACTION=get-args")
-    script = "import sys; sys.argv[0] = 'osmef'; from osmef.cli.main import main; main()"
+    script = "import sys; sys.argv[0] = 'osmef'; from osmef.__main__ import main; main()"
     done = subprocess.run(
         ["env", *words, *others, f"PYTHONPATH={ROOT}", sys.executable, "-c", script],
         capture_output=True,

@@ -300,7 +300,7 @@ def test_an_endpoint_with_a_wrong_host_key_is_not_talked_to(
         "    ends = create(self, order)\n"
         "    return [replace(e, login=replace(e.login, host_keys=keys)) for e in ends]\n"
         "LocalProvider.create = swapped\n"
-        "from osmef.cli.main import main\n"
+        "from osmef.__main__ import main\n"
         "sys.argv[0] = 'osmef'\n"
         "main()\n"
     )

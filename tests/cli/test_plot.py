@@ -92,7 +92,7 @@ def test_an_unknown_kind_tells_the_known_ones(osmef: Osmef) -> None:
 def test_kinds_are_completed(shell: str) -> None:
     words = {"COMP_WORDS": "osmef plot ping", "_TYPER_COMPLETE_ARGS": "osmef plot ping"}
     how = {"_OSMEF_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
-    script = "import sys; sys.argv[0] = 'osmef'; from osmef.cli.main import main; main()"
+    script = "import sys; sys.argv[0] = 'osmef'; from osmef.__main__ import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", script],
         env={**os.environ, **words, **how, "COMP_CWORD": "2", "PYTHONPATH": str(ROOT)},

@@ -14,7 +14,7 @@ import typer.main
 import yaml
 
 from osmef.campaigns.read import read_campaign
-from osmef.cli.main import app
+from osmef.cli.main import make_app
 from osmef.errors import OsmefError
 from osmef.facts.table import FACTS, INTERFACE_FACTS
 from osmef.results.frame import load
@@ -113,7 +113,7 @@ def test_every_named_command_exists(page: Path) -> None:
 
 
 def _group() -> Any:  # click's or typer's own class, which differ by version
-    return typer.main.get_command(app)
+    return typer.main.get_command(make_app())
 
 
 def test_the_command_reference_has_every_command_and_option() -> None:

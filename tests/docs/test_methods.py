@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from osmef.cli.main import app
+from osmef.cli.main import make_app
 from osmef.report.kinds import Kind
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +67,7 @@ def test_a_function_says_what_it_assumes_and_where_it_is_from(module: str, name:
 
 def test_every_option_of_ppbench_has_a_name_that_there_is() -> None:
     table = FIGURES.split("| ppbench | OSMeF |")[1].split("\n\n")[0]
-    commands = typer.main.get_group(app).commands["plot"].params
+    commands = typer.main.get_group(make_app()).commands["plot"].params
     known = {option for one in commands for option in (*one.opts, *one.secondary_opts)}
     wanted = set(
         re.findall(

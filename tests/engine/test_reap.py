@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from osmef import providers
-from osmef.cli.main import app
+from osmef.cli.main import make_app
 from osmef.engine.controller import refuse_second, this_controller
 from osmef.engine.journal import Journal
 from osmef.engine.reap import Orphan, Search, find_orphans, reap
@@ -487,7 +487,7 @@ def test_a_run_that_is_taken_up_meanwhile_is_left_alone(
 
 
 def invoke(*arguments: str) -> tuple[int, str]:
-    done = CliRunner().invoke(app, ["reap", *arguments])
+    done = CliRunner().invoke(make_app(), ["reap", *arguments])
     return done.exit_code, done.output
 
 

@@ -67,7 +67,7 @@ def test_a_disk_that_is_full(order: Order) -> None:
         pytest.skip("only root can mount a small file system")
     order.directory.mkdir()
     code = (
-        "import sys; from osmef.cli.main import main;"
+        "import sys; from osmef.__main__ import main;"
         f"sys.argv = ['osmef', 'image', 'build', '--output', {str(order.directory)!r}]; main()"
     )
     mount = f'mount -t tmpfs -o size=50m tmpfs {order.directory} && exec "$@"'

@@ -9,14 +9,14 @@ import pytest
 from typer.testing import CliRunner
 
 import osmef
-from osmef.cli.main import app
+from osmef.cli.main import make_app
 from osmef.errors import InputError
 from osmef.importers import KINDS, import_files
 from tests.importers.samples import DATA, kind_of
 
 
 def _osmef(*words: str | Path) -> tuple[int, str]:
-    done = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
+    done = CliRunner().invoke(make_app(), [str(word) for word in words], env={"COLUMNS": "200"})
     if done.exception and not isinstance(done.exception, SystemExit):
         raise done.exception
     return done.exit_code, done.output

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from osmef.campaigns.session import Work, measure
-from osmef.cli.main import app
+from osmef.cli.main import make_app
 from osmef.engine.observer import Observer
 from osmef.engine.stop import Stop
 from osmef.report.figures import KINDS
@@ -65,7 +65,7 @@ def test_it_can_be_drawn(kind: Kind, place: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(place)
     runs = {Kind.SIMILARITY: [], Kind.TOPOLOGY: ["runs/run-0"]}.get(kind, ["runs"])
     words = ["plot", kind.value, *runs, *OPTIONS.get(kind, ()), "-o", f"{kind}.svg"]
-    done = CliRunner().invoke(app, words)
+    done = CliRunner().invoke(make_app(), words)
     assert done.exit_code == 0, done.output
     assert "<svg" in (place / f"{kind}.svg").read_text()
 
@@ -75,7 +75,7 @@ def test_real_sessions_are_compared_as_sessions(
 ) -> None:
     monkeypatch.chdir(place)
     done = CliRunner().invoke(
-        app, ["compare", "runs", "runs", "--metric", "aggregate_btc_bps", "--json"]
+        make_app(), ["compare", "runs", "runs", "--metric", "aggregate_btc_bps", "--json"]
     )
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from osmef.cli.main import app
+from osmef.cli.main import make_app
 from osmef.report.ppbench import write_ppbench
 from osmef.results.exchange import Request
 from osmef.results.rows import load_requests
@@ -41,7 +41,7 @@ def of_two_cells(make_cell: MakeCell, make_summary: MakeSummary) -> Summary:
 
 
 def export(*arguments: str) -> tuple[int, str, str]:
-    done = CliRunner().invoke(app, ["export", *arguments])
+    done = CliRunner().invoke(make_app(), ["export", *arguments])
     return done.exit_code, done.stdout, done.stderr
 
 

@@ -90,7 +90,8 @@ def test_reap_asks_each_region_for_what_was_made_there(lab: Lab) -> None:
 
 def test_two_projects_in_one_region_are_not_taken_for_apart(lab: Lab) -> None:
     """A member is told ids of hosts that mean something in its project alone."""
-    both = {"near": SITES["near"], "far": {**SITES["near"], "cloud": "bob"}}
+    near = {**SITES["near"], "zones": ["az1"]}  # of two zones everybody knows that they are apart
+    both = {"near": near, "far": {**near, "cloud": "bob"}}
     lab.dirty.add("bob")
     ends = {"sender": {"site": "near"}, "receiver": {"site": "far"}}
     ended = lab("run", write(lab, sites=both, endpoints=ends, placement="different-host"))
