@@ -8,12 +8,14 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from osmef.agent.deploy import Deployment
 from osmef.agent.messages import PROTOCOL, Clock, Event, Gone, Hello, parse_event
 from osmef.errors import AgentError, ReachError
-from osmef.remote.session import RemoteProcess, Session
+
+if TYPE_CHECKING:  # paramiko takes long to import, and `osmef validate` knows workloads, too
+    from osmef.remote.session import RemoteProcess, Session
 
 T = TypeVar("T", Hello, Clock)
 

@@ -7,9 +7,12 @@ import hashlib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from osmef.errors import AgentError, ReachError
-from osmef.remote.session import Session
+
+if TYPE_CHECKING:  # paramiko takes long to import, and `osmef validate` knows workloads, too
+    from osmef.remote.session import Session
 
 _BINARIES = Path(__file__).parent / "bin"
 # What `uname -m` says on systems that run another architecture's programs just as well.

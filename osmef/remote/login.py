@@ -5,11 +5,13 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
-
-import paramiko
+from typing import TYPE_CHECKING
 
 from osmef.errors import HostKeyError
 from osmef.remote.keys import KeyPair, OwnKeys
+
+if TYPE_CHECKING:  # it takes long to import, and `osmef validate` connects to nothing
+    import paramiko
 
 SSH_PORT = 22
 

@@ -22,6 +22,7 @@ from osmef.remote.failure import (
     transfer_failed,
 )
 from osmef.remote.login import Login
+from osmef.remote.offers import offers_of
 
 CONNECT_TIMEOUT_S = 20.0
 COMMAND_TIMEOUT_S = 30.0
@@ -305,7 +306,7 @@ def _shake_hands(transport: paramiko.Transport, login: Login) -> None:
 def _log_in(transport: paramiko.Transport, login: Login) -> None:
     """Show one key after the other. Raises LoginError, CredentialsError, ReachError."""
     tried: list[str] = []
-    with login.key.offers() as offers:
+    with offers_of(login.key) as offers:
         if not offers.keys:
             raise CredentialsError(
                 "; ".join(["there is no key to log in with", *offers.unusable]),

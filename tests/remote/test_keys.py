@@ -3,13 +3,14 @@ from __future__ import annotations
 import paramiko
 
 from osmef.remote.keys import KeyPair
+from osmef.remote.offers import pkey_of
 
 
 def test_a_pair_is_what_paramiko_and_openssh_read() -> None:
     pair = KeyPair.generate("a comment")
     kind, data, comment = pair.public.split(" ", 2)
     assert (kind, comment) == ("ssh-ed25519", "a comment")
-    key = pair.paramiko()
+    key = pkey_of(pair)
     assert isinstance(key, paramiko.Ed25519Key)
     assert key.get_base64() == data
 

@@ -17,6 +17,7 @@ import pytest
 from osmef.errors import CredentialsError, HostKeyError, LoginError, ReachError
 from osmef.remote.keys import KeyPair, OwnKeys
 from osmef.remote.login import HostKeys, Login
+from osmef.remote.offers import pkey_of
 from osmef.remote.session import Session
 from tests.sshd import Sshd
 
@@ -126,7 +127,7 @@ def test_an_agent_that_hangs_is_done_without(
     sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waiting: int
 ) -> None:
     monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "hangs"))
-    monkeypatch.setattr("osmef.remote.keys._LIST_S", 0.3)
+    monkeypatch.setattr("osmef.remote.offers._LIST_S", 0.3)
     login = replace(sshd.login(), key=OwnKeys((write(tmp_path / "key", sshd.user.private),)))
     with socket.socket(socket.AF_UNIX) as hangs, socket.socket(socket.AF_UNIX) as other:
         hangs.bind(str(tmp_path / "hangs"))
@@ -220,7 +221,7 @@ def test_a_host_key_of_another_type_than_the_known_one_is_shown_in_the_error(ssh
 
 
 def test_a_server_of_which_no_key_is_known_is_refused_with_what_it_shows(sshd: Sshd) -> None:
-    fingerprint = sshd.host.paramiko().fingerprint
+    fingerprint = pkey_of(sshd.host).fingerprint
     unknown = HostKeys((), source="known_hosts", cure="log in once")
     with pytest.raises(HostKeyError, match=re.escape(fingerprint)) as caught:
         Session.open(replace(sshd.login(), host_keys=unknown))

@@ -188,7 +188,8 @@ def test_memory_that_is_not_free_is_a_note_as_the_kernel_may_free_it(
         provider.check([vm("a", "host-1")])
         with pytest.raises(CapacityError, match="2 guests need"):
             provider.check([vm("a", "host-1"), vm("b", "host-1")])
-        assert "swaps or ends processes" in str(memory_note(host, whole))
+        # Ten times what there is, as machines get memory and lose it while tests run.
+        assert "swaps or ends processes" in str(memory_note(host, 10 * whole))
         assert memory_note(host, 1) is None
     finally:
         host.close()
