@@ -5,6 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet install --no-compile
 READY := $(VENV)/ready
+# Packages come without byte code: what is imported is compiled once, and must be kept for the next process.
+unexport PYTHONDONTWRITEBYTECODE
 DEVELOP := $(VENV)/develop
 AGENT_SOURCES := $(wildcard agents/osmef-agent/*.c agents/osmef-agent/*.h)
 # The first measurement runs here: the agents for other machines are built when something needs them.
