@@ -14,6 +14,7 @@ import pytest
 
 from osmef.images.bundle import Bundle
 from tests.openstack.cloud import Cloud
+from tests.openstack.errors import CloudError
 from tests.openstack.real import RealCloud
 from tests.openstack.volumes import VolumeCloud
 
@@ -58,11 +59,13 @@ def _skip_unless_possible() -> None:
 def _up(make: Callable[[Path], AnyCloud]) -> Iterator[AnyCloud]:
     kept = os.environ.get("OSMEF_TEST_CLOUD")
     cloud = make(Path(kept or tempfile.mkdtemp(prefix="osmef-openstack-")))
-    failed = True
+    failed = False
     try:
         cloud.up()
-        failed = False
         yield cloud
+    except CloudError:
+        failed = True
+        raise
     finally:
         if not kept:
             cloud.down(purge=not failed)
