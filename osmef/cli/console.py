@@ -32,6 +32,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Tell every step, and log the SSH connections.")
 ]
+Figures = Annotated[
+    bool,
+    typer.Option(
+        "--figures/--no-figures",
+        help="Draw the figures into the run directory, which takes some seconds; `osmef plot` and"
+        " `osmef report` draw them at any time.",
+    ),
+]
 Overrides = Annotated[
     list[str],
     typer.Option(

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import typer
-from rich.markup import escape
 
-from osmef.cli.console import err, out, print_json
+from osmef.cli.console import err, print_json
 from osmef.cli.progress import progress_for
+from osmef.cli.shown import draw, show
 from osmef.engine.plan import Plan
 from osmef.engine.run import Run
 from osmef.engine.stop import stop_on_signals
 from osmef.errors import OsmefError
-from osmef.report.cost import cost_text
-from osmef.report.table import summary_table
 from osmef.results.rundir import RunDirectory
-from osmef.results.summary import Summary
 
 
-def execute(plan: Plan, directory: RunDirectory, *, verbose: bool, as_json: bool) -> None:
-    """Run what the directory lacks of the plan, draw the figures, print the table.
+def execute(
+    plan: Plan, directory: RunDirectory, *, verbose: bool, as_json: bool, figures: bool
+) -> None:
+    """Run what the directory lacks of the plan, draw the figures if wanted, print the table.
 
     Raises what ``Run.execute`` does; exits with 1 when trials have failed.
     """
@@ -33,33 +30,10 @@ def execute(plan: Plan, directory: RunDirectory, *, verbose: bool, as_json: bool
             error.cure = f"{error.cure}; {resume}" if error.cure else resume
             raise
         # A signal now has nothing left to stop, and the figures take a second.
-        figures = draw(directory)
+        drawn = draw(directory) if figures else []
     if as_json:
         print_json({"directory": str(directory.path), "summary": summary.model_dump(mode="json")})
     else:
-        show(summary, directory.path, figures)
+        show(summary, directory.path, drawn)
     if any(cell.n_failed for cell in summary.cells):
         raise typer.Exit(1)
-
-
-def draw(directory: RunDirectory) -> list[Path]:
-    """Draw the figures of a run into its directory, and return the paths of the files."""
-    # matplotlib takes a while to load, and only the end of a run needs it
-    from osmef.report.figures import draw_figures  # noqa: PLC0415
-
-    return draw_figures(directory.path)
-
-
-def show(summary: Summary, directory: Path, figures: list[Path]) -> None:
-    """Print the table of a run, its warnings, and where everything is."""
-    out.print(summary_table(summary))
-    for text in summary.run.warnings:
-        out.print(f"[yellow]note[/]: {escape(text)}")
-    if cost := cost_text(summary):
-        out.print(f"cost: {escape(cost)}")
-    if not summary.run.complete:
-        out.print(f"[yellow]incomplete[/]; to go on: osmef resume {escape(str(directory))}")
-    for figure in figures:
-        if figure.suffix == ".png":
-            out.print(f"figure: {escape(str(figure))}")
-    out.print(f"run: [bold]{escape(str(directory))}[/]")

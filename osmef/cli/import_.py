@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from osmef.cli.console import AsJson, Out, err, print_json, reporting
+from osmef.cli.console import AsJson, Figures, Out, err, print_json, reporting
 from osmef.cli.console import out as console
-from osmef.cli.execution import draw
+from osmef.cli.shown import draw
 
 EPILOG = """Examples:
 
@@ -64,6 +64,7 @@ def command(  # noqa: PLR0913, PLR0917 - its options
             " such as fresh VMs each time.",
         ),
     ] = False,
+    figures: Figures = True,
     as_json: AsJson = False,
 ) -> None:
     """Make run directories of the results of another program."""
@@ -71,7 +72,7 @@ def command(  # noqa: PLR0913, PLR0917 - its options
         from osmef.importers import import_files  # noqa: PLC0415 - scipy takes a while to load
 
         done = import_files(kind.value, files, out, name, provider, pool_ends=pool_ends)
-        for run in done.runs:
+        for run in done.runs if figures else []:
             draw(run)
     for note in (*done.oddities, *done.notes):
         err.print(f"[yellow]note[/]: {escape(str(note))}")

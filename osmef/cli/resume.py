@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from osmef.cli.console import AsJson, RunPath, Verbose, err, reporting, set_up_logging
+from osmef.cli.console import AsJson, Figures, RunPath, Verbose, err, reporting, set_up_logging
 from osmef.cli.execution import execute
 from osmef.engine.check import check_provider
 from osmef.engine.controller import refuse_second
@@ -34,6 +34,7 @@ first. Exit codes are those of `osmef run`."""
 def command(
     run: RunPath,
     controller_is_dead: ControllerIsDead = False,
+    figures: Figures = True,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
@@ -49,4 +50,4 @@ def command(
             raise left.error
         plan = reopen(directory)
         check_provider(plan)
-        execute(plan, directory, verbose=verbose, as_json=as_json)
+        execute(plan, directory, verbose=verbose, as_json=as_json, figures=figures)

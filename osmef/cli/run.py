@@ -6,6 +6,7 @@ from pathlib import Path
 
 from osmef.cli.console import (
     AsJson,
+    Figures,
     Out,
     Overrides,
     ScenarioFile,
@@ -32,10 +33,11 @@ Exit codes: 0 done, 1 some trials failed, 2 bad input, 3 provider or credentials
 4 interrupted (go on with `osmef resume RUN`)."""
 
 
-def command(
+def command(  # noqa: PLR0913, PLR0917 - its options
     file: ScenarioFile,
     out: Out = Path("results"),
     overrides: Overrides = [],  # noqa: B006 - typer copies it
+    figures: Figures = True,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
@@ -49,4 +51,4 @@ def command(
         check_provider(plan)
         with RunDirectory.create(out, study.scenario.name, study.text, file.suffix) as directory:
             note_plan(directory, plan)
-            execute(plan, directory, verbose=verbose, as_json=as_json)
+            execute(plan, directory, verbose=verbose, as_json=as_json, figures=figures)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from osmef.cli.console import AsJson, RunPath, print_json, reporting
-from osmef.cli.execution import show
+from osmef.cli.shown import show
 from osmef.errors import InputError
 from osmef.results.rundir import RunDirectory
 

@@ -10,7 +10,7 @@ import pytest
 
 from agents import fuzzing
 
-SECONDS = int(os.environ.get("FUZZ_SECONDS", "8"))
+SECONDS = int(os.environ.get("FUZZ_SECONDS", "5"))
 
 
 @pytest.mark.parametrize("target", fuzzing.TARGETS)

@@ -143,7 +143,7 @@ def test_the_limit_is_named(
 
 def test_many_flows_drain_on_a_slow_link(paths: Paths) -> None:
     """What lies unsent in the sender's kernel at the end is bounded in all, not by the flow."""
-    with paths.shaped("tbf rate 5mbit burst 10kb limit 1mb"):
+    with paths.shaped("tbf rate 20mbit burst 10kb limit 1mb"):
         sent, received, _ = paths.transfer(flows=128, duration_s=2)
     assert sum(flow.bytes for flow in sent.flows) == sum(flow.bytes for flow in received.flows) > 0
 

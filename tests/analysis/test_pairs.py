@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
@@ -104,6 +104,7 @@ def test_what_is_no_number_is_refused(test: type) -> None:
         test([1.0, math.nan], [1.0, 2.0])
 
 
+@settings(max_examples=20)  # statsmodels collects the garbage of the whole process each time
 @given(p_values)
 def test_holm_is_that_of_statsmodels(given_values: list[float | None]) -> None:
     corrected = holm(given_values)

@@ -40,10 +40,22 @@ def indices(run: Path) -> list[int]:
     return [json.loads(line)["index"] for line in (run / "trials.jsonl").read_text().splitlines()]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+STAGES = (
+    "provisioning",
+    "making a local cloud",
+    "starting",
+    "putting the agent",
+    "measuring",
+    "[3/8]",
+)
+
+
 @pytest.mark.parametrize(
-    "stage",
-    ["provisioning", "making a local cloud", "starting", "putting the agent", "measuring", "[3/8]"],
+    ("stage", "number"),
+    [
+        *((stage, signal.SIGINT) for stage in STAGES),
+        *((stage, signal.SIGTERM) for stage in STAGES[1::2]),  # it takes the same way
+    ],
 )
 def test_a_signal_in_any_stage_cleans_up_and_the_run_can_go_on(
     osmef: Osmef, left_behind: LeftBehind, stage: str, number: signal.Signals
@@ -99,7 +111,7 @@ def test_a_signal_after_the_last_trial_takes_nothing_away(
     osmef: Osmef, left_behind: LeftBehind
 ) -> None:
     name = osmef.write(QUICK.replace("repeat: 2", "repeat: 1"))
-    ended = osmef("run", name, prefix=osmef.interrupted_at("osmef.report.figures"))
+    ended = osmef("run", name, "--figures", prefix=osmef.interrupted_at("osmef.report.figures"))
     assert ended.code == 0, ended.err
     assert "SIGINT" in ended.err
     assert f"run: results/{osmef.run.name}" in ended.out

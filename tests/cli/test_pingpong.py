@@ -21,7 +21,7 @@ repeat: 2
 def test_requests_become_a_table_figures_and_a_file_of_ppbench(
     osmef: Osmef, left_behind: Callable[[], list[str]]
 ) -> None:
-    ended = osmef("run", osmef.write(TEXT))
+    ended = osmef("run", osmef.write(TEXT), "--figures")
     assert ended.code == 0, ended.err
     assert left_behind() == []
     rows = pd.read_parquet(osmef.run / "requests.parquet")

@@ -145,6 +145,15 @@ def test_the_command_tells_machines(tmp_path: Path) -> None:
     assert Path(told["directories"][0], "summary.json").is_file()
 
 
+@pytest.mark.parametrize(("word", "drawn"), [("--figures", True), ("--no-figures", False)])
+def test_figures_are_drawn_unless_they_are_left_out(word: str, drawn: bool, tmp_path: Path) -> None:
+    sample = DATA / "iperf3-312-udp.json"
+    code, text = _osmef("import", "iperf3", sample, "--out", tmp_path, "--json", word)
+    run = Path(json.loads(text)["directories"][0])
+    assert (code, (run / "summary.json").is_file()) == (0, True)
+    assert (run / "udp-loss.svg").exists() == drawn
+
+
 def test_one_file_that_is_none_does_not_stop_the_others(tmp_path: Path) -> None:
     other = tmp_path / "other.json"
     other.write_bytes(b'{"a": 1}\n\xff')
