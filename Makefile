@@ -21,13 +21,14 @@ run: $(READY) $(AGENT)  ## set everything up and make a first measurement
 agents: $(READY)  ## build the agents for all machines
 	$(BIN)/python agents/build.py
 
+# Three at a time, also on two CPUs: one of them mostly waits for a guest to boot or a trial to end.
 test: $(DEVELOP) $(AGENT)  ## run the tests
 	-tools/bootstrap gcc libc6-dev qemu-user-static clang libclang-rt-dev  # tests skip what has to be missing
 	-tools/bootstrap gcc libc6-dev pkg-config mmdebstrap qemu-system-x86 qemu-utils libvirt-daemon-system libvirt-dev
 	-tools/bootstrap dnsmasq-base genisoimage busybox-static nftables iproute2
 	-tools/bootstrap chromium postgresql  # for the pages, and a database of campaigns
 	-$(PIP) 'osmef[libvirt]'
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 3 $(ARGS)
 
 coverage:  ## run the tests, and tell which lines none of them reaches
 	$(MAKE) test ARGS="--cov --cov-report=term $(ARGS)"

@@ -30,11 +30,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 IMAGE_TIMEOUT_S = 900
 
 
-# These rooms make sandboxes, bridges and clouds on this machine, list and reap what they find,
-# and compare the machine with what it was: all of them run one after the other. The agent's tests
-# and the OpenStack have namespaces of their own, and the other rooms only files.
-MACHINE = {"aws", "azure", "cli", "engine", "facts", "gce", "images", "libvirt", "notebooks"}
-MACHINE |= {"providers", "remote", "workloads"}
+# These rooms make sandboxes, bridges and guests on this machine, list and reap what they find,
+# and compare the machine with what it was: all of them run one after the other. The agent's tests,
+# the OpenStack and the public clouds have namespaces of their own, and the other rooms only files.
+MACHINE = {"cli", "engine", "facts", "images", "libvirt", "notebooks", "providers", "remote"}
+MACHINE |= {"workloads"}
+PUBLIC_CLOUDS = {"aws", "azure", "gce", "sites"}
 
 
 def room_of(nodeid: str) -> str:
@@ -42,11 +43,13 @@ def room_of(nodeid: str) -> str:
     rooms = nodeid.split("::", maxsplit=1)[0].split("/")[1:-1]
     if rooms[-1:] == ["openstack"]:
         return "openstack"
+    if PUBLIC_CLOUDS & set(rooms):
+        return "clouds"
     return "machine" if MACHINE & set(rooms[:1]) else "/".join(rooms[:1])
 
 
 # The longest first, so that in the end no worker has much to do while the others have nothing.
-LONGEST = ("openstack", "machine", "agents")
+LONGEST = ("openstack", "machine", "clouds", "agents")
 
 
 @pytest.hookimpl

@@ -26,6 +26,7 @@ import pytest
 from tests.aws import gaps
 from tests.aws.api import Api
 from tests.aws.wiring import guest_of, key_of, running, told_of
+from tests.openstack.processes import WITH_US
 from tests.openstack.services.line import ask
 
 T = TypeVar("T")
@@ -82,7 +83,7 @@ class Cloud(Api):
         return done.result()
 
     def _start_fabric(self) -> None:
-        argv = ["unshare", "--mount", "--propagation", "private", sys.executable]
+        argv = [*WITH_US, "unshare", "--mount", "--propagation", "private", sys.executable]
         with (self.state / "fabric.log").open("ab") as log:
             self._fabric = subprocess.Popen(
                 [*argv, "-m", "tests.openstack.services.fabric", str(self.state)],

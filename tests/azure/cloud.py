@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tests.azure.arm import SUBSCRIPTION, Answer, Arm
-from tests.openstack.processes import Processes
+from tests.openstack.processes import WITH_US, Processes
 from tests.openstack.services import line
 
 TENANT = "22222222-2222-4222-8222-222222222222"
@@ -191,7 +191,7 @@ def with_guests(state: Path) -> Iterator[tuple[Arm, dict[str, str], list[str]]]:
     processes, fabric = Processes(state), state / "fabric.sock"
     python = [sys.executable, "-m", "tests.openstack.services.fabric", str(state)]
     environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
-    alone = ["unshare", "--mount", "--propagation", "private"]
+    alone = [*WITH_US, "unshare", "--mount", "--propagation", "private"]
     processes.start("fabric", [*alone, *python], environment)
     try:
         processes.wait("fabric", 60.0, fabric.exists)

@@ -61,6 +61,10 @@ class _Late(RealClock):
         return DUE + timedelta(seconds=time.time() - self.due_s)
 
 
+def _cloud(number: int) -> str:
+    return f"cloud-{number}"
+
+
 def _score(count: int) -> Score:
     study = load_text(SCENARIO, Path("pair.yaml"))
     plan = make_plan(study, 0)
@@ -69,7 +73,7 @@ def _score(count: int) -> Score:
         {
             "name": "bench",
             "scenarios": [f"pair-{number}.yaml" for number in range(count // clouds)],
-            "providers": {f"cloud-{number}": "local" for number in range(clouds)},
+            "providers": {_cloud(number): "local" for number in range(clouds)},
             "start": START,
             "weeks": 1,
             "windows": {"once": {"cron": f"0 0 {START.day} {START.month} *", "length": "12h"}},
@@ -88,7 +92,8 @@ def _dask(count: int, place: Path, stack: ExitStack) -> Executor:
     """Two workers, which have loaded what they need."""
     address, _ = stack.enter_context(scheduler(place))
     slots = -(-count // WORKERS) + 1
-    Workers(address, place, stack, threads=slots).start(*[f"osmef={slots}"] * WORKERS)
+    tags = " ".join(f"{tag}={slots}" for tag in ("osmef", *map(_cloud, range(CLOUDS))))
+    Workers(address, place, stack, threads=slots).start(*[tags] * WORKERS)
     dask = Dask(address, Stop(), lambda *_: None)
     warm = place / "warm"
     warm.mkdir()

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
 from tests.gce.inside import inside
-from tests.openstack.processes import Processes
+from tests.openstack.processes import WITH_US, Processes
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
@@ -63,11 +63,11 @@ class GceCloud:
             "PYTHONPATH": str(ROOT),
             "LANG": "C.UTF-8",
         }
-        alone = (shutil.which("unshare") or "", "--mount", "--propagation", "private")
+        alone = (*WITH_US, "unshare", "--mount", "--propagation", "private")
         fabric = (sys.executable, "-m", "tests.openstack.services.fabric", str(self.state))
         self.processes.start("fabric", [*alone, *fabric], environment)
         self.processes.wait("fabric", _READY_S, (self.state / "fabric.sock").exists)
-        serve = (sys.executable, "-m", "tests.gce.services.serve", str(self.state))
+        serve = (*WITH_US, sys.executable, "-m", "tests.gce.services.serve", str(self.state))
         self.processes.start("api", [*serve, str(self.port), str(self._lab())], environment)
         self.processes.wait("api", _READY_S, self._answers)
 

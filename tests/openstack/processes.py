@@ -14,6 +14,9 @@ from pathlib import Path
 
 from tests.openstack.errors import CloudError
 
+WITH_US = ("setpriv", "--pdeathsig", "TERM")
+"""Before a command that shall end with the process that starts it, however that ends."""
+
 _ENDING_S = 10.0
 _STEP_S = 0.1
 _TAIL_BYTES = 1500
