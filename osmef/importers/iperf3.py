@@ -20,6 +20,7 @@ from osmef.importers.record import (
     Parsed,
     Record,
     Text,
+    amount,
     number,
     refuse,
     whole,
@@ -148,7 +149,7 @@ def _get(value: Any, *path: str | int) -> Any:
 
 def _maybe(value: Any, where: str, *path: str | int, factor: float = 1.0) -> float | None:
     found = _get(value, *path)
-    return None if found is None else factor * number(found, ".".join(map(str, path)), where)
+    return None if found is None else factor * amount(found, ".".join(map(str, path)), where)
 
 
 def _list(value: Any, *path: str | int) -> list[Any]:
@@ -284,8 +285,6 @@ def _tcp(end: Json, way: str, where: str, streams: list[Any]) -> dict[str, float
     total = _maybe(end, where, f"sum_received{way}", "bits_per_second")
     if total is None:
         raise refuse(where, f"there is no end.sum_received{way}.bits_per_second")
-    if any(rate < 0 for rate in known):
-        raise refuse(where, "a rate is negative")
     return {
         "aggregate_btc_bps": total,
         "connection_btc_bps": sum(known) / len(known) if known else None,

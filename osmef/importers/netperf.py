@@ -21,6 +21,7 @@ from osmef.importers.record import (
     Parsed,
     Record,
     Text,
+    amount,
     number,
     refuse,
 )
@@ -252,7 +253,7 @@ def _turned(metrics: dict[str, float | None]) -> dict[str, float | None]:
 def _of_stream(rows: list[list[str]], body: str, where: str) -> _Found:
     row = _row(rows, 0, 5, where)
     cpu = _system(row[5], row[6], where) if len(row) >= 9 else {}
-    rate = number(row[4], "the throughput", where) * _unit(body, where)
+    rate = amount(row[4], "the throughput", where) * _unit(body, where)
     sizes = _sizes(row, ("receive_socket", "send_socket", "message"))
     wall = _known(row[3], "the time", where)
     return _Found("btc", {"aggregate_btc_bps": rate, **cpu}, wall, sizes)
@@ -260,14 +261,14 @@ def _of_stream(rows: list[list[str]], body: str, where: str) -> _Found:
 
 def _of_datagrams(rows: list[list[str]], body: str, where: str) -> _Found:
     sent, got, unit = _row(rows, 0, 6, where), _row(rows, 1, 4, where), _unit(body, where)
-    count = number(sent[3], "the messages sent", where)
-    came = number(got[2], "the messages received", where)
+    count = amount(sent[3], "the messages sent", where)
+    came = amount(got[2], "the messages received", where)
     sizes = _sizes(sent, ("local_socket", "message")) | _sizes(got, ("remote_socket",))
     return _Found(
         "udp",
         {
-            "goodput_bps": unit * number(got[3], "the throughput", where),
-            "sent_bps": unit * number(sent[5], "the throughput", where),
+            "goodput_bps": unit * amount(got[3], "the throughput", where),
+            "sent_bps": unit * amount(sent[5], "the throughput", where),
             "loss_percent": 100 * (count - came) / count if count > 0 else None,
         },
         _known(sent[2], "the time", where),
@@ -277,7 +278,7 @@ def _of_datagrams(rows: list[list[str]], body: str, where: str) -> _Found:
 
 def _of_requests(rows: list[list[str]], test: str, rest: str, where: str) -> _Found:
     row = _row(rows, 0, 6, where)
-    rate = number(row[5], "the rate", where)
+    rate = amount(row[5], "the rate", where)
     cpu = _system(row[6], row[7], where) if len(row) >= 10 else {}
     wall = _known(row[4], "the time", where)
     sockets = ("send_socket", "receive_socket")
@@ -333,7 +334,7 @@ def _settings(told: dict[str, str]) -> dict[str, Scalar]:
 
 def _of_omni(told: dict[str, str], protocol: str, where: str) -> _Found:
     units = told.get("THROUGHPUT_UNITS", "10^6bits/s")
-    rate = number(told.get("THROUGHPUT"), "THROUGHPUT", where)
+    rate = amount(told.get("THROUGHPUT"), "THROUGHPUT", where)
     wall = _known(told.get("ELAPSED_TIME"), "ELAPSED_TIME", where)
     settings = _settings(told)
     cpu = {}

@@ -17,11 +17,11 @@ from osmef.importers.record import (
     Parsed,
     Record,
     Text,
+    amount,
     positive,
     refuse,
     whole,
 )
-from osmef.importers.record import number as read_number
 from osmef.results.trial import Failure, Interval
 from osmef.scenario.study import Scalar
 
@@ -163,7 +163,7 @@ def _pairs(line: str) -> dict[str, str]:
 
 
 def _maybe(told: dict[str, str], name: str, where: str, factor: float = 1.0) -> float | None:
-    return factor * read_number(told[name], name, where) if name in told else None
+    return factor * amount(told[name], name, where) if name in told else None
 
 
 def _failed(message: str, where: str) -> Record:
@@ -173,7 +173,7 @@ def _failed(message: str, where: str) -> Record:
 
 
 def _brief(told: dict[str, str], found: _Found, where: str) -> Record:
-    rate = 1e6 * read_number(told["rate_Mbps"], "rate_Mbps", where)
+    rate = 1e6 * amount(told["rate_Mbps"], "rate_Mbps", where)
     length = positive(told["real_seconds"], "real_seconds", where)
     cpu = {
         "cpu_sender_percent": _maybe(told, "tx_cpu", where),
@@ -212,7 +212,7 @@ def _intervals(
     rows, start = [], 0.0
     for one in told:
         length = positive(one["real_seconds"], "the seconds of an interval", where)
-        moved = read_number(one["megabytes"], "the MB of an interval", where)
+        moved = amount(one["megabytes"], "the MB of an interval", where)
         lost = whole(one["drop"], "drop", where) if "drop" in one else None
         sent = whole(one["pkt"], "pkt", where) if "pkt" in one else None
         rows.append(
@@ -287,7 +287,7 @@ def _settings(tx: dict[str, str], rx: dict[str, str], where: str) -> dict[str, S
     }  # fmt: skip
     for key, name, factor in (("duration_s", "time_limit", 1), ("rate_bps", "rate_limit", 1e6)):
         if name in tx:
-            values[key] = factor * read_number(tx[name], name, where)
+            values[key] = factor * amount(tx[name], name, where)
     for name in ("tos", "nodelay"):
         if name in tx:
             values[name] = tx[name]
@@ -295,5 +295,5 @@ def _settings(tx: dict[str, str], rx: dict[str, str], where: str) -> dict[str, S
 
 
 def _cpu(end: dict[str, str], where: str) -> float:
-    busy = sum(read_number(end[name], name, where) for name in ("user", "system"))
+    busy = sum(amount(end[name], name, where) for name in ("user", "system"))
     return 100 * busy / positive(end["real_seconds"], "real_seconds", where)

@@ -13,7 +13,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from osmef.analysis.fairness import jain_fairness
-from osmef.importers.record import Oddity, Parsed, Record, Text, number, positive, refuse, whole
+from osmef.importers.record import (
+    Oddity,
+    Parsed,
+    Record,
+    Text,
+    amount,
+    number,
+    positive,
+    refuse,
+    whole,
+)
 from osmef.results.trial import Interval
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy
 
@@ -104,7 +114,7 @@ def _flows(document: dict[str, Any], text: Text) -> dict[int, dict[str, dict[str
 
 
 def _of(end: dict[str, Any], key: str, text: Text, where: str) -> float:
-    return number(end.get(key), f"btc.{where}.{key}", text.line(1))
+    return amount(end.get(key), f"btc.{where}.{key}", text.line(1))
 
 
 def _length_s(end: dict[str, Any], text: Text, where: str) -> float:

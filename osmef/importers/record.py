@@ -115,6 +115,14 @@ def number(value: object, what: str, where: str) -> float:
     return found
 
 
+def amount(value: object, what: str, where: str) -> float:
+    """Return a number that is not negative. Raises InputError."""
+    found = number(value, what, where)
+    if found < 0:
+        raise refuse(where, f"{what} is {found:g}, and should not be negative")
+    return found
+
+
 def positive(value: object, what: str, where: str) -> float:
     """Return a number above 0. Raises InputError."""
     found = number(value, what, where)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from osmef.errors import InputError
 from osmef.importers import KINDS
-from osmef.importers.record import Text, number, whole
+from osmef.importers.record import Text, amount, number, whole
 from tests.importers.samples import DATA, kind_of
 
 SAMPLES = {
@@ -37,6 +37,7 @@ def _try(kind: str, content: str) -> None:
     )
     for record in parsed.records:
         assert all(v is None or math.isfinite(v) for v in record.metrics.values())
+        assert kind == "sessions" or all((v or 0) >= 0 for v in record.metrics.values())
     for oddity in parsed.oddities:
         assert oddity.where.startswith("some.file")
 
@@ -87,6 +88,18 @@ def test_json_with_a_wrong_value_is_read_or_refused(data: st.DataObject) -> None
     _try(kind_of(DATA / name), json.dumps(document))
 
 
+@pytest.mark.parametrize("name", [n for n in sorted(SAMPLES) if n.endswith(".json")])
+def test_no_number_of_json_makes_a_negative_one(name: str) -> None:
+    text = SAMPLES[name]
+    for path in _leaves(json.loads(text)):
+        parent = document = json.loads(text)
+        for step in path[:-1]:
+            parent = parent[step]
+        if path and isinstance(parent[path[-1]], int | float):
+            parent[path[-1]] = -1
+            _try(kind_of(DATA / name), json.dumps(document))
+
+
 def test_deep_json_is_refused() -> None:
     for kind in ("osmef2013", "iperf3"):
         _try(kind, "[" * 100_000)
@@ -104,6 +117,12 @@ def test_a_number_is_read_as_it_is_written(value: float) -> None:
 def test_what_python_takes_for_a_number_and_nobody_else_is_none(text: str | None) -> None:
     with pytest.raises(InputError, match="not a number"):
         number(text, "it", "a:1")
+
+
+def test_an_amount_is_not_negative() -> None:
+    assert amount("0", "it", "a:1") == 0
+    with pytest.raises(InputError, match=r"it is -0\.5, and should not be negative"):
+        amount("-0.5", "it", "a:1")
 
 
 @pytest.mark.parametrize("text", ["-1", "1.5"])
