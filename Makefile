@@ -1,6 +1,6 @@
 # The two commands are `make run` (a first measurement) and `make test`. The rest is for developers.
 SHELL := /bin/sh
-PYTHON ?= python3
+export PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check --quiet install --no-compile
@@ -24,7 +24,7 @@ agents: $(READY)  ## build the agents for all machines
 # Three at a time, also on two CPUs: one of them mostly waits for a guest to boot or a trial to end.
 test: $(DEVELOP) $(AGENT)  ## run the tests
 	-tools/bootstrap gcc libc6-dev qemu-user-static clang libclang-rt-dev  # tests skip what has to be missing
-	-tools/bootstrap gcc libc6-dev pkg-config mmdebstrap qemu-system-x86 qemu-utils libvirt-daemon-system libvirt-dev
+	-tools/bootstrap gcc libc6-dev python3-dev pkg-config mmdebstrap qemu-system-x86 qemu-utils libvirt-daemon-system libvirt-dev
 	-tools/bootstrap dnsmasq-base genisoimage busybox-static nftables iproute2
 	-tools/bootstrap chromium postgresql  # for the pages, and a database of campaigns
 	-$(PIP) 'osmef[libvirt]'
@@ -76,7 +76,7 @@ openstack-real-test: $(DEVELOP) $(AGENT)  ## measure between its guests, as root
 	$(BIN)/python -m pytest -m real_guests tests/openstack $(ARGS)
 
 cloud-init-test: $(DEVELOP) $(AGENT)  ## measure between guests of a Debian with cloud-init, as root; some ten minutes
-	tools/bootstrap mmdebstrap grub-common grub-pc-bin genisoimage qemu-system-x86 qemu-utils libvirt-daemon-system libvirt-dev pkg-config gcc
+	tools/bootstrap mmdebstrap grub-common grub-pc-bin genisoimage qemu-system-x86 qemu-utils libvirt-daemon-system libvirt-dev pkg-config gcc libc6-dev python3-dev
 	$(PIP) 'osmef[libvirt]'
 	$(BIN)/python -m pytest -m real_guests tests/providers/libvirt $(ARGS)
 
@@ -86,7 +86,7 @@ clean:  ## remove what was built; results stay
 # Without byte code of what is never imported, and with one compiler for installing and for `make agents`:
 # the first result comes minutes sooner.
 $(READY): pyproject.toml tools/bootstrap
-	PYTHON=$(PYTHON) tools/bootstrap
+	tools/bootstrap
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' >$(VENV)/builders
 	$(PIP) editables -r $(VENV)/builders
