@@ -165,13 +165,13 @@ class Line:
         while not self._closed.is_set():
             try:
                 first = self._replies.get(timeout=_LOOK_S)
-                replies = [first, *self._replies.get(batch=True)]
+                messages = [first, *self._replies.get(batch=True)]
             except TimeoutError:
-                replies = []
+                messages = []
             except (OSError, RuntimeError):  # the connection: it comes again, or we give up
-                replies = []
+                messages = []
                 self._closed.wait(_LOOK_S)
-            for reply in replies:
+            for reply in itertools.chain.from_iterable(messages):
                 self._heard = time.monotonic()
                 self._take(Reply(*reply))
             if time.monotonic() - self._heard > PATIENCE_S:

@@ -115,11 +115,10 @@ class Cluster:
         return [Letter(*one) for one in (first, *self._letters.get(batch=True))]
 
     def reply(self, back: str, replies: Sequence[Reply]) -> None:
-        """Send replies to a worker."""
+        """Send replies to a worker, all in one message."""
         if back not in self._backs:
             self._backs[back] = Queue(back, client=self._client)
-        for one in replies:
-            self._backs[back].put(tuple(vars(one).values()))
+        self._backs[back].put([tuple(vars(one).values()) for one in replies])
 
     def beat(self, backs: Set[str]) -> None:
         """Tell these workers that we live, and forget how to reply to others."""

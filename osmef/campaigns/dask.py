@@ -40,7 +40,11 @@ Tell = Callable[[str, str], None]
 
 @dataclass(eq=False)
 class _Task:
-    """A job that is somewhere between its submission and its end. ``what`` names it to people."""
+    """A job that is somewhere between its submission and its end. ``what`` names it to people.
+
+    ``bound`` is the machine whose worker alone can do it. It is looked for in the journal when the
+    job is sent: to look anew for each of thousands that wait takes longer than they do.
+    """
 
     job: Job
     provider: str
@@ -51,6 +55,7 @@ class _Task:
     since: float = field(default_factory=time.monotonic)
     sent: DaskFuture | None = None
     worker: Worker | None = None
+    bound: str | None = None
     back: str | None = None
     losses: int = 0
     leaving: bool = False
@@ -121,13 +126,13 @@ class Dask:
         return task.future
 
     def _fitting(self, task: _Task) -> list[Worker]:
-        bound = task.copy.bound_to
         fit = [one for one in self._workers.values() if one.takes(task.provider)]
-        return [one for one in fit if bound in {None, one.host}]
+        return [one for one in fit if task.bound in {None, one.host}]
 
     def _dispatch(self, task: _Task) -> None:
         """Send a job on its way, if there is a worker that takes it."""
         try:
+            task.bound = task.copy.bound_to
             to = self._fitting(task)
             if self._cluster is None or not to:
                 return
@@ -233,20 +238,33 @@ class Dask:
             with self._lock:
                 self._workers = workers
                 for task in list(self._tasks.values()):
-                    self._look_after(task, cluster)
+                    self._look_after(task)
+                halts = self._halts()
+            for back, those in halts.items():
+                cluster.reply(back, those)
         if now - self._beaten >= BEAT_S:
             self._beaten = now
             with self._lock:
                 backs = {task.back for task in self._tasks.values() if task.back}
             cluster.beat(backs)
 
-    def _look_after(self, task: _Task, cluster: Cluster) -> None:
-        reason = None if task.leaving else task.halted or self._stop.reason
+    def _why_not(self, task: _Task) -> str | None:
+        return None if task.leaving else task.halted or self._stop.reason
+
+    def _halts(self) -> dict[str, list[Reply]]:
+        """Return what tells workers to stop, by the queue that takes it."""
+        found: dict[str, list[Reply]] = {}
+        for task in self._tasks.values():
+            reason = self._why_not(task)
+            if reason and task.back:
+                found.setdefault(task.back, []).append(Reply(task.token, 0, reason))
+        return found
+
+    def _look_after(self, task: _Task) -> None:
+        reason = self._why_not(task)
         if task.worker is not None:
             if task.worker.address not in self._workers:
                 self._lose(task)
-            elif reason and task.back:
-                cluster.reply(task.back, [Reply(task.token, 0, reason)])
         elif reason:
             self._end(task, Interrupted(reason))
         elif self._fitting(task):
@@ -261,12 +279,11 @@ class Dask:
 
     def _nobody(self, task: _Task) -> OsmefError:
         tags = " ".join(f"{tag}=8" for tag in ("osmef", task.provider) if tag)
-        machine = task.copy.bound_to
-        if machine is None:
+        if task.bound is None:
             cure = f"start one: dask worker {self._address} --resources '{tags}'"
             return OsmefError(f"no worker has {tags.replace('=8', '')}", cure=cure)
         cure = f"start a worker there: dask worker {self._address} --resources '{tags}'"
-        return OsmefError(f"only {machine} can take away what was made there", cure=cure)
+        return OsmefError(f"only {task.bound} can take away what was made there", cure=cure)
 
     def _take(self, letter: Letter) -> str | None:
         """Do what a letter asks for; return why it can't be done."""

@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import boto3
 import pandas as pd
@@ -181,17 +182,29 @@ def test_a_manifest_can_not_write_elsewhere(state: str, tmp_path: Path) -> None:
             import_archive((tmp_path / "archive").as_uri(), tmp_path / "back")
 
 
-def _tar_of(name: str) -> bytes:
+def _tar_of(name: str, **about: Any) -> bytes:
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w:gz") as tar:
-        tar.addfile(tarfile.TarInfo(name))
+        member = tarfile.TarInfo(name)
+        for key, value in about.items():
+            setattr(member, key, value)
+        tar.addfile(member)
     return data.getvalue()
 
 
 @pytest.mark.parametrize(
     "bad",
-    [b"no tar", _tar_of("../evil"), _tar_of("good")[:60], gzip.compress(b"x" * 2000)],
-    ids=["no-tar", "above", "torn", "no-members"],
+    [
+        b"no tar",
+        _tar_of("../evil"),
+        _tar_of("/osmef-evil"),
+        _tar_of("link", type=tarfile.SYMTYPE, linkname="/etc"),
+        _tar_of("."),
+        _tar_of("old", pax_headers={"mtime": "1e40"}),
+        _tar_of("good")[:60],
+        gzip.compress(b"x" * 2000),
+    ],
+    ids=["no-tar", "above", "elsewhere", "link", "itself", "no-time", "torn", "no-members"],
 )
 def test_a_run_that_is_no_good_tar_is_refused(state: str, tmp_path: Path, bad: bytes) -> None:
     """Also where the manifest knows its hash; the user's own directory stays."""
@@ -207,6 +220,7 @@ def test_a_run_that_is_no_good_tar_is_refused(state: str, tmp_path: Path, bad: b
         import_archive((tmp_path / "archive").as_uri(), tmp_path / "back")
     assert list((tmp_path / "back").iterdir()) == []
     assert not (tmp_path / "evil").exists()
+    assert not Path("/osmef-evil").exists()
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"archive_version": 2}'])
