@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 
 from osmef.campaigns.calendar import PlannedSession
@@ -42,6 +43,7 @@ class Refusal(StrEnum):
     BUDGET = "budget"
 
 
+@lru_cache(maxsize=16384)  # a conductor asks at each look for the names of all that run
 def platform_name(scenario: str, provider: str | None, instance_class: str | None) -> str:
     """Return what a platform is called, for people."""
     return " ".join(filter(None, (Path(scenario).stem, provider, instance_class)))
