@@ -8,6 +8,7 @@ worker that hears nothing of its controller stops its sessions, and takes away w
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import shutil
 import threading
@@ -16,16 +17,17 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from distributed import Client, Queue, get_client, get_worker
 
 import osmef
-from osmef.campaigns.executor import open_many_files
+from osmef.campaigns.executor import fulfil, open_many_files
 from osmef.campaigns.live import Live
 from osmef.campaigns.session import End, Work
 from osmef.campaigns.session import measure as measure_here
@@ -201,13 +203,25 @@ _errand: ContextVar[Errand] = ContextVar("errand")
 Result = TypeVar("Result")
 
 
-def attend(
+async def attend(
     job: Callable[[Path], Result], office: str, token: str, name: str, files: Mapping[str, bytes]
 ) -> Result | OsmefError:
     """Do a job in a run directory of this worker, made of what the controller has of it.
 
-    ``office`` is the queue of the controller. Returns what the job returns, or what it raised.
+    ``office`` is the queue of the controller. Returns what the job returns, or what it raised. The
+    job has a thread of its own: one of Dask's asks every second for another job when it has done
+    its own, and thousands of them keep a worker from everything else.
     """
+    done: Future[Result | OsmefError] = Future()
+    work = partial(_attend, job, office, token, name, files)
+    begin = partial(copy_context().run, fulfil, done, work)
+    threading.Thread(target=begin, name=f"session-{name}", daemon=True).start()
+    return await asyncio.wrap_future(done)
+
+
+def _attend(
+    job: Callable[[Path], Result], office: str, token: str, name: str, files: Mapping[str, bytes]
+) -> Result | OsmefError:
     worker = get_worker()
     home = Path(worker.local_directory) / f"osmef-{token}"
     root = home / name

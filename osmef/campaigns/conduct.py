@@ -47,7 +47,7 @@ class Conductor:
         self._leaving = Leaving(store, standing, score, means, self._log)
         self._keeping = Keeping(store, standing, score, means, self._log)
         self._starter = Starter(store, standing, score, means, self._keeping)
-        self._wake = self._starter.wake
+        self._wake = self._starter.running.wake
         self._watch = Watch(means.clock)
         self._phase: Phase | None = None
         self._next = self._renew_at = means.clock.now()
@@ -159,8 +159,7 @@ class Conductor:
         trouble = self._watch.failing
         if trouble is None:
             return
-        running = {one.id for one in self._starter.running.values()}
-        self._store.forget(self._campaign, self._means.holder, running)
+        self._store.forget(self._campaign, self._means.holder, self._starter.running.ids)
         gap = Gap(trouble.since, now, f"no database: {trouble.text}")
         if now - trouble.since > LATE and self._note_gap(gap):
             self._watch.has_noted()
@@ -192,8 +191,7 @@ class Conductor:
     def _collect(self, now: datetime) -> set[Cell]:
         """Note how sessions ended; return what they measured."""
         ended = set()
-        for future in [future for future in self._starter.running if future.done()]:
-            session = self._starter.running[future]
+        for future, session in self._starter.running.ended:
             outcome = outcome_of(future, session)
             values, line = outcome.values(now, stopping=self._stopping), outcome.line(session)
             over = outcome.end.state is not State.PLANNED
@@ -231,8 +229,7 @@ class Conductor:
         soon = None
         if phase is Phase.ACTIVE and not self._stopping:
             soon = self._starter.begin(now, self._log, self._leaving)
-        running = {one.platform for one in self._starter.running.values()}
-        self._keeping.tidy(phase, running, now)
+        self._keeping.tidy(phase, self._starter.running.platforms, now)
         again = None if soon is None else now + soon
         coming = self._store.next_time(self._campaign, now)
         self._any_planned = coming is not None
@@ -257,7 +254,7 @@ class Conductor:
         for lost in self._store.recover(self._campaign, now):
             self._log.note("gap", f"{lost.slot} {lost.platform}: interrupted, will go on")
         held = self._store.held(self._campaign, self._means.holder)
-        for session in self._starter.running.values():
+        for session in self._starter.running:
             if held.get(session.id) != session.token:
                 self._means.halt(session.id)
         self._renew_at = now + _RENEW

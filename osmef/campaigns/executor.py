@@ -77,7 +77,7 @@ class Threads:
 def _begin(pool: ThreadPoolExecutor, job: Callable[[], Result]) -> Future[Result]:
     future: Future[Result] = Future()
     try:
-        pool.submit(_run, future, job)
+        pool.submit(fulfil, future, job)
     except RuntimeError as error:  # a process may have only so many
         future.cancel()  # it may wait for another thread already
         future = Future()
@@ -86,7 +86,8 @@ def _begin(pool: ThreadPoolExecutor, job: Callable[[], Result]) -> Future[Result
     return future
 
 
-def _run(future: Future[Result], job: Callable[[], Result]) -> None:
+def fulfil(future: Future[Result], job: Callable[[], Result]) -> None:
+    """Do a job, unless nobody wants it any more, and give what it returns or raises."""
     if not future.set_running_or_notify_cancel():
         return
     try:

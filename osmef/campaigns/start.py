@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections import defaultdict
 from concurrent.futures import Future
 from dataclasses import replace
@@ -17,6 +16,7 @@ from osmef.campaigns.leaving import Leaving, platform_of
 from osmef.campaigns.logbook import Logbook
 from osmef.campaigns.means import Means
 from osmef.campaigns.rows import Line, Refusal, Session, Standing, State, Terms
+from osmef.campaigns.running import Running
 from osmef.campaigns.score import Score
 from osmef.campaigns.session import End, Work
 from osmef.errors import StorageError
@@ -36,10 +36,7 @@ _AGAIN = timedelta(seconds=2)
 
 
 class Starter:
-    """Claims sessions of one campaign and hands them to the executor.
-
-    ``running`` are those that run, by what tells their end; ``wake`` is set when one ends.
-    """
+    """Claims sessions of one campaign and hands them to the executor."""
 
     def __init__(
         self,
@@ -51,8 +48,7 @@ class Starter:
     ) -> None:
         self._store, self._standing, self._score, self._means = store, standing, score, means
         self._keeping = keeping
-        self.wake = threading.Event()
-        self.running: dict[Future[End], Session] = {}
+        self.running = Running()
         self._freed: dict[str, datetime] = {}
         self._sharing: dict[str, set[str]] = defaultdict(set)
         """The clouds of this campaign that a name is a place of."""
@@ -73,11 +69,9 @@ class Starter:
         """
         exclusive = self._score.campaign.exclusive
         busy = self._store.busy(now) if exclusive and not self.is_full else {}
-        ours = {name for one in self.running.values() for name in one.places}
-        waits = not ours.issuperset(busy)
+        waits = any(name not in self.running.places for name in busy)
         cleaned = leaving.cleaning.places if exclusive else set()
         taken = {cloud for name in {*busy, *cleaned} for cloud in self._sharing[name]}
-        here = {one.id for one in self.running.values()}
         begun = 0
         while not self.is_full and begun < _AT_ONCE:
             room = min(self._means.executor.room - len(self.running), _AT_ONCE - begun)
@@ -87,7 +81,7 @@ class Starter:
             for session in batch:
                 if session.cloud in taken:
                     continue
-                if session.id in here:  # another one has had it, and ours still cleans up
+                if session.id in self.running.ids:  # another has had it, and ours still cleans up
                     taken.add(session.cloud)
                     continue
                 refusal = self._try(self._without_known(session, now, leaving), now, log)
@@ -103,7 +97,7 @@ class Starter:
 
     def end(self, future: Future[End], now: datetime) -> None:
         """Forget one that has ended."""
-        session = self.running.pop(future)
+        session = self.running.remove(future)
         self._freed |= dict.fromkeys(session.places, now)
 
     def _try(self, session: Session, now: datetime, log: Logbook) -> Refusal | None:
@@ -120,9 +114,7 @@ class Starter:
         placed = self._placed(claimed)
         work = self._work(placed)
         log.say(line.kind, line.text)
-        future = self._means.executor.submit(self._means.measure, work)
-        self.running[future] = placed
-        future.add_done_callback(lambda _: self.wake.set())
+        self.running.add(self._means.executor.submit(self._means.measure, work), placed)
         return None
 
     @staticmethod
