@@ -22,7 +22,7 @@ from osmef.providers.openstack.servers import (
     list_servers,
     make_server,
 )
-from osmef.providers.parallel import side_by_side
+from osmef.providers.parallel import AT_ONCE, side_by_side
 from osmef.scenario.clouds.openstack import OpenStackSettings
 
 _LOOKS = 3
@@ -40,19 +40,20 @@ def make_servers(
     ``ready`` is told those that have come about since the last look, while others are still being
     asked for and built. The first of a server group is asked for before the others, and these when
     it runs: two at once know nothing of each other, and nova's scheduler puts them anywhere. Only
-    some groups are begun at once, else the first ones take the room of the others on their host.
+    some groups are begun at once, else the first ones take the room of the others on their host,
+    and only some servers are built at once: the more, the more work is each of them to the cloud.
     Raises BootError, CapacityError, QuotaError, what ``ready`` does.
     """
     clouds = {id(o.site.tenant.cloud): o.site.tenant.cloud for o in orders}
     boot = _Boot(maker.mark.run, [*clouds.values()], settings.boot_timeout, ready)
 
-    def ask(order: ServerOrder) -> None:
-        if not boot.over:
+    def ask(order: ServerOrder, *, leads: bool = False) -> None:
+        if boot.admits(leads=leads):
             boot.asked[make_server(maker, order, settings)] = order
 
     def ask_group(group: Sequence[ServerOrder]) -> None:
         leader, *others = group
-        ask(leader)
+        ask(leader, leads=True)
         if others and boot.runs(leader):
             side_by_side(ask, others)
 
@@ -86,8 +87,29 @@ class _Boot:
     asked: dict[str, ServerOrder] = field(default_factory=dict)
     found: dict[str, Server] = field(default_factory=dict)
     running: set[str] = field(default_factory=set)  # names
+    building: int = 0  # or asked for right now
+    following: int = 0  # wait until they may be built, and their leader runs
     over: bool = False
     changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def admits(self, *, leads: bool) -> bool:
+        """Wait until one more may be built; False if the work is over. Raises BootError.
+
+        A new group waits for those that have begun, so that it does not take their room.
+        """
+        with self.changed:
+            self.following += not leads
+            free = self.changed.wait_for(lambda: self.over or self._has_room(leads), self.timeout_s)
+            self.following -= not leads
+            if not free:
+                late = (order for order in self.asked.values() if order.name not in self.running)
+                raise self._late(next(late), "BUILD")
+            self.building += 1
+            self.changed.notify_all()
+            return not self.over
+
+    def _has_room(self, leads: bool) -> bool:
+        return self.building < AT_ONCE and not (leads and self.following)
 
     def runs(self, leader: ServerOrder) -> bool:
         """Wait until a server runs; False if the work is over. Raises BootError."""
@@ -150,7 +172,9 @@ class _Boot:
             return missing
         running = built & self._list(cloud, "ACTIVE")
         with self.changed:
-            self.running |= {orders[key].name for key in running}
+            new = {orders[key].name for key in running} - self.running
+            self.running |= new
+            self.building -= len(new)
             self.changed.notify_all()
         if lost := built - running:
             there = {str(server.id): server for server in list_servers(cloud, self.run)}

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from osmef.errors import ProviderError
+from osmef.providers.openstack import booting
 from osmef.providers.openstack.access import open_cloud
 from osmef.providers.openstack.booting import make_servers
 from osmef.providers.openstack.making import Maker
@@ -24,7 +25,7 @@ from osmef.providers.parallel import AT_ONCE
 from osmef.remote.keys import KeyPair
 from osmef.scenario.clouds.openstack import OpenStackSettings
 from tests.providers.conftest import MemoryLedger
-from tests.providers.openstack.keystone import keystone, write_cloud
+from tests.providers.openstack.keystone import Answer, keystone, write_cloud
 from tests.providers.openstack.lab import RUN, server
 
 NAME = f"osmef-{RUN}-1-a"
@@ -72,6 +73,41 @@ def test_the_reason_of_an_error_is_waited_for(
     assert caught.value.kind == kind
 
 
+def neutron(_method: str, path: str) -> tuple[int, Any] | None:
+    """Every server has a port with an address."""
+    keys = re.findall(r"device_id=(s[0-9]+)", path)
+    fixed = [{"ip_address": "10.0.0.9"}]
+    ports = [{"id": f"p-{key}", "device_id": key, "fixed_ips": fixed} for key in keys]
+    return (200, {"ports": ports}) if keys else None
+
+
+def make_pairs(clouds: Path, nova: Answer, group: str | None) -> list[str]:
+    """Make the servers of 40 pairs, and return the names of what was made, in that order."""
+    settings = OpenStackSettings.model_validate({"boot": {"image": "i"}})
+    flavor, maker = FlavorInfo("1", "small", 1, 512, 1), Maker(Mark(RUN, 1, 2), MemoryLedger())
+    names = Names(Source("image", "i"), {}, None, None, (), (), ())
+    with keystone(answers={"compute": nova, "network": neutron}) as url:
+        write_cloud(clouds, url, "p1")
+        tenant = Tenant("tenant-1", 1, "one", open_cloud({"cloud": "lab"}))
+        site, key = Site(tenant, names, "net", None, None, "key"), KeyPair.generate("lab")
+        orders = [
+            ServerOrder(
+                server(f"{end}-{n}"),
+                f"{end}{n}",
+                site,
+                flavor,
+                Place(group and f"{group}{n}"),
+                key,
+                None,
+            )
+            for end in ("sender", "receiver")
+            for n in range(40)
+        ]
+        made = make_servers(maker, orders, settings, lambda _servers: None)
+    assert [one.order.name for one in made] == [one.name for one in orders]
+    return [resource.name for resource, _ in maker.made]
+
+
 def test_of_many_groups_only_some_are_begun_before_others_are_whole(clouds: Path) -> None:
     """Else the first servers of all groups take the room that the others need on their hosts."""
     asked: list[str] = []
@@ -87,27 +123,37 @@ def test_of_many_groups_only_some_are_begun_before_others_are_whole(clouds: Path
         there = [] if "status=BUILD" in path else [{"id": key} for key in asked]
         return 200, {"servers": there}
 
-    def neutron(_method: str, path: str) -> tuple[int, Any] | None:
-        keys = re.findall(r"device_id=(s[0-9]+)", path)
-        fixed = [{"ip_address": "10.0.0.9"}]
-        ports = [{"id": f"p-{key}", "device_id": key, "fixed_ips": fixed} for key in keys]
-        return (200, {"ports": ports}) if keys else None
-
-    settings = OpenStackSettings.model_validate({"boot": {"image": "i"}})
-    flavor, maker = FlavorInfo("1", "small", 1, 512, 1), Maker(Mark(RUN, 1, 2), MemoryLedger())
-    names = Names(Source("image", "i"), {}, None, None, (), (), ())
-    with keystone(answers={"compute": nova, "network": neutron}) as url:
-        write_cloud(clouds, url, "p1")
-        tenant = Tenant("tenant-1", 1, "one", open_cloud({"cloud": "lab"}))
-        site, key = Site(tenant, names, "net", None, None, "key"), KeyPair.generate("lab")
-        orders = [
-            ServerOrder(server(f"{end}-{n}"), f"{end}{n}", site, flavor, Place(f"g{n}"), key, None)
-            for end in ("sender", "receiver")
-            for n in range(40)
-        ]
-        made = make_servers(maker, orders, settings, lambda _servers: None)
-    assert [one.order.name for one in made] == [one.name for one in orders]
-    names_made = [resource.name for resource, _ in maker.made]
-    ahead = list(accumulate(1 if name.startswith("sender") else -1 for name in names_made))
+    names = make_pairs(clouds, nova, "group")
+    ahead = list(accumulate(1 if name.startswith("sender") else -1 for name in names))
     assert ahead[-1] == 0
     assert 1 < max(ahead) <= AT_ONCE
+
+
+@pytest.mark.parametrize("group", [None, "group"])
+def test_only_some_servers_are_built_at_once(
+    clouds: Path, group: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cloud that builds a hundred at once takes longer for all than for one after the other."""
+    monkeypatch.setattr(booting, "pause_for", lambda _servers, _unchanged_s: 0.05)
+    asked: list[str] = []
+    ready: list[str] = []  # by the next look
+    active: list[str] = []
+    together: list[int] = []
+    lock = threading.Lock()
+
+    def nova(method: str, path: str) -> tuple[int, Any] | None:
+        if not path.startswith("servers"):
+            return None
+        with lock:
+            if method == "POST":
+                asked.append(f"s{len(asked)}")
+                together.append(len(asked) - len(active))
+                return 202, {"server": {"id": asked[-1]}}
+            there = active
+            if "status=BUILD" in path:
+                there = [key for key in asked if key not in ready]
+                active[:], ready[:] = ready, asked
+            return 200, {"servers": [{"id": key} for key in there]}
+
+    assert len(make_pairs(clouds, nova, group)) == 80
+    assert 1 < max(together) <= AT_ONCE
