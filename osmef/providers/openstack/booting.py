@@ -45,7 +45,7 @@ def make_servers(
     Raises BootError, CapacityError, QuotaError, what ``ready`` does.
     """
     clouds = {id(o.site.tenant.cloud): o.site.tenant.cloud for o in orders}
-    boot = _Boot(maker.mark.run, [*clouds.values()], settings.boot_timeout, ready)
+    boot = Boot(maker.mark.run, [*clouds.values()], settings.boot_timeout, ready)
 
     def ask(order: ServerOrder, *, leads: bool = False) -> None:
         if boot.admits(leads=leads):
@@ -77,7 +77,7 @@ def _groups(orders: Sequence[ServerOrder]) -> list[list[ServerOrder]]:
 
 
 @dataclass
-class _Boot:
+class Boot:
     """Servers on their way, by id: those asked for so far, and those of them that run."""
 
     run: str
@@ -93,17 +93,22 @@ class _Boot:
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def admits(self, *, leads: bool) -> bool:
-        """Wait until one more may be built; False if the work is over. Raises BootError.
+        """Wait until one more may be built; False if the work is over.
 
-        A new group waits for those that have begun, so that it does not take their room.
+        A new group waits for those that have begun, so that it does not take their room. Raises
+        BootError where none of those that are built comes to run.
         """
         with self.changed:
             self.following += not leads
-            free = self.changed.wait_for(lambda: self.over or self._has_room(leads), self.timeout_s)
+            ran = -1
+            while not self.changed.wait_for(
+                lambda: self.over or self._has_room(leads), self.timeout_s
+            ):
+                late = [o for o in list(self.asked.values()) if o.name not in self.running]
+                if late and len(self.running) == ran:
+                    raise self._late(late[0], "BUILD")
+                ran = len(self.running)
             self.following -= not leads
-            if not free:
-                late = (order for order in self.asked.values() if order.name not in self.running)
-                raise self._late(next(late), "BUILD")
             self.building += 1
             self.changed.notify_all()
             return not self.over
@@ -144,7 +149,7 @@ class _Boot:
                 asking.result()
                 if not missing:
                     return
-            if time.monotonic() > began + self.timeout_s:
+            if missing and time.monotonic() > began + self.timeout_s:
                 server_id, status = next(iter(missing.items()))
                 raise self._late(self.asked[server_id], status)
 

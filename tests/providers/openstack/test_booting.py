@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
-from osmef.errors import ProviderError
+from osmef.errors import BootError, ProviderError
 from osmef.providers.openstack import booting
 from osmef.providers.openstack.access import open_cloud
-from osmef.providers.openstack.booting import make_servers
+from osmef.providers.openstack.booting import Boot, make_servers
 from osmef.providers.openstack.making import Maker
 from osmef.providers.openstack.marks import Mark
 from osmef.providers.openstack.names import FlavorInfo, Names, Source
@@ -28,6 +29,7 @@ from tests.providers.conftest import MemoryLedger
 from tests.providers.openstack.keystone import Answer, keystone, write_cloud
 from tests.providers.openstack.lab import RUN, server
 
+T = TypeVar("T")
 NAME = f"osmef-{RUN}-1-a"
 ERROR: dict[str, Any] = {"id": "s1", "name": NAME, "status": "ERROR"}
 TOLD = {**ERROR, "fault": {"code": 500, "message": "No valid host was found."}}
@@ -81,9 +83,19 @@ def neutron(_method: str, path: str) -> tuple[int, Any] | None:
     return (200, {"ports": ports}) if keys else None
 
 
-def make_pairs(clouds: Path, nova: Answer, group: str | None) -> list[str]:
-    """Make the servers of 40 pairs, and return the names of what was made, in that order."""
-    settings = OpenStackSettings.model_validate({"boot": {"image": "i"}})
+PAIRS = [(f"{end}{n}", f"group{n}") for end in ("sender", "receiver") for n in range(40)]
+"""The names of servers, and their groups."""
+
+
+def make(
+    clouds: Path,
+    nova: Answer,
+    wanted: Sequence[tuple[str, str | None]],
+    boot_timeout_s: float = 300,
+) -> list[str]:
+    """Make servers, and return the names of what was made, in that order."""
+    usual = OpenStackSettings.model_validate({"boot": {"image": "i"}})
+    settings = usual.model_copy(update={"boot_timeout": boot_timeout_s})
     flavor, maker = FlavorInfo("1", "small", 1, 512, 1), Maker(Mark(RUN, 1, 2), MemoryLedger())
     names = Names(Source("image", "i"), {}, None, None, (), (), ())
     with keystone(answers={"compute": nova, "network": neutron}) as url:
@@ -91,21 +103,37 @@ def make_pairs(clouds: Path, nova: Answer, group: str | None) -> list[str]:
         tenant = Tenant("tenant-1", 1, "one", open_cloud({"cloud": "lab"}))
         site, key = Site(tenant, names, "net", None, None, "key"), KeyPair.generate("lab")
         orders = [
-            ServerOrder(
-                server(f"{end}-{n}"),
-                f"{end}{n}",
-                site,
-                flavor,
-                Place(group and f"{group}{n}"),
-                key,
-                None,
-            )
-            for end in ("sender", "receiver")
-            for n in range(40)
+            ServerOrder(server(name), name, site, flavor, Place(group), key, None)
+            for name, group in wanted
         ]
         made = make_servers(maker, orders, settings, lambda _servers: None)
-    assert [one.order.name for one in made] == [one.name for one in orders]
+    assert [one.order.name for one in made] == [name for name, _ in wanted]
     return [resource.name for resource, _ in maker.made]
+
+
+class Nova:
+    """Servers run at the second look; ``together`` is how many were built, at each new one."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.ready: list[str] = []  # by the next look
+        self.active: list[str] = []
+        self.together: list[int] = []
+        self._lock = threading.Lock()
+
+    def __call__(self, method: str, path: str) -> tuple[int, Any] | None:
+        if not path.startswith("servers"):
+            return None
+        with self._lock:
+            if method == "POST":
+                self.asked.append(f"s{len(self.asked)}")
+                self.together.append(len(self.asked) - len(self.active))
+                return 202, {"server": {"id": self.asked[-1]}}
+            there = self.active
+            if "status=BUILD" in path:
+                there = [key for key in self.asked if key not in self.ready]
+                self.active[:], self.ready[:] = self.ready, self.asked
+            return 200, {"servers": [{"id": key} for key in there]}
 
 
 def test_of_many_groups_only_some_are_begun_before_others_are_whole(clouds: Path) -> None:
@@ -123,37 +151,73 @@ def test_of_many_groups_only_some_are_begun_before_others_are_whole(clouds: Path
         there = [] if "status=BUILD" in path else [{"id": key} for key in asked]
         return 200, {"servers": there}
 
-    names = make_pairs(clouds, nova, "group")
+    names = make(clouds, nova, PAIRS)
     ahead = list(accumulate(1 if name.startswith("sender") else -1 for name in names))
     assert ahead[-1] == 0
     assert 1 < max(ahead) <= AT_ONCE
 
 
-@pytest.mark.parametrize("group", [None, "group"])
+@pytest.mark.parametrize("wanted", [PAIRS, [(name, None) for name, _ in PAIRS]])
 def test_only_some_servers_are_built_at_once(
-    clouds: Path, group: str | None, monkeypatch: pytest.MonkeyPatch
+    clouds: Path, wanted: Sequence[tuple[str, str | None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A cloud that builds a hundred at once takes longer for all than for one after the other."""
     monkeypatch.setattr(booting, "pause_for", lambda _servers, _unchanged_s: 0.05)
+    nova = Nova()
+    assert len(make(clouds, nova, wanted)) == 80
+    assert 1 < max(nova.together) <= AT_ONCE
+
+
+class Passing(threading.Condition):
+    """Time passes at once: at each waiting the next of ``steps`` happens, and it was too long."""
+
+    def __init__(self, *steps: Callable[[], object]) -> None:
+        super().__init__()
+        self._steps = iter(steps)
+
+    def wait_for(self, predicate: Callable[[], T], timeout: float | None = None) -> T:  # noqa: ARG002
+        next(self._steps)()
+        return predicate()
+
+
+def boot_of(*names: str) -> Boot:
+    """Return the state in which as many servers are built as may be, these among them."""
+    site: Any = None
+    flavor, key = FlavorInfo("1", "small", 1, 512, 1), KeyPair.generate("lab")
+    orders = [ServerOrder(server(n), n, site, flavor, Place(), key, None) for n in names]
+    return Boot(
+        RUN, [], 60, lambda _servers: None, dict(zip(names, orders, strict=True)), building=AT_ONCE
+    )
+
+
+def test_a_server_waits_for_longer_than_a_boot_may_take_while_others_come_to_run() -> None:
+    boot = boot_of("a", "b", "c")
+    boot.changed = Passing(
+        *(partial(boot.running.add, name) for name in ("a", "b")),
+        partial(setattr, boot, "building", AT_ONCE - 1),
+    )
+    assert boot.admits(leads=True)
+    assert boot.building == AT_ONCE
+
+
+def test_a_server_waits_no_longer_when_none_comes_to_run() -> None:
+    boot = boot_of("a", "b")
+    boot.changed = Passing(partial(boot.running.add, "a"), dict, dict)
+    with pytest.raises(BootError, match="still BUILD") as caught:
+        boot.admits(leads=True)
+    assert caught.value.where == "b"
+
+
+def test_servers_that_are_built_for_ever_end_the_waiting_of_the_others(clouds: Path) -> None:
     asked: list[str] = []
-    ready: list[str] = []  # by the next look
-    active: list[str] = []
-    together: list[int] = []
-    lock = threading.Lock()
 
     def nova(method: str, path: str) -> tuple[int, Any] | None:
-        if not path.startswith("servers"):
-            return None
-        with lock:
-            if method == "POST":
-                asked.append(f"s{len(asked)}")
-                together.append(len(asked) - len(active))
-                return 202, {"server": {"id": asked[-1]}}
-            there = active
-            if "status=BUILD" in path:
-                there = [key for key in asked if key not in ready]
-                active[:], ready[:] = ready, asked
-            return 200, {"servers": [{"id": key} for key in there]}
+        if method == "POST":
+            asked.append(f"s{len(asked)}")
+            return 202, {"server": {"id": asked[-1]}}
+        there = [{"id": key} for key in asked] if "status=BUILD" in path else []
+        return (200, {"servers": there}) if path.startswith("servers") else None
 
-    assert len(make_pairs(clouds, nova, group)) == 80
-    assert 1 < max(together) <= AT_ONCE
+    with pytest.raises(BootError, match="still BUILD"):
+        make(clouds, nova, [(name, None) for name, _ in PAIRS], boot_timeout_s=1)
+    assert len(asked) == AT_ONCE
