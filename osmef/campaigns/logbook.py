@@ -9,6 +9,7 @@ from osmef.campaigns.means import Tell
 from osmef.campaigns.model import Notify
 from osmef.campaigns.notify import Messenger
 from osmef.campaigns.rows import Standing
+from osmef.engine.telling import contained
 
 if TYPE_CHECKING:
     from osmef.campaigns.store import Store
@@ -22,7 +23,8 @@ class Logbook:
     def __init__(
         self, store: Store, standing: Standing, clock: Clock, tell: Tell, whom: Notify
     ) -> None:
-        self._store, self._standing, self._clock, self._tell = store, standing, clock, tell
+        self._store, self._standing, self._clock = store, standing, clock
+        self._tell = contained(tell)
         self._messenger = Messenger(whom)
 
     def note(self, kind: str, text: str, *, last: bool = False) -> None:

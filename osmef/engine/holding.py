@@ -190,14 +190,19 @@ class Holding:
         Connections to a cloud may be as old as the endpoints: where it fails over them, it is tried
         over new ones.
         """
-        self._step("tearing down what was kept")
         try:
-            self.sites.close()
-        except OsmefError:
-            for left in destroy(leftovers(self.directory)):
-                raise left.error from None
+            self._step("tearing down what was kept")
+        finally:
+            self._destroy()
         if self._journal.unnoted is not None:
             raise self._journal.unnoted
         self.note("gone")
         self.note("end")
         self.directory.close()
+
+    def _destroy(self) -> None:
+        try:
+            self.sites.close()
+        except OsmefError:
+            for left in destroy(leftovers(self.directory)):
+                raise left.error from None

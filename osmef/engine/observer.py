@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from osmef.engine.plan import PlannedTrial
+from osmef.engine.telling import contained
 from osmef.results.trial import Trial
 
 
 class Observer:
-    """Told what happens, from any thread. This one does nothing."""
+    """Told what happens, from any thread. This one does nothing, and none ever raises."""
+
+    def __init_subclass__(cls) -> None:
+        """Contain whatever a subclass does when it is told something."""
+        super().__init_subclass__()
+        for name in _TOLD & vars(cls).keys():
+            setattr(cls, name, contained(getattr(cls, name)))
 
     def step(self, text: str) -> None:
         """Tell that the run turns to something else."""
@@ -26,3 +33,6 @@ class Observer:
 
     def trial_ended(self, trial: Trial) -> None:
         """Tell that a trial has ended, well or not."""
+
+
+_TOLD = {name for name in vars(Observer) if not name.startswith("_")}

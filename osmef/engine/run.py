@@ -143,8 +143,10 @@ class Run:
             settled = settle(sites, order, cells, self._tries, journal.note)
             self._use(missing, sites, settled, order)
         finally:
-            self.observer.step("tearing down")
-            sites.close()
+            try:
+                self.observer.step("tearing down")
+            finally:
+                sites.close()
             if journal.unnoted is not None:
                 raise journal.unnoted
             journal.note("gone")

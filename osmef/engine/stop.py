@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from osmef.engine.telling import contained
 from osmef.errors import Interrupted
 
 # A clock that is set, or a machine that sleeps, is noticed after so long.
@@ -87,9 +88,10 @@ class Stop:
 def stop_on_signals(tell: Callable[[str], None]) -> Iterator[Stop]:
     """Turn Ctrl-C, SIGTERM and SIGHUP into a request to stop, while the context lasts.
 
-    ``tell`` is called with a line for the user at each signal. Only for the main thread.
+    ``tell`` is called with a line for the user at each signal; what it raises is contained, since
+    a handler would raise it anywhere. Only for the main thread.
     """
-    stop = Stop()
+    stop, tell = Stop(), contained(tell)
 
     def handle(number: int, _frame: object) -> None:
         name = signal.Signals(number).name

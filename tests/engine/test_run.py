@@ -1,12 +1,22 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from osmef.engine.journal import Journal
+from osmef.engine.observer import Observer
 from osmef.engine.plan import make_plan
-from osmef.engine.run import longest_s
+from osmef.engine.run import Run, longest_s
+from osmef.engine.stop import Stop
+from osmef.errors import CapacityError
+from osmef.providers import sites
+from osmef.providers.base import Endpoint, Order
+from osmef.providers.local.provider import LocalProvider
+from osmef.results.rundir import RunDirectory
 from osmef.scenario.load import load_text
 from osmef.workloads import ensemble, tasks
 
@@ -19,3 +29,53 @@ def test_a_run_whose_every_trial_uses_up_its_timeouts_ends_before_its_deadline(
     plan = make_plan(load_text(text, Path("slow.yaml")))
     timeouts = 2 * tasks.ARM_TIMEOUT_S + ensemble.DRAIN_TIMEOUT_S + tasks.STALL_TIMEOUT_S
     assert longest_s(list(plan.trials)) > repeat * (seconds + timeouts + 100)
+
+
+class Full(LocalProvider):
+    """A cloud that has no room; ``closed`` counts how often it was told to take all away."""
+
+    closed = 0
+
+    def create(self, order: Order) -> list[Endpoint]:
+        order.progress("looking for room")
+        raise CapacityError("no room")
+
+    def close(self) -> None:
+        Full.closed += 1
+
+
+class Deaf(Observer):
+    """Raises at each step, or at that of one text."""
+
+    def __init__(self, error: BaseException, at: str = "") -> None:
+        self.error, self.at = error, at
+
+    def step(self, text: str) -> None:
+        if self.at in text:
+            raise self.error
+
+
+@pytest.fixture
+def full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunDirectory]:
+    monkeypatch.setattr(sites, "provider_for", Full)
+    monkeypatch.setattr(Full, "closed", 0)
+    with RunDirectory.create(tmp_path, "full", "name: full\n", ".yaml") as directory:
+        yield directory
+
+
+def measure(directory: RunDirectory, observer: Observer) -> None:
+    plan = make_plan(load_text("name: full\n", Path("full.yaml")))
+    Run(plan, directory, observer, Stop()).execute()
+
+
+def test_a_run_whose_observer_fails_ends_as_it_does_otherwise(full: RunDirectory) -> None:
+    with pytest.raises(CapacityError, match="no room"):
+        measure(full, Deaf(BrokenPipeError()))
+    assert Full.closed == 1
+    assert Journal(full.journal).read()[-1]["event"] == "gone"
+
+
+def test_nothing_comes_between_a_run_and_its_teardown(full: RunDirectory) -> None:
+    with pytest.raises(SystemExit):
+        measure(full, Deaf(SystemExit(1), at="tearing down"))
+    assert Full.closed == 1

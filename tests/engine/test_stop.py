@@ -38,6 +38,16 @@ def test_a_second_signal_does_not_break_the_cleaning_up() -> None:
     assert told[1] == "still cleaning up, please wait"
 
 
+def test_a_signal_stops_also_where_it_can_not_be_told() -> None:
+    def tell(text: str) -> None:
+        raise BrokenPipeError(text)
+
+    with stop_on_signals(tell) as stop:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        assert stop.reason == "stopped by SIGINT"
+
+
 def test_the_handlers_before_are_put_back() -> None:
     before = signal.getsignal(signal.SIGTERM)
     with stop_on_signals(lambda _text: None) as stop:
