@@ -7,7 +7,10 @@ import sys
 def main() -> None:
     """Run the command line. Ctrl-C while it loads has nothing to clean up, and no traceback."""
     try:
-        from osmef.cli.main import load  # noqa: PLC0415 - here it can be interrupted
+        from osmef.cli.streams import set_up_streams  # noqa: PLC0415 - here it can be interrupted
+
+        set_up_streams()  # before a file is opened, or something said
+        from osmef.cli.main import load  # noqa: PLC0415 - the same
 
         run = load(sys.argv[1:])
     except KeyboardInterrupt:

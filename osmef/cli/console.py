@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from osmef.cli.streams import failure_of
 from osmef.errors import InputError, Interrupted, OsmefError
 
 out = Console(highlight=False, soft_wrap=True)
@@ -88,7 +90,7 @@ def reporting(as_json: bool = False) -> Iterator[None]:
         error = caught if isinstance(caught, OsmefError) else Interrupted("stopped by SIGINT")
         if as_json:
             print_json({"error": error_record(error)})
-        else:
+        if not as_json or failure_of(sys.stdout) is not None:
             print_error(error)
         raise typer.Exit(error.exit_code) from caught
 

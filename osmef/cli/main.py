@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import io
-import os
+import errno
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,12 +12,20 @@ from typing import Annotated
 import typer
 
 import osmef
+from osmef.cli.streams import failure_of
+from osmef.errors import StorageError
 
 _COMMANDS = (
     "run", "resume", "reap", "validate", "plan", "show", "plot", "compare", "recommend",
     "similarity", "statistics", "report", "import", "export", "schema",
 )  # fmt: skip
 _GROUPS = ("campaign", "image", "prices")
+_ONLY_SHOW = (
+    "show", "plan", "compare", "recommend", "similarity", "statistics", "export", "schema",
+    "campaign plan", "campaign status", "campaign log", "image list", "prices list", "prices rank",
+    "--version", "--help", "-h",
+)  # fmt: skip
+"""Commands whose work is what they print. That of validate is its exit code."""
 
 
 def make_app(words: Sequence[str] = ()) -> typer.Typer:
@@ -64,18 +71,27 @@ def _callback(
 
 def load(words: Sequence[str]) -> Callable[[], None]:
     """Return the program for its words, loaded: the process's exit code is as documented."""
-    return partial(_run, make_app(words))
+    return partial(_run, make_app(words), words)
 
 
-def _run(app: typer.Typer) -> None:
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # not every terminal has a µ
+def _run(app: typer.Typer, words: Sequence[str]) -> None:
+    """Run the program. One that only shows something has failed if that did not get out.
+
+    A reader that has gone (head, less) has what it wanted.
+    """
     try:
-        try:
-            app()
-        finally:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader (head, less) has what it wanted; Python's own flush at exit must not complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        app()
+    except SystemExit as end:
+        lost = failure_of(sys.stdout)
+        if lost is None or lost.errno == errno.EPIPE:
+            raise
+        is_closed = lost.errno == errno.EBADF
+        why = "it is closed" if is_closed else f"can't be written: {lost.strerror}"
+        from osmef.cli.console import err, print_error  # noqa: PLC0415 - rich is slow to load
+
+        if not end.code and not {" ".join(words[:1]), " ".join(words[:2])}.isdisjoint(_ONLY_SHOW):
+            print_error(StorageError(why, where="standard output"))
+            sys.exit(StorageError.exit_code)
+        if not is_closed:  # by somebody who wants to know no more
+            err.print(f"[yellow]note[/]: standard output: {why}")
+        raise

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -46,9 +47,11 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "osmef", "campaign", *arguments]
 
 
-def run(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(
+    place: Path, *arguments: str, prefix: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(*arguments),
+        [*prefix, *command(*arguments)],
         cwd=place,
         env={**os.environ, "OSMEF_STATE": "sqlite:///state.sqlite"},
         capture_output=True,
@@ -86,6 +89,15 @@ def test_a_campaign_from_plan_to_numbers(place: Path) -> None:
     assert "ended: 2 done" in run(place, "log", "now").stdout
     again = run(place, "run", "now.json")
     assert (again.returncode, len(osmef.load(place / "results" / "now"))) == (0, 2)
+
+
+def test_a_campaign_outlives_the_room_for_its_log(place: Path) -> None:
+    to_full = ["sh", "-c", 'exec "$@" >/dev/full 2>/dev/full', "sh"]
+    ended = run(place, "run", "now.json", "-v", prefix=to_full)
+    assert ended.returncode == 0
+    assert status(place)["counts"] == {"done": 2}
+    for directory in (place / "results" / "now").iterdir():
+        assert Journal(directory / "journal.jsonl").read()[-1]["event"] == "end"
 
 
 def shown(place: Path, *arguments: str) -> str:

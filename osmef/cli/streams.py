@@ -1,0 +1,111 @@
+"""Standard output and error that take whatever is written, so that no work ends for its output."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import select
+import sys
+from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
+
+from typing_extensions import override
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+# A reader of progress may pause so long (Ctrl-S, less); what it does not take by then is dropped.
+_PATIENCE_S = 10.0
+
+
+class Outlet(io.RawIOBase):
+    """A descriptor to write to that never raises OSError: what it does not take is dropped.
+
+    Each write is tried anew, since a full disk may have room again. Nothing is buffered, so a
+    signal handler may write while others do. ``failure`` is the first, if something was dropped.
+    With ``patience_s`` it waits at most so long for a reader, without as long as that takes.
+    """
+
+    def __init__(self, descriptor: int, patience_s: float | None = None) -> None:
+        self._descriptor, self._patience_s = descriptor, patience_s
+        self._is_stalled = self._has_dropped = False
+        self._ended = b"\n"
+        self.failure: OSError | None = None
+
+    @override
+    def writable(self) -> bool:
+        return True
+
+    @override
+    def fileno(self) -> int:
+        return self._descriptor
+
+    @override
+    def isatty(self) -> bool:
+        return os.isatty(self._descriptor)
+
+    @override
+    def write(self, data: ReadableBuffer, /) -> int:
+        text = bytes(data)
+        # After a gap a new line begins, so that none is made of the halves of two.
+        left = b"\n" + text if self._has_dropped and self._ended != b"\n" else text
+        try:
+            while left:
+                written = self._write_some(left)
+                self._ended, left = left[:written][-1:] or self._ended, left[written:]
+            self._has_dropped = False
+        except OSError as error:
+            self._has_dropped, self.failure = True, self.failure or error
+        return len(text)
+
+    def _write_some(self, data: bytes) -> int:
+        """Write what can be written now, and return how much that is. Raises OSError."""
+        self._wait()
+        # So much never blocks once a pipe is ready: pipe(7).
+        most = len(data) if self._patience_s is None else select.PIPE_BUF
+        try:
+            return os.write(self._descriptor, data[:most])
+        except BlockingIOError:  # another process has made it so, and was faster
+            return 0
+
+    def _wait(self) -> None:
+        """Wait until the descriptor takes something. Raises TimeoutError."""
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLOUT)
+        patience_s = 0.0 if self._is_stalled else self._patience_s
+        self._is_stalled = not poll.poll(None if patience_s is None else 1000 * patience_s)
+        if self._is_stalled:
+            raise TimeoutError(errno.ETIMEDOUT, "its reader does not read")
+
+
+def stream_to(outlet: Outlet, encoding: str | None = None) -> TextIO:
+    """Return a text stream to it; what the encoding has not (a µ) is written as a ?."""
+    return io.TextIOWrapper(
+        cast("BinaryIO", outlet), encoding, errors="replace", write_through=True
+    )
+
+
+def failure_of(stream: object) -> OSError | None:
+    """Return why a stream of ``stream_to`` has dropped something; None if it has not."""
+    outlet = getattr(stream, "buffer", None)
+    return outlet.failure if isinstance(outlet, Outlet) else None
+
+
+def set_up_streams() -> None:
+    """Put standard streams in the place of Python's that are there and never raise OSError."""
+    _fill_gaps()
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - it has no path
+    sys.stdout = stream_to(Outlet(1), getattr(sys.stdout, "encoding", None))
+    sys.stderr = stream_to(Outlet(2, _PATIENCE_S), getattr(sys.stderr, "encoding", None))
+
+
+def _fill_gaps() -> None:
+    """Open what of the descriptors 0 to 2 is closed: the next file would become one of them.
+
+    They are open for reading alone, so what is written there fails as before.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDONLY), True)
