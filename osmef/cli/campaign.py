@@ -36,8 +36,16 @@ from osmef.cli.campaign_install import install, uninstall
 from osmef.cli.campaign_plan import plan
 from osmef.cli.campaign_serve import serve
 from osmef.cli.campaign_state import STATE, StateUrl
-from osmef.cli.console import AsJson, Verbose, err, out, print_json, reporting, set_up_logging
-from osmef.engine.stop import stop_on_signals
+from osmef.cli.console import (
+    AsJson,
+    Verbose,
+    err,
+    out,
+    print_json,
+    reporting,
+    set_up_logging,
+    stopping,
+)
 from osmef.errors import InputError, Interrupted
 from osmef.report.table import keep_whole
 
@@ -97,7 +105,7 @@ def run(  # noqa: PLR0913, PLR0917 - its options
         now = datetime.now(UTC)
         store.enlist(name, about, score.rows(), now, late_before(score.campaign.missed, now))
         standing = store.campaign(name)
-        with stop_on_signals(lambda text: err.print(f"[yellow]{text}[/]")) as stop:
+        with stopping() as stop:
             means = make_means(executor, parallel, scheduler, stop, _tell)
             means = replace(means, until_idle=until_idle)
             try:

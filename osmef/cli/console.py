@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from osmef.cli.streams import failure_of
+from osmef.engine.stop import Stop, stop_on_signals
 from osmef.errors import InputError, Interrupted, OsmefError
 
 out = Console(highlight=False, soft_wrap=True)
@@ -79,6 +80,11 @@ def set_up_logging(verbose: bool) -> None:
     level = logging.INFO if verbose else logging.CRITICAL
     logging.basicConfig(level=level, format="%(asctime)s %(name)s: %(message)s")
     logging.captureWarnings(capture=not verbose)
+
+
+def stopping() -> AbstractContextManager[Stop]:
+    """Turn signals into a request to stop, as ``stop_on_signals`` does, and tell of it."""
+    return stop_on_signals(lambda text: err.print(f"[yellow]{text}[/]"))
 
 
 @contextmanager

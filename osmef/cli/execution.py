@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from osmef.cli.console import err, print_json
+from osmef.cli.console import err, print_json, stopping
 from osmef.cli.progress import progress_for
 from osmef.cli.shown import draw, show
 from osmef.engine.plan import Plan
 from osmef.engine.run import Run
-from osmef.engine.stop import stop_on_signals
 from osmef.errors import OsmefError
 from osmef.results.rundir import RunDirectory
 
@@ -21,7 +20,7 @@ def execute(
 
     Raises what ``Run.execute`` does; exits with 1 when trials have failed.
     """
-    with stop_on_signals(lambda text: err.print(f"[yellow]{text}[/]")) as stop:
+    with stopping() as stop:
         try:
             with progress_for(err, verbose, as_json) as observer:
                 summary = Run(plan, directory, observer, stop).execute()

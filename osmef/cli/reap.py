@@ -19,6 +19,7 @@ from osmef.cli.console import (
     print_json,
     reporting,
     set_up_logging,
+    stopping,
 )
 from osmef.cli.console import out as console
 from osmef.engine.reap import Found, Left, Orphan, Search, Spared, find_orphans, reap
@@ -99,7 +100,8 @@ def command(  # noqa: PLR0913, PLR0917 - an argument an option
             for spared in found.spared:
                 err.print(escape(_why_spared(spared)))
         confirmed = yes or (bool(orphans) and not as_json and _confirm(len(orphans)))
-        left = reap(orphans) if confirmed else []
+        with stopping():  # what has begun ends, also when the terminal closes
+            left = reap(orphans) if confirmed else []
         stay = [one.orphan for one in left] if confirmed else orphans
         (_print_json if as_json else _print)(found, stay, left)
         if stay:

@@ -7,7 +7,16 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from osmef.cli.console import AsJson, Figures, RunPath, Verbose, err, reporting, set_up_logging
+from osmef.cli.console import (
+    AsJson,
+    Figures,
+    RunPath,
+    Verbose,
+    err,
+    reporting,
+    set_up_logging,
+    stopping,
+)
 from osmef.cli.execution import execute
 from osmef.engine.check import check_provider
 from osmef.engine.controller import refuse_second
@@ -46,8 +55,10 @@ def command(
         orphans = leftovers(directory)
         for orphan in orphans:
             err.print(f"destroying what was left: {escape(orphan.resource.name)}")
-        for left in destroy(orphans):
-            raise left.error
+        with stopping() as stop:  # not in the middle of it
+            for left in destroy(orphans):
+                raise left.error
+            stop.check()
         plan = reopen(directory)
         check_provider(plan)
         execute(plan, directory, verbose=verbose, as_json=as_json, figures=figures)

@@ -140,6 +140,27 @@ def test_a_run_is_resumed(osmef: Osmef, left_behind: LeftBehind) -> None:
     assert left_behind() == []
 
 
+def test_a_terminal_that_closes_leaves_nothing_of_a_run_that_is_resumed(osmef: Osmef) -> None:
+    run = killed(osmef)
+    script = (
+        "import signal, sys\n"
+        "from osmef.providers.local.provider import LocalProvider\n"
+        "destroy = LocalProvider.destroy\n"
+        "def closing(*words):\n"
+        "    signal.raise_signal(signal.SIGHUP)\n"
+        "    destroy(*words)\n"
+        "LocalProvider.destroy = closing\n"
+        "sys.argv[0] = 'osmef'\n"
+        "from osmef.__main__ import main\n"
+        "main()\n"
+    )
+    command = [sys.executable, "-c", script, "resume", str(run)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    assert subprocess.run(command, env=environment, check=False).returncode == 4
+    assert Journal(run / "journal.jsonl").standing() == []
+    assert len(Journal(run / "journal.jsonl").read("start")) == 1, "it did not go on"
+
+
 def test_the_exit_code_is_that_of_the_work_and_what_is_lost_is_told(osmef: Osmef) -> None:
     ended = osmef("run", "nothing.yaml", "--json", prefix=to(">/dev/full"))
     assert ended.code == 2

@@ -3,9 +3,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -504,6 +505,23 @@ def test_the_command_lists_before_it_destroys(tmp_path: Path, memory: dict[str, 
     assert code == 0
     assert "memory vm old (id-old) at cloud lab of run run: it was made long ago" in text
     assert memory[LAB].things == {}
+
+
+def test_a_terminal_that_closes_ends_no_reap(
+    tmp_path: Path, memory: dict[str, Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    destroy = MemoryCloud.destroy
+
+    def closing(resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
+        signal.raise_signal(signal.SIGHUP)
+        destroy(resources, gone)
+
+    monkeypatch.setattr(MemoryCloud, "destroy", closing)
+    add(memory, thing("old", "run", made=now(-7200), deadline=now(-600)))
+    where = ["--out", str(tmp_path), "--provider", "memory", "--cloud", LAB]
+    code, text = invoke(*where, "--yes")
+    assert (code, memory[LAB].things) == (0, {})
+    assert "SIGHUP: stopping and cleaning up\n" in text
 
 
 def test_the_command_tells_what_it_leaves_alone_and_takes_it_on_the_user_s_word(
