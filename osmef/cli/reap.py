@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
@@ -25,6 +26,7 @@ from osmef.cli.console import out as console
 from osmef.engine.reap import Found, Left, Orphan, Search, Spared, find_orphans, reap
 from osmef.errors import InputError
 from osmef.providers import provider_kinds
+from osmef.providers.access import check_access
 from osmef.providers.base import Access
 from osmef.units import parse_duration
 
@@ -71,6 +73,14 @@ ControllerIsDead = Annotated[
         help="Also what runs of other machines have here in copies: you know that they are dead.",
     ),
 ]
+OtherRuns = Annotated[
+    bool,
+    typer.Option(
+        "--other-runs",
+        help="Also what a journal names that is of another run than its directory; else that is"
+        " asked for at a terminal, and left alone without one.",
+    ),
+]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Destroy without asking.")]
 
 
@@ -82,6 +92,7 @@ def command(  # noqa: PLR0913, PLR0917 - an argument an option
     region: Region = None,
     uri: Uri = None,
     controller_is_dead: ControllerIsDead = False,
+    other_runs: OtherRuns = False,
     yes: Yes = False,
     as_json: AsJson = False,
     verbose: Verbose = False,
@@ -100,8 +111,10 @@ def command(  # noqa: PLR0913, PLR0917 - an argument an option
             for spared in found.spared:
                 err.print(escape(_why_spared(spared)))
         confirmed = yes or (bool(orphans) and not as_json and _confirm(len(orphans)))
+        strange = sum(one.is_strange for one in orphans) if confirmed else 0
+        also = other_runs or (strange > 0 and not as_json and _confirm_strange(strange))
         with stopping():  # what has begun ends, also when the terminal closes
-            left = reap(orphans) if confirmed else []
+            left = reap(orphans, strange=also) if confirmed else []
         stay = [one.orphan for one in left] if confirmed else orphans
         (_print_json if as_json else _print)(found, stay, left)
         if stay:
@@ -124,11 +137,21 @@ def _search(out: Path, provider: str | None, older_than: str | None, access: Acc
         except ValueError as error:
             message, _, cure = str(error).partition("; ")
             raise InputError(message, where="--older-than", cure=cure) from error
+    if provider is not None:
+        check_access(
+            provider, {k: v for k, v in access.items() if k == "uri"}, "--uri", whole=False
+        )
     return Search(out, provider, access, age)
 
 
 def _confirm(count: int) -> bool:
     return typer.confirm(f"Destroy {'these' if count > 1 else 'this'} {count}?", err=True)
+
+
+def _confirm_strange(count: int) -> bool:
+    """Ask for what is of other runs, where somebody is there to answer."""
+    what = f"{count} of these are of other runs than their directories"
+    return sys.stdin.isatty() and typer.confirm(f"{what}. Destroy them, too?", err=True)
 
 
 def _print(found: Found, stay: list[Orphan], left: list[Left]) -> None:
@@ -161,7 +184,9 @@ def _describe(orphan: Orphan) -> str:
     r = orphan.resource
     where = "".join(f" {key} {value}" for key, value in r.access.items())
     name = f"{r.provider} {r.kind} {r.name} ({r.id or 'id unknown'}){where and f' at{where}'}"
-    return f"{name} of run {r.run}: {orphan.reason}"
+    directory = orphan.directory.id if orphan.directory and orphan.is_strange else None
+    told = f", as the journal of {directory} says" if directory else ""
+    return f"{name} of run {r.run}{told}: {orphan.reason}"
 
 
 def _why_spared(one: Spared) -> str:

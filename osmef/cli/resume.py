@@ -20,7 +20,7 @@ from osmef.cli.console import (
 from osmef.cli.execution import execute
 from osmef.engine.check import check_provider
 from osmef.engine.controller import refuse_second
-from osmef.engine.reap import destroy, leftovers
+from osmef.engine.reap import destroy, leftovers, refusal_of
 from osmef.engine.resume import reopen
 from osmef.results.rundir import RunDirectory
 
@@ -53,6 +53,8 @@ def command(
         directory.acquire()
         refuse_second(directory, is_dead=controller_is_dead)
         orphans = leftovers(directory)
+        for error in filter(None, map(refusal_of, orphans)):
+            raise error
         for orphan in orphans:
             err.print(f"destroying what was left: {escape(orphan.resource.name)}")
         with stopping() as stop:  # not in the middle of it

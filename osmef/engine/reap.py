@@ -12,19 +12,34 @@ from pathlib import Path
 
 from osmef.engine.controller import Controller, State, controller_of
 from osmef.engine.journal import Journal, resource_of
-from osmef.errors import OsmefError, ProviderError, StorageError
+from osmef.errors import InputError, OsmefError, ProviderError, StorageError
 from osmef.providers import AMBIENT, provider_class
+from osmef.providers.access import check_access
 from osmef.providers.base import Access, Resource
 from osmef.results.rundir import RunDirectory
 
 
 @dataclass(frozen=True)
 class Orphan:
-    """A resource of ours that nobody works with any more, and how that is known."""
+    """A resource of ours that nobody works with any more, and how that is known.
+
+    ``bad_way`` is why the way to it can't be taken, as its journal tells that.
+    """
 
     resource: Resource
     reason: str
     directory: RunDirectory | None
+    bad_way: OsmefError | None = None
+
+    @property
+    def is_strange(self) -> bool:
+        """Whether the journal that knows it is that of another run: only its user can tell why."""
+        return self.directory is not None and self.directory.id != self.resource.run
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether something is against destroying it: see ``refusal_of``."""
+        return self.is_strange or self.bad_way is not None
 
 
 @dataclass(frozen=True)
@@ -83,7 +98,7 @@ class _Run:
 
     directory: RunDirectory
     locked: bool
-    left: list[Resource]
+    left: list[Orphan]
 
     @cached_property
     def controller(self) -> Controller:
@@ -119,15 +134,23 @@ def find_orphans(search: Search) -> Found:
     result = Found()
     runs = _runs(search.out, result.errors)
     for name, run in runs.items():
-        whys = {r: run.why(search, r) for r in run.left if search.provider in {None, r.provider}}
-        orphans = [Orphan(r, why, run.directory) for r, why in whys.items() if why is not None]
-        found |= {orphan.resource.key: orphan for orphan in orphans}
-        spared = [resource for resource, why in whys.items() if why is None]
+        spared: list[Resource] = []
+        for orphan in run.left:
+            key, resource = orphan.resource.key, orphan.resource
+            if search.provider not in {None, resource.provider}:
+                continue
+            # What is another run's is left alone while that one's controller may live, too.
+            whys = [one.why(search, resource) for one in (run, runs.get(resource.run, run))]
+            if None in whys:
+                spared.append(resource)
+            elif key not in found or found[key].is_doubtful:
+                found[key] = replace(orphan, reason=str(whys[0]))
         if spared and run.controller.state is State.UNSEEN:
             result.spared.append(Spared(name, str(run.controller.machine), spared))
     for resource in _owned(search, runs, result.errors):
         marked = _by_mark(search, resource, runs)
         if marked is not None and not _is_among(resource, found):
+            found = {key: one for key, one in found.items() if not _is_same(resource, one.resource)}
             found[resource.key] = marked
     result.orphans = list(found.values())
     return result
@@ -142,8 +165,7 @@ def _runs(out: Path, errors: list[OsmefError]) -> dict[str, _Run]:
     for path in _journals(out):
         directory = RunDirectory(path.parent)
         try:
-            left = [orphan.resource for orphan in leftovers(directory)]
-            run = _Run(directory, directory.is_live(), left)
+            run = _Run(directory, directory.is_live(), leftovers(directory))
         except StorageError as error:
             errors.append(error)
             continue
@@ -154,14 +176,16 @@ def _runs(out: Path, errors: list[OsmefError]) -> dict[str, _Run]:
 
 
 def _is_among(resource: Resource, found: Mapping[tuple[object, ...], Orphan]) -> bool:
-    """Tell whether a thing was found before, also where its place was named in another way."""
-    same = replace(resource, access={}).key
-    return resource.key in found or any(
-        resource.id is not None
-        and one.resource.id == resource.id
-        and replace(one.resource, access={}).key == same
-        for one in found.values()
-    )
+    """Tell whether a thing was found before, and may be taken as it was found there."""
+    return any(_is_same(resource, one.resource) for one in found.values() if not one.is_doubtful)
+
+
+def _is_same(one: Resource, other: Resource) -> bool:
+    """Tell whether two are one thing, also where its place is named in another way."""
+    if one.key == other.key:
+        return True
+    same_id = one.id is not None and one.id == other.id
+    return same_id and replace(one, access={}).key == replace(other, access={}).key
 
 
 def _journals(out: Path) -> list[Path]:
@@ -185,8 +209,12 @@ def _owned(
     """Ask every cloud for what carries our mark; keep why one can't be asked, and go on."""
     for kind in (search.provider,) if search.provider else AMBIENT:
         places = [search.access, *(_named(kind, runs) if search.provider else [])]
-        for access in (one for n, one in enumerate(places) if one not in places[:n]):
+        for n, access in enumerate(places):
+            if access in places[:n]:
+                continue
             try:
+                if n > 0:
+                    check_access(kind, access, "a journal")
                 yield from provider_class(kind).owned(access)
             except OsmefError as error:  # a machine that is down is no ProviderError
                 errors.append(error)
@@ -203,11 +231,42 @@ def _named(kind: str, runs: Mapping[str, _Run]) -> list[Access]:
 def leftovers(directory: RunDirectory) -> list[Orphan]:
     """List what the journal of a run whose controller is dead does not say is destroyed."""
     standing = Journal(directory.journal).standing()
-    return [Orphan(resource, "its controller is gone", directory) for resource in standing]
+    return [
+        Orphan(resource, "its controller is gone", directory, _bad_way(resource, directory))
+        for resource in standing
+    ]
 
 
-def reap(orphans: Sequence[Orphan]) -> list[Left]:
-    """Destroy them while nobody else can take up their runs; return what would not go."""
+def _bad_way(resource: Resource, directory: RunDirectory) -> OsmefError | None:
+    try:
+        check_access(resource.provider, resource.access, str(directory.journal))
+    except OsmefError as error:
+        return error
+    return None
+
+
+def refusal_of(orphan: Orphan, *, strange: bool = False) -> OsmefError | None:
+    """Return why an orphan must not be destroyed; None where nothing is against it.
+
+    A journal may come from anybody. ``strange`` is the word of a user that what it names of another
+    run is to go as well.
+    """
+    if orphan.bad_way is not None or strange or not orphan.is_strange:
+        return orphan.bad_way
+    return InputError(
+        f"{orphan.resource.name} is of the run {orphan.resource.run}, and this directory is not:"
+        " it was renamed, or somebody wrote into its journal",
+        where=str(orphan.directory and orphan.directory.journal),
+        cure="give the directory its name back; or, if you want that to be destroyed:"
+        " osmef reap --other-runs",
+    )
+
+
+def reap(orphans: Sequence[Orphan], *, strange: bool = False) -> list[Left]:
+    """Destroy them while nobody else can take up their runs; return what would not go.
+
+    ``strange`` as for ``refusal_of``.
+    """
     left: list[Left] = []
     free: list[Orphan] = []
     by_run: dict[Path | None, list[Orphan]] = defaultdict(list)
@@ -222,20 +281,26 @@ def reap(orphans: Sequence[Orphan]) -> list[Left]:
                 left += [Left(orphan, error) for orphan in its_own]
             else:
                 free += its_own
-        return [*left, *destroy(free)]
+        return [*left, *destroy(free, strange=strange)]
 
 
-def destroy(orphans: Sequence[Orphan]) -> list[Left]:
+def destroy(orphans: Sequence[Orphan], *, strange: bool = False) -> list[Left]:
     """Destroy orphans whose runs nobody else can take up, all of a cloud at once.
 
     What is gone, also if it was so before, is noted in its journal. Returns what would not go, or
-    could not be noted.
+    could not be noted, or must not be destroyed: see ``refusal_of``.
     """
+    refused: list[Left] = []
     places: dict[tuple[str, tuple[tuple[str, str], ...]], list[Orphan]] = defaultdict(list)
     for orphan in orphans:
+        error = refusal_of(orphan, strange=strange)
+        if error is not None:
+            refused.append(Left(orphan, error))
+            continue
         resource = orphan.resource
         places[resource.provider, tuple(sorted(resource.access.items()))].append(orphan)
-    return [left for (kind, _), many in places.items() for left in _destroy_at(kind, many)]
+    destroyed = (_destroy_at(kind, many) for (kind, _), many in places.items())
+    return [*refused, *(left for some in destroyed for left in some)]
 
 
 def _destroy_at(kind: str, orphans: Sequence[Orphan]) -> list[Left]:

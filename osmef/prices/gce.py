@@ -16,8 +16,9 @@ from importlib import import_module
 from typing import Any
 from urllib.parse import quote
 
-from osmef.errors import CredentialsError, ProviderError
+from osmef.errors import CredentialsError, InputError, ProviderError
 from osmef.prices.http import get_json
+from osmef.scenario.clouds.endpoint import check_google
 from osmef.scenario.money import Price
 
 URL = "https://cloudbilling.googleapis.com"
@@ -37,8 +38,13 @@ _FAMILIES: dict[str, tuple[str, dict[str, float]]] = {
 def fetch(regions: Sequence[str], flavors: Sequence[str], url: str | None = None) -> list[Price]:
     """Return the prices on demand of these machine types, in USD. What is unknown is left out.
 
-    Raises ProviderError.
+    The token goes to Google's hosts and this machine only. Raises InputError, ProviderError.
     """
+    try:
+        check_google(url or URL)
+    except ValueError as error:
+        message, _, cure = str(error).partition("; ")
+        raise InputError(message, where="--url", cure=cure) from None
     skus = [sku for sku in _skus(url or URL) if sku["category"].get("usageType") == "OnDemand"]
     found = (_price(region, flavor, skus) for region in regions for flavor in flavors)
     return [price for price in found if price is not None]

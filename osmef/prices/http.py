@@ -14,6 +14,16 @@ _TIMEOUT_S = 60.0
 _MOST_BYTES = 64 * 2**20
 
 
+class _NoDetour(urllib.request.HTTPRedirectHandler):
+    """Follows no redirection: urllib would hand the token on to whatever host it names."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_NoDetour)
+
+
 def get_json(url: str, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return the JSON object at a URL of HTTP or HTTPS.
 
@@ -24,7 +34,7 @@ def get_json(url: str, headers: Mapping[str, str] | None = None) -> dict[str, An
     request = urllib.request.Request(url, headers=dict(headers or {}))  # noqa: S310 - see above
     where = url.partition("?")[0]
     try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
+        with _OPENER.open(request, timeout=_TIMEOUT_S) as answer:
             found = json.loads(answer.read(_MOST_BYTES))
     except urllib.error.HTTPError as error:
         with error:

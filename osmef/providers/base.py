@@ -12,6 +12,7 @@ from typing import Protocol
 from osmef.errors import ProviderError
 from osmef.remote.keys import KeyPair
 from osmef.remote.login import Login
+from osmef.scenario.clouds.base import CloudAccess
 from osmef.scenario.fields import EndpointKind, Family, FlavorNeed, Layer
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
@@ -174,6 +175,8 @@ class Provider(ABC):
     """Over which its endpoints can be measured from another site; then it has ``admit``, too."""
     has_zones = False
     """Whether an endpoint can name its zone."""
+    access_model: type[CloudAccess] = CloudAccess
+    """What an ``access`` may say: each key as its scenario's settings take it."""
 
     @abstractmethod
     def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:

@@ -103,8 +103,16 @@ class Hypervisor:
 
     @property
     def ssh_uri(self) -> str:
-        """Where libvirt-python finds it by SSH, from within the network of a hypervisor."""
-        return f"qemu+ssh://root@{self.address}/system?command={self.directory}/ssh"
+        """Where libvirt-python finds it by SSH, from within the network of a hypervisor.
+
+        With ``path``, where ssh knows its keys.
+        """
+        return f"qemu+ssh://root@{self.address}/system"
+
+    @property
+    def path(self) -> str:
+        """A PATH whose ssh logs in to it."""
+        return f"{self.directory}/bin:{search_path()}"
 
     @property
     def network(self) -> tuple[str, ...]:
@@ -241,6 +249,7 @@ def _write_files(directory: Path, address: str) -> None:
     (settings / "libvirtd.conf").write_text(_LIBVIRTD.format(uuid=uuid.uuid4()))
     (directory / "shadow").write_text("root:*:19000:0:99999:7:::\n")
     host, user = KeyPair.generate("host"), KeyPair.generate("user")
+    ssh = find_program("ssh", "openssh-client", "the lab")
     for name, text in {
         "host_key": host.private,
         "user_key": user.private,
@@ -248,9 +257,10 @@ def _write_files(directory: Path, address: str) -> None:
         "known_hosts": f"{address} {host.public}\n",
         "sshd_config": _SSHD.format(address=address, directory=directory),
         "ssh_config": _SSH.format(address=address, directory=directory),
-        "ssh": f'#!/bin/sh\nexec ssh -F {directory}/ssh_config "$@"\n',
+        "bin/ssh": f'#!/bin/sh\nexec {ssh} -F {directory}/ssh_config "$@"\n',
     }.items():
         path = directory / name
+        path.parent.mkdir(exist_ok=True)
         path.touch(mode=0o700)
         path.write_text(text)
 

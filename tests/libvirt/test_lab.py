@@ -137,8 +137,9 @@ def test_hypervisors_are_two_machines(lab: Lab) -> None:
     assert len({uuid for _name, uuid in seen}) == 2
 
 
-def test_libvirt_is_reached_by_ssh(lab: Lab) -> None:
+def test_libvirt_is_reached_by_ssh(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     libvirt = libvirt_module()
+    monkeypatch.setenv("PATH", lab["beta"].path)
     with lab["alpha"].inside():
         connection = libvirt.open(lab["beta"].ssh_uri)
     assert connection.getHostname() == "beta"

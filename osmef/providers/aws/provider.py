@@ -30,7 +30,7 @@ from osmef.providers.base import (
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
 from osmef.remote.login import Login
-from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
+from osmef.scenario.clouds.aws import AwsAccess, AwsPlacedBy, AwsSettings
 from osmef.scenario.fields import Family, Layer
 from osmef.scenario.location import Gone, Location
 from osmef.scenario.study import Cell
@@ -40,6 +40,7 @@ class AwsProvider(Provider):
     """Instances of one or several accounts in one region of EC2."""
 
     kind = PROVIDER
+    access_model = AwsAccess
     outside = frozenset({Family.IPV4})
     has_zones = True
 

@@ -31,7 +31,7 @@ from osmef.providers.base import (
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
 from osmef.remote.login import Login
-from osmef.scenario.clouds.azure import AzureSettings
+from osmef.scenario.clouds.azure import AzureAccess, AzureSettings
 from osmef.scenario.fields import Family, Layer
 from osmef.scenario.location import Gone, Location
 from osmef.scenario.study import Cell
@@ -41,6 +41,7 @@ class AzureProvider(Provider):
     """VMs of one or several subscriptions in one region of Azure."""
 
     kind = PROVIDER
+    access_model = AzureAccess
     outside = frozenset({Family.IPV4})
     has_zones = True
 

@@ -32,7 +32,7 @@ from osmef.providers.gce.places import location_of
 from osmef.providers.gce.placing import assign_nodes, nodes_of
 from osmef.providers.gce.tenants import slots_of, tenants_of
 from osmef.remote.login import Login
-from osmef.scenario.clouds.gce import GceSettings
+from osmef.scenario.clouds.gce import GceAccess, GceSettings
 from osmef.scenario.fields import Family, Layer
 from osmef.scenario.location import Gone, Location
 from osmef.scenario.study import Cell
@@ -42,6 +42,7 @@ class GceProvider(Provider):
     """VMs in one or several projects of Google Cloud."""
 
     kind = PROVIDER
+    access_model = GceAccess
     outside = frozenset({Family.IPV4})
     has_zones = True
 

@@ -32,7 +32,7 @@ from osmef.providers.libvirt.nocloud import find_iso_tool
 from osmef.providers.libvirt.placing import place
 from osmef.providers.parallel import side_by_side
 from osmef.providers.static.provider import StaticProvider
-from osmef.scenario.clouds.libvirt import DEFAULT_URI, LibvirtSettings
+from osmef.scenario.clouds.libvirt import DEFAULT_URI, LibvirtAccess, LibvirtSettings
 from osmef.scenario.clouds.static import StaticSettings
 from osmef.scenario.fields import EndpointKind
 from osmef.scenario.location import Location
@@ -46,6 +46,7 @@ class LibvirtProvider(Provider):
     """Guests of QEMU on one or several hosts, and physical hosts of an inventory beside them."""
 
     kind = PROVIDER
+    access_model = LibvirtAccess
 
     def __init__(self, settings: LibvirtSettings) -> None:
         self._settings = settings

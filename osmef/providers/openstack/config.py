@@ -10,7 +10,12 @@ import yaml
 from keystoneauth1.exceptions import ClientException
 from openstack.config import OpenStackConfig
 from openstack.config.cloud_region import CloudRegion
-from openstack.config.loader import CONFIG_FILES
+from openstack.config.loader import (
+    CONFIG_FILES,
+    CONFIG_SEARCH_PATH,
+    SECURE_FILES,
+    VENDOR_FILES,
+)
 from openstack.exceptions import ConfigException, SDKException
 
 from osmef.errors import CredentialsError
@@ -38,7 +43,12 @@ def find_region(access: Access) -> CloudRegion:
         )
     try:
         # With both at work a clouds.yaml in reach would silently win over OS_* variables.
-        config = OpenStackConfig(load_yaml_config=cloud is not None)
+        config = OpenStackConfig(
+            load_yaml_config=cloud is not None,
+            config_files=_own(CONFIG_FILES),
+            secure_files=_own(SECURE_FILES),
+            vendor_files=_own(VENDOR_FILES),
+        )
         if cloud is not None and cloud not in config.get_cloud_names():
             raise _unknown(cloud, sorted(set(config.get_cloud_names()) - {"defaults", "envvars"}))
         region = _region(config, cloud, access.get("region"))
@@ -50,6 +60,16 @@ def find_region(access: Access) -> CloudRegion:
     if lacking is not None:
         raise useless(cloud, lacking)
     return region
+
+
+def _own(files: list[str]) -> list[str]:
+    """Leave out those of the directory that one is in, which may have come with a scenario.
+
+    A clouds.yaml there would be joined with the user's own secure.yaml, whose password would go to
+    the address that the former names; and the cache that it asks for runs what is in a file.
+    """
+    others = CONFIG_SEARCH_PATH[1:]  # which may be the same directory
+    return [file for file in files if str(Path(file).parent) in others]
 
 
 def _lacking(region: CloudRegion) -> str | None:
@@ -104,6 +124,11 @@ def _unknown(cloud: str, known: list[str]) -> CredentialsError:
     if broken is not None:
         return broken
     clouds = ", ".join(known) or f"none; is there a {_PLACES}?"
+    here = next((f for f in CONFIG_FILES if f not in _own(CONFIG_FILES) and Path(f).exists()), None)
+    if here is not None:
+        clouds += (
+            f". That of the current directory is not read: export OS_CLIENT_CONFIG_FILE={here}"
+        )
     return CredentialsError(
         f"the cloud {cloud!r} is not known",
         where="provider.cloud",
@@ -124,7 +149,7 @@ def useless(cloud: str | None, why: str) -> CredentialsError:
 def _broken() -> CredentialsError | None:
     """Look for a clouds.yaml that the SDK has passed over because nobody can read it."""
     named = os.environ.get("OS_CLIENT_CONFIG_FILE")
-    for path in map(Path, ([named] if named else []) + CONFIG_FILES):
+    for path in map(Path, ([named] if named else []) + _own(CONFIG_FILES)):
         try:
             yaml.safe_load(path.read_text(encoding="utf-8"))
         except FileNotFoundError:

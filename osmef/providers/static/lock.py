@@ -22,6 +22,11 @@ _TRIES = 4
 _TEXT = re.compile(rf"osmef/{_WORD}/{_WORD}/{_TIME}/{_TIME}")
 
 
+def is_word(name: str) -> bool:
+    """Tell whether a run or an endpoint may have this name: it is a part of paths, too."""
+    return re.fullmatch(_WORD, name) is not None
+
+
 @dataclass(frozen=True)
 class Holder:
     """Who holds a machine.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from ipaddress import ip_address
 
-from osmef.errors import NotFoundError, ReachError
+from osmef.errors import NotFoundError, ProviderError, ReachError
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Resource
 from osmef.providers.static import lock
 from osmef.remote.login import Login
@@ -74,8 +74,11 @@ def open_session(access: Access) -> tuple[Login, Session]:
 
 
 def give_back(resource: Resource) -> None:
-    """Remove what a run has put on a machine. Raises ReachError, CredentialsError."""
+    """Remove what a run has put on a machine. Raises ProviderError, ReachError."""
     endpoint = resource.name.removeprefix(f"osmef-{resource.run}-")
+    if not all(map(lock.is_word, (resource.run, endpoint))):
+        cure = "remove its line from the journal"
+        raise ProviderError("no run has made this", where=resource.name[:80], cure=cure)
     _, session = open_session(resource.access)
     try:
         session.remove_directory(directory_of(resource.run, endpoint))

@@ -24,7 +24,7 @@ from osmef.providers.static import machine
 from osmef.providers.static.assign import assign, physical_host
 from osmef.providers.static.wanted import requests_of
 from osmef.remote.session import Session
-from osmef.scenario.clouds.static import StaticSettings
+from osmef.scenario.clouds.static import StaticAccess, StaticSettings
 from osmef.scenario.fields import RECORD, EndpointKind, Family, Layer, Placement
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
@@ -37,6 +37,7 @@ class StaticProvider(Provider):
     """Machines of an inventory. Nothing is made but a directory and a lock on each, by SSH."""
 
     kind = machine.KIND
+    access_model = StaticAccess
     families = frozenset(Family)
     outside = frozenset(Family)
 

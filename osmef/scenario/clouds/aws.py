@@ -9,8 +9,9 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
-from osmef.scenario.clouds.base import Text
-from osmef.scenario.clouds.public import PublicCloudSettings
+from osmef.scenario.clouds.base import CloudAccess, Text
+from osmef.scenario.clouds.endpoint import AwsUrl
+from osmef.scenario.clouds.public import ENDPOINT, PublicCloudSettings
 
 
 class AwsPlacedBy(StrEnum):
@@ -26,6 +27,7 @@ class AwsSettings(PublicCloudSettings):
     """Amazon EC2: instances in VPCs of one region, of one account or several."""
 
     kind: Literal["aws"] = Field(default="aws", description="the kind of cloud")
+    endpoint_url: AwsUrl | None = Field(default=None, description=ENDPOINT)
     profile: Text | None = Field(
         default=None,
         description="profile of your AWS configuration; by default what the SDK's chain of"
@@ -87,3 +89,9 @@ class AwsSettings(PublicCloudSettings):
         if self.placement_by in {AwsPlacedBy.SPREAD, AwsPlacedBy.CLUSTER}:
             return kinds
         return max(1, min(parallel, kinds))
+
+
+class AwsAccess(CloudAccess):
+    """How to reach an account, in the words of AwsSettings: ``cloud`` is a profile."""
+
+    uri: AwsUrl | None = None

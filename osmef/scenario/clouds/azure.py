@@ -8,8 +8,9 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
-from osmef.scenario.clouds.base import Cidr, Text
-from osmef.scenario.clouds.public import PublicCloudSettings
+from osmef.scenario.clouds.base import Cidr, CloudAccess, Text
+from osmef.scenario.clouds.endpoint import AzureUrl
+from osmef.scenario.clouds.public import ENDPOINT, PublicCloudSettings
 from osmef.scenario.fields import Name, Size
 
 
@@ -17,6 +18,7 @@ class AzureSettings(PublicCloudSettings):
     """Azure: VMs of one or several subscriptions in one region."""
 
     kind: Literal["azure"] = Field(default="azure", description="the kind of cloud")
+    endpoint_url: AzureUrl | None = Field(default=None, description=ENDPOINT)
     zone: Text | None = Field(
         default=None,
         description="availability zone of endpoints that name none, such as 1; by default none is"
@@ -87,3 +89,9 @@ class AzureSettings(PublicCloudSettings):
     def lanes(self, parallel: int, kinds: int) -> int:
         """Return one lane on dedicated hosts, which cost much; else one for each kind."""
         return 1 if self.dedicated_host is not None else super().lanes(parallel, kinds)
+
+
+class AzureAccess(CloudAccess):
+    """How to reach a subscription, in the words of AzureSettings: ``cloud`` is its id."""
+
+    uri: AzureUrl | None = None

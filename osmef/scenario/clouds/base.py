@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
 from enum import StrEnum
 from ipaddress import IPv4Network
 from typing import Annotated
-from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema
 
 from osmef.scenario.base import Model
 
@@ -35,31 +33,23 @@ Cidr = Annotated[
 """A block of IPv4 addresses."""
 
 
-def _url(value: str) -> str:
-    try:
-        parts = urlsplit(value)
-        known = parts.scheme in {"http", "https"} and parts.hostname and (parts.port or 1) > 0
-    except ValueError:  # half a bracket, or a port that is none
-        known = False
-    if not known or re.search(r"\s", value):
-        example = "write it like https://api.example.org:8443"
-        raise ValueError(f"{value[:60]!r} is no address of an API; {example}")
-    return value
-
-
-Url = Annotated[
-    str,
-    AfterValidator(_url),
-    WithJsonSchema({"type": "string", "pattern": r"^https?://[^\s/]+\S*$"}),
-]
-"""The address of an API."""
-
-
 class HostKeys(StrEnum):
     """How a VM's SSH host key is known before the first connection."""
 
     GIVEN = "given"
     CONSOLE = "console"
+
+
+class CloudAccess(Model):
+    """How a journal says where a thing was made, in the words of the settings and as checked.
+
+    What a newer version says beside it is passed over.
+    """
+
+    model_config = ConfigDict(extra="ignore")
+
+    cloud: Text | None = None
+    region: Text | None = None
 
 
 class CloudSettings(Model):

@@ -9,8 +9,9 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
-from osmef.scenario.clouds.base import Cidr, HostKeys, Text
-from osmef.scenario.clouds.public import PublicCloudSettings
+from osmef.scenario.clouds.base import Cidr, CloudAccess, HostKeys, Text
+from osmef.scenario.clouds.endpoint import GoogleUrl
+from osmef.scenario.clouds.public import ENDPOINT, PublicCloudSettings
 from osmef.scenario.fields import Name
 
 
@@ -25,6 +26,7 @@ class GceSettings(PublicCloudSettings):
     """Google Compute Engine: VMs in one or several projects."""
 
     kind: Literal["gce"] = Field(default="gce", description="the kind of cloud")
+    endpoint_url: GoogleUrl | None = Field(default=None, description=ENDPOINT)
     project: Text | None = Field(
         default=None, description="project; by default that of the credentials"
     )
@@ -109,3 +111,9 @@ class GceSettings(PublicCloudSettings):
                 "sole-tenant nodes have no spot VMs", "leave spot out", *("node_group", "spot")
             )
         return self
+
+
+class GceAccess(CloudAccess):
+    """How to reach a project, in the words of GceSettings: ``cloud`` is its id."""
+
+    uri: GoogleUrl | None = None

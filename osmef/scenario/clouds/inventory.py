@@ -14,8 +14,9 @@ from osmef.scenario.clouds.base import CloudSettings
 from osmef.scenario.fields import EndpointKind, Name, Size
 
 _BROADCAST = IPv4Address("255.255.255.255")
-_HOST = r"(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._*-]+)"
-_DESTINATION = rf"(?:[A-Za-z0-9._+\\-]+@)?{_HOST}(?::[0-9]{{1,5}})?"
+# No name begins with a dash: the program of a ProxyCommand would take it for an option.
+_HOST = r"(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._*][A-Za-z0-9._*-]*)"
+_DESTINATION = rf"(?:[A-Za-z0-9._+\\][A-Za-z0-9._+\\-]*@)?{_HOST}(?::[0-9]{{1,5}})?"
 
 
 def _like(pattern: str, what: str, cure: str) -> Callable[[str], str]:

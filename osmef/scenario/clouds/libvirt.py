@@ -10,27 +10,15 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
 from osmef.scenario.base import Model, conflict
+from osmef.scenario.clouds.base import CloudAccess
 from osmef.scenario.clouds.inventory import CloudWithHosts
+from osmef.scenario.clouds.libvirt_uri import Uri
 from osmef.scenario.fields import Duration, Name, Size
 
 DEFAULT_URI = "qemu:///system"
 ONLY_HOST = "hypervisor"
 """The name of the host of a connection that has none."""
 
-_HOST = r"([^\s/?#\[\]]{0,200}|([^\s/?#\[\]@]{0,200}@)?\[[0-9a-fA-F:.]{2,45}\](:[0-9]{1,5})?)"
-_URI = rf"qemu(\+[a-z0-9]+)?://{_HOST}/(system|session)(\?\S{{0,1000}})?"
-
-
-def _uri(value: str) -> str:
-    if re.fullmatch(_URI, value) is None:
-        cure = "write it like qemu:///system, qemu:///session or qemu+ssh://me@host/system"
-        raise ValueError(f"{value[:60]!r} is no URI of libvirt for QEMU; {cure}")
-    return value
-
-
-Uri = Annotated[
-    str, AfterValidator(_uri), WithJsonSchema({"type": "string", "pattern": f"^{_URI}$"})
-]
 Text = Annotated[str, StringConstraints(min_length=1, max_length=255)]
 
 
@@ -233,3 +221,9 @@ class LibvirtSettings(CloudWithHosts):
     def lanes(self, parallel: int, kinds: int) -> int:  # noqa: ARG002
         """Return one lane for each trial that may run at once, of two hosts each."""
         return max(1, min(parallel, len(self.hypervisors) // 2))
+
+
+class LibvirtAccess(CloudAccess):
+    """How to reach a host."""
+
+    uri: Uri

@@ -5,8 +5,14 @@ from __future__ import annotations
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
-from osmef.scenario.clouds.base import Cidr, CloudSettings, HostKeys, Text, Url
+from osmef.scenario.clouds.base import Cidr, CloudSettings, HostKeys, Text
+from osmef.scenario.clouds.endpoint import HOSTS, Url
 from osmef.scenario.fields import Duration, Name, Size
+
+ENDPOINT = (
+    "address of the API, if it is not the cloud's usual one: another of its hosts, by https, this"
+    f" machine, or a host that {HOSTS} names in the environment"
+)
 
 
 class PublicCloudSettings(CloudSettings):
@@ -47,9 +53,7 @@ class PublicCloudSettings(CloudSettings):
     boot_timeout: Duration = Field(
         default=600.0, ge=5, le=7200, description="how long a VM may take until SSH answers"
     )
-    endpoint_url: Url | None = Field(
-        default=None, description="address of the API, if it is not the cloud's usual one"
-    )
+    endpoint_url: Url | None = Field(default=None, description=ENDPOINT)
 
     @model_validator(mode="after")
     def _a_zone(self) -> PublicCloudSettings:

@@ -18,6 +18,7 @@ from osmef.errors import (
     PolicyError,
     ReachError,
 )
+from osmef.programs import find_program, search_path
 from osmef.providers.base import EndpointRequest
 from osmef.providers.libvirt.building import memory_note, memory_of
 from osmef.providers.libvirt.connection import Hypervisor
@@ -100,6 +101,16 @@ def as_it_is(config: str, folder: Path) -> str:
     return config
 
 
+@pytest.fixture
+def own_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder whose ssh is the one that is found, and reads the config there."""
+    ssh = find_program("ssh", "openssh-client", "the test")
+    (tmp_path / "ssh").write_text(f'#!/bin/sh\nexec {ssh} -F {tmp_path}/config "$@"\n')
+    (tmp_path / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{search_path()}")
+    return tmp_path
+
+
 @pytest.mark.parametrize(
     ("change", "host", "expected"),
     [
@@ -113,15 +124,12 @@ def as_it_is(config: str, folder: Path) -> str:
     ids=["changed key", "unknown key", "login", "refused", "no route", "no name"],
 )
 def test_why_ssh_does_not_get_to_a_host_is_told(
-    lab: Lab, tmp_path: Path, change: Change, host: str, expected: OsmefError
+    lab: Lab, own_ssh: Path, change: Change, host: str, expected: OsmefError
 ) -> None:
     alpha, beta = lab.hypervisors
     config = (beta.directory / "ssh_config").read_text()
-    (tmp_path / "config").write_text(change(config, tmp_path))
-    script = tmp_path / "ssh"
-    script.write_text(f'#!/bin/sh\nexec ssh -F {tmp_path}/config "$@"\n')
-    script.chmod(0o755)
-    there = Hypervisor("beta", f"qemu+ssh://root@{host}/system?command={script}")
+    (own_ssh / "config").write_text(change(config, own_ssh))
+    there = Hypervisor("beta", f"qemu+ssh://root@{host}/system")
     with alpha.inside(), pytest.raises(type(expected)) as raised:
         there.do("connecting", lambda connection: connection.getHostname())
     assert type(raised.value) is type(expected)

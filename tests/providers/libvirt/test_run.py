@@ -74,8 +74,9 @@ def left(hypervisor: Hypervisor) -> list[str]:
 
 
 @pytest.fixture
-def hypervisors(lab: Lab) -> Iterator[Lab]:
-    """The hypervisors, on which there is nothing before and after."""
+def hypervisors(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+    """The hypervisors, on which there is nothing before and after; ssh gets to beta."""
+    monkeypatch.setenv("PATH", lab["beta"].path)
     yield lab
     assert [left(one) for one in lab.hypervisors] == [[], []]
 
