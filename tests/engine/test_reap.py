@@ -484,6 +484,89 @@ def test_a_run_that_is_taken_up_meanwhile_is_left_alone(
     assert MemoryCloud.calls == []
 
 
+# --- a journal that tells of another run
+
+
+def told_by(out: Path, name: str, *resources: Resource) -> Path:
+    """Leave the directory of a dead run whose journal names these; return it."""
+    (out / name).mkdir()
+    for resource in resources:
+        Journal(out / name / "journal.jsonl").created(resource)
+    return out / name
+
+
+def test_what_a_journal_tells_of_another_run_goes_only_on_its_user_s_word(
+    tmp_path: Path, memory: dict[str, Site]
+) -> None:
+    theirs, mine = (thing(run, run, deadline=now(600)) for run in ("theirs", "mine"))
+    add(memory, theirs, mine)
+    told_by(tmp_path, "mine", theirs, mine)
+    found = find_orphans(Search(tmp_path)).orphans
+    (left,) = reap(found)
+    assert (left.orphan.resource.run, left.error.kind) == ("theirs", "input")
+    assert left.error.cure
+    assert set(memory[LAB].things) == {"theirs"}
+    assert reap(find_orphans(Search(tmp_path)).orphans, strange=True) == []
+    assert memory[LAB].things == {}
+    assert find_orphans(Search(tmp_path)).orphans == []
+
+
+def test_not_even_then_while_that_run_lives(tmp_path: Path, memory: dict[str, Site]) -> None:
+    with RunDirectory.create(tmp_path, "live", "name: live\n", ".yaml") as live:
+        one = thing("one", live.id, deadline=now(-1))
+        Journal(live.journal).created(one)
+        add(memory, one)
+        told_by(tmp_path, "zzz", one)
+        assert find_orphans(Search(tmp_path)).orphans == []
+        assert find_orphans(Search(tmp_path, "memory", {"cloud": LAB}, 0)).orphans == []
+    assert reap(find_orphans(Search(tmp_path)).orphans) == []
+
+
+def test_it_keeps_nothing_from_being_taken_by_its_own_journal_or_its_mark(
+    tmp_path: Path, memory: dict[str, Site]
+) -> None:
+    own, marked = (thing(run, run, deadline=now(-1)) for run in ("own", "marked"))
+    add(memory, own, marked)
+    told_by(tmp_path, "aaa", own, marked)
+    told_by(tmp_path, "own", own)
+    told_by(tmp_path, "zzz", own, marked)
+    assert reap(find_orphans(Search(tmp_path, "memory", {"cloud": LAB})).orphans) == []
+    assert memory[LAB].things == {}
+
+
+def test_a_renamed_directory_is_asked_about_and_a_link_to_one_is_not(
+    tmp_path: Path, memory: dict[str, Site]
+) -> None:
+    one = thing("one", "run", deadline=now(600))
+    add(memory, one)
+    directory = told_by(tmp_path, "run", one)
+    directory.rename(tmp_path / "renamed")
+    assert [left.error.kind for left in reap(find_orphans(Search(tmp_path)).orphans)] == ["input"]
+    elsewhere = tmp_path / "elsewhere"
+    (tmp_path / "renamed").rename(tmp_path / "run")
+    elsewhere.mkdir()
+    (elsewhere / "latest").symlink_to(tmp_path / "run")
+    assert reap(find_orphans(Search(elsewhere)).orphans) == []
+    assert memory[LAB].things == {}
+
+
+def test_a_way_that_can_t_be_taken_stops_no_other(tmp_path: Path, memory: dict[str, Site]) -> None:
+    bad = replace(
+        thing("bad", "run"), provider="libvirt", access={"uri": "qemu+ext:///system?command=x"}
+    )
+    none = replace(thing("none", "run"), provider="libvirt", access={})
+    good = thing("good", "run")
+    add(memory, good)
+    told_by(tmp_path, "run", bad, good, none)
+    left = reap(find_orphans(Search(tmp_path)).orphans, strange=True)
+    assert {one.orphan.resource.name: one.error.kind for one in left} == {
+        "bad": "input",
+        "none": "input",
+    }
+    assert all("journal.jsonl" in str(one.error.where) for one in left)
+    assert memory[LAB].things == {}
+
+
 # --- the command
 
 

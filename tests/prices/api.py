@@ -28,6 +28,8 @@ def price_api() -> Iterator[Api]:
             status, document = api.answers.pop(0)
             body = json.dumps(document).encode()
             self.send_response(status)
+            if 300 <= status < 400:
+                self.send_header("Location", document["Location"])
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from osmef.errors import ApiError, CredentialsError, PolicyError, ProviderError
+from osmef.errors import ApiError, CredentialsError, InputError, PolicyError, ProviderError
 from osmef.prices import aws, azure, gce
 from osmef.prices.book import fetched_file, read_book, read_prices
 from osmef.prices.update import update
@@ -214,6 +214,26 @@ def test_google_s_cores_and_memory_are_added_up(api: Api) -> None:
     assert set(found) == {"n2-standard-2", "n2-highmem-4"}
     assert found["n2-standard-2"].money.amount == pytest.approx(2 * 0.031611 + 8 * 0.004237)
     assert found["n2-highmem-4"].money.amount == pytest.approx(4 * 0.031611 + 32 * 0.004237)
+
+
+@pytest.mark.usefixtures("_token")
+@pytest.mark.parametrize("url", ["http://api.example.org", "https://googleapis.com.example.org"])
+def test_google_s_token_goes_to_google_alone(api: Api, url: str) -> None:
+    with pytest.raises(InputError) as caught:
+        gce.fetch(["us-central1"], ["n2-standard-2"], url)
+    assert caught.value.where == "--url"
+    assert caught.value.cure
+    assert api.asked == []
+
+
+@pytest.mark.usefixtures("_token")
+def test_a_redirection_takes_no_token_along(api: Api) -> None:
+    with price_api() as other:
+        other.answers = [(200, {"skus": []})]
+        api.answers += [(302, {"Location": f"{other.url}/v1"})]
+        with pytest.raises(ApiError, match="302"):
+            gce.fetch(["us-central1"], ["n2-standard-2"], api.url)
+        assert other.asked == []
 
 
 @pytest.mark.parametrize(
