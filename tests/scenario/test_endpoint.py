@@ -93,6 +93,36 @@ def test_all_others_are_refused_with_a_cure(cloud: TypeAdapter[str], url: str) -
 
 
 @pytest.mark.parametrize(
+    ("proxies", "taken"),
+    [
+        ({}, True),
+        ({"https_proxy": "http://proxy:3128"}, True),
+        ({"http_proxy": "http://proxy:3128"}, False),
+        ({"ALL_PROXY": "http://proxy:3128"}, False),
+        ({"http_proxy": "http://proxy:3128", "no_proxy": "localhost,127.0.0.1"}, True),
+        ({"http_proxy": "http://proxy:3128", "no_proxy": "*"}, True),
+        # Some libraries take that for an exception, and others do not.
+        ({"http_proxy": "http://proxy:3128", "no_proxy": "127.0.0.1:8080"}, False),
+    ],
+)
+def test_this_machine_is_not_reached_through_a_proxy(
+    monkeypatch: pytest.MonkeyPatch, proxies: dict[str, str], *, taken: bool
+) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    for name, value in proxies.items():
+        monkeypatch.setenv(name, value)
+    told = []
+    try:
+        GOOGLE.validate_python("http://127.0.0.1:8080")
+    except ValidationError as error:
+        told.append(str(error))
+    assert (not told) is taken
+    assert all("export no_proxy=127.0.0.1" in text for text in told)
+
+
+@pytest.mark.parametrize(
     ("allowed", "url", "taken"),
     [
         ("lab.example.org", "https://lab.example.org", True),

@@ -124,15 +124,10 @@ def _unknown(cloud: str, known: list[str]) -> CredentialsError:
     if broken is not None:
         return broken
     clouds = ", ".join(known) or f"none; is there a {_PLACES}?"
-    here = next((f for f in CONFIG_FILES if f not in _own(CONFIG_FILES) and Path(f).exists()), None)
-    if here is not None:
-        clouds += (
-            f". That of the current directory is not read: export OS_CLIENT_CONFIG_FILE={here}"
-        )
     return CredentialsError(
         f"the cloud {cloud!r} is not known",
         where="provider.cloud",
-        cure=f"clouds that are known: {clouds}",
+        cure=f"clouds that are known: {clouds}{_unread()}",
     )
 
 
@@ -142,8 +137,19 @@ def useless(cloud: str | None, why: str) -> CredentialsError:
         cure = "check the OS_* variables; does `openstack token issue` work?"
         return CredentialsError(f"the OS_* variables: {why}", cure=cure)
     return CredentialsError(
-        f"the cloud {cloud!r}: {why}", where="provider.cloud", cure=f"mend its entry in {_PLACES}"
+        f"the cloud {cloud!r}: {why}",
+        where="provider.cloud",
+        cure=f"mend its entry in {_PLACES}{_unread()}",
     )
+
+
+def _unread() -> str:
+    """Tell how to have a clouds.yaml of the current directory read, where there is one."""
+    own = _own(CONFIG_FILES)
+    here = next((file for file in CONFIG_FILES if file not in own and Path(file).exists()), None)
+    if here is None:
+        return ""
+    return f". That of the current directory is not read: export OS_CLIENT_CONFIG_FILE={here}"
 
 
 def _broken() -> CredentialsError | None:

@@ -12,6 +12,10 @@ import re
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated
+from urllib.request import (
+    getproxies_environment,
+    proxy_bypass_environment,  # type: ignore[attr-defined] # typeshed leaves it out
+)
 
 from pydantic import AfterValidator, WithJsonSchema
 
@@ -42,6 +46,11 @@ def only_to(vendor: str, hosts: str) -> Callable[[str], str]:
         if found is None or not 0 < port < 65536 or not _is_host(host):
             raise ValueError(f"{value[:60]!r} is no address of an API; {_EXAMPLE}")
         if is_loopback(host):
+            if found["scheme"] == "http" and _has_proxy(host):
+                raise ValueError(
+                    "credentials for this machine would go to the proxy that the environment names;"
+                    f" export no_proxy={host}"
+                )
             return value
         if found["scheme"] == "http":
             raise ValueError(
@@ -78,6 +87,11 @@ def _is_host(host: str) -> bool:
 
 def _named(host: str, port: int) -> str:
     return host if port == _PORT else f"{host}:{port}"
+
+
+def _has_proxy(host: str) -> bool:
+    proxies = getproxies_environment().keys() & {"http", "all"}
+    return bool(proxies) and not proxy_bypass_environment(host)
 
 
 def _is_allowed(host: str, port: int) -> bool:
