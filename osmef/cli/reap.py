@@ -39,8 +39,9 @@ osmef reap --yes    destroys it without asking
 osmef reap --provider openstack --cloud lab --older-than 2h    also what no journal here knows
 
 Only what a journal or our mark says is ours is destroyed; runs whose controller lives are left \
-alone. With --older-than that can't be known of runs whose directory is elsewhere: name a time \
-that no run takes. Exit codes: 0 nothing is left, 1 something is, 3 the provider failed."""
+alone, and so is what a journal names of another run than its directory's, unless you say so. With \
+--older-than that can't be known of runs whose directory is elsewhere: name a time that no run \
+takes. Exit codes: 0 nothing is left, 1 something is, 3 the provider failed."""
 
 Provider = Annotated[
     str | None,

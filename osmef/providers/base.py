@@ -12,7 +12,7 @@ from typing import Protocol
 from osmef.errors import ProviderError
 from osmef.remote.keys import KeyPair
 from osmef.remote.login import Login
-from osmef.scenario.clouds.base import CloudAccess
+from osmef.scenario.access import CloudAccess
 from osmef.scenario.fields import EndpointKind, Family, FlavorNeed, Layer
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell

@@ -30,7 +30,8 @@ from osmef.providers.base import (
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
 from osmef.remote.login import Login
-from osmef.scenario.clouds.aws import AwsAccess, AwsPlacedBy, AwsSettings
+from osmef.scenario.access import AwsAccess
+from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
 from osmef.scenario.fields import Family, Layer
 from osmef.scenario.location import Gone, Location
 from osmef.scenario.study import Cell

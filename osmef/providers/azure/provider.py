@@ -31,7 +31,8 @@ from osmef.providers.base import (
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
 from osmef.remote.login import Login
-from osmef.scenario.clouds.azure import AzureAccess, AzureSettings
+from osmef.scenario.access import AzureAccess
+from osmef.scenario.clouds.azure import AzureSettings
 from osmef.scenario.fields import Family, Layer
 from osmef.scenario.location import Gone, Location
 from osmef.scenario.study import Cell

@@ -32,7 +32,8 @@ from osmef.providers.gce.places import location_of
 from osmef.providers.gce.placing import assign_nodes, nodes_of
 from osmef.providers.gce.tenants import slots_of, tenants_of
 from osmef.remote.login import Login
-from osmef.scenario.clouds.gce import GceAccess, GceSettings
+from osmef.scenario.access import GceAccess
+from osmef.scenario.clouds.gce import GceSettings
 from osmef.scenario.fields import Family, Layer
 from osmef.scenario.location import Gone, Location
 from osmef.scenario.study import Cell

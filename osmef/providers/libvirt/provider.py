@@ -32,7 +32,8 @@ from osmef.providers.libvirt.nocloud import find_iso_tool
 from osmef.providers.libvirt.placing import place
 from osmef.providers.parallel import side_by_side
 from osmef.providers.static.provider import StaticProvider
-from osmef.scenario.clouds.libvirt import DEFAULT_URI, LibvirtAccess, LibvirtSettings
+from osmef.scenario.access import LibvirtAccess
+from osmef.scenario.clouds.libvirt import DEFAULT_URI, LibvirtSettings
 from osmef.scenario.clouds.static import StaticSettings
 from osmef.scenario.fields import EndpointKind
 from osmef.scenario.location import Location

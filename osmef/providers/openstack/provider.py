@@ -39,7 +39,8 @@ from osmef.providers.openstack.reach import Reached, needs_floating
 from osmef.providers.openstack.servers import list_servers
 from osmef.providers.openstack.tenants import Tenant
 from osmef.providers.parallel import beside, side_by_side
-from osmef.scenario.clouds.openstack import OpenStackAccess, OpenStackSettings, PlacedBy, Reach
+from osmef.scenario.access import OpenStackAccess
+from osmef.scenario.clouds.openstack import OpenStackSettings, PlacedBy, Reach
 from osmef.scenario.fields import Family, Layer
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell

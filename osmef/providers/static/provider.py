@@ -24,7 +24,8 @@ from osmef.providers.static import machine
 from osmef.providers.static.assign import assign, physical_host
 from osmef.providers.static.wanted import requests_of
 from osmef.remote.session import Session
-from osmef.scenario.clouds.static import StaticAccess, StaticSettings
+from osmef.scenario.access import StaticAccess
+from osmef.scenario.clouds.static import StaticSettings
 from osmef.scenario.fields import RECORD, EndpointKind, Family, Layer, Placement
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
-from osmef.scenario.clouds.base import CloudAccess, Text
+from osmef.scenario.clouds.base import Text
 from osmef.scenario.clouds.endpoint import AwsUrl
 from osmef.scenario.clouds.public import ENDPOINT, PublicCloudSettings
 
@@ -89,9 +89,3 @@ class AwsSettings(PublicCloudSettings):
         if self.placement_by in {AwsPlacedBy.SPREAD, AwsPlacedBy.CLUSTER}:
             return kinds
         return max(1, min(parallel, kinds))
-
-
-class AwsAccess(CloudAccess):
-    """How to reach an account, in the words of AwsSettings: ``cloud`` is a profile."""
-
-    uri: AwsUrl | None = None

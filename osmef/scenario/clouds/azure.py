@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
-from osmef.scenario.clouds.base import Cidr, CloudAccess, Text
+from osmef.scenario.clouds.base import Cidr, Text
 from osmef.scenario.clouds.endpoint import AzureUrl
 from osmef.scenario.clouds.public import ENDPOINT, PublicCloudSettings
 from osmef.scenario.fields import Name, Size
@@ -89,9 +89,3 @@ class AzureSettings(PublicCloudSettings):
     def lanes(self, parallel: int, kinds: int) -> int:
         """Return one lane on dedicated hosts, which cost much; else one for each kind."""
         return 1 if self.dedicated_host is not None else super().lanes(parallel, kinds)
-
-
-class AzureAccess(CloudAccess):
-    """How to reach a subscription, in the words of AzureSettings: ``cloud`` is its id."""
-
-    uri: AzureUrl | None = None

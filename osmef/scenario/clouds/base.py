@@ -7,7 +7,7 @@ from enum import StrEnum
 from ipaddress import IPv4Network
 from typing import Annotated
 
-from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from osmef.scenario.base import Model
 
@@ -38,18 +38,6 @@ class HostKeys(StrEnum):
 
     GIVEN = "given"
     CONSOLE = "console"
-
-
-class CloudAccess(Model):
-    """How a journal says where a thing was made, in the words of the settings and as checked.
-
-    What a newer version says beside it is passed over.
-    """
-
-    model_config = ConfigDict(extra="ignore")
-
-    cloud: Text | None = None
-    region: Text | None = None
 
 
 class CloudSettings(Model):

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
-from osmef.scenario.clouds.base import Cidr, CloudAccess, HostKeys, Text
+from osmef.scenario.clouds.base import Cidr, HostKeys, Text
 from osmef.scenario.clouds.endpoint import GoogleUrl
 from osmef.scenario.clouds.public import ENDPOINT, PublicCloudSettings
 from osmef.scenario.fields import Name
@@ -111,9 +111,3 @@ class GceSettings(PublicCloudSettings):
                 "sole-tenant nodes have no spot VMs", "leave spot out", *("node_group", "spot")
             )
         return self
-
-
-class GceAccess(CloudAccess):
-    """How to reach a project, in the words of GceSettings: ``cloud`` is its id."""
-
-    uri: GoogleUrl | None = None

@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
 from osmef.scenario.base import Model, conflict
-from osmef.scenario.clouds.base import CloudAccess
 from osmef.scenario.clouds.inventory import CloudWithHosts
 from osmef.scenario.clouds.libvirt_uri import Uri
 from osmef.scenario.fields import Duration, Name, Size
@@ -221,9 +220,3 @@ class LibvirtSettings(CloudWithHosts):
     def lanes(self, parallel: int, kinds: int) -> int:  # noqa: ARG002
         """Return one lane for each trial that may run at once, of two hosts each."""
         return max(1, min(parallel, len(self.hypervisors) // 2))
-
-
-class LibvirtAccess(CloudAccess):
-    """How to reach a host."""
-
-    uri: Uri

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import Model, conflict
-from osmef.scenario.clouds.base import Cidr, CloudAccess, HostKeys, Text
+from osmef.scenario.clouds.base import Cidr, HostKeys, Text
 from osmef.scenario.clouds.inventory import CloudWithHosts, Destination
 from osmef.scenario.fields import Duration, Name, Size
 
@@ -187,14 +187,3 @@ class OpenStackSettings(CloudWithHosts):
             return kinds
         places = self.zones if self.placement_by is PlacedBy.ZONE else self.compute_hosts
         return max(1, min(parallel, len(places) // 2))
-
-
-class OpenStackAccess(CloudAccess):
-    """How to reach a project: ``cloud`` is one of clouds.yaml.
-
-    ``auth_url`` only tells the user which keystone it was: nothing is sent there.
-    """
-
-    auth_url: Text | None = None
-    home: Text | None = None
-    project: Text | None = None

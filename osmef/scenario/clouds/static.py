@@ -7,8 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
-from osmef.scenario.clouds.base import CloudAccess
-from osmef.scenario.clouds.inventory import CloudWithHosts, Destination, Destinations, HomePath
+from osmef.scenario.clouds.inventory import CloudWithHosts
 
 
 class StaticSettings(CloudWithHosts):
@@ -30,14 +29,3 @@ class StaticSettings(CloudWithHosts):
         """Return one lane for each trial that may run at once, of two physical hosts each."""
         places = {host.location.host or name for name, host in self.hosts.items()}
         return max(1, min(parallel, len(places) // 2))
-
-
-class StaticAccess(CloudAccess):
-    """How to reach a machine, in the words of InventoryHost; ``uri`` is ``ssh`` as reap has it."""
-
-    uri: Destination | None = None
-    host: str
-    ssh: Destination
-    identity: HomePath | None = None
-    jump: Destinations | None = None
-    known_hosts: HomePath | None = None

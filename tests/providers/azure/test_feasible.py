@@ -133,7 +133,7 @@ def test_what_is_not_promised_is_a_warning(provider: str, rest: str, warning: st
     ("provider", "message"),
     [
         (
-            USUAL.replace("controller_cidr: 192.0.2.1/32", "endpoint_url: http://a:1"),
+            USUAL.replace("controller_cidr: 192.0.2.1/32", "endpoint_url: http://127.0.0.1:1"),
             "controller_cidr",
         ),
         (f"{HOSTS}, spot: true", "no spare capacity on dedicated hosts"),

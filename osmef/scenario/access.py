@@ -1,0 +1,69 @@
+"""How a journal says where a thing was made: values of settings, checked as these are.
+
+A run directory may have come from somebody else. What it says is used only as far as a scenario
+could say it as well.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+from osmef.scenario.clouds.base import Text
+from osmef.scenario.clouds.endpoint import AwsUrl, AzureUrl, GoogleUrl
+from osmef.scenario.clouds.inventory import Destination, Destinations, HomePath
+from osmef.scenario.clouds.libvirt_uri import Uri
+
+
+class CloudAccess(BaseModel):
+    """A place in a cloud. What a newer version says beside this is passed over."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    cloud: Text | None = None
+    region: Text | None = None
+
+
+class AwsAccess(CloudAccess):
+    """An account; ``cloud`` is a profile."""
+
+    uri: AwsUrl | None = None
+
+
+class AzureAccess(CloudAccess):
+    """A subscription; ``cloud`` is its id."""
+
+    uri: AzureUrl | None = None
+
+
+class GceAccess(CloudAccess):
+    """A project; ``cloud`` is its id."""
+
+    uri: GoogleUrl | None = None
+
+
+class LibvirtAccess(CloudAccess):
+    """A host."""
+
+    uri: Uri
+
+
+class OpenStackAccess(CloudAccess):
+    """A project; ``cloud`` is one of clouds.yaml, and ``home`` the project of its credentials.
+
+    ``auth_url`` only tells the user which keystone it was: nothing is sent there.
+    """
+
+    auth_url: Text | None = None
+    home: Text | None = None
+    project: Text | None = None
+
+
+class StaticAccess(CloudAccess):
+    """A machine of an inventory; ``uri`` is what a user calls it to reap."""
+
+    uri: Destination | None = None
+    host: Text
+    ssh: Destination
+    identity: HomePath | None = None
+    jump: Destinations | None = None
+    known_hosts: HomePath | None = None
