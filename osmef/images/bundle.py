@@ -40,7 +40,10 @@ def check_name(name: str) -> None:
 class ImageFile(Model):
     """A file of an image."""
 
-    name: str = Field(description="its name in the image's directory")
+    name: str = Field(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="its name in the image's directory",
+    )
     format: Literal["qcow2", "linux", "cpio"] = Field(description="what it holds")
     size_bytes: int = Field(description="length of the file")
     sha256: str = Field(description="SHA-256 of the file")
@@ -132,6 +135,8 @@ def load_bundle(directory: Path) -> Bundle:
         raise _damaged(directory, f"{MANIFEST}: {key}: {first['msg']}") from error
     for file in manifest.files.values():
         path = directory / file.name
+        if path.is_symlink():  # what it leads to would be sent to the hypervisor
+            raise _damaged(directory, f"{file.name} is a link")
         if not path.is_file() or path.stat().st_size != file.size_bytes:
             raise _damaged(directory, f"{file.name} is missing, or cut off")
     return Bundle(directory, manifest)

@@ -23,6 +23,18 @@ def edited(change: Callable[[Any], object]) -> Callable[[Path], object]:
     return damage
 
 
+def named(manifest: Any, name: str) -> None:
+    """Have a manifest name another file as the kernel."""
+    manifest["files"]["kernel"]["name"] = name
+
+
+def link(directory: Path) -> None:
+    """Have the kernel be a link to a file of the same content elsewhere."""
+    elsewhere = directory.parent / "vmlinuz"
+    (directory / "vmlinuz").rename(elsewhere)
+    (directory / "vmlinuz").symlink_to(elsewhere)
+
+
 def test_an_image_knows_its_files(tmp_path: Path) -> None:
     bundle = load_bundle(write_bundle(tmp_path, "plain"))
     assert bundle.manifest.packages == {"iproute2": "6.1.0-3"}
@@ -42,6 +54,11 @@ def test_an_image_knows_its_files(tmp_path: Path) -> None:
         (lambda path: (path / "image.json").write_text("[]"), "image.json"),
         (edited(lambda manifest: manifest.update(schema_version=2)), "schema_version"),
         (edited(lambda manifest: manifest.pop("boot")), "boot"),
+        (edited(lambda manifest: named(manifest, "/etc/shadow")), "files.kernel.name"),
+        (edited(lambda manifest: named(manifest, "../plain/vmlinuz")), "files.kernel.name"),
+        (edited(lambda manifest: named(manifest, "..")), "files.kernel.name"),
+        (edited(lambda manifest: named(manifest, "vmlinuz\n")), "files.kernel.name"),
+        (link, "vmlinuz is a link"),
         (lambda path: (path / "vmlinuz").unlink(), "vmlinuz is missing"),
         (lambda path: (path / "root.qcow2").write_text("ro"), "root.qcow2 is missing, or cut off"),
     ],

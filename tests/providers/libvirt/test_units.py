@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from collections.abc import Callable, Iterator
 from ipaddress import IPv4Network
 from itertools import combinations
@@ -21,6 +23,7 @@ from osmef.errors import (
     ProviderError,
     ReachError,
 )
+from osmef.programs import find_program
 from osmef.providers.base import EndpointRequest, Resource
 from osmef.providers.libvirt import removal, xml
 from osmef.providers.libvirt.connection import Hypervisor
@@ -35,6 +38,7 @@ from osmef.providers.parallel import side_by_side
 from osmef.scenario.clouds.libvirt import LibvirtSettings, addresses_of
 from osmef.scenario.fields import FlavorNeed
 from osmef.scenario.load import load
+from tests.images.bundles import write_bundle
 from tests.libvirt.lab import libvirt_module
 from tests.providers.conftest import MemoryLedger
 
@@ -362,6 +366,28 @@ def test_images_that_can_not_be_used(tmp_path: Path, content: bytes | None, said
         path.write_bytes(content)
     with pytest.raises(NotFoundError, match=said):
         find_image(str(path))
+
+
+def test_an_image_that_has_the_hypervisor_read_other_files_is_refused(tmp_path: Path) -> None:
+    images = tmp_path / "images"
+    images.mkdir()
+    disk = images / "other.qcow2"
+    qemu_img = find_program("qemu-img", "qemu-utils", "the test")
+    make = (qemu_img, "create", "-q", "-f", "qcow2")
+    data = f"data_file={tmp_path}/data.raw,data_file_raw=on"
+    subprocess.run([*make, "-o", data, disk, "1M"], check=True)
+    with pytest.raises(NotFoundError, match="an external data file"):
+        find_image(str(disk))
+    subprocess.run([*make, disk, "1M"], check=True)
+    assert find_image(str(disk)).disk_bytes == 1 << 20
+    directory = write_bundle(images, "bundle")
+    back = ("-b", str(disk), "-F", "qcow2")
+    subprocess.run([*make, *back, directory / "root.qcow2"], check=True)
+    manifest = json.loads((directory / "image.json").read_text())
+    manifest["files"]["root"]["size_bytes"] = (directory / "root.qcow2").stat().st_size
+    (directory / "image.json").write_text(json.dumps(manifest))
+    with pytest.raises(NotFoundError, match="a backing file"):
+        find_image(str(directory))
 
 
 def test_a_home_that_nobody_has_is_an_image_that_is_not_there() -> None:
