@@ -29,6 +29,8 @@ COMMAND_TIMEOUT_S = 30.0
 KEEPALIVE_S = 15
 EXIT_STATUS_S = 1.0
 MAX_LINE_BYTES = 1 << 20
+# What paramiko raises where a connection breaks.
+_BROKEN = (OSError, EOFError, paramiko.SSHException)
 # A key of this type signs in newer ways than its name says (RFC 8332).
 _ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 
@@ -54,7 +56,7 @@ class RemoteProcess:
         """Send one line; raises ReachError when the connection or the program is gone."""
         try:
             self._channel.sendall(line.encode() + b"\n")
-        except (OSError, paramiko.SSHException) as error:
+        except _BROKEN as error:
             raise ReachError("the connection is gone", where=self.name) from error
 
     def read_line(self) -> str | None:
@@ -62,7 +64,7 @@ class RemoteProcess:
         while b"\n" not in self._buffer:
             try:
                 data = self._channel.recv(65536)
-            except (OSError, paramiko.SSHException):
+            except _BROKEN:
                 return None
             if not data or len(self._buffer) > MAX_LINE_BYTES:
                 return None
@@ -75,7 +77,7 @@ class RemoteProcess:
         stderr = b""
         # The exit status follows the end of the output, in a message of its own.
         self._channel.status_event.wait(EXIT_STATUS_S)
-        with contextlib.suppress(OSError, paramiko.SSHException):
+        with contextlib.suppress(*_BROKEN):
             while self._channel.recv_stderr_ready() and len(stderr) < MAX_LINE_BYTES:
                 stderr += self._channel.recv_stderr(4096)
         said = stderr.decode(errors="replace").strip()[-500:]
@@ -84,8 +86,9 @@ class RemoteProcess:
         return f"{how}: {said}" if said else how
 
     def close(self) -> None:
-        """Close the program's standard input and output."""
-        self._channel.close()
+        """Close the program's standard input and output. Never raises."""
+        with contextlib.suppress(*_BROKEN):
+            self._channel.close()
 
 
 class Session:
@@ -129,6 +132,17 @@ class Session:
         """Whether the connection still stands, as far as this side knows."""
         return self._transport.is_active()
 
+    def answers(self, within_s: float) -> bool:
+        """Tell whether the other side still answers; one that is silent for so long is given up."""
+        try:
+            with self._limit(within_s):
+                self._transport.open_session().close()
+        except paramiko.ChannelException:  # it takes no more programs, and says so
+            return True
+        except _BROKEN:
+            return False
+        return True
+
     def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = COMMAND_TIMEOUT_S
     ) -> Output:
@@ -141,10 +155,11 @@ class Session:
                 stdout = channel.makefile("rb").read()
                 stderr = channel.makefile_stderr("rb").read()
                 return Output(channel.recv_exit_status(), stdout, stderr)
-        except (OSError, paramiko.SSHException) as error:
+        except _BROKEN as error:
             raise ReachError(f"{argv[0]} did not end: {reason(error)}", where=self.name) from error
         finally:
-            channel.close()
+            with contextlib.suppress(*_BROKEN):
+                channel.close()
 
     def start(self, argv: Sequence[str]) -> RemoteProcess:
         """Start a program that is spoken to in lines."""
@@ -235,7 +250,7 @@ class Session:
                 channel = self._transport.open_session()
                 channel.settimeout(timeout_s)
                 channel.exec_command(shlex.join(argv))
-        except (OSError, EOFError, paramiko.SSHException) as error:
+        except _BROKEN as error:
             raise ReachError(f"can't run {argv[0]}: {reason(error)}", where=self.name) from error
         return channel
 
@@ -256,7 +271,7 @@ class Session:
         timer.start()
         try:
             yield
-        except (OSError, EOFError, paramiko.SSHException) as error:
+        except _BROKEN as error:
             if expired.is_set():
                 raise TimeoutError(f"no answer in {seconds:g} s") from error
             raise
@@ -272,7 +287,7 @@ class Session:
                     raise ReachError(f"{doing}: no SFTP channel", where=self.name)
                 with sftp:
                     yield sftp
-        except (OSError, EOFError, paramiko.SSHException) as error:
+        except _BROKEN as error:
             raise transfer_failed(self.name, doing, error) from error
 
 
@@ -298,7 +313,7 @@ def _shake_hands(transport: paramiko.Transport, login: Login) -> None:
         transport.start_client(timeout=CONNECT_TIMEOUT_S)
         if not transport.initial_kex_done:  # the time is up, of which paramiko says nothing
             raise TimeoutError
-    except (OSError, EOFError, paramiko.SSHException) as error:
+    except _BROKEN as error:
         raise handshake_failed(login, error) from error
     login.host_keys.verify(transport.get_remote_server_key(), login.name)
 
@@ -320,7 +335,7 @@ def _log_in(transport: paramiko.Transport, login: Login) -> None:
                     more = transport.auth_publickey(login.user, key)
                     offers.unusable.extend(f"it also wants {one}" for one in more)
                     break
-        except (OSError, EOFError, paramiko.SSHException) as error:
+        except _BROKEN as error:
             if tried[1:]:  # it hangs up after the first few (MaxAuthTries)
                 raise login_refused(login, tried, [reason(error), *offers.unusable]) from error
             raise handshake_failed(login, error) from error

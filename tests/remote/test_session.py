@@ -124,6 +124,27 @@ def test_a_server_that_is_no_sshd_is_an_error(sshd: Sshd, greeting: bytes) -> No
         Session.open(replace(sshd.login(), connect=lambda: here))
 
 
+@pytest.mark.parametrize("number", range(8))
+def test_a_connection_that_breaks_while_it_is_written_to_is_a_lost_one(
+    sshd: Sshd, number: int
+) -> None:
+    session = Session.open(sshd.login())
+    process = session.start(["cat"])
+    process.send_line("hello")
+    assert process.read_line() == "hello"
+    sshd.servers[-1].kill()
+
+    def write() -> None:
+        while True:
+            process.send_line("x" * number)
+
+    with pytest.raises(ReachError, match="the connection is gone"):
+        write()
+    process.close()
+    assert not session.answers(10.0)
+    session.close()
+
+
 def test_a_lost_connection_is_known(sshd: Sshd) -> None:
     session = Session.open(sshd.login())
     states = [session.is_open]
@@ -179,6 +200,24 @@ def test_a_server_that_hangs_does_not_hang_the_controller(
     with pytest.raises(ReachError, match="no answer"):
         act(session)
     session.close()
+
+
+def test_a_server_that_hangs_does_not_answer(sshd: Sshd) -> None:
+    session = Session.open(sshd.login())
+    assert session.answers(10.0)
+    sshd.stop()
+    assert not session.answers(0.2)
+    assert not session.is_open
+
+
+def test_a_server_that_takes_no_more_programs_answers(tmp_path: Path) -> None:
+    sshd = Sshd(tmp_path, options="MaxSessions 1")
+    session = Session.open(sshd.login())
+    process = session.start(["cat"])
+    assert session.answers(10.0)
+    process.close()
+    session.close()
+    sshd.close()
 
 
 def test_a_file_where_a_link_should_be_is_told(session: Session, tmp_path: Path) -> None:
