@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, NotRequired
 
 from pydantic import TypeAdapter, ValidationError
@@ -54,6 +56,10 @@ class BriefTrial(TypedDict):
     limited_by: NotRequired[str | None]
 
 
+class _Indexed(TypedDict):
+    index: int
+
+
 class _Versioned(BriefTrial):
     # Other versions, and what is damaged, go the long way.
     schema_version: Literal[2]
@@ -88,6 +94,9 @@ class _Summary(TypedDict):
 
 _TRIAL: TypeAdapter[_Versioned] = TypeAdapter(_Versioned)
 _SUMMARY: TypeAdapter[_Summary] = TypeAdapter(_Summary)
+_INDEXED: TypeAdapter[_Indexed] = TypeAdapter(_Indexed)
+_INDEX = re.compile(rb'\{"schema_version":\d+,"index":(-?\d{1,18}),')
+"""How a line begins that a run has written."""
 _KEYS = set(BriefTrial.__annotations__)
 
 
@@ -107,17 +116,47 @@ class BriefSummary:
 def brief_trials(run: RunDirectory) -> Iterator[BriefTrial]:
     """Give the trials of a run in the order in which they ended, without one that is torn.
 
-    Raises InputError for a line that is no trial or of a newer version, and StorageError.
+    Of a trial that was measured again it is the newest record. Raises InputError for a line that is
+    no trial or of a newer version, and StorageError.
     """
     path = run.trials
+    replaced = _replaced(path)
     with storage("read", path), path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):
                 return  # left by a killed controller
+            if number in replaced:
+                continue
             try:
                 yield _TRIAL.validate_json(line)
             except ValidationError:
                 yield _of_any_version(read_document(Trial, line, f"{path}:{number}"))
+
+
+def _replaced(path: Path) -> set[int]:
+    """Return the numbers of the lines of trials that were measured again later.
+
+    Lines are looked at one by one, as a million trials would not fit. Raises StorageError.
+    """
+    newest: dict[int, int] = {}
+    replaced = set()
+    with storage("read", path), path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            found = _INDEX.match(line)
+            index = int(found[1]) if found else _index_of(line)
+            if index is not None and line.endswith(b"\n"):
+                if index in newest:
+                    replaced.add(newest[index])
+                newest[index] = number
+    return replaced
+
+
+def _index_of(line: bytes) -> int | None:
+    """Return the index in a line that is written otherwise than a run does; None without any."""
+    try:
+        return _INDEXED.validate_json(line)["index"]
+    except ValidationError:  # it is told when the line is read
+        return None
 
 
 def _of_any_version(whole: Trial) -> BriefTrial:

@@ -4,7 +4,8 @@
           facts/  summary.json  lock
 
 ``scenario.json`` stands for ``scenario.yaml`` when the scenario was written in JSON. Trials are
-appended as they end. The intervals of each trial are a part of their own, in ``intervals/``, until
+appended as they end; one that was measured again has several lines, of which the newest counts.
+The intervals of each trial are a part of their own, in ``intervals/``, until
 ``finish`` merges them, and so are its requests, if it has any. ``lock`` is held while a controller
 works on the run.
 """
@@ -20,6 +21,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -43,10 +45,14 @@ def new_path(out: Path, scenario_name: str) -> Path:
 
 @dataclass(frozen=True)
 class TrialLog:
-    """The trials of a run in the order in which they ended, and what the reader has to know."""
+    """The trials of a run in the order in which they ended, and what the reader has to know.
+
+    Of a trial that was measured again it is the newest record; ``replaced`` counts those before.
+    """
 
     trials: list[Trial]
     warnings: list[str]
+    replaced: int = 0
 
 
 class RunDirectory:
@@ -197,19 +203,27 @@ class RunDirectory:
 
         Raises InputError for a line that is damaged or of a newer version.
         """
+        records, warnings = self._records()
+        newest = {trial.index: number for number, trial in enumerate(records)}
+        counts = [newest[trial.index] == number for number, trial in enumerate(records)]
+        replaced = len(records) - len(newest)
+        return TrialLog(list(compress(records, counts)), warnings, replaced)
+
+    def _records(self) -> tuple[list[Trial], list[str]]:
+        """Return all records of the log, and what the reader has to know."""
         path = self.trials
         with storage("read", path):
             lines = path.read_bytes().split(b"\n") if path.exists() else [b""]
         torn = lines.pop()
         warnings = [f"{path}:{len(lines) + 1}: dropped a trial that was not written whole"]
-        trials = [
+        records = [
             read_document(Trial, line, f"{path}:{number}")
             for number, line in enumerate(lines, start=1)
         ]
-        return TrialLog(trials, warnings if torn else [])
+        return records, warnings if torn else []
 
     def correct_trials(self, corrected: Sequence[Trial]) -> None:
-        """Put trials into the log in the place of those of the same number.
+        """Put trials into the log in the place of the newest ones of the same number.
 
         One that failed after all loses its time series, too. The log is the old one or the new one
         at any time; nobody may append to it meanwhile. Raises InputError for a damaged log.
@@ -219,8 +233,12 @@ class RunDirectory:
         changed = {trial.index: trial for trial in corrected}
         if not changed:
             return
-        trials = [changed.get(trial.index, trial) for trial in self.read_trials().trials]
-        text = "".join(trial.model_dump_json() + "\n" for trial in trials)
+        records, _ = self._records()
+        newest = {trial.index: number for number, trial in enumerate(records)}
+        for index, trial in changed.items():
+            if index in newest:
+                records[newest[index]] = trial
+        text = "".join(trial.model_dump_json() + "\n" for trial in records)
         write_atomically(self.trials, lambda draft: draft.write_text(text, encoding="utf-8"))
         for trial in corrected:
             for table in _TABLES if trial.status is Status.FAILED else ():

@@ -1,3 +1,4 @@
+import json
 import re
 import subprocess
 import sys
@@ -9,9 +10,10 @@ import pytest
 
 from osmef.errors import InputError, StorageError
 from osmef.results.exchange import Request
+from osmef.results.frame import load
 from osmef.results.rundir import RunDirectory
 from osmef.results.tables import as_table
-from osmef.results.trial import Interval, Status, Trial
+from osmef.results.trial import Failure, Interval, Status, Trial
 from tests.small_files import small_files
 
 MakeTrial = Callable[..., Trial]
@@ -81,6 +83,39 @@ def test_a_trial_that_failed_after_all_loses_its_series_and_others_stay(
     run.correct_trials([failed])  # its series are merged by then: nothing is left to lose
 
 
+def test_of_a_trial_that_was_measured_again_the_newest_record_counts(
+    run: RunDirectory, make_trial: MakeTrial
+) -> None:
+    failure = Failure(kind="agent", message="stalled")
+    failed = [make_trial(n, status=Status.FAILED, failure=failure, metrics={}) for n in (1, 2)]
+    again, twice = make_trial(1), failed[1].model_copy(update={"wall_s": 7.0})
+    for trial in (*failed, make_trial(3), again, twice):
+        run.append_trial(trial)
+    log = run.read_trials()
+    assert (log.trials, log.replaced, log.warnings) == ([make_trial(3), again, twice], 2, [])
+    frame = load(run.path)
+    assert frame["trial"].tolist() == [3, 1, 2]
+    assert frame["status"].tolist() == ["ok", "ok", "failed"]
+    unplaced = again.model_copy(update={"distance": None})
+    run.correct_trials([unplaced])
+    assert run.read_trials().trials == [make_trial(3), unplaced, twice]
+    assert len(run.trials.read_bytes().splitlines()) == 5, "the old records stay"
+
+
+def test_the_newest_record_is_found_however_its_line_is_written(
+    run: RunDirectory, make_trial: MakeTrial
+) -> None:
+    """As by a tool that orders the keys, and where a kill tore the record that comes after."""
+    lines = [
+        make_trial(index, wall_s=wall).model_dump_json() for index, wall in ((1, 1.0), (2, 2.0))
+    ]
+    ordered = json.dumps(dict(sorted(json.loads(lines[0]).items(), reverse=True)))
+    run.trials.write_text("\n".join([ordered, *lines, lines[1][:40]]))
+    frame = load(run.path)
+    assert frame["trial"].tolist() == [1, 2]
+    assert len(run.read_trials().trials) == 2
+
+
 def test_a_writer_killed_at_any_byte_loses_only_the_line_it_wrote(
     run: RunDirectory, make_trial: MakeTrial
 ) -> None:
@@ -131,7 +166,7 @@ run = RunDirectory.create(pathlib.Path(sys.argv[1]), "full", "name: full", ".yam
 trial = Trial.model_validate_json(sys.argv[2])
 for done in range(1000):
     try:
-        run.append_trial(trial)
+        run.append_trial(trial.model_copy(update={"index": done}))
     except StorageError as error:
         print(error)
         break
