@@ -18,6 +18,7 @@
     │   │   └── LoginError     exit 3   sshd does not let us in
     │   └── AgentError         exit 3   the agent reported an error, or is gone
     ├── StorageError           exit 4   the run directory can't be written; the state so far is kept
+    ├── LostError              exit 4   endpoints were lost while a run measured; the same
     └── Interrupted            exit 4   Ctrl-C, SIGTERM or the deadline; the state so far is kept
 
 A message says what failed, where, and why; ``cure`` says what to do about it.
@@ -185,6 +186,13 @@ class StorageError(OsmefError):
 
     exit_code = 4
     kind = "storage"
+
+
+class LostError(OsmefError):
+    """Endpoints were lost while a run measured; what needs them stays to be measured."""
+
+    exit_code = 4
+    kind = "lost"
 
 
 class Interrupted(OsmefError):  # noqa: N818 - it is not an error of the program

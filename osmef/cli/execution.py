@@ -13,19 +13,27 @@ from osmef.errors import OsmefError
 from osmef.results.rundir import RunDirectory
 
 
-def execute(
-    plan: Plan, directory: RunDirectory, *, verbose: bool, as_json: bool, figures: bool
+def execute(  # noqa: PLR0913 - what the user asks for
+    plan: Plan,
+    directory: RunDirectory,
+    *,
+    verbose: bool,
+    as_json: bool,
+    figures: bool,
+    again: bool = False,
 ) -> None:
     """Run what the directory lacks of the plan, draw the figures if wanted, print the table.
 
-    Raises what ``Run.execute`` does; exits with 1 when trials have failed.
+    With ``again`` trials that have failed are run, too. Raises what ``Run.execute`` does; exits
+    with 1 when trials have failed.
     """
     with stopping() as stop:
         try:
             with progress_for(err, verbose, as_json) as observer:
-                summary = Run(plan, directory, observer, stop).execute()
+                summary = Run(plan, directory, observer, stop, again=again).execute()
         except OsmefError as error:
-            resume = f"osmef resume {directory.path} goes on with the run"
+            words = "osmef resume --again failed" if again else "osmef resume"
+            resume = f"{words} {directory.path} goes on with the run"
             error.cure = f"{error.cure}; {resume}" if error.cure else resume
             raise
         # A signal now has nothing left to stop, and the figures take a second.

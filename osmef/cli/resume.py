@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -32,22 +33,42 @@ ControllerIsDead = Annotated[
     ),
 ]
 
-EPILOG = """Example:
+
+class Again(StrEnum):
+    """Which trials that have ended are measured again."""
+
+    FAILED = "failed"
+
+
+AgainOption = Annotated[
+    Again | None,
+    typer.Option(
+        "--again",
+        help="Measure trials again that have failed, too. Their old records stay in trials.jsonl;"
+        " the newest one of a trial counts.",
+        show_default=False,
+    ),
+]
+
+EPILOG = """Examples:
 
 osmef resume results/quickstart-20261121T031500Z-3f9a
 
-Trials that have ended, well or not, are kept. What the interrupted run left behind is destroyed \
-first. Exit codes are those of `osmef run`."""
+osmef resume --again failed results/quickstart-20261121T031500Z-3f9a
+
+Trials that have ended are kept, those that have failed, too, unless with `--again failed`. What \
+the interrupted run left behind is destroyed first. Exit codes are those of `osmef run`."""
 
 
-def command(
+def command(  # noqa: PLR0913, PLR0917 - its options
     run: RunPath,
     controller_is_dead: ControllerIsDead = False,
+    again: AgainOption = None,
     figures: Figures = True,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Go on with a run that was interrupted or killed."""
+    """Go on with a run that was interrupted or killed, or that has lost endpoints."""
     set_up_logging(verbose)
     with reporting(as_json), RunDirectory.open(run) as directory:
         directory.acquire()
@@ -63,4 +84,5 @@ def command(
             stop.check()
         plan = reopen(directory)
         check_provider(plan)
-        execute(plan, directory, verbose=verbose, as_json=as_json, figures=figures)
+        shown = {"verbose": verbose, "as_json": as_json, "figures": figures}
+        execute(plan, directory, again=again is Again.FAILED, **shown)

@@ -1,9 +1,14 @@
-"""Endpoints that a cloud takes away while a run measures, as it may spare (spot) capacity."""
+"""Endpoints that a run loses while it measures: they don't answer, or their cloud takes them away.
+
+A cloud may take spare (spot) capacity back; a machine may break down, or boot.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 
+from osmef.engine.plan import PlannedTrial
 from osmef.engine.station import Station
 from osmef.errors import (
     AgentError,
@@ -11,14 +16,18 @@ from osmef.errors import (
     EndpointError,
     HostKeyError,
     LoginError,
+    LostError,
     OsmefError,
     ReachError,
 )
 from osmef.providers.sites import Sites
-from osmef.results.trial import Failure, Trial
+from osmef.results.trial import Trial
 from osmef.scenario.location import Gone, Location
 
-_BROKEN = {one.kind for one in (EndpointError, ReachError, HostKeyError, LoginError, AgentError)}
+BROKEN = {one.kind for one in (EndpointError, ReachError, HostKeyError, LoginError, AgentError)}
+"""Kinds of failures of trials that a lost endpoint may be behind."""
+
+Stations = Mapping[str, Station]
 
 
 def loss_of(name: str) -> CapacityError:
@@ -38,24 +47,52 @@ def lose(stations: Sequence[Station], places: Sequence[Location]) -> list[Statio
     gone = [
         station
         for station, place in zip(stations, places, strict=True)
-        if isinstance(place, Gone) and station.lost is None
+        if isinstance(place, Gone) and not isinstance(station.lost, CapacityError)
     ]
     for station in gone:
-        station.lost = loss_of(station.name)
+        station.lose(loss_of(station.name))
     return gone
 
 
-def explained(sites: Sites, stations: Mapping[str, Station], trial: Trial) -> Trial:
-    """Return a trial with why it failed, where its cloud does not have an end of it any more.
+def ask_cloud(sites: Sites, stations: Sequence[Station]) -> None:
+    """Find out which of these their cloud has no more. What can't be read says nothing."""
+    with contextlib.suppress(OsmefError):
+        lose(stations, sites.describe([station.endpoint for station in stations]))
 
-    What can't be read explains nothing.
-    """
-    if trial.failure is None or trial.failure.kind not in _BROKEN:
-        return trial
+
+def lost_ends(sites: Sites, stations: Stations, trial: Trial) -> list[str]:
+    """Return the ends of a failed trial that its cloud has no more, if that may be why."""
+    if trial.failure is None or trial.failure.kind not in BROKEN:
+        return []
     ends = [stations[name] for name in dict.fromkeys([*trial.senders, *trial.receivers])]
-    try:
-        lose(ends, sites.describe([station.endpoint for station in ends]))
-    except OsmefError:
-        return trial
-    lost = [station.lost for station in ends if station.lost is not None]
-    return trial.model_copy(update={"failure": Failure.of(lost[0])}) if lost else trial
+    ask_cloud(sites, ends)
+    return [station.name for station in ends if station.lost is not None]
+
+
+def is_measurable(planned: PlannedTrial, stations: Stations) -> bool:
+    """Tell whether none of the ends of a trial is lost."""
+    return all(stations[end.name].lost is None for end in planned.cell.endpoints)
+
+
+def lost_error(stations: Stations, left: Sequence[PlannedTrial], planned: int) -> LostError:
+    """Return the error of a run of which trials are left, of so many that it planned."""
+    needed = {end.name for one in left for end in one.cell.endpoints}
+    lost = [station for name, station in stations.items() if name in needed and station.lost]
+    said = [(station.name, _told(station)) for station in lost]
+    what = "; ".join(text for _, text in said[:1])
+    if said[1:]:
+        what = "; ".join(f"{name} {text}" for name, text in said)
+    cures = dict.fromkeys(str(one.lost.cure) for one in lost if one.lost and one.lost.cure)
+    cells = len({one.cell.cell.key for one in left})
+    return LostError(
+        f"{what}. Without {'it' if len(lost) == 1 else 'them'} {len(left)} of {planned} trials"
+        f" could not be measured, of {cells} {'cell' if cells == 1 else 'cells'}; they stay to be"
+        " measured",
+        where=", ".join(name for name, _ in said),
+        cure="; ".join(cures) or None,
+    )
+
+
+def _told(station: Station) -> str:
+    since = f"{station.lost_at:%Y-%m-%d %H:%M:%S} UTC" if station.lost_at else "the start"
+    return f"lost since {since}: {station.lost.message if station.lost else ''}"

@@ -6,11 +6,11 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from osmef.analysis.limits import trial_limit
-from osmef.engine.losses import explained
+from osmef.engine.losses import BROKEN, lost_ends
 from osmef.engine.observer import Observer
 from osmef.engine.placement import check, overall, requested, standings
 from osmef.engine.plan import PlannedTrial
@@ -28,9 +28,32 @@ from osmef.scenario.workload import connections_of
 from osmef.workloads import Job, Outcome, Pair, Programme
 
 _POLL_S = 0.1
+# The sshd of an endpoint that goes down may outlive the agent by a moment.
+_FOLLOWS_S = 0.5
+PATIENCE_S = 180.0
+"""So long a run waits for an endpoint that can't be reached: a VM boots in a minute."""
 _LOOPBACK = {Family.IPV4: "127.0.0.1", Family.IPV6: "::1"}
 
-Ended = tuple[Trial, Outcome]
+
+@dataclass(frozen=True)
+class Ended:
+    """A trial that has ended, what it gave, and which of its ends were lost in it."""
+
+    trial: Trial
+    outcome: Outcome
+    lost: Sequence[str] = ()
+
+
+@dataclass
+class Stretch:
+    """Trials to be run one after the other, and what has come of them so far.
+
+    ``ended`` are those that were recorded, ``disturbed`` those that lost an end: they were not.
+    """
+
+    trials: Sequence[PlannedTrial]
+    ended: list[PlannedTrial] = field(default_factory=list)
+    disturbed: list[Ended] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -43,6 +66,7 @@ class Bench:
     observer: Observer
     stop: Stop
     occasion: Occasion = field(default_factory=Occasion)
+    patience_s: float = PATIENCE_S
 
     @property
     def places(self) -> dict[str, Location]:
@@ -50,32 +74,41 @@ class Bench:
         return {name: station.location for name, station in self.stations.items()}
 
 
-def run_trials(bench: Bench, trials: Sequence[PlannedTrial], parallel: int) -> None:
+def run_trials(bench: Bench, stretch: Stretch, parallel: int) -> None:
     """Run the trials, at most ``parallel`` at once, and record each as it ends.
 
     Trials that share a host, or the router, never run at once. After a stop those that have ended
-    are recorded, too. Raises Interrupted, StorageError.
+    are recorded, too. Once one has lost an end no more begin. Raises Interrupted, StorageError.
     """
     sharing = Sharing(bench.places)
-    waiting = list(trials)
+    waiting = list(stretch.trials)
     running: dict[Future[Ended], PlannedTrial] = {}
     with ThreadPoolExecutor(max_workers=parallel) as pool, _stopping_others(bench.stop):
-        while waiting or running:
-            if bench.stop.reason is None:
+        while running or (waiting and not stretch.disturbed):
+            if bench.stop.reason is None and not stretch.disturbed:
                 for planned in sharing.startable(waiting, list(running.values()), parallel):
                     waiting.remove(planned)
                     running[pool.submit(_run_trial, bench, planned)] = planned
             done, _ = wait(running, timeout=_POLL_S, return_when=FIRST_COMPLETED)
             for future in done:
-                del running[future]
+                planned = running.pop(future)
                 with contextlib.suppress(Interrupted):  # raised below, once all have ended
-                    trial, outcome = future.result()
-                    _record(bench, explained(bench.sites, bench.stations, trial), outcome)
+                    _take(bench, stretch, planned, future.result())
             if not running:
                 bench.stop.check()
 
 
-def _record(bench: Bench, trial: Trial, outcome: Outcome) -> None:
+def _take(bench: Bench, stretch: Stretch, planned: PlannedTrial, ended: Ended) -> None:
+    lost = ended.lost or lost_ends(bench.sites, bench.stations, ended.trial)
+    if lost:
+        stretch.disturbed.append(replace(ended, lost=lost))
+        return
+    record(bench, ended.trial, ended.outcome)
+    stretch.ended.append(planned)
+
+
+def record(bench: Bench, trial: Trial, outcome: Outcome) -> None:
+    """Write a trial down, and tell of it. Raises StorageError."""
     bench.directory.write_intervals(trial.index, outcome.intervals)
     bench.directory.write_requests(trial.index, outcome.requests)
     bench.directory.append_trial(trial)
@@ -93,11 +126,11 @@ def _stopping_others(stop: Stop) -> Iterator[None]:
 
 
 def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
-    """Run one trial. Its failure is a record; only a stop is raised."""
+    """Run one trial. Its failure is no error; only a stop is raised."""
     bench.stop.wait(planned.cell.cell.scenario.pause)
     bench.observer.trial_started(planned)
     started_at, started = datetime.now(UTC), time.monotonic()
-    outcome, failure = Outcome(metrics={}), None
+    outcome, failure, silent = Outcome(metrics={}), None, ()
     found = standings(planned.cell, bench.places)
     try:
         for end in planned.cell.endpoints:
@@ -110,6 +143,7 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
     except OsmefError as error:
         bench.stop.check()
         failure = Failure.of(error)
+        silent = _silent_ends(bench, planned) if failure.kind in BROKEN else ()
     cell = planned.cell
     scenario = cell.cell.scenario
     achieved = overall(found.values())
@@ -142,7 +176,15 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
         datagrams=outcome.datagrams,
         sizes=outcome.sizes,
     )
-    return trial, outcome
+    return Ended(trial, outcome, silent)
+
+
+def _silent_ends(bench: Bench, planned: PlannedTrial) -> tuple[str, ...]:
+    """Return which ends of a trial that has failed don't answer any more. Raises Interrupted."""
+    ends = [bench.stations[end.name] for end in planned.cell.endpoints]
+    if any(station.has_lost_agents for station in ends):
+        bench.stop.wait(_FOLLOWS_S)
+    return tuple(station.name for station in ends if not station.answers())
 
 
 def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:

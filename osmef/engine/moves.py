@@ -17,7 +17,9 @@ Why = Sequence[str] | OsmefError
 """Why trials are corrected: the endpoints that have moved, or what else spoilt them."""
 
 
-def look_again(bench: Bench, trials: Sequence[PlannedTrial], note: Callable[..., None]) -> None:
+def look_again(
+    bench: Bench, group: int, trials: Sequence[PlannedTrial], note: Callable[..., None]
+) -> None:
     """Read back where the endpoints stand after some trials of a group, and correct those.
 
     A trial whose ends do not stand to each other as they did when it began was measured nobody
@@ -27,7 +29,7 @@ def look_again(bench: Bench, trials: Sequence[PlannedTrial], note: Callable[...,
     all of these fail.
     """
     before = bench.places
-    told = {"group": trials[0].group, "trials": [planned.index for planned in trials]}
+    told = {"group": group, "trials": [planned.index for planned in trials]}
     try:
         after = _moved(bench)
     except CapacityError as error:  # another run measures there, too, nobody knows since when

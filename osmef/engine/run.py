@@ -17,11 +17,12 @@ from osmef.engine.cost import (
     planned_cost,
     spent,
 )
+from osmef.engine.groups import measure_group
 from osmef.engine.holding import Holding
 from osmef.engine.journal import Journal
-from osmef.engine.measure import Bench, run_trials
+from osmef.engine.losses import is_measurable, lost_error
+from osmef.engine.measure import PATIENCE_S, Bench
 from osmef.engine.metadata import collect_facts, first_moment
-from osmef.engine.moves import look_again
 from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan, PlannedTrial, estimate
 from osmef.engine.resume import occasion_of
@@ -29,12 +30,13 @@ from osmef.engine.settle import Settled, settle
 from osmef.engine.station import Station, close_stations, open_stations
 from osmef.engine.stop import Stop
 from osmef.engine.summarise import endpoint_info, summarise
-from osmef.errors import Interrupted
+from osmef.errors import Interrupted, LostError, ReachError
 from osmef.providers.base import EndpointRequest, Order
 from osmef.providers.sites import Sites, sites_of
 from osmef.remote.keys import KeyPair
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
+from osmef.results.trial import Status
 from osmef.scenario.fields import tries_of
 from osmef.units import format_duration
 
@@ -56,15 +58,23 @@ class Run:
     stop: Stop
     held: Holding | None = None
     """Endpoints that somebody holds for several runs; without, the run makes its own."""
+    again: bool = False
+    """Whether to run those trials again that have failed."""
+    patience_s: float = PATIENCE_S
+    """How long to wait for an endpoint that is lost."""
 
     def execute(self) -> Summary:
         """Run all trials of the plan that the directory does not hold yet, and summarise them all.
 
+        With ``again`` those that it holds as failed, too.
+
         Whatever happens, all that was made for the run is destroyed before this returns or raises;
         what is held for it stays. Raises ProviderError, EndpointError while the endpoints are made
-        ready, StorageError, Interrupted. A trial that fails raises nothing: it is a record.
+        ready, StorageError, Interrupted, and LostError where endpoints were lost for good: what
+        needs them stays to be measured. A trial that fails raises nothing: it is a record.
         """
-        done = {trial.index for trial in self.directory.read_trials().trials}
+        trials = self.directory.read_trials().trials
+        done = {t.index for t in trials if not (self.again and t.status is Status.FAILED)}
         missing = [planned for planned in self.plan.trials if planned.index not in done]
         journal = Journal(self.directory.journal)
         who = this_controller(self.directory)
@@ -138,18 +148,38 @@ class Run:
         """Make the endpoints, measure, and destroy them."""
         sites = sites_of(self.plan.study.scenario)
         cells = list({t.cell.cell.key: t.cell for t in missing}.values())
+        cut_short = False
         try:
             self.observer.step(f"provisioning {len(order.requests)} endpoints")
             settled = settle(sites, order, cells, self._tries, journal.note)
             self._use(missing, sites, settled, order)
+        except (Interrupted, LostError):
+            cut_short = True
+            raise
         finally:
             try:
                 self.observer.step("tearing down")
             finally:
-                sites.close()
+                is_gone = self._close(sites, cut_short=cut_short)
             if journal.unnoted is not None:
                 raise journal.unnoted
-            journal.note("gone")
+            if is_gone:
+                journal.note("gone")
+
+    def _close(self, sites: Sites, *, cut_short: bool) -> bool:
+        """Destroy the endpoints; tell whether all have gone.
+
+        A machine that is down keeps what was put on it. To a run that was ``cut_short`` that is no
+        failure of its own: `osmef resume` and `osmef reap` take it away, as its journal says.
+        """
+        try:
+            sites.close()
+        except ReachError as error:
+            if not cut_short:
+                raise
+            self.observer.warning(f"{error.where} keeps what was put there: {error.message}")
+            return False
+        return True
 
     def _use(
         self, missing: list[PlannedTrial], sites: Sites, settled: Settled, order: Order
@@ -166,28 +196,28 @@ class Run:
                 most = dumped(tags.most(*what))
                 journal.note("endpoint", endpoint=info.model_dump(mode="json"), most=most)
             shared = (sites, stations, self.directory, self.observer, self.stop)
-            self._measure(missing, Bench(*shared, occasion_of(journal)))
+            self._measure(missing, Bench(*shared, occasion_of(journal), self.patience_s))
         finally:
             close_stations(stations)
 
     def _measure(self, missing: list[PlannedTrial], bench: Bench) -> None:
-        """Run the trials group by group, with the facts before and after each."""
-        journal = Journal(self.directory.journal)
+        """Run the trials group by group, with the facts before and after each.
+
+        Raises LostError where some are left, for want of their endpoints.
+        """
         self.observer.measuring(len(missing), estimate(missing))
-        starts = len(journal.read("start"))
+        starts = len(Journal(self.directory.journal).read("start"))
         moment = first_moment(missing[0].group, starts)
         facts = collect_facts(bench.stations, self.directory, moment, {})
+        left: list[PlannedTrial] = []
         for group, some in groupby(missing, key=lambda planned: planned.group):
             trials = list(some)
-            try:
-                run_trials(bench, trials, self.plan.study.scenario.parallel)
-            except Interrupted:
-                ended = {trial.index for trial in self.directory.read_trials().trials}
-                if some_ended := [planned for planned in trials if planned.index in ended]:
-                    look_again(bench, some_ended, journal.note)
-                raise
-            look_again(bench, trials, journal.note)
-            facts = collect_facts(bench.stations, self.directory, f"{group:05}", facts)
+            if any(is_measurable(planned, bench.stations) for planned in trials):
+                trials = measure_group(bench, trials, self.plan.study.scenario.parallel)
+                facts = collect_facts(bench.stations, self.directory, f"{group:05}", facts)
+            left += trials
+        if left:
+            raise lost_error(bench.stations, left, len(self.plan.trials))
 
 
 def longest_s(trials: list[PlannedTrial]) -> float:

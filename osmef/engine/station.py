@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import random
+import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from datetime import UTC, datetime
 from typing import Any
 
 from osmef.agent.client import AgentClient
 from osmef.agent.deploy import Deployment, deploy
 from osmef.engine.settle import Settled
-from osmef.errors import OsmefError
+from osmef.errors import EndpointError, HostKeyError, Interrupted, OsmefError
 from osmef.facts.collect import collect
 from osmef.providers.base import Endpoint, Order
+from osmef.providers.patience import Patience
 from osmef.remote.session import Session
+from osmef.remote.waiting import wait_for_ssh
 from osmef.remote.workdir import directory_of
 from osmef.scenario.location import Location
 from osmef.scenario.ports import DATA_PORTS
@@ -22,44 +27,94 @@ _POLL_S = 0.05
 _MOST_AT_ONCE = 16
 # sshd allows 10 programs at once in a connection (MaxSessions); some are for other things.
 _AGENTS_A_SESSION = 7
+# An endpoint that works hard answers late; one that is silent for so long is lost.
+_ANSWER_S = 10.0
 
 
 class Station:
-    """An endpoint that is reached and ready. Lost sessions and agents are opened anew."""
+    """An endpoint that is reached and ready. Lost sessions and agents are opened anew.
+
+    ``lost`` is why it can't be measured: it is awaited, given up, or its cloud has it no more;
+    ``lost_at`` is when that was found.
+    """
 
     def __init__(self, endpoint: Endpoint, location: Location, run: str) -> None:
         self.endpoint = endpoint
         self.location = location
         self.lost: OsmefError | None = None
-        """Why it can't be measured any more, once its cloud has it no more."""
+        self.lost_at: datetime | None = None
         self._directory = directory_of(run, endpoint.name)
+        self._closing = threading.Lock()
+        self._closed = False
         self._agents: dict[str, AgentClient] = {}
         self._used: dict[str, Session] = {}
         self._more: list[Session] = []
         # Not always the same ones, so that runs on one machine rarely meet.
         self._next_port = random.choice(DATA_PORTS)  # noqa: S311 - no secret
-        self._session, self.deployment = self._reach()
+        self._session, self.deployment = self._deploy(Session.open(endpoint.login))
 
     @property
     def name(self) -> str:
         """The endpoint's name."""
         return self.endpoint.name
 
-    def _reach(self) -> tuple[Session, Deployment]:
-        """Connect and put the agent there; after an error no session stays open."""
-        session = Session.open(self.endpoint.login)
+    def _deploy(self, session: Session, *, again: bool = False) -> tuple[Session, Deployment]:
+        """Put the agent there; after an error the session is closed."""
         try:
-            if self._agents:  # one that a hanging sshd keeps alive would hold its file
-                session.remove_directory(self.deployment.directory)
+            if again:  # an agent that a hanging sshd keeps alive would hold its file
+                session.remove_directory(self._directory)
             return session, deploy(session, self._directory)
         except BaseException:
             session.close()
             raise
 
     def check(self) -> None:
-        """Raise why it can't be measured any more, if it can't."""
+        """Raise why it can't be measured, if it can't."""
         if self.lost is not None:
             raise self.lost
+
+    def lose(self, error: OsmefError) -> None:
+        """Have it not tried any more, for this reason."""
+        self.lost, self.lost_at = error, self.lost_at or datetime.now(UTC)
+
+    @property
+    def has_lost_agents(self) -> bool:
+        """Whether an agent has ended that was not told to."""
+        return any(agent.gone is not None for agent in self._agents.values())
+
+    def answers(self) -> bool:
+        """Tell whether all of its connections still carry something, and its agents may live."""
+        return all(session.answers(_ANSWER_S) for session in (self._session, *self._more))
+
+    def reach_again(self, patience: Patience) -> None:
+        """Wait until it can be reached, and put the agent there anew; then it is lost no more.
+
+        Raises why it could not be reached last; at once HostKeyError, and CredentialsError where
+        there is no key to show.
+        """
+        self._disconnect()
+        deadline = time.monotonic() + patience.limit_s
+
+        def reach() -> tuple[Session, Deployment]:
+            login = self.endpoint.login
+            session = wait_for_ssh(login, deadline=deadline, check=patience.check)
+            return self._deploy(session, again=True)
+
+        found = patience.repeat(reach, _pause_after)  # what boots may go away once more
+        with self._closing:
+            if self._closed:
+                found[0].close()
+                raise Interrupted("the run has ended")
+            self._session, self.deployment = found
+            self.lost = self.lost_at = None
+
+    def _disconnect(self) -> None:
+        """Give up all connections, and the agents at their other ends."""
+        for session in (*self._more, self._session):
+            session.close()
+        for agent in self._agents.values():
+            agent.close()
+        self._more, self._agents, self._used = [], {}, {}
 
     def agent(self, role: str) -> AgentClient:
         """Return a living agent for a role. Raises ReachError, AgentError, and why it is lost."""
@@ -68,7 +123,8 @@ class Station:
         if agent is None or agent.gone is not None:
             if not self._session.is_open:
                 self._session.close()  # also its jump host, which may well be there
-                self._session, self.deployment = self._reach()
+                opened = Session.open(self.endpoint.login)
+                self._session, self.deployment = self._deploy(opened, again=True)
             session = self._used[role] = self._roomy_session(role)
             agent = self._agents[role] = AgentClient.start(session, self.deployment)
         return agent
@@ -103,12 +159,20 @@ class Station:
 
     def close(self) -> None:
         """End the agents, remove what was put there, and disconnect. Never raises."""
-        for agent in self._agents.values():
-            agent.close()
-        with contextlib.suppress(OsmefError):
-            self._session.remove_directory(self.deployment.directory)
-        for session in (*self._more, self._session):
-            session.close()
+        with self._closing:
+            self._closed = True
+        if self.lost is None:
+            for agent in self._agents.values():
+                agent.close()
+            with contextlib.suppress(OsmefError):
+                self._session.remove_directory(self.deployment.directory)
+        self._disconnect()
+
+
+def _pause_after(error: Exception) -> float | None:
+    """Tell whether an endpoint that was reached, and then was not, may be tried again."""
+    worth = isinstance(error, EndpointError) and not isinstance(error, HostKeyError)
+    return 0.0 if worth else None
 
 
 def open_stations(settled: Settled, order: Order) -> dict[str, Station]:

@@ -14,6 +14,7 @@ from osmef.analysis.describe import describe
 from osmef.analysis.per_price import per_price
 from osmef.engine.check import warnings_of
 from osmef.engine.cost import spent, total
+from osmef.engine.groups import BACK, DISTURBED
 from osmef.engine.journal import Journal
 from osmef.engine.metadata import made_at
 from osmef.engine.moves import moved_from
@@ -31,7 +32,7 @@ from osmef.errors import StorageError
 from osmef.facts.change import change
 from osmef.results.exchange import Purpose
 from osmef.results.limits import Limit
-from osmef.results.rundir import RunDirectory
+from osmef.results.rundir import RunDirectory, TrialLog
 from osmef.results.summary import (
     CellInfo,
     EndpointInfo,
@@ -83,9 +84,11 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
         by_cell[trial.cell].append(trial)
     cells = [_cell_info(cell, by_cell[cell.cell.key], endpoints) for cell in plan.cells]
     unread = _not_read(journal, log.trials)
-    warnings = [*unread, *log.warnings, *_of_endpoints(endpoints.values()), *_elsewhere(cells)]
+    losses = [*_of_losses(journal), *_of_repeats(log)]
+    placed = [*_of_endpoints(endpoints.values()), *_elsewhere(cells)]
+    warnings = [*losses, *unread, *log.warnings, *placed]
     return Summary(
-        run=_run_info(plan, directory, journal, log.trials, warnings),
+        run=_run_info(plan, directory, journal, log, warnings),
         endpoints=[_with_facts(info, directory) for info in endpoints.values()],
         cells=cells,
     )
@@ -127,6 +130,25 @@ def _not_read(journal: Journal, trials: Iterable[Trial]) -> list[str]:
     return [f"{told}: {', '.join(map(str, sorted(unread)))}"] if unread else []
 
 
+def _of_losses(journal: Journal) -> list[str]:
+    """Tell of endpoints that were lost and came back, and which trials that has disturbed."""
+    found = [
+        f"{note.get('endpoint')} was lost, and answered again {note.get('after_s')} s later"
+        for note in journal.read(BACK)
+    ]
+    trials = ", ".join(dict.fromkeys(str(note.get("trial")) for note in journal.read(DISTURBED)))
+    if trials:
+        found.append(f"an endpoint was lost in these trials, which began anew: {trials}")
+    return found
+
+
+def _of_repeats(log: TrialLog) -> list[str]:
+    """Tell how many trials were measured again after they had failed."""
+    if not log.replaced:
+        return []
+    return [f"measured again after they had failed: {log.replaced} trials"]
+
+
 def _not_replaced(journal: Journal) -> list[str]:
     """Tell why tries to make an endpoint anew elsewhere have ended."""
     failed = [note["error"] for note in journal.read("replace") if note["error"]]
@@ -164,7 +186,7 @@ def _elsewhere(cells: list[CellInfo]) -> list[str]:
 
 
 def _run_info(
-    plan: Plan, directory: RunDirectory, journal: Journal, trials: list[Trial], found: list[str]
+    plan: Plan, directory: RunDirectory, journal: Journal, log: TrialLog, found: list[str]
 ) -> RunInfo:
     scenario, cost = plan.study.scenario, spent(journal)
     starts, ends, held = (journal.read(event) for event in ("start", "end", "held"))
@@ -185,7 +207,8 @@ def _run_info(
         seed=plan.seed,
         started_at=datetime.fromisoformat(starts[0]["at"]),
         ended_at=datetime.fromisoformat(ends[-1]["at"]) if ends else None,
-        complete=len({trial.index for trial in trials}) == len(plan.trials),
+        complete=len(log.trials) == len(plan.trials),
+        repeated=log.replaced,
         **vars(occasion_of(journal)),
         vms_since=datetime.fromisoformat(held[-1]["since"]) if held else None,
         vms_held_by=held[-1]["by"] if held else None,

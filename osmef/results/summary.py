@@ -104,6 +104,11 @@ class RunInfo(Model):
     )
     versions: dict[str, str] = Field(description="osmef, agent protocol, python, kernel")
     warnings: list[str] = Field(description="what a reader of the numbers has to know")
+    repeated: int = Field(
+        default=0,
+        description="failed trials that were measured again, each time counted; the newest record"
+        " of a trial is the one that counts",
+    )
     vm_hours: float | None = Field(
         default=None,
         description="how long the VMs stood, added up: each from when the run began to make things"

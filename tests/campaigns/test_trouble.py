@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,13 @@ import pytest
 from osmef.campaigns.rows import Phase, State
 from osmef.campaigns.session import End, Work, measure
 from osmef.engine.observer import Observer
+from osmef.engine.plan import PlannedTrial
 from osmef.engine.stop import Stop
+from osmef.providers import sites
 from osmef.results.rundir import RunDirectory
 from tests.campaigns.emulated import EmulatedClouds
 from tests.campaigns.test_conduct import Stage, done
+from tests.engine.rack import Rack
 from tests.small_files import small_files
 
 AWS = (
@@ -113,3 +117,43 @@ def test_credentials_that_are_no_good_cost_their_slots_only(
     failures = [text for kind, text in told(heard) if kind == "failure"]
     assert sum(": failed" in text for text in failures) == 2
     assert all("profile" in text for text in failures)
+
+
+class TakesBack(Observer):
+    """Has the receiver taken back in the second trial of the first VMs."""
+
+    def trial_started(self, planned: PlannedTrial) -> None:
+        if planned.index == 2 and len(Rack.made) == 2:
+            (name,) = (end.name for end in planned.cell.receivers)
+            Rack.taken_back.add(name)
+            Rack.named[name].switch_off()
+
+
+def test_a_session_that_loses_an_endpoint_goes_on_with_what_is_left(
+    tmp_path: Path, heard: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(tmp_path, hook(heard))
+    Rack.begin(tmp_path / "machines")
+    monkeypatch.setattr(sites, "provider_for", Rack)
+    begun: list[datetime] = []
+
+    def measure_it(work: Work) -> End:
+        if not work.slot.startswith("2026-03-24"):
+            return done(work)
+        begun.append(stage.clock.time)
+        short = work.text.replace("{duration: 1s}", "{duration: 100ms, interval: 100ms}")
+        work = replace(work, text=short.replace("repeat: 1", "repeat: 3\norder: sequential"))
+        return measure(work, stage.stop, TakesBack())
+
+    assert stage.conduct(measure_it) is Phase.ENDED
+    for machine in Rack.made:
+        machine.close()
+    assert stage.states == [State.DONE] * 7, stage.sessions[1].why
+    assert [one - begun[0] for one in begun] == [timedelta(0), timedelta(minutes=10)]
+    session = stage.sessions[1]
+    assert (session.attempts, session.trials_ok, session.trials_failed) == (1, 3, 0)
+    trials = RunDirectory(Path(session.directory or "")).read_trials().trials
+    assert [trial.index for trial in trials] == [1, 2, 3]
+    (text,) = (text for kind, text in told(heard) if kind == "failure")
+    assert "planned, 1 trials ok, 0 failed" in text
+    assert "2 of 3 trials could not be measured" in text

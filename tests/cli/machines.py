@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -41,14 +42,16 @@ for m in a b; do
 done
 ip -n a link set ctl0 up
 for m in a b; do
-  ip netns exec $m sh -c "mount --bind $1/$m/shm /dev/shm; mount --bind $1/$m/home /root;
-    exec /usr/sbin/sshd -D -e -f $1/$m/config" 2>>"$1/$m/log" &
+  ip netns exec $m sh "$1/boot" "$1/$m" 2>>"$1/$m/log" &
 done
 for m in a b; do
   until grep -q 'listening on 0' "$1/$m/log"; do sleep 0.05; done
 done
 echo ready
 exec cat
+"""
+BOOT = """
+mount --bind $1/shm /dev/shm; mount --bind $1/home /root; exec /usr/sbin/sshd -D -e -f $1/config
 """
 SSHD = """
 ListenAddress 0.0.0.0
@@ -86,6 +89,31 @@ class Lab:
         inside = (*self.prefix, "ip", "netns", "exec", machine)
         return subprocess.run([*inside, *argv], capture_output=True, text=True, check=False)
 
+    def switch_off(self, machine: str) -> None:
+        """Kill all that runs on a machine; its memory is lost, and so is its home."""
+        (listener,) = (
+            int(path.parent.name)
+            for path in Path("/proc").glob("[0-9]*/cmdline")
+            if f"{self.folder}/{machine}/config".encode() in _read(path)
+        )
+        for pid in (listener, *descendants(listener)):
+            os.kill(pid, signal.SIGKILL)
+        for inner in ("home", "shm"):
+            for left in (self.folder / machine / inner).iterdir():
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+    @contextmanager
+    def switched_on(self, machine: str) -> Iterator[None]:
+        """Have a machine run again."""
+        folder = self.folder / machine
+        inside = (*self.prefix, "ip", "netns", "exec", machine, "sh", f"{self.folder}/boot")
+        with subprocess.Popen([*inside, str(folder)], stderr=subprocess.PIPE, text=True) as booted:
+            assert booted.stderr is not None
+            assert any("listening on 0" in line for line in booted.stderr)
+            yield
+            for pid in (booted.pid, *descendants(booted.pid)):
+                os.kill(pid, signal.SIGKILL)
+
     def edit(self, file: str, old: str, new: str) -> None:
         """Change what the controller's user has in a file of ~/.ssh."""
         path = self.folder / "home/.ssh" / file
@@ -96,6 +124,21 @@ class Lab:
         kept = [path for m in "ab" for path in (self.folder / m / "home").iterdir()]
         locks = [self.folder / m / "shm" / Path(PATH).name for m in "ab"]
         return [str(path) for path in kept] + [str(lock) for lock in locks if lock.is_symlink()]
+
+
+def descendants(pid: int) -> list[int]:
+    """Return all processes below one that has not ended."""
+    found = []
+    for child in _read(Path(f"/proc/{pid}/task/{pid}/children")).split():
+        found += [int(child), *descendants(int(child))]
+    return found
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it has ended
+        return b""
 
 
 @contextmanager
@@ -112,6 +155,7 @@ def two_machines(tmp_path: Path) -> Iterator[Lab]:
     home.mkdir(parents=True)
     (home / "config").write_text(CONFIG)
     (home / "lab").write_text(user.private)
+    (tmp_path / "boot").write_text(BOOT)
     keys = {}
     for name, address in (("a", "10.9.1.2"), ("b", "10.9.3.2")):
         folder, host = tmp_path / name, KeyPair.generate(name)

@@ -232,7 +232,7 @@ def test_an_agent_that_is_killed_in_a_transfer_fails_its_trial_alone(
     assert left_behind() == []
 
 
-def test_a_receiver_that_is_gone_fails_its_trials_and_the_run_goes_on(
+def test_a_receiver_that_is_gone_leaves_its_trials_and_the_run_goes_on(
     osmef: Osmef, left_behind: LeftBehind
 ) -> None:
     process = osmef.start("run", osmef.write(TWO))
@@ -240,10 +240,38 @@ def test_a_receiver_that_is_gone_fails_its_trials_and_the_run_goes_on(
     agent = busy_agents(process.pid)["receiver-h1-t1"]
     os.kill(first_process(agent), signal.SIGKILL)  # the VM's first process: all of it goes
     ended = osmef.finish(process)
-    assert ended.code == 1, ended.err
-    first, second = trials(osmef.run)
-    assert first["failure"]["where"] == "receiver-h1-t1"
-    assert second["status"] == "ok"
+    assert ended.code == 4, ended.err
+    (second,) = trials(osmef.run)
+    assert (second["index"], second["status"]) == (2, "ok")
+    said = " ".join(ended.err.split())
+    assert "error: receiver-h1-t1: lost since 20" in said
+    assert "Without it 1 of 2 trials could not be measured" in said
+    assert f"osmef resume results/{osmef.run.name} goes on with the run" in said
+    assert "waiting" not in said, "a VM of the local cloud does not come back"
+    assert left_behind() == []
+    ended = osmef("resume", str(osmef.run))
+    assert ended.code == 0, ended.err
+    assert indices(osmef.run) == [2, 1]
+    assert left_behind() == []
+
+
+def test_trials_that_have_failed_are_measured_again_by_wish(
+    osmef: Osmef, left_behind: LeftBehind
+) -> None:
+    process = osmef.start("run", osmef.write(TWO))
+    osmef.until(process, "measuring")
+    os.kill(busy_agents(process.pid)["sender-h1-t1"], signal.SIGKILL)
+    assert osmef.finish(process).code == 1
+    assert osmef("resume", str(osmef.run)).code == 1, "they are kept"
+    ended = osmef("resume", "--again", "failed", str(osmef.run), "--json")
+    assert ended.code == 0, ended.err
+    summary = ended.json()["summary"]
+    assert [(cell["n_ok"], cell["n_failed"]) for cell in summary["cells"]] == [(1, 0), (1, 0)]
+    assert summary["run"]["repeated"] == 1
+    assert [(one["index"], one["status"]) for one in trials(osmef.run)] == [
+        *((1, "failed"), (2, "ok"), (1, "ok"))
+    ]
+    assert "Invalid value for '--again'" in osmef("resume", "--again", "all", str(osmef.run)).err
     assert left_behind() == []
 
 

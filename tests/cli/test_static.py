@@ -148,6 +148,43 @@ def test_ctrl_c_cleans_the_machines_and_the_run_can_go_on(osmef: Osmef, lab: Lab
     assert lab.left() == []
 
 
+def test_a_machine_that_boots_in_a_run_costs_no_trial(osmef: Osmef, lab: Lab) -> None:
+    process = osmef.start("run", scenario(osmef), prefix=lab.prefix)
+    osmef.until(process, "[1/4]")
+    lab.switch_off("b")
+    said = osmef.until(process, "waiting up to 3 min")
+    assert "no answer from host-2" in said
+    with lab.switched_on("b"):
+        ended = osmef.finish(process)
+        assert ended.code == 0, said + ended.err
+        assert "host-2 answers again" in ended.err
+        assert [json.loads(line)["status"] for line in trials_of(osmef)] == ["ok"] * 4
+        assert lab.left() == []
+        assert osmef("reap", prefix=lab.prefix).out == "nothing left\n"
+
+
+def test_ctrl_c_ends_the_wait_for_a_machine_and_the_run_goes_on_once_it_is_back(
+    osmef: Osmef, lab: Lab
+) -> None:
+    process = osmef.start("run", scenario(osmef), prefix=lab.prefix)
+    osmef.until(process, "[1/4]")
+    lab.switch_off("b")
+    osmef.until(process, "waiting up to 3 min")
+    osmef.interrupt(process, signal.SIGINT)
+    ended = osmef.finish(process)
+    assert ended.code == 4, ended.err
+    assert "b keeps what was put there" in ended.err
+    assert "stopped by SIGINT" in ended.err
+    refused = osmef("resume", str(osmef.run), prefix=lab.prefix)
+    assert refused.code == 3
+    assert "b: no SSH connection" in refused.err
+    with lab.switched_on("b"):
+        ended = osmef("resume", str(osmef.run), prefix=lab.prefix)
+        assert ended.code == 0, ended.err
+        assert [json.loads(line)["status"] for line in trials_of(osmef)] == ["ok"] * 4
+        assert lab.left() == []
+
+
 @pytest.mark.parametrize(
     ("before", "said"),
     [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from osmef.engine import measure
-from osmef.engine.measure import Bench, Ended, run_trials
+from osmef.engine.measure import Bench, Ended, Stretch, run_trials
 from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial, make_plan
 from osmef.engine.sharing import Sharing
@@ -58,7 +58,7 @@ def ended(planned: PlannedTrial) -> Ended:
         placement=cell.cell.scenario.placement, tenancy=cell.cell.scenario.tenancy, distance=0,
         workload="btc", started_at=datetime.now(UTC), wall_s=0.1, status=Status.OK,
     )  # fmt: skip
-    return trial, Outcome({})
+    return Ended(trial, Outcome({}))
 
 
 def two_at_once(monkeypatch: pytest.MonkeyPatch, first: RunTrial) -> list[PlannedTrial]:
@@ -85,7 +85,7 @@ def test_a_trial_that_ends_while_others_stop_is_recorded(
 
     chosen = two_at_once(monkeypatch, stopped)
     with pytest.raises(Interrupted):
-        run_trials(bench, PLAN.trials, 2)
+        run_trials(bench, Stretch(PLAN.trials), 2)
     assert [trial.index for trial in bench.directory.read_trials().trials] == [chosen[1].index]
 
 
@@ -99,5 +99,5 @@ def test_a_full_disk_does_not_wait_for_the_other_trials(
     chosen = two_at_once(monkeypatch, unrecordable)
     started = time.monotonic()
     with pytest.raises(StorageError):
-        run_trials(bench, chosen, 2)
+        run_trials(bench, Stretch(chosen), 2)
     assert time.monotonic() - started < 30

@@ -14,7 +14,7 @@ from osmef.engine.resume import note_plan, reopen
 from osmef.engine.run import Run
 from osmef.engine.stop import Stop
 from osmef.engine.summarise import summarise
-from osmef.errors import ApiError, CapacityError, Interrupted
+from osmef.errors import ApiError, CapacityError, Interrupted, LostError
 from osmef.providers import sites
 from osmef.providers.base import Endpoint
 from osmef.providers.local.provider import LocalProvider
@@ -131,14 +131,14 @@ def test_what_is_nowhere_any_more_has_moved(run: RunIt) -> None:
     assert [cell.n_ok for cell in summary.cells] == [0, 0]
 
 
-def test_what_is_gone_has_not_moved_and_is_not_tried_again(run: RunIt) -> None:
-    summary, trials = run("host-2", GONE, "host-2")
-    assert ends(trials) == [("ok", DIFFERENT), ("failed", DIFFERENT)]
-    lost = trials[1].failure
-    assert lost is not None
-    assert (lost.kind, lost.where) == ("capacity", trials[1].receivers[0])
-    assert "taken back, as spot VMs may be" in lost.message
-    assert [cell.n_ok for cell in summary.cells] == [1, 0]
+def test_what_is_gone_has_not_moved_and_is_not_tried_again(run: RunIt, tmp_path: Path) -> None:
+    with pytest.raises(LostError, match="taken back, as spot VMs may be") as caught:
+        run("host-2", GONE, "host-2")
+    with RunDirectory.open(path_in(tmp_path)) as directory:
+        trials, summary = directory.read_trials().trials, directory.read_summary()
+    assert ends(trials) == [("ok", DIFFERENT)]
+    assert caught.value.where == trials[0].receivers[0]
+    assert [(cell.n_ok, cell.n_failed) for cell in summary.cells] == [(1, 0), (0, 0)]
     assert not any("moved" in warning for warning in summary.run.warnings)
 
 

@@ -25,7 +25,7 @@ SCENARIO: dict[str, Any] = {
 def lose_receiver(
     osmef: Osmef, process: subprocess.Popen[str], prepare: Callable[[], Callable[[], object]]
 ) -> None:
-    """Have the second cell's receiver taken back during the first one, and see what comes of it.
+    """Have the second cell's receiver taken back during the first one: what needs it is left.
 
     ``prepare`` is called when all VMs stand, and returns what takes that one back at once.
     """
@@ -35,13 +35,12 @@ def lose_receiver(
     take_back()
     ended = osmef.finish(process)
     trials = [json.loads(line) for line in (osmef.run / "trials.jsonl").read_text().splitlines()]
-    assert [one["status"] for one in trials[:4]] == ["ok"] * 4, ended.err
-    assert trials[7]["status"] == "failed", ended.err
-    for trial in (one for one in trials if one["failure"]):
-        assert trial["failure"]["kind"] == "capacity", ended.err
-        assert [trial["failure"]["where"]] == trial["receivers"]
-        assert "taken back, as spot VMs may be" in trial["failure"]["message"]
-    assert ended.code == 1
+    assert {one["index"] for one in trials} >= {1, 2, 3, 4}, ended.err
+    assert len(trials) < 8, ended.err
+    assert {one["status"] for one in trials} == {"ok"}, ended.err
+    assert "taken back, as spot VMs may be" in " ".join(ended.err.split())
+    assert f"{8 - len(trials)} of 8 trials could not be measured" in " ".join(ended.err.split())
+    assert ended.code == 4
     assert "Traceback" not in ended.err
 
 

@@ -134,12 +134,14 @@ class Cloud:
         sock.settimeout(None)
         return sock
 
-    def locate(self, name: str) -> tuple[str, str | None]:
-        """Read back the host and the tenant of a guest from the kernel.
+    def locate(self, name: str) -> tuple[str, str | None] | None:
+        """Read back the host and the tenant of a guest from the kernel; None once it has ended.
 
         A guest whose process is in a host's namespace is that host. A VM is where the other end of
         its eth0 is, and its tenant is the one of the VXLAN on that bridge.
         """
+        if self._guests[name].has_ended():
+            return None
         try:
             namespace = Namespace.of_process(self._guests[name].pid)
         except OSError as error:

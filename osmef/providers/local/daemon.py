@@ -63,8 +63,7 @@ class _Daemon:
             case {"do": "connect", "name": name}:
                 return {}, self.cloud.connect(name)
             case {"do": "locate", "name": name}:
-                host, tenant = self.cloud.locate(name)
-                return {"host": host, "tenant": tenant}, None
+                return {"place": self.cloud.locate(name)}, None
             case _:
                 raise ProviderError(f"the sandbox does not know {request.get('do')!r}")
         return {}, None

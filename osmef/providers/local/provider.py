@@ -28,7 +28,7 @@ from osmef.remote.keys import KeyPair
 from osmef.remote.login import HostKeys, Login
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind, Family, FlavorNeed, Layer, Placement, Tenancy
-from osmef.scenario.location import Location
+from osmef.scenario.location import Gone, Location
 from osmef.scenario.model import EndpointSettings
 from osmef.scenario.study import Cell
 from osmef.units import format_size
@@ -194,11 +194,14 @@ class LocalProvider(Provider):
         )
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
-        """Ask the kernel which host and tenant the endpoints are attached to."""
+        """Ask the kernel which host and tenant the endpoints are attached to.
+
+        One whose first process has ended is gone: nobody starts it anew.
+        """
         if self._sandbox is None:
             raise ProviderError("the local cloud is closed")
-        found = [self._sandbox.ask("locate", name=endpoint.name) for endpoint in endpoints]
-        return [Location(host=one["host"], tenant=one["tenant"]) for one in found]
+        found = [self._sandbox.ask("locate", name=one.name)["place"] for one in endpoints]
+        return [Location(host=one[0], tenant=one[1]) if one else Gone() for one in found]
 
     def data_address(
         self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family

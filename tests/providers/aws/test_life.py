@@ -119,7 +119,9 @@ def test_all_that_can_be_asked_of_an_instance_is_asked(lab: Lab) -> None:
     assert lab.owned() == []
 
 
-def test_a_spot_instance_that_is_taken_back_fails_its_trials_and_the_rest_goes_on(lab: Lab) -> None:
+def test_a_spot_instance_that_is_taken_back_leaves_its_trials_to_be_measured(
+    lab: Lab,
+) -> None:
     def prepare() -> Callable[[], object]:
         found = last_receiver(AwsProvider, lab.access, "instance")
         return lambda: lab.cloud.take_back(str(found.id))

@@ -146,7 +146,7 @@ def test_ctrl_c_while_things_are_made_leaves_nothing(lab: Lab) -> None:
     assert lab.arm.things == {}
 
 
-def test_a_spot_vm_that_is_evicted_fails_its_trials_and_the_rest_goes_on(lab: Lab) -> None:
+def test_a_spot_vm_that_is_evicted_leaves_its_trials_to_be_measured(lab: Lab) -> None:
     def prepare() -> Callable[[], object]:
         found = last_receiver(AzureProvider, {"uri": lab.arm.url}, "vm")
         return lambda: lab.arm.evict(str(found.id))

@@ -113,7 +113,7 @@ def test_plan_needs_no_cloud(lab: Lab) -> None:
     assert planned.code == 0, planned.err
 
 
-def test_spot_vm_that_is_taken_back_fails_its_trials_and_the_rest_goes_on(lab: Lab) -> None:
+def test_spot_vm_that_is_taken_back_leaves_its_trials_to_be_measured(lab: Lab) -> None:
     def prepare() -> Callable[[], object]:
         found, project = last_receiver(GceProvider, lab.access, "instance"), lab.project()
         what = (compute_v1.InstancesClient, "delete")

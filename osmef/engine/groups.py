@@ -1,0 +1,151 @@
+"""The trials of a group, also where endpoints are lost meanwhile: they are awaited, or given up."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from osmef.engine.journal import Journal
+from osmef.engine.losses import ask_cloud, is_measurable
+from osmef.engine.measure import Bench, Ended, Stretch, record, run_trials
+from osmef.engine.moves import look_again
+from osmef.engine.plan import PlannedTrial
+from osmef.engine.station import Station
+from osmef.engine.stop import Stop
+from osmef.errors import Interrupted, OsmefError, ReachError
+from osmef.providers.patience import Patience
+from osmef.results.trial import Failure, Trial
+from osmef.units import format_duration
+
+DISTURBED, BACK = "disturbed", "back"
+"""What a journal says of a ``trial`` in which endpoints were lost, and of an ``endpoint`` that was
+reached again."""
+MOST_ATTEMPTS = 3
+"""A trial that has lost an endpoint so often has failed: it may be what brings that down."""
+_POLL_S = 0.1
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+def measure_group(
+    bench: Bench, trials: Sequence[PlannedTrial], parallel: int
+) -> list[PlannedTrial]:
+    """Run the trials of a group, and return those that are left as their endpoints are lost.
+
+    Nothing is measured while an endpoint is awaited; then the trials in which it was lost begin
+    again. Where the endpoints stand is read after each stretch. Raises Interrupted, StorageError,
+    and CapacityError where an endpoint is not the run's own any more.
+    """
+    journal = Journal(bench.directory.journal)
+    left = list(trials)
+    while some := [one for one in left if is_measurable(one, bench.stations)]:
+        stretch = Stretch(some)
+        try:
+            run_trials(bench, stretch, parallel)
+            if stretch.disturbed:
+                _recover(bench, stretch, journal)
+        except Interrupted:
+            if stretch.ended:
+                look_again(bench, some[0].group, stretch.ended, journal.note)
+            raise
+        look_again(bench, some[0].group, stretch.ended, journal.note)
+        ended = {one.index for one in stretch.ended}
+        left = [one for one in left if one.index not in ended]
+    return left
+
+
+def _recover(bench: Bench, stretch: Stretch, journal: Journal) -> None:
+    """Wait for the endpoints that were lost, and for all others that don't answer."""
+    _note_disturbed(bench, stretch, journal)
+    here = [one for one in bench.stations.values() if one.lost is None]
+    answers = _at_once(Station.answers, here, bench.stop)
+    silent = [one for one, does in zip(here, answers, strict=True) if not does]
+    for station in silent:
+        station.lose(ReachError("it does not answer", where=station.name))
+    _ask_cloud(bench, silent)  # what that has no more is not awaited
+    if awaited := [one for one in silent if isinstance(one.lost, ReachError)]:
+        _await(bench, awaited, journal)
+
+
+def _note_disturbed(bench: Bench, stretch: Stretch, journal: Journal) -> None:
+    """Note the trials that have lost an end; one that does so again and again has failed."""
+    before = Counter(note.get("trial") for note in journal.read(DISTURBED))
+    planned = {one.index: one for one in stretch.trials}
+    for ended in stretch.disturbed:
+        trial = ended.trial
+        why = trial.failure.message if trial.failure else None
+        journal.note(DISTURBED, trial=trial.index, cell=trial.cell, lost=[*ended.lost], error=why)
+        attempts = before[trial.index] + 1
+        if attempts >= MOST_ATTEMPTS:
+            record(bench, _failed(ended, attempts), ended.outcome)
+            stretch.ended.append(planned[trial.index])
+
+
+def _failed(ended: Ended, attempts: int) -> Trial:
+    """Return the record of a trial that was disturbed too often."""
+    names, last = ", ".join(ended.lost), ended.trial.failure
+    failure = Failure(
+        kind=last.kind if last else ReachError.kind,
+        message=f"an endpoint was lost in each of its {attempts} attempts, in the last one"
+        f" {names}" + (f": {last.message}" if last else ""),
+        where=names,
+        cure="find out whether the trial brings it down: console, kernel log, memory",
+    )
+    return ended.trial.model_copy(update={"failure": failure})
+
+
+def _await(bench: Bench, stations: Sequence[Station], journal: Journal) -> None:
+    """Wait until these can be reached again, as long as the run's patience lasts."""
+    names, limit = ", ".join(one.name for one in stations), format_duration(bench.patience_s)
+    bench.observer.step(f"no answer from {names}: waiting up to {limit}")
+    since, began = datetime.now(UTC), time.monotonic()
+    patience = Patience(bench.stop.check, bench.patience_s)
+
+    def reach(station: Station) -> OsmefError | float:
+        try:
+            station.reach_again(patience)
+        except Interrupted:
+            raise
+        except OsmefError as error:
+            return error
+        return time.monotonic() - began
+
+    found = list(zip(stations, _at_once(reach, stations, bench.stop), strict=True))
+    for station, after in found:
+        if isinstance(after, OsmefError):
+            station.lose(after)
+        else:
+            back = {"since": since.isoformat(), "after_s": round(after, 1)}
+            journal.note(BACK, endpoint=station.name, **back)
+            bench.observer.warning(f"{station.name} answers again, after {after:.0f} s")
+    given_up = [station for station, after in found if isinstance(after, OsmefError)]
+    _ask_cloud(bench, given_up)
+    for station in given_up:
+        if station.lost is not None:
+            bench.observer.warning(f"{station.name} is given up: {station.lost.message}")
+
+
+def _ask_cloud(bench: Bench, stations: Sequence[Station]) -> None:
+    """Find out which of these their cloud has no more. Raises Interrupted."""
+    if stations:
+        _at_once(lambda some: ask_cloud(bench.sites, some), [stations], bench.stop)
+
+
+def _at_once(work: Callable[[T], S], things: Sequence[T], stop: Stop) -> list[S]:
+    """Do the same with all things at once, and return the results in order.
+
+    Raises Interrupted as soon as a stop is requested: what is not done then ends by itself.
+    """
+    pool = ThreadPoolExecutor(max_workers=max(1, len(things)))
+    futures = [pool.submit(work, thing) for thing in things]
+    try:
+        while wait(futures, timeout=_POLL_S).not_done:
+            stop.check()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+    return [future.result() for future in futures]

@@ -1,0 +1,112 @@
+"""Endpoints that are real sshds of this machine: each can be cut off in mid-run, and come back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+from osmef.providers.base import Check, Endpoint, EndpointRequest, Order, Provider, go_on
+from osmef.providers.local.provider import LocalProvider
+from osmef.remote.keys import KeyPair
+from osmef.remote.session import Session
+from osmef.scenario.clouds.local import LocalSettings
+from osmef.scenario.location import Gone, Location
+from tests.cli.machines import descendants
+from tests.sshd import Sshd
+
+
+class Machine(Sshd):
+    """One that can be switched off: all that it runs dies, and it takes no connection."""
+
+    is_off = False
+    boots = False
+
+    def connect(self) -> socket.socket:
+        if self.is_off:
+            raise ConnectionRefusedError
+        self._configure()
+        return super().connect()
+
+    def _configure(self) -> None:
+        """Take no files over the first connection after a boot, as where homes come later."""
+        config, sftp = self.directory / "config", "Subsystem sftp internal-sftp"
+        text = config.read_text().replace(sftp, "").rstrip()
+        config.write_text(text + "\n" if self.boots else f"{text}\n{sftp}\n")
+        self.boots = False
+
+    def switch_off(self) -> None:
+        self.is_off = True
+        for server in self.servers:
+            for pid in (server.pid, *descendants(server.pid)):
+                os.kill(pid, signal.SIGKILL)
+            server.wait()
+        self.servers.clear()
+
+    def switch_on(self) -> None:
+        self.is_off = False
+
+    def change_host_key(self) -> None:
+        (self.directory / "host_key").write_text(KeyPair.generate("stranger").private)
+
+    def kill_agents(self) -> None:
+        """Kill the agents alone; sshd lives."""
+        for server in self.servers:
+            for pid in descendants(server.pid):
+                if b"osmef-agent" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    os.kill(pid, signal.SIGKILL)
+
+
+class Rack(LocalProvider):
+    """A cloud of such machines, all on the loopback; where they stand is as it was asked for."""
+
+    folder: ClassVar[Path]
+    named: ClassVar[dict[str, Machine]] = {}
+    taken_back: ClassVar[set[str]] = set()
+    moved_to: ClassVar[dict[str, str]] = {}
+    made: ClassVar[list[Machine]] = []
+
+    @classmethod
+    def begin(cls, folder: Path) -> None:
+        folder.mkdir()
+        cls.folder, cls.named, cls.made = folder, {}, []
+        cls.taken_back, cls.moved_to = set(), {}
+
+    def __init__(self, _settings: object) -> None:
+        super().__init__(LocalSettings(kind="local"))
+
+    def check(self, requests: Sequence[EndpointRequest], still: Check = go_on) -> None:
+        pass
+
+    def create(self, order: Order) -> list[Endpoint]:
+        return [self._make(request) for request in order.requests]
+
+    def _make(self, request: EndpointRequest) -> Endpoint:
+        folder = self.folder / f"{request.name}-{len(self.made)}"
+        folder.mkdir()
+        machine = self.named[request.name] = Machine(folder)
+        self.made.append(machine)
+        self.taken_back.discard(request.name)
+        login = replace(machine.login(), name=request.name)
+        return Endpoint(request, request.name, login, "127.0.0.1", None, None)
+
+    def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
+        return [
+            Gone()
+            if end.name in self.taken_back
+            else Location(
+                host=self.moved_to.get(end.name, end.request.host), tenant=end.request.tenant
+            )
+            for end in endpoints
+        ]
+
+    data_address = Provider.data_address
+
+    def close(self) -> None:
+        """Log in to each machine, as one does where something is to be removed."""
+        for name in self.named.keys() - self.taken_back:
+            Session.open(replace(self.named[name].login(), name=name)).close()
