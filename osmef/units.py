@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import re
 
+_COUNT = re.compile(r"[0-9]{1,15}")
 _NUMBER = re.compile(r"\s*(?P<number>[0-9]+(?:\.[0-9]+)?)\s*(?P<unit>[A-Za-zµ/]*)\s*")
 
 _SECONDS = {
@@ -80,6 +81,15 @@ def parse_rate(text: str) -> float:
 def parse_size(text: str) -> int:
     """Return bytes for ``128KiB``, ``1.5MB``. Raises ValueError."""
     return round(_parse(text, _SIZES, "size", "'128KiB' or '1MB'"))
+
+
+def parse_count(text: object) -> int | None:
+    """Return the number that digits 0 to 9, up to 15 of them, are; None for anything else.
+
+    ``isdigit`` is true for "²", which is no number, and ``int`` takes "٣", "1_0" and " +1".
+    """
+    is_count = isinstance(text, str) and _COUNT.fullmatch(text) is not None
+    return int(str(text)) if is_count else None
 
 
 def _scale(value: float) -> tuple[float, str]:

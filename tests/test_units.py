@@ -13,6 +13,7 @@ from osmef.units import (
     format_duration,
     format_rate,
     format_size,
+    parse_count,
     parse_duration,
     parse_rate,
     parse_size,
@@ -189,3 +190,13 @@ def test_the_unit_of_a_table(rate: float, unit: tuple[float, str]) -> None:
 def test_a_rate_is_printed_in_the_unit_of_its_table(rate: float) -> None:
     divisor, unit = rate_unit(rate)
     assert format_rate(rate) == f"{rate / divisor:.3g} {unit}"
+
+
+@pytest.mark.parametrize("text", ["²", "٣", "1_0", "+1", "-1", " 1", "1\n", "", "1" * 16, 1, None])
+def test_only_digits_are_a_count(text: object) -> None:
+    assert parse_count(text) is None
+
+
+@given(st.integers(0, 10**15 - 1))
+def test_a_count_is_read_back(count: int) -> None:
+    assert parse_count(str(count)) == count

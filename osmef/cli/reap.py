@@ -111,6 +111,8 @@ def command(  # noqa: PLR0913, PLR0917 - an argument an option
                 console.print(f"{escape(_describe(orphan))}")
             for spared in found.spared:
                 err.print(escape(_why_spared(spared)))
+            for line in found.unread:
+                err.print(f"left alone: {escape(line)}")
         confirmed = yes or (bool(orphans) and not as_json and _confirm(len(orphans)))
         strange = sum(one.is_strange for one in orphans) if confirmed else 0
         also = other_runs or (strange > 0 and not as_json and _confirm_strange(strange))
@@ -176,6 +178,7 @@ def _print_json(found: Found, stay: list[Orphan], left: list[Left]) -> None:
                 {"run": one.run, "machine": one.machine, "count": len(one.resources)}
                 for one in found.spared
             ],
+            "unread": found.unread,
             "errors": [error_record(error) for error in found.errors],
         }
     )

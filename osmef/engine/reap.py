@@ -90,6 +90,8 @@ class Found:
     orphans: list[Orphan] = field(default_factory=list)
     spared: list[Spared] = field(default_factory=list)
     errors: list[OsmefError] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    """What looks like ours, and its mark can't be read: it is left alone."""
 
 
 @dataclass
@@ -147,7 +149,7 @@ def find_orphans(search: Search) -> Found:
                 found[key] = replace(orphan, reason=str(whys[0]))
         if spared and run.controller.state is State.UNSEEN:
             result.spared.append(Spared(name, str(run.controller.machine), spared))
-    for resource in _owned(search, runs, result.errors):
+    for resource in _owned(search, runs, result):
         marked = _by_mark(search, resource, runs)
         if marked is not None and not _is_among(resource, found):
             found = {key: one for key, one in found.items() if not _is_same(resource, one.resource)}
@@ -203,9 +205,7 @@ def _by_mark(search: Search, resource: Resource, runs: Mapping[str, _Run]) -> Or
     return Orphan(resource, "its deadline has passed" if over else "it was made long ago", None)
 
 
-def _owned(
-    search: Search, runs: Mapping[str, _Run], errors: list[OsmefError]
-) -> Iterator[Resource]:
+def _owned(search: Search, runs: Mapping[str, _Run], result: Found) -> Iterator[Resource]:
     """Ask every cloud for what carries our mark; keep why one can't be asked, and go on."""
     for kind in (search.provider,) if search.provider else AMBIENT:
         places = [search.access, *(_named(kind, runs) if search.provider else [])]
@@ -215,9 +215,9 @@ def _owned(
             try:
                 if n > 0:
                     check_access(kind, access, "a journal")
-                yield from provider_class(kind).owned(access)
+                yield from provider_class(kind).owned(access, unread=result.unread.append)
             except OsmefError as error:  # a machine that is down is no ProviderError
-                errors.append(error)
+                result.errors.append(error)
 
 
 def _named(kind: str, runs: Mapping[str, _Run]) -> list[Access]:
@@ -305,7 +305,7 @@ def destroy(orphans: Sequence[Orphan], *, strange: bool = False) -> list[Left]:
 
 def _destroy_at(kind: str, orphans: Sequence[Orphan]) -> list[Left]:
     missing = {orphan.resource.key: orphan for orphan in orphans}
-    unnoted: list[Left] = []
+    left: list[Left] = []
 
     def gone(resource: Resource) -> None:
         orphan = missing.pop(resource.key, None)
@@ -313,11 +313,26 @@ def _destroy_at(kind: str, orphans: Sequence[Orphan]) -> list[Left]:
             journal = Journal(orphan.directory.journal)
             journal.destroyed(resource)
             if journal.unnoted is not None:
-                unnoted.append(Left(orphan, journal.unnoted))
+                left.append(Left(orphan, journal.unnoted))
 
     error: OsmefError = ProviderError("the provider did not say that it is gone")
     try:
-        provider_class(kind).destroy([orphan.resource for orphan in orphans], gone)
+        provider = provider_class(kind)
+        for orphan in [one for one in orphans if not provider.makes(one.resource)]:
+            missing.pop(orphan.resource.key, None)
+            left.append(Left(orphan, _unknown(orphan)))
+        if missing:
+            provider.destroy([orphan.resource for orphan in missing.values()], gone)
     except OsmefError as caught:
         error = caught
-    return [*unnoted, *(Left(orphan, error) for orphan in missing.values())]
+    return [*left, *(Left(orphan, error) for orphan in missing.values())]
+
+
+def _unknown(orphan: Orphan) -> ProviderError:
+    kind = orphan.resource.provider
+    return ProviderError(
+        "its kind, name or id is none that this version of osmef gives: the journal is damaged, or"
+        " another version wrote it",
+        where=str(orphan.directory and orphan.directory.journal),
+        cure=f"see by its mark whether it stands: osmef reap --provider {kind}",
+    )

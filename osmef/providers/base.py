@@ -115,6 +115,14 @@ class Resource:
         return (self.provider, self.kind, self.name, self.run, where)
 
 
+Unread = Callable[[str], None]
+"""Told of each thing that looks like ours and whose mark can't be read: which, and what it says."""
+
+
+def pass_over(_thing: str) -> None:
+    """Tell nobody of a thing whose mark can't be read."""
+
+
 class Ledger(Protocol):
     """Writes down, to disk, what is about to be made, what was made, and what is gone."""
 
@@ -281,10 +289,21 @@ class Provider(ABC):
 
     @classmethod
     @abstractmethod
-    def owned(cls, access: Access, run: str | None = None) -> list[Resource]:
+    def owned(
+        cls, access: Access, run: str | None = None, unread: Unread = pass_over
+    ) -> list[Resource]:
         """List what exists and carries our mark, of one run or of all runs.
 
-        An empty ``access`` means wherever the environment points to. Raises ProviderError.
+        An empty ``access`` means wherever the environment points to. Anybody can write a mark: one
+        that can't be read keeps nothing else from being listed. Raises ProviderError.
+        """
+
+    @classmethod
+    @abstractmethod
+    def makes(cls, resource: Resource) -> bool:
+        """Tell whether a resource is of a kind that it makes, by a name and id as it gives them.
+
+        A journal can be damaged, or of another version; only what is so can be destroyed.
         """
 
     @classmethod

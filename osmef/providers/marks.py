@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from osmef.providers.base import Access, Order, Resource
+from osmef.providers.base import Access, Order, Resource, Unread
+from osmef.units import parse_count
 
 PREFIX = "osmef-"
+# The name of a directory (path_resolution(7)), without what a terminal would act on.
+_RUN = re.compile(r"[^/\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,255}")
+_SHOWN = 200
+_LATEST = 10**11 - 1
+"""The latest time that a mark can name, in the year 5138."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +53,29 @@ class Mark:
         }
 
     @classmethod
-    def of_tags(cls, tags: Mapping[str, str] | None) -> Self | None:
+    def read(cls, run: object, made: object, deadline: object) -> Self | None:
+        """Read a mark by its parts, which anybody may have written; None if it is not whole."""
+        first, last = parse_count(made), parse_count(deadline)
+        if not isinstance(run, str) or _RUN.fullmatch(run) is None:
+            return None
+        if first is None or last is None or max(first, last) > _LATEST:
+            return None
+        return cls(run, first, last)
+
+    @classmethod
+    def of_tags(cls, tags: Mapping[str, object] | None) -> Self | None:
         """Read the mark of tags; None if it is not one of ours."""
         values = tags or {}
-        try:
-            return cls(
-                values["osmef_run"], int(values["osmef_made"]), int(values["osmef_deadline"])
-            )
-        except (KeyError, ValueError):
-            return None
+        return cls.read(*(values.get(f"osmef_{key}") for key in ("run", "made", "deadline")))
+
+    @classmethod
+    def of_listed(cls, tags: Mapping[str, object] | None, what: str, unread: Unread) -> Self | None:
+        """Read the mark of a thing in a list by its tags, and tell where it can't be read."""
+        mark = cls.of_tags(tags)
+        if mark is None and tags and "osmef_run" in tags:
+            told = {key: value for key, value in tags.items() if key.startswith("osmef_")}
+            unread(unread_line(what, told))
+        return mark
 
     def resource(
         self, provider: str, kind: str, name: str, access: Access, id_: str | None = None
@@ -63,3 +84,13 @@ class Mark:
         return Resource(
             provider, kind, name, self.run, id_, float(self.deadline), float(self.made), access
         )
+
+
+def is_like_ours(description: object) -> bool:
+    """Tell whether a description begins as a mark does."""
+    return isinstance(description, str) and description.startswith("osmef run=")
+
+
+def unread_line(what: str, told: object) -> str:
+    """Return the line of a thing that looks like ours, and whose mark can't be read."""
+    return f"{what}: its mark can't be read: {ascii(told)[:_SHOWN]}"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from osmef.errors import InputError, Problem
 from osmef.scenario.study import Scalar
+from osmef.units import parse_count
 
 Path = tuple[str, ...]
 """Keys from the top of the file down to a value."""
@@ -89,8 +90,8 @@ class Node:
         for key in path:
             if key in node.entries:
                 node = node.entries[key].value
-            elif key.isdigit() and int(key) < len(node.items):
-                node = node.items[int(key)]
+            elif (number := parse_count(key)) is not None and number < len(node.items):
+                node = node.items[number]
         return node
 
     def put(self, path: Path, value: Node) -> Node:

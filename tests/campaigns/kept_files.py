@@ -26,6 +26,10 @@ class FileCloud(LocalProvider):
     kind = KIND
 
     @classmethod
+    def makes(cls, resource: Resource) -> bool:
+        return resource.kind == "vms"
+
+    @classmethod
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
         for resource in resources:
             file = Path(resource.access["file"])

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from osmef.errors import ApiError, CredentialsError, ReachError
-from osmef.providers.base import Access, Resource
+from osmef.providers.base import Access, Resource, Unread, pass_over
 from osmef.providers.local.provider import LocalProvider
 
 DOWN = "down"
@@ -27,16 +27,25 @@ class MemoryCloud(LocalProvider):
 
     kind = "memory"
     sites: ClassVar[dict[str, Site]] = {}
+    unreadable: ClassVar[list[str]] = []
     calls: ClassVar[list[tuple[str, tuple[str, ...]]]] = []
 
     @classmethod
-    def owned(cls, access: Access, run: str | None = None) -> list[Resource]:
+    def owned(
+        cls, access: Access, run: str | None = None, unread: Unread = pass_over
+    ) -> list[Resource]:
         if access.get("cloud") == DOWN:
             raise ReachError("no route", where=DOWN, cure="start it")
         if access.get("cloud") not in cls.sites:
             raise CredentialsError("no credentials", cure="name a cloud")
+        for line in cls.unreadable:
+            unread(line)
         marked = (mark for mark in cls.sites[access["cloud"]].things.values() if mark is not None)
         return [mark for mark in marked if run in {None, mark.run}]
+
+    @classmethod
+    def makes(cls, resource: Resource) -> bool:
+        return resource.kind == "vm"
 
     @classmethod
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:

@@ -392,6 +392,32 @@ def test_a_run_that_has_ended_elsewhere_may_go_on_here(copied: Copied, end: str)
     assert len(find_orphans(Search(copied.out)).orphans) == 2
 
 
+@pytest.mark.parametrize(
+    "odd", [{"kind": "wm"}, {"kind": "", "id": None}, {"provider": "memori"}], ids=str
+)
+def test_a_resource_that_its_provider_can_t_tell_keeps_no_other(
+    tmp_path: Path, memory: dict[str, Site], odd: dict[str, Any]
+) -> None:
+    one, other = thing("one", "run"), thing("other", "run")
+    add(memory, one, other)
+    dead_run(tmp_path, replace(one, **odd), other)
+    left = reap(find_orphans(Search(tmp_path)).orphans)
+    assert [each.error.kind for each in left] == ["provider"]
+    assert set(memory[LAB].things) == {"one"}
+
+
+def test_what_can_t_be_read_of_a_mark_is_told_and_ends_nothing(
+    tmp_path: Path, memory: dict[str, Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add(memory, thing("old", "run", deadline=now(-60)))
+    monkeypatch.setattr(MemoryCloud, "unreadable", ["vm x: its mark can't be read: [red]'²'"])
+    where = ["--out", str(tmp_path), "--provider", "memory", "--cloud", LAB]
+    code, text = invoke(*where, "--yes")
+    assert (code, memory[LAB].things) == (0, {})
+    assert "left alone: vm x: its mark can't be read: [red]'²'" in text
+    assert json.loads(invoke(*where, "--json")[1])["unread"] == MemoryCloud.unreadable
+
+
 def test_a_run_that_can_t_be_read_hides_no_other(tmp_path: Path, memory: dict[str, Site]) -> None:
     one = thing("one", "run")
     add(memory, one)

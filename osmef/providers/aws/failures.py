@@ -19,6 +19,7 @@ from osmef.errors import (
     ProviderError,
     QuotaError,
 )
+from osmef.units import parse_count
 
 LIBRARY_ERRORS = (BotoCoreError, ClientError, ResponseParserError)
 _NO_ANSWER = (
@@ -144,7 +145,7 @@ def is_in_use(error: Exception) -> bool:
 def pause_of(error: Exception) -> float:
     """Return the seconds that EC2 asks to wait (Retry-After, RFC 9110 10.2.3), 0 if it does not."""
     value = str(_metadata(error).get("HTTPHeaders", {}).get("retry-after", ""))
-    return float(value) if value.isdigit() else 0.0
+    return float(parse_count(value) or 0)
 
 
 def _metadata(error: Exception) -> Mapping[str, Any]:

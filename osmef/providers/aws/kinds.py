@@ -10,7 +10,7 @@ from typing import Any
 from osmef.errors import NotFoundError
 from osmef.providers.aws import failures
 from osmef.providers.aws.access import Account
-from osmef.providers.base import Resource
+from osmef.providers.base import Resource, Unread, pass_over
 from osmef.providers.marks import Mark
 
 PROVIDER = "aws"
@@ -55,11 +55,11 @@ class Kind:
     by: str | None = None
     many: bool = False
 
-    def owned(self, account: Account, run: str | None) -> list[Thing]:
+    def owned(self, account: Account, run: str | None, unread: Unread = pass_over) -> list[Thing]:
         """List those that carry our mark, of one run or all. Raises ProviderError."""
         request: dict[str, Any] = {self._filters: [{"Name": "tag-key", "Values": [_KEY]}]}
         answer = account.read(self.action, f"listing what is a {self.name}", **request)
-        things = (self._thing(one, account) for one in _walk(answer, self.path))
+        things = (self._thing(one, account, unread) for one in _walk(answer, self.path))
         return [one for one in things if one is not None and run in {None, one.mark.run}]
 
     @property
@@ -84,13 +84,15 @@ class Kind:
         things = (self._thing(one, account) for one in _walk(answer, self.path))
         return next((one for one in things if one is not None and one.id == id_), None)
 
-    def _thing(self, facts: Facts, account: Account) -> Thing | None:
-        tags = {tag["Key"]: tag["Value"] for tag in facts.get("Tags", ())}
-        mark = Mark.of_tags(tags)
-        state = facts.get("State")
-        if mark is None or (state["Name"] if isinstance(state, dict) else state) in _GONE:
+    def _thing(self, facts: Facts, account: Account, unread: Unread = pass_over) -> Thing | None:
+        tags = {tag.get("Key", ""): tag.get("Value", "") for tag in facts.get("Tags", ())}
+        state, id_ = facts.get("State"), str(facts.get(self.id, ""))
+        if (state.get("Name") if isinstance(state, dict) else state) in _GONE:
             return None
-        return Thing(self.name, str(facts[self.id]), tags.get(_NAME, ""), mark, account, facts)
+        mark = Mark.of_listed(tags, f"{account.name}: {self.name} {id_ or 'of no id'}", unread)
+        if mark is None or not id_ or not facts.get(self.by or self.id):
+            return None
+        return Thing(self.name, id_, tags.get(_NAME, ""), mark, account, facts)
 
     def remove(self, thing: Thing) -> None:
         """Delete one; an instance is only on its way then. Gone already is success.

@@ -10,7 +10,7 @@ from osmef.providers.aws.access import Account
 from osmef.providers.aws.building import Build
 from osmef.providers.aws.controller import controller_of
 from osmef.providers.aws.instances import Instance
-from osmef.providers.aws.kinds import PROVIDER
+from osmef.providers.aws.kinds import KINDS, PROVIDER
 from osmef.providers.aws.making import Maker
 from osmef.providers.aws.names import free_zones, look_up
 from osmef.providers.aws.places import locations_of
@@ -25,7 +25,9 @@ from osmef.providers.base import (
     Order,
     Provider,
     Resource,
+    Unread,
     go_on,
+    pass_over,
 )
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
@@ -165,9 +167,16 @@ class AwsProvider(Provider):
         return super().data_address(receiver, sender, layer, family)
 
     @classmethod
-    def owned(cls, access: Access, run: str | None = None) -> list[Resource]:
+    def owned(
+        cls, access: Access, run: str | None = None, unread: Unread = pass_over
+    ) -> list[Resource]:
         """List what is ours in the account and region of the credentials."""
-        return [thing.resource for thing in removal.owned([Account(access)], run)]
+        return [thing.resource for thing in removal.owned([Account(access)], run, unread)]
+
+    @classmethod
+    def makes(cls, resource: Resource) -> bool:
+        """Tell whether a resource is of a kind that it makes."""
+        return resource.kind in KINDS
 
     @classmethod
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:

@@ -12,7 +12,7 @@ from osmef.errors import OsmefError, ProviderError
 from osmef.providers.aws import failures
 from osmef.providers.aws.access import Account
 from osmef.providers.aws.kinds import KINDS, PROVIDER, Thing
-from osmef.providers.base import Resource
+from osmef.providers.base import Resource, Unread, pass_over
 from osmef.providers.parallel import side_by_side
 
 _STAGES = (
@@ -28,10 +28,10 @@ _LATE_S = 5.0
 Gone = Callable[[Resource], None]
 
 
-def owned(accounts: Iterable[Account], run: str | None) -> list[Thing]:
+def owned(accounts: Iterable[Account], run: str | None, unread: Unread = pass_over) -> list[Thing]:
     """List what carries our mark in these accounts, of one run or all. Raises ProviderError."""
     lists = [(account, kind) for account in accounts for kind in KINDS.values()]
-    found = side_by_side(lambda one: one[1].owned(one[0], run), lists)
+    found = side_by_side(lambda one: one[1].owned(one[0], run, unread), lists)
     return [thing for some in found for thing in some]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from osmef.errors import NotFoundError, ProviderError
 from osmef.providers.azure.access import Subscription, word
 from osmef.scenario.clouds.azure import AzureSettings
+from osmef.units import parse_count
 
 DEFAULT = {"x64": "Debian:debian-12:12-gen2", "Arm64": "Debian:debian-12:12-arm64"}
 """The newest Debian 12, by the architecture of the size."""
@@ -94,7 +95,8 @@ def _missing(wanted: str, region: str) -> NotFoundError:
 
 def _order(version: str) -> tuple[int, ...]:
     """Versions are numbers with dots between."""
-    return tuple(int(part) if part.isdigit() else -1 for part in version.split("."))
+    numbers = (parse_count(part) for part in version.split("."))
+    return tuple(-1 if number is None else number for number in numbers)
 
 
 def _marketplace(family: list[str], version: str, found: Any) -> Image:

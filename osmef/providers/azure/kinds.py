@@ -27,6 +27,12 @@ class Kind:
     type: str
     operations: Callable[[Subscription], Any]
 
+    def has_name(self, name: str) -> bool:
+        """Tell whether a name has the parts that one of this kind has."""
+        parts = name.split("/")
+        # PROVIDER/TYPE[/TYPE] has GROUP/NAME[/NAME], and the group is one itself.
+        return all(parts) and len(parts) == self.type.count("/") + (self.type != _GROUP_TYPE)
+
     def put(self, subscription: Subscription, name: str, body: Mapping[str, Any]) -> Any:
         """Make one, or make it so; return it, or what waits for it."""
         operations = self.operations(subscription)

@@ -8,7 +8,7 @@ from osmef.errors import NotFoundError, ProviderError
 from osmef.providers.azure import feasible, removal
 from osmef.providers.azure.access import Subscription, open_subscription
 from osmef.providers.azure.building import Build
-from osmef.providers.azure.kinds import PROVIDER
+from osmef.providers.azure.kinds import KINDS, PROVIDER
 from osmef.providers.azure.leases import Leases
 from osmef.providers.azure.making import Maker
 from osmef.providers.azure.names import look_up
@@ -26,7 +26,9 @@ from osmef.providers.base import (
     Order,
     Provider,
     Resource,
+    Unread,
     go_on,
+    pass_over,
 )
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
@@ -190,9 +192,17 @@ class AzureProvider(Provider):
         return super().data_address(receiver, sender, layer, family)
 
     @classmethod
-    def owned(cls, access: Access, run: str | None = None) -> list[Resource]:
+    def owned(
+        cls, access: Access, run: str | None = None, unread: Unread = pass_over
+    ) -> list[Resource]:
         """List what is ours in the subscription of the access or the environment."""
-        return removal.owned(open_subscription(access), run)
+        return removal.owned(open_subscription(access), run, unread)
+
+    @classmethod
+    def makes(cls, resource: Resource) -> bool:
+        """Tell whether a resource is of a kind that it makes, by a name as those of the kind."""
+        kind = KINDS.get(resource.kind)
+        return kind is not None and kind.has_name(resource.name)
 
     @classmethod
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:

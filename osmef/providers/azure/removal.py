@@ -13,7 +13,7 @@ from osmef.providers.azure import failures
 from osmef.providers.azure.access import Subscription
 from osmef.providers.azure.kinds import GROUP, KINDS, PROVIDER, kind_and_name, mark_of
 from osmef.providers.azure.vms import is_vm_name
-from osmef.providers.base import Resource
+from osmef.providers.base import Resource, Unread, pass_over
 from osmef.providers.marks import Mark
 from osmef.providers.parallel import side_by_side
 
@@ -27,7 +27,9 @@ Gone = Callable[[Resource], None]
 Found = tuple[Resource, Subscription]
 
 
-def owned(subscription: Subscription, run: str | None) -> list[Resource]:
+def owned(
+    subscription: Subscription, run: str | None, unread: Unread = pass_over
+) -> list[Resource]:
     """List the groups that carry our mark, of one run or all, and what is in them.
 
     Raises ProviderError.
@@ -37,7 +39,8 @@ def owned(subscription: Subscription, run: str | None) -> list[Resource]:
     )
     found = []
     for group in groups:
-        mark = mark_of(group)
+        what = f"{subscription.name}: {GROUP} {group.name}"
+        mark = Mark.of_listed(group.tags, what, unread)
         if mark is not None and run in {None, mark.run}:
             found += _inside(subscription, str(group.name), mark)[0]
             found.append(

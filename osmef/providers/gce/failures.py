@@ -18,6 +18,7 @@ from osmef.errors import (
     QuotaError,
 )
 from osmef.providers.marks import PREFIX
+from osmef.units import parse_count
 
 _BUSY = {408, 429, 500, 502, 503, 504}
 _PERMISSION = re.compile(r"'(compute\.[A-Za-z.]+|iam\.[A-Za-z.]+)' permission")
@@ -145,8 +146,7 @@ def is_gone(error: Exception) -> bool:
 def pause_of(error: Exception) -> float | None:
     """Return the seconds that the cloud asks to wait (Retry-After, RFC 9110 10.2.3), if it does."""
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
-    value = str(headers.get("Retry-After", ""))
-    return float(value) if value.isdigit() else None
+    return parse_count(str(headers.get("Retry-After", "")))
 
 
 def translate(error: Exception, doing: str) -> ProviderError:

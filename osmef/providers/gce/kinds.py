@@ -9,10 +9,10 @@ from typing import Any
 from google.cloud import compute_v1
 
 from osmef.errors import NotFoundError
-from osmef.providers.base import Resource
+from osmef.providers.base import Resource, Unread, pass_over
 from osmef.providers.gce.access import Project
 from osmef.providers.gce.marks import Mark, of_text
-from osmef.providers.marks import PREFIX
+from osmef.providers.marks import PREFIX, is_like_ours, unread_line
 
 PROVIDER = "gce"
 _OURS = f'name eq "{PREFIX}.*"'
@@ -56,6 +56,11 @@ class Kind:
     field: str
     scope: str
 
+    def has_id(self, id_: str) -> bool:
+        """Tell whether an id is one as ``id_of`` makes it for this kind."""
+        parts = id_.split("/")
+        return all(parts) and len(parts) == (2 if self.scope else 1)
+
     def place(self, where: str) -> dict[str, str]:
         """Return the fields of a request that say where."""
         return {self.scope: where} if self.scope else {}
@@ -70,13 +75,17 @@ class Kind:
             return None
         return self._thing(project, where, found)
 
-    def owned(self, project: Project, run: str | None) -> list[Thing]:
+    def owned(self, project: Project, run: str | None, unread: Unread = pass_over) -> list[Thing]:
         """List those that carry our mark, of one run or all. Raises ProviderError."""
-        found = [self._thing(project, where, one) for where, one in self._there(project)]
+        found = [self._thing(project, where, one, unread) for where, one in self._there(project)]
         return [thing for thing in found if thing and run in {None, thing.mark.run}]
 
-    def _thing(self, project: Project, where: str, one: Any) -> Thing | None:
+    def _thing(
+        self, project: Project, where: str, one: Any, unread: Unread = pass_over
+    ) -> Thing | None:
         mark = of_text(one.description)
+        if mark is None and is_like_ours(one.description):
+            unread(unread_line(f"project {project.id}: {self.name} {one.name}", one.description))
         return Thing(self.name, str(one.name), where, mark, project) if mark else None
 
     def _there(self, project: Project) -> Iterable[tuple[str, Any]]:

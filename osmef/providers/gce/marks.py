@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from osmef.providers import marks
 
-_TEXT = re.compile(r"^osmef run=([A-Za-z0-9-]+) made=(\d+) deadline=(\d+)$")
+_TEXT = re.compile(r"osmef run=([A-Za-z0-9-]+) made=(\S+) deadline=(\S+)")
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9-]+")
 _NAME_LENGTH = 63
 _LABEL_LENGTH = 63
@@ -45,7 +45,7 @@ def _lower(text: str) -> str:
     return _NOT_IN_NAMES.sub("-", text.lower())
 
 
-def of_text(description: str | None) -> Mark | None:
+def of_text(description: object) -> Mark | None:
     """Read the mark of a description; None if it is not one of ours."""
-    found = _TEXT.match(description or "")
-    return Mark(found[1], int(found[2]), int(found[3])) if found else None
+    found = _TEXT.fullmatch(description) if isinstance(description, str) else None
+    return Mark.read(*found.groups()) if found else None

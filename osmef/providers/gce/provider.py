@@ -15,14 +15,16 @@ from osmef.providers.base import (
     Order,
     Provider,
     Resource,
+    Unread,
     go_on,
+    pass_over,
 )
 from osmef.providers.gce import feasible, removal
 from osmef.providers.gce.access import Project, last, open_project
 from osmef.providers.gce.building import Build, plan_zones
 from osmef.providers.gce.fitting import check_fits
 from osmef.providers.gce.instances import ENDED, Vm
-from osmef.providers.gce.kinds import PROVIDER
+from osmef.providers.gce.kinds import KINDS, PROVIDER
 from osmef.providers.gce.making import Maker
 from osmef.providers.gce.marks import Mark
 from osmef.providers.gce.names import find_image, region_of, wanted_of
@@ -186,9 +188,17 @@ class GceProvider(Provider):
         return super().data_address(receiver, sender, layer, family)
 
     @classmethod
-    def owned(cls, access: Access, run: str | None = None) -> list[Resource]:
+    def owned(
+        cls, access: Access, run: str | None = None, unread: Unread = pass_over
+    ) -> list[Resource]:
         """List what is ours in a project. Raises ProviderError."""
-        return [thing.resource for thing in removal.owned(open_project(access), run)]
+        return [thing.resource for thing in removal.owned(open_project(access), run, unread)]
+
+    @classmethod
+    def makes(cls, resource: Resource) -> bool:
+        """Tell whether a resource is of a kind that it makes, with an id that says where it is."""
+        kind = KINDS.get(resource.kind)
+        return kind is not None and (resource.id is None or kind.has_id(resource.id))
 
     @classmethod
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:

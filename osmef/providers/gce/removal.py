@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from osmef.errors import OsmefError, ProviderError
-from osmef.providers.base import Resource
+from osmef.providers.base import Resource, Unread, pass_over
 from osmef.providers.gce import failures
 from osmef.providers.gce.access import AT_ONCE, Project
 from osmef.providers.gce.kinds import KINDS, PROVIDER, Thing
@@ -22,9 +22,11 @@ _CURE = f"look at it with gcloud, then: osmef reap --provider {PROVIDER}"
 Gone = Callable[[Resource], None]
 
 
-def owned(project: Project, run: str | None) -> list[Thing]:
+def owned(project: Project, run: str | None, unread: Unread = pass_over) -> list[Thing]:
     """List what carries our mark in a project, of one run or all. Raises ProviderError."""
-    found = side_by_side(lambda kind: kind.owned(project, run), KINDS.values(), at_once=AT_ONCE)
+    found = side_by_side(
+        lambda kind: kind.owned(project, run, unread), KINDS.values(), at_once=AT_ONCE
+    )
     things = [thing for some in found for thing in some]
     vms = {thing.id for thing in things if thing.kind == "instance"}
     # A boot disk has the name of its VM, and goes with it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
@@ -42,20 +43,32 @@ def mark_of_xml(description: str) -> Mark | None:
 
     A copy that somebody made of ours has our metadata too, but another name.
     """
-    root = xml.parse(description)
-    found = root.find(f"metadata/{_TAG}")
-    if found is None or found.get("name") != root.findtext("name"):
+    name, found = _told(description)
+    if not found or found.get("name") != name:
         return None
-    try:
-        return Mark(found.attrib["id"], int(found.attrib["made"]), int(found.attrib["deadline"]))
-    except (KeyError, ValueError):
-        return None
+    return Mark.read(*(found.get(key) for key in ("id", "made", "deadline")))
+
+
+def unread_in_xml(description: str) -> str | None:
+    """Return what our metadata say of a thing where they are its own, and no mark."""
+    name, found = _told(description)
+    own = found.get("name") == name and mark_of_xml(description) is None
+    return str(dict(found)) if found and own else None
 
 
 def address_of_xml(description: str) -> str | None:
     """Return the address that a guest of ours was given."""
-    found = xml.parse(description).find(f"metadata/{_TAG}")
-    return None if found is None else found.get("address")
+    return _told(description)[1].get("address")
+
+
+def _told(description: str) -> tuple[str | None, Mapping[str, str]]:
+    """Return the name of a thing, and what our metadata say of it; nothing where it has none."""
+    try:
+        root = xml.parse(description)
+    except ET.ParseError:
+        return None, {}
+    found = root.find(f"metadata/{_TAG}")
+    return root.findtext("name"), {} if found is None else found.attrib
 
 
 def mark_of_name(name: str, kind: str) -> Mark | None:
@@ -63,4 +76,4 @@ def mark_of_name(name: str, kind: str) -> Mark | None:
     match = _NAME.fullmatch(name)
     if match is None or match[2] != kind:
         return None
-    return Mark(match[1], int(match[3]), int(match[4]))
+    return Mark.read(match[1], match[3], match[4])

@@ -17,7 +17,9 @@ from osmef.providers.base import (
     Order,
     Provider,
     Resource,
+    Unread,
     go_on,
+    pass_over,
 )
 from osmef.providers.libvirt import feasible, removal, xml
 from osmef.providers.libvirt.accelerator import check_emulator
@@ -215,7 +217,9 @@ class LibvirtProvider(Provider):
             raise errors[0]
 
     @classmethod
-    def owned(cls, access: Access, run: str | None = None) -> list[Resource]:
+    def owned(
+        cls, access: Access, run: str | None = None, unread: Unread = pass_over
+    ) -> list[Resource]:
         """List what is ours on the host of a URI; without one on this machine, if it is a host."""
         if "cloud" in access:
             cure = "name the host by its URI: --uri qemu+ssh://me@host/system"
@@ -225,9 +229,14 @@ class LibvirtProvider(Provider):
             return []
         host = Hypervisor(uri, uri)
         try:
-            return removal.owned(host, run)
+            return removal.owned(host, run, unread)
         finally:
             host.close()
+
+    @classmethod
+    def makes(cls, resource: Resource) -> bool:
+        """Tell whether a resource is of a kind that it makes."""
+        return resource.kind in removal.KINDS
 
     @classmethod
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:

@@ -7,25 +7,38 @@ from functools import partial
 from typing import Any
 
 from osmef.errors import OsmefError
-from osmef.providers.base import Resource
+from osmef.providers.base import Resource, Unread, pass_over
 from osmef.providers.libvirt.connection import Hypervisor, libvirt
-from osmef.providers.libvirt.marks import PROVIDER, Mark, mark_of_name, mark_of_xml
+from osmef.providers.libvirt.marks import (
+    PROVIDER,
+    Mark,
+    mark_of_name,
+    mark_of_xml,
+    unread_in_xml,
+)
 from osmef.providers.libvirt.storage import remove_pool
+from osmef.providers.marks import unread_line
 from osmef.providers.parallel import side_by_side
 
 _GUEST = "domain"
 _ORDER = (_GUEST, "filter", "network", "pool")
 """Guests use all the others."""
+KINDS = frozenset(_ORDER)
 _LATE_S = 2.0
 
 
-def owned(host: Hypervisor, run: str | None) -> list[Resource]:
+def owned(host: Hypervisor, run: str | None, unread: Unread = pass_over) -> list[Resource]:
     """List what carries our mark on a host, of one run or of all. Raises ProviderError."""
-    return [resource for kind in _ORDER for resource in _owned(host, kind, run)]
+    return [resource for kind in _ORDER for resource in _owned(host, kind, run, unread)]
 
 
-def _owned(host: Hypervisor, kind: str, run: str | None) -> list[Resource]:
-    things = host.find(f"listing every {kind}", partial(_marked, kind)) or []
+def _owned(
+    host: Hypervisor, kind: str, run: str | None, unread: Unread = pass_over
+) -> list[Resource]:
+    there = host.find(f"listing every {kind}", partial(_marked, kind)) or []
+    for told, name in ((mark, name) for mark, name, _ in there if isinstance(mark, str)):
+        unread(unread_line(f"{host.name}: {kind} {name}", told))
+    things = ((mark, name, uuid) for mark, name, uuid in there if isinstance(mark, Mark))
     return [
         mark.resource(PROVIDER, kind, name, host.access, uuid)
         for mark, name, uuid in things
@@ -33,7 +46,8 @@ def _owned(host: Hypervisor, kind: str, run: str | None) -> list[Resource]:
     ]
 
 
-def _marked(kind: str, connection: Any) -> list[tuple[Mark, str, str]]:
+def _marked(kind: str, connection: Any) -> list[tuple[Mark | str, str, str]]:
+    """List what has a mark, or one that can't be read: that, its name and its id."""
     lists = {
         _GUEST: connection.listAllDomains,
         "filter": connection.listAllNWFilters,
@@ -44,13 +58,15 @@ def _marked(kind: str, connection: Any) -> list[tuple[Mark, str, str]]:
     return [(mark, thing.name(), thing.UUIDString()) for mark, thing in found if mark is not None]
 
 
-def _mark(thing: Any, kind: str) -> Mark | None:
+def _mark(thing: Any, kind: str) -> Mark | str | None:
+    """Return the mark of a thing, what it says of one that can't be read, or None without any."""
     if kind in {"filter", "pool"}:
         return mark_of_name(thing.name(), kind)
     try:
-        return mark_of_xml(thing.XMLDesc())
+        description = thing.XMLDesc()
     except libvirt().libvirtError:  # gone in between
         return None
+    return mark_of_xml(description) or unread_in_xml(description)
 
 
 def destroy(
@@ -134,7 +150,7 @@ def _remover(host: Hypervisor, resource: Resource) -> Callable[[Any], bool]:
         }[resource.kind]
         thing = look(resource.name)
         mark = _mark(thing, resource.kind)
-        if mark is None or mark.run != resource.run:
+        if not isinstance(mark, Mark) or mark.run != resource.run:
             return False  # somebody else's, under a name like ours
         if resource.kind == "pool":
             remove_pool(thing, host.check)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import time
@@ -10,9 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from osmef.errors import ProviderError
+from osmef.providers.base import Unread, pass_over
 from osmef.providers.local.wire import MODULE
+from osmef.providers.marks import Mark, unread_line
+from osmef.units import parse_count
 
 _END_S = 10.0
+_LONGEST = 32 * 1024
+"""Of a command line of ours; another program may make its own as long as its memory."""
+_IDENTITY = re.compile(r"pid:[0-9]+:[0-9]+")
 _STATE, _PARENT, _START = 0, 1, 19  # fields of /proc/PID/stat behind the program's name
 
 
@@ -38,6 +45,11 @@ class Process:
         return time.time() - (time.clock_gettime(time.CLOCK_BOOTTIME) - self.start / ticks)
 
 
+def is_identity(text: str | None) -> bool:
+    """Tell whether a text is the id of a process, or none is known."""
+    return text is None or _IDENTITY.fullmatch(text) is not None
+
+
 def command(python: str, run: str, deadline: float) -> list[str]:
     """Return the command of a sandbox's first process; its end is the mark."""
     return [python, "-P", "-m", MODULE, "--run", run, "--deadline", f"{deadline:.0f}"]
@@ -46,8 +58,15 @@ def command(python: str, run: str, deadline: float) -> list[str]:
 def _marked(argv: list[str]) -> tuple[str, float] | None:
     match argv[-6:]:
         case ["-m", module, "--run", run, "--deadline", deadline] if module == MODULE:
-            return (run, float(deadline)) if deadline.isdigit() else None
+            mark = Mark.read(run, "0", deadline)  # when it was started, the kernel knows
+            return (mark.run, float(mark.deadline)) if mark else None
     return None
+
+
+def _argv(pid: int) -> list[str]:
+    with Path(f"/proc/{pid}/cmdline").open("rb") as file:
+        told = file.read(_LONGEST + 1)
+    return [] if len(told) > _LONGEST else told.decode(errors="replace").split("\0")[:-1]
 
 
 def _stat(pid: int) -> list[str]:
@@ -55,37 +74,49 @@ def _stat(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
 
 
+def _user(pid: int) -> int | None:
+    """Return the user whose process it is; None for one that is going."""
+    status = Path(f"/proc/{pid}/status").read_text(errors="replace")
+    words = (line.split() for line in status.splitlines() if line.startswith("Uid:"))
+    return next((int(line[1]) for line in words), None)
+
+
 def child_identity(pid: int) -> str:
     """Return the id of a child of this process that was not waited for yet."""
     return f"pid:{pid}:{_stat(pid)[_START]}"
 
 
-def inspect(pid: int) -> Process | None:
-    """Return a process if it is alive and carries a mark, else None."""
+def inspect(pid: int, unread: Unread = pass_over) -> Process | None:
+    """Return a process if it is alive, this user may end it, and it carries a mark, else None."""
     try:
-        argv = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[:-1]
+        me = os.geteuid()
+        if me != 0 and _user(pid) != me:
+            return None
+        argv = _argv(pid)
         mark = _marked(argv)
         if mark is None:
+            if argv[-6:-3] == ["-m", MODULE, "--run"]:
+                unread(unread_line(f"process {pid}", argv[-4:]))
             return None
         fields = _stat(pid)
-        status = Path(f"/proc/{pid}/status").read_text(errors="replace")
     except OSError:  # gone meanwhile
         return None
-    uid = int(next(line for line in status.splitlines() if line.startswith("Uid:")).split()[1])
-    if fields[_STATE] in "ZX" or os.geteuid() not in {0, uid}:
+    if fields[_STATE] in "ZX":
         return None
     return Process(pid, int(fields[_PARENT]), int(fields[_START]), *mark)
 
 
-def marked() -> list[Process]:
+def marked(unread: Unread = pass_over) -> list[Process]:
     """List all live processes that carry a mark: this user's, or for root everybody's."""
-    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    return [found for found in map(inspect, sorted(pids)) if found is not None]
+    named = (parse_count(entry.name) for entry in Path("/proc").iterdir())
+    pids = [pid for pid in named if pid is not None]
+    looks = (inspect(pid, unread) for pid in sorted(pids))
+    return [found for found in looks if found is not None]
 
 
-def sandboxes() -> list[Process]:
+def sandboxes(unread: Unread = pass_over) -> list[Process]:
     """List one process for each sandbox: its outermost one."""
-    found = {process.pid: process for process in marked()}
+    found = {process.pid: process for process in marked(unread)}
     return [process for process in found.values() if process.parent not in found]
 
 

@@ -17,7 +17,9 @@ from osmef.providers.base import (
     Order,
     Provider,
     Resource,
+    Unread,
     go_on,
+    pass_over,
 )
 from osmef.providers.local import processes, wire
 from osmef.providers.local.addresses import choose_block, has_ipv6, ipv6_of, used_networks
@@ -221,7 +223,12 @@ class LocalProvider(Provider):
             self._resource = None
 
     @classmethod
-    def owned(cls, access: Access, run: str | None = None) -> list[Resource]:  # noqa: ARG003
+    def owned(
+        cls,
+        access: Access,  # noqa: ARG003
+        run: str | None = None,
+        unread: Unread = pass_over,
+    ) -> list[Resource]:
         """List the sandboxes on this machine: this user's, or for root everybody's."""
         return [
             Resource(
@@ -229,9 +236,14 @@ class LocalProvider(Provider):
                 deadline=found.deadline,
                 made=found.made,
             )
-            for found in processes.sandboxes()
+            for found in processes.sandboxes(unread)
             if run in {None, found.run}
         ]
+
+    @classmethod
+    def makes(cls, resource: Resource) -> bool:
+        """Tell whether a resource is a sandbox, by the id of its first process if that is known."""
+        return resource.kind == _RESOURCE and processes.is_identity(resource.id)
 
     @classmethod
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:

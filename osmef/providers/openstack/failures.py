@@ -18,6 +18,7 @@ from osmef.errors import (
     ProviderError,
     QuotaError,
 )
+from osmef.units import parse_count
 
 _QUOTA = re.compile(r"quota|maximum number of|limit exceeded", re.IGNORECASE)
 _POLICY = re.compile(r"policy doesn't allow|disallowed by policy", re.IGNORECASE)
@@ -95,8 +96,9 @@ def pause_of(error: Exception) -> float | None:
     """
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
     value = str(headers.get("Retry-After", ""))
-    if value.isdecimal():
-        return float(value)
+    seconds = parse_count(value)
+    if seconds is not None:
+        return float(seconds)
     try:
         date = parsedate_to_datetime(value)
     except ValueError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +11,8 @@ from openstack.connection import Connection
 from openstack.exceptions import ForbiddenException, NotFoundException
 
 from osmef.errors import ProviderError
-from osmef.providers.base import Resource
-from osmef.providers.marks import PREFIX
+from osmef.providers.base import Resource, Unread, pass_over
+from osmef.providers.marks import PREFIX, is_like_ours, unread_line
 from osmef.providers.openstack import marks
 from osmef.providers.openstack.access import Cloud, identity
 from osmef.providers.openstack.marks import Mark
@@ -66,12 +66,15 @@ class Kind:
         found = (one for one in there if self.name_of(one) == name)
         return next((one for one in found if (self.mark(one) or _NONE).run == run), None)
 
-    def owned(self, cloud: Cloud, run: str | None) -> list[Thing]:
+    def owned(self, cloud: Cloud, run: str | None, unread: Unread = pass_over) -> list[Thing]:
         """List those that carry our mark, of one run or all. Raises ProviderError."""
         found = cloud.do(
             f"listing {self.name}s", lambda c: list(self.there(c, cloud.project_id, run))
         )
-        marked = ((one, self.mark(one)) for one in found)
+        marked = [(one, self.mark(one)) for one in found]
+        for one in (one for one, mark in marked if mark is None):
+            if (told := _unread_mark(one)) is not None:
+                unread(unread_line(f"{cloud.name}: {self.name} {one.id}", told))
         return [
             Thing(self.name, str(one.id), self.name_of(one), mark, cloud)
             for one, mark in marked
@@ -144,6 +147,14 @@ def _by_metadata(thing: Any) -> Mark | None:
 
 def _by_name(thing: Any) -> Mark | None:
     return marks.of_name(thing.name)
+
+
+def _unread_mark(thing: Any) -> object | None:
+    """Return what a thing says as a mark that can't be read; None if it says nothing like it."""
+    tags, text = (getattr(thing, name, None) for name in ("metadata", "description"))
+    if isinstance(tags, Mapping) and "osmef_run" in tags and Mark.of_tags(tags) is None:
+        return {key: value for key, value in tags.items() if key.startswith("osmef_")}
+    return text if is_like_ours(text) and marks.of_text(text) is None else None
 
 
 def _delete_router(connection: Connection, router: str) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from osmef.providers import marks
 
 _RUN = r"[A-Za-z0-9-]+"
-_TEXT = re.compile(rf"^osmef run=({_RUN}) made=(\d+) deadline=(\d+)(?: name=(\S+))?$")
-_NAME = re.compile(rf"^osmef-({_RUN})-(?:key|group)-[0-9]+(?:s[0-9]+)?-(\d+)-(\d+)$")
+_TEXT = re.compile(rf"osmef run=({_RUN}) made=(\S+) deadline=(\S+)(?: name=(\S+))?")
+_NAME = re.compile(rf"osmef-({_RUN})-(?:key|group)-[0-9]+(?:s[0-9]+)?-([0-9]+)-([0-9]+)")
 
 
 @dataclass(frozen=True)
@@ -34,19 +34,23 @@ class Mark(marks.Mark):
         return f"{marks.PREFIX}{self.run}-{what}{at}-{self.made}-{self.deadline}"
 
 
-def of_text(description: str | None) -> Mark | None:
+def of_text(description: object) -> Mark | None:
     """Read the mark of a description; None if it is not one of ours."""
-    found = _TEXT.match(description or "")
-    return Mark(found[1], int(found[2]), int(found[3])) if found else None
+    found = _fits(_TEXT, description)
+    return Mark.read(found[1], found[2], found[3]) if found else None
 
 
-def name_in_text(description: str | None) -> str:
+def name_in_text(description: object) -> str:
     """Read the name that a description gives a thing that has none of its own."""
-    found = _TEXT.match(description or "")
+    found = _fits(_TEXT, description)
     return (found[4] if found else None) or ""
 
 
-def of_name(name: str | None) -> Mark | None:
+def of_name(name: object) -> Mark | None:
     """Read the mark of the name of a key pair or server group; None if it is not one of ours."""
-    found = _NAME.match(name or "")
-    return Mark(found[1], int(found[2]), int(found[3])) if found else None
+    found = _fits(_NAME, name)
+    return Mark.read(*found.groups()) if found else None
+
+
+def _fits(pattern: re.Pattern[str], text: object) -> re.Match[str] | None:
+    return pattern.fullmatch(text) if isinstance(text, str) else None

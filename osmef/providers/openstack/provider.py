@@ -14,13 +14,15 @@ from osmef.providers.base import (
     Order,
     Provider,
     Resource,
+    Unread,
     go_on,
+    pass_over,
 )
 from osmef.providers.openstack import feasible, removal
 from osmef.providers.openstack.access import Cloud, open_cloud
 from osmef.providers.openstack.building import Build
 from osmef.providers.openstack.hosts import HostEndpoints
-from osmef.providers.openstack.kinds import PROVIDER
+from osmef.providers.openstack.kinds import KINDS, PROVIDER
 from osmef.providers.openstack.making import Maker
 from osmef.providers.openstack.marks import Mark
 from osmef.providers.openstack.names import look_up
@@ -212,9 +214,16 @@ class OpenStackProvider(Provider):
         return receiver.listen_address or super().data_address(receiver, sender, layer, family)
 
     @classmethod
-    def owned(cls, access: Access, run: str | None = None) -> list[Resource]:
+    def owned(
+        cls, access: Access, run: str | None = None, unread: Unread = pass_over
+    ) -> list[Resource]:
         """List what is ours in the project of the credentials, and in projects made for runs."""
-        return [thing.resource for thing in removal.owned(all_clouds(access), run)]
+        return [thing.resource for thing in removal.owned(all_clouds(access), run, unread)]
+
+    @classmethod
+    def makes(cls, resource: Resource) -> bool:
+        """Tell whether a resource is of a kind that it makes."""
+        return resource.kind in KINDS
 
     @classmethod
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from osmef.errors import OsmefError, ProviderError
-from osmef.providers.base import Resource
+from osmef.providers.base import Resource, Unread, pass_over
 from osmef.providers.openstack import failures
 from osmef.providers.openstack.access import Cloud
 from osmef.providers.openstack.kinds import GOING, KINDS, PROVIDER, Thing, pause_for
@@ -34,10 +34,10 @@ _AGAIN_S = 60.0
 Gone = Callable[[Resource], None]
 
 
-def owned(clouds: Iterable[Cloud], run: str | None) -> list[Thing]:
+def owned(clouds: Iterable[Cloud], run: str | None, unread: Unread = pass_over) -> list[Thing]:
     """List what carries our mark in these projects, of one run or all. Raises ProviderError."""
     lists = [(cloud, kind) for cloud in clouds for kind in KINDS.values()]
-    found = side_by_side(lambda one: one[1].owned(one[0], run), lists)
+    found = side_by_side(lambda one: one[1].owned(one[0], run, unread), lists)
     # Key pairs belong to a user, and so may be seen from several projects.
     things = {(thing.kind, thing.id): thing for some in found for thing in some}
     return list(things.values())

@@ -15,7 +15,7 @@ from osmef.remote.workdir import directory_of
 from osmef.scenario.clouds.inventory import InventoryHost
 
 KIND = "static"
-_RESOURCE = "directory"
+RESOURCE = "directory"
 _CONNECT_S = 10.0
 _WAYS = ("identity", "jump", "known_hosts")
 
@@ -39,7 +39,7 @@ def resource_of(holder: lock.Holder, access: Access) -> Resource:
     """Return what a run has on a machine: a directory, with a lock beside it."""
     name = f"osmef-{holder.run}-{holder.endpoint}"
     times = (float(holder.deadline), float(holder.made))
-    return Resource(KIND, _RESOURCE, name, holder.run, None, *times, access=access)
+    return Resource(KIND, RESOURCE, name, holder.run, None, *times, access=access)
 
 
 def holder_of(request: EndpointRequest, order: Order) -> lock.Holder:

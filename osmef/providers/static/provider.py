@@ -17,7 +17,9 @@ from osmef.providers.base import (
     Order,
     Provider,
     Resource,
+    Unread,
     go_on,
+    pass_over,
 )
 from osmef.providers.parallel import side_by_side
 from osmef.providers.static import machine
@@ -178,15 +180,26 @@ class StaticProvider(Provider):
                 self._sessions.pop().close()
 
     @classmethod
-    def owned(cls, access: Access, run: str | None = None) -> list[Resource]:
+    def owned(
+        cls,
+        access: Access,
+        run: str | None = None,
+        unread: Unread = pass_over,  # noqa: ARG003
+    ) -> list[Resource]:
         """List what the run that holds a machine has there; no access leads to no machine.
 
-        A ``uri`` is a machine as the inventory's ``ssh`` names it.
+        A ``uri`` is a machine as the inventory's ``ssh`` names it. A lock that can't be read is all
+        that there is to look at: it is an error. Raises ReachError, CredentialsError, InputError.
         """
         if not access:
             return []
         found = machine.held(_named(access))
         return [found] if found is not None and run in {None, found.run} else []
+
+    @classmethod
+    def makes(cls, resource: Resource) -> bool:
+        """Tell whether a resource is of a kind that it makes."""
+        return resource.kind == machine.RESOURCE
 
     @classmethod
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:

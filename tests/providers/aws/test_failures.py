@@ -112,6 +112,8 @@ def test_what_may_pass_is_told_from_what_stays() -> None:
     assert not failures.is_in_use(error("UnauthorizedOperation", 403))
 
 
-@pytest.mark.parametrize(("said", "pause_s"), [("7", 7.0), ("", 0.0), ("Wed, 21 Oct 2026", 0.0)])
+@pytest.mark.parametrize(
+    ("said", "pause_s"), [("7", 7.0), ("", 0.0), ("Wed, 21 Oct 2026", 0.0), ("²", 0.0), ("٣", 0.0)]
+)
 def test_ec2_may_ask_for_a_pause(said: str, pause_s: float) -> None:
     assert failures.pause_of(error("RequestLimitExceeded", 503, wait=said)) == pause_s

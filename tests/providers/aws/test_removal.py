@@ -10,7 +10,9 @@ from osmef.errors import PolicyError, ProviderError
 from osmef.providers.aws import removal
 from osmef.providers.aws.access import Account
 from osmef.providers.aws.making import Maker
+from osmef.providers.aws.provider import AwsProvider
 from osmef.providers.aws.tenants import SiteMaker, Tenant
+from osmef.providers.base import Resource
 from osmef.providers.marks import Mark
 from osmef.remote.keys import KeyPair
 from tests.aws.api import REGION, Api, Fault
@@ -79,6 +81,28 @@ def test_a_network_goes_with_all_in_it_and_a_foreign_one_stays(
     assert foreign in api.backends()[0].vpcs
     assert maker.made == []
     removal.remove([(vpc, account)], maker.forget)  # gone already is success
+
+
+@pytest.mark.parametrize("odd", ["²", "9" * 200, "soon", ""])
+def test_tags_of_somebody_else_that_can_t_be_read_are_told_and_hide_nothing(
+    api: Api, maker: Maker, account: Account, odd: str
+) -> None:
+    make_site(maker, account)
+    ours = kinds(account)
+    theirs = api.backends()[0].create_vpc("10.99.0.0/16")
+    theirs.add_tags({"osmef_run": "a-run", "osmef_made": "1", "osmef_deadline": odd})
+    lines: list[str] = []
+    found = AwsProvider.owned(account.access, unread=lines.append)
+    assert {one.kind for one in found} == ours
+    assert theirs.id not in {one.id for one in found}
+    (line,) = lines
+    assert f"vpc {theirs.id}: its mark can't be read" in line
+
+
+def test_what_a_damaged_journal_names_is_none_of_its_kinds(account: Account) -> None:
+    known = Resource("aws", "vpc", "osmef-a", "a", "vpc-1")
+    assert AwsProvider.makes(known)
+    assert not AwsProvider.makes(replace(known, kind="vpd"))
 
 
 def test_what_is_still_in_use_at_the_end_stays_alone_and_is_told(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -129,6 +130,29 @@ def test_what_lost_our_mark_is_not_touched(api: Api, tags: dict[str, str] | None
     assert sorted(map(str, gone)) == sorted(map(str, known))
     assert api.arm.count("DELETE ") == 0
     assert api.owned() == []
+
+
+@pytest.mark.parametrize("odd", ["²", "9" * 200, "soon", None])
+def test_tags_of_somebody_else_that_can_t_be_read_are_told_and_hide_nothing(
+    api: Api, odd: str | None
+) -> None:
+    api.make(vm("a"), vm("b", tenant="tenant-2"))
+    first, second = api.bodies("resourceGroups")
+    first["tags"] = {**first["tags"], "osmef_deadline": odd}
+    lines: list[str] = []
+    found = AzureProvider.owned({"uri": api.arm.url}, unread=lines.append)
+    assert [one.name for one in found if one.kind == "resource-group"] == [second["name"]]
+    (line,) = lines
+    assert f"resource-group {first['name']}: its mark can't be read" in line
+
+
+def test_what_a_damaged_journal_names_is_none_of_its_kinds(api: Api) -> None:
+    api.make(vm("a"), proximity=True)
+    known = api.owned()
+    assert all(AzureProvider.makes(one) for one in known)
+    assert not any(AzureProvider.makes(replace(one, kind=f"{one.kind}s")) for one in known)
+    for name in ("", "/", "a/b/c/d", "a//b"):
+        assert not any(AzureProvider.makes(replace(one, name=name)) for one in known)
 
 
 def test_a_group_of_another_run_by_our_name_is_not_touched(api: Api) -> None:

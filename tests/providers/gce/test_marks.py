@@ -1,13 +1,20 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
+import pytest
+from google.cloud import compute_v1
 from hypothesis import given
 from hypothesis import strategies as st
 
+from osmef.providers.base import Resource
+from osmef.providers.gce.access import Project
+from osmef.providers.gce.kinds import KINDS
 from osmef.providers.gce.marks import Mark, of_text
 from osmef.providers.gce.names import region_of
 from osmef.providers.gce.networks import subnet_of
+from osmef.providers.gce.provider import GceProvider
 
 NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
 LABEL = re.compile(r"[a-z0-9_-]{0,63}")
@@ -31,6 +38,46 @@ def test_names_and_labels_fit_the_rules_and_keep_what_tells_runs_apart(run: str,
 def test_a_mark_survives_as_a_description(run: str, made: int, deadline: int) -> None:
     mark = Mark(run, made, deadline)
     assert of_text(mark.text) == mark
+
+
+class Listed(Project):
+    """A project whose lists hold what a test says, as the library hands it out."""
+
+    def __init__(self, *networks: compute_v1.Network) -> None:
+        self.id, self.access, self.networks = "alpha-1", {}, networks
+
+    def every(self, *_asked: Any, **_fields: Any) -> list[Any]:
+        return list(self.networks)
+
+
+@pytest.mark.parametrize("odd", ["²", "9" * 400, "soon"])
+def test_a_description_that_can_t_be_read_is_told_and_hides_nothing(odd: str) -> None:
+    mark = Mark("a", 1, 2)
+    theirs = compute_v1.Network(name="osmef-b", description=mark.text.replace("2", odd))
+    ours = compute_v1.Network(name="osmef-a", description=mark.text)
+    lines: list[str] = []
+    found = KINDS["network"].owned(Listed(theirs, ours), None, lines.append)
+    assert [one.resource.name for one in found] == ["osmef-a"]
+    (line,) = lines
+    assert "network osmef-b: its mark can't be read" in line
+
+
+@pytest.mark.parametrize(
+    ("kind", "id_", "known"),
+    [
+        ("instance", "europe-west3-a/osmef-a", True),
+        ("instance", None, True),
+        ("instance", "osmef-a", False),
+        ("instance", "europe-west3-a/", False),
+        ("network", "osmef-a", True),
+        ("network", "europe-west3-a/osmef-a", False),
+        ("instanse", None, False),
+    ],
+)
+def test_what_a_damaged_journal_names_is_none_of_its_kinds(
+    kind: str, id_: str | None, known: bool
+) -> None:
+    assert GceProvider.makes(Resource("gce", kind, "osmef-a", "a", id_)) is known
 
 
 @given(st.text())

@@ -460,3 +460,21 @@ def test_what_can_not_be_is_told_before_anything_is_connected_to(
     with pytest.raises(InputError, match=said) as raised:
         check_study(load(path))
     assert all(problem.cure for problem in raised.value.problems)
+
+
+@pytest.mark.parametrize("odd", ["²", "9" * 400, "soon"])
+def test_metadata_of_somebody_else_that_can_t_be_read_is_told_and_hides_nothing(
+    fake: Hypervisor, ledger: MemoryLedger, odd: str
+) -> None:
+    theirs = MARK.element("theirs")
+    theirs.set("deadline", odd)
+    description = xml.network("theirs", IPv4Network("10.9.8.0/24"), theirs, routed=False)
+    made = make_networks(fake, Maker(MARK, ledger), ["t"])
+    fake.do("making", lambda connection: connection.networkCreateXML(description))
+    lines: list[str] = []
+    assert [one.name for one in removal.owned(fake, None, lines.append)] == [
+        one.name for one in made.values()
+    ]
+    (line,) = lines
+    assert "network theirs: its mark can't be read" in line
+    fake.do("removing", lambda connection: connection.networkLookupByName("theirs").destroy())

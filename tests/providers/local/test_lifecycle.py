@@ -189,6 +189,9 @@ def test_another_runs_look_alike_is_not_touched(
     [
         ("-m", MODULE, "--run", "{run}", "--deadline", "1", "more"),
         ("-m", MODULE, "--run", "{run}", "--deadline", "soon"),
+        ("-m", MODULE, "--run", "{run}", "--deadline", "²"),
+        ("-m", MODULE, "--run", "{run}", "--deadline", "9" * 400),
+        ("-m", MODULE, "--run", "{run}", "--deadline", "1", "x" * 100_000),
         ("-m", MODULE, "--run", "{run}"),
         (f"-m {MODULE} --run {{run}} --deadline 1",),
         (MODULE, "{run}"),
@@ -199,6 +202,34 @@ def test_who_only_speaks_of_a_sandbox_is_none(
 ) -> None:
     start_python(*(argument.format(run=run_name) for argument in arguments))
     assert LocalProvider.owned({}, run_name) == []
+
+
+def test_a_mark_that_can_t_be_read_is_told_and_hides_no_other(
+    start_python: Callable[..., subprocess.Popen[str]], run_name: str
+) -> None:
+    odd = start_python("-m", MODULE, "--run", run_name, "--deadline", "²")
+    start_python("-m", MODULE, "--run", run_name, "--deadline", "1")
+    lines: list[str] = []
+    assert len(LocalProvider.owned({}, run_name, lines.append)) == 1
+    (told,) = (line for line in lines if f"process {odd.pid}:" in line)
+    assert "its mark can't be read: " in told
+    assert "'\\xb2'" in told
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+def test_what_another_user_s_process_says_is_not_even_read(
+    start_python: Callable[..., subprocess.Popen[str]], run_name: str
+) -> None:
+    """Root looks at all processes; a user at his own, whatever others have in their arguments."""
+    look = (
+        "import os\n"
+        "from osmef.providers.local.provider import LocalProvider\n"
+        "os.setuid(65534)\n"
+        "print(LocalProvider.owned({}, None, print))\n"
+    )
+    start_python("-m", MODULE, "--run", run_name, "--deadline", "²")
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr
 
 
 def test_a_process_with_a_reused_number_is_not_touched(

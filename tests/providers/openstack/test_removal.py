@@ -12,6 +12,8 @@ import pytest
 from osmef.errors import ProviderError
 from osmef.providers.base import Resource
 from osmef.providers.openstack import removal
+from osmef.providers.openstack.access import open_cloud
+from osmef.providers.openstack.kinds import KINDS
 from osmef.providers.openstack.provider import OpenStackProvider
 from tests.providers.openstack.keystone import keystone, write_cloud
 
@@ -81,6 +83,20 @@ def test_servers_are_deleted_at_once_where_that_is_allowed(clouds: Path, status:
     assert gone == [ours]
     force, usual = ("POST", "servers/s1/action"), ("DELETE", "servers/s1")
     assert asked == ([force] if status == 202 else [force, usual])
+
+
+@pytest.mark.parametrize("odd", ["²", "9" * 200, 7, None, {"a": 1}])
+def test_metadata_of_somebody_else_that_can_t_be_read_is_told_and_hides_nothing(
+    cinder: Cinder, odd: object
+) -> None:
+    cinder.add("v1", f"osmef-{RUN}-1-a")
+    cinder.add("v2", f"osmef-{RUN}-2-b")
+    cinder.there["v1"]["metadata"] = {**MARK, "osmef_deadline": odd}
+    lines: list[str] = []
+    found = KINDS["volume"].owned(open_cloud({"cloud": "lab"}), None, lines.append)
+    assert [one.id for one in found] == ["v2"]
+    (line,) = lines
+    assert "volume v1: its mark can't be read" in line
 
 
 def volume(key: str | None, name: str) -> Resource:
