@@ -34,6 +34,7 @@ from pydantic import ValidationError
 import osmef
 from osmef.campaigns.opening import open_store
 from osmef.campaigns.rows import Gap, Phase, Session, Standing, State
+from osmef.engine.controller import is_at_work
 from osmef.errors import InputError
 from osmef.results.files import storage
 from osmef.results.frame import load
@@ -112,7 +113,7 @@ def export_campaign(name: str, state: str, url: str) -> Archived:
         cure = "give another URL, or remove that one first"
         raise InputError("there is an archive already", where=url, cure=cure)
     runs = _runs(Path(standing.out))
-    live = [run.id for run in runs if run.is_live()]
+    live = [run.id for run in runs if is_at_work(run)]
     if live:
         cure = "wait for its end, or stop the campaign"
         raise InputError(f"the run {live[0]} is still measured", where=name, cure=cure)

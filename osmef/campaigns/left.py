@@ -37,9 +37,9 @@ def unended(out: Path) -> list[tuple[RunDirectory, Controller]]:
     found = []
     for path in journals:
         directory, journal = RunDirectory(path.parent), Journal(path)
-        if not journal.read(WANTED) or journal.read("end") or directory.is_live():
+        if not journal.read(WANTED) or journal.read("end") or (live := directory.is_live()):
             continue
-        controller = controller_of(directory)
+        controller = controller_of(directory, lock_is_free=live is False)
         if controller.state is not State.LIVE:
             found.append((directory, controller))
     return found

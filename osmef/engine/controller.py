@@ -19,7 +19,7 @@ from typing import Any
 
 from osmef.engine.journal import Journal
 from osmef.errors import InputError, StorageError
-from osmef.results.files import storage
+from osmef.results import lock
 from osmef.results.rundir import RunDirectory
 
 _MACHINE = Path("/etc/machine-id")
@@ -64,14 +64,15 @@ def this_controller(directory: RunDirectory) -> dict[str, Any]:
         "processes": _processes(),
         "pid": os.getpid(),
         "began": _began(os.getpid()),
-        "lock": _lock(directory),
+        "lock": f"{lock.KIND}:{lock.identity(directory.path)}",
     }
 
 
-def controller_of(directory: RunDirectory) -> Controller:
+def controller_of(directory: RunDirectory, *, lock_is_free: bool = True) -> Controller:
     """Tell who works on a run whose directory nobody else has locked, as its journal says.
 
-    A run whose journal was written by an older version has none. Raises StorageError.
+    ``lock_is_free`` is false where this user may not see whether somebody has. A run whose journal
+    was written by an older version has none. Raises StorageError.
     """
     notes = Journal(directory.journal).read()
     starts = [number for number, note in enumerate(notes) if note.get("event") == "start"]
@@ -80,9 +81,17 @@ def controller_of(directory: RunDirectory) -> Controller:
     if not isinstance(told, dict) or any(note.get("event") in _ENDS for note in mine):
         return Controller(State.DEAD)
     deadlines = [d for note in mine if isinstance(d := note.get("deadline"), int | float)]
-    state = _state(told, directory)
+    state = _state(told, directory, lock_is_free=lock_is_free)
     where = None if state is State.DEAD else str(told.get("host"))
     return Controller(state, where, deadlines[-1] if deadlines else None)
+
+
+def is_at_work(directory: RunDirectory) -> bool:
+    """Tell whether a controller works on a run, as far as can be seen here. Raises StorageError."""
+    live = directory.is_live()
+    if live is None:
+        return controller_of(directory, lock_is_free=False).state is State.LIVE
+    return live
 
 
 def refuse_second(directory: RunDirectory, *, is_dead: bool) -> None:
@@ -92,8 +101,10 @@ def refuse_second(directory: RunDirectory, *, is_dead: bool) -> None:
     """
     found = controller_of(directory)
     if found.state is State.LIVE:
+        older = lock.is_held_by_older(directory.path)
         raise StorageError(
-            "another osmef works on this run, of which this directory is a copy",
+            "another osmef works on this run, "
+            + ("an older version" if older else "of which this directory is a copy"),
             where=str(directory.path),
             cure="wait until it has ended, or stop it with Ctrl-C; then use its own directory",
         )
@@ -105,14 +116,14 @@ def refuse_second(directory: RunDirectory, *, is_dead: bool) -> None:
         )
 
 
-def _state(told: Mapping[str, Any], directory: RunDirectory) -> State:
+def _state(told: Mapping[str, Any], directory: RunDirectory, *, lock_is_free: bool) -> State:
     here = this_controller(directory)
 
     def same(*keys: str) -> bool:
         return all(told.get(key) is not None and told.get(key) == here[key] for key in keys)
 
     if same("boot") or (told.get("boot") is here["boot"] is None and same("host")):
-        if same("lock"):
+        if lock_is_free and (same("lock") or _is_given_back(told, directory)):
             return State.DEAD  # this is the directory that it had locked, maybe in a container
         if same("processes"):
             lives = told.get("began") is not None and _began(told.get("pid")) == told["began"]
@@ -154,10 +165,7 @@ def _began(pid: object) -> int | None:
     return None if words[0] in {"Z", "X"} else int(words[19])
 
 
-def _lock(directory: RunDirectory) -> str:
-    with storage("look at", directory.path):
-        try:
-            found = (directory.path / "lock").stat()
-        except FileNotFoundError:
-            return ""
-    return f"{found.st_dev}:{found.st_ino}"
+def _is_given_back(told: Mapping[str, Any], directory: RunDirectory) -> bool:
+    """Tell whether an older version has given back the lock that it had taken of this directory."""
+    had = told.get("lock") == lock.identity(directory.path) != ""
+    return had and not lock.is_held_by_older(directory.path)

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 
 from osmef.engine.controller import Controller, State, controller_of
@@ -99,13 +98,9 @@ class _Run:
     """A run whose directory is here, whether it is locked, and what is left of it."""
 
     directory: RunDirectory
+    controller: Controller
     locked: bool
     left: list[Orphan]
-
-    @cached_property
-    def controller(self) -> Controller:
-        """The controller that it has or had."""
-        return Controller(State.LIVE) if self.locked else controller_of(self.directory)
 
     def why(self, search: Search, resource: Resource) -> str | None:
         """Return why nobody needs a thing of this run any more; None where somebody may."""
@@ -167,7 +162,7 @@ def _runs(out: Path, errors: list[OsmefError]) -> dict[str, _Run]:
     for path in _journals(out):
         directory = RunDirectory(path.parent)
         try:
-            run = _Run(directory, directory.is_live(), leftovers(directory))
+            run = _Run(directory, *_controller(directory), leftovers(directory))
         except StorageError as error:
             errors.append(error)
             continue
@@ -175,6 +170,14 @@ def _runs(out: Path, errors: list[OsmefError]) -> dict[str, _Run]:
         if before is None or not before.locked:
             found[directory.path.name] = run
     return found
+
+
+def _controller(directory: RunDirectory) -> tuple[Controller, bool]:
+    """Return the controller that a run has or had, and whether it has locked this directory."""
+    live = directory.is_live()
+    if live:
+        return Controller(State.LIVE), True
+    return controller_of(directory, lock_is_free=live is False), False
 
 
 def _is_among(resource: Resource, found: Mapping[tuple[object, ...], Orphan]) -> bool:

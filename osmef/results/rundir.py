@@ -13,9 +13,7 @@ works on the run.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
-import os
 import secrets
 import shutil
 from collections.abc import Mapping, Sequence
@@ -25,7 +23,8 @@ from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from osmef.errors import InputError, StorageError
+from osmef.errors import InputError
+from osmef.results import lock
 from osmef.results.document import read_document, read_json
 from osmef.results.files import append_line, storage, write_atomically
 from osmef.results.summary import Summary
@@ -63,7 +62,7 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._lock: int | None = None
+        self._lock: lock.Lock | None = None
 
     @classmethod
     def create(cls, out: Path, scenario_name: str, study_text: str | None, suffix: str) -> Self:
@@ -154,42 +153,20 @@ class RunDirectory:
 
     def acquire(self) -> None:
         """Hold the lock until ``close`` or the death of this process; refused while it is held."""
-        with storage("lock", self.path / "lock"):
-            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                os.close(lock)
-                raise StorageError(
-                    "another osmef works on this run",
-                    where=str(self.path),
-                    cure="wait until it has ended, or stop it with Ctrl-C",
-                ) from error
-            except BaseException:
-                os.close(lock)
-                raise
-        self._lock = lock
+        self._lock = lock.hold(self.path)
 
     def close(self) -> None:
         """Release the lock, if this object holds it."""
         if self._lock is not None:
-            os.close(self._lock)
+            self._lock.release()
             self._lock = None
 
-    def is_live(self) -> bool:
-        """Tell whether a controller works on the run right now. To keep others off, ``acquire``."""
-        with storage("look at", self.path / "lock"):
-            try:
-                lock = os.open(self.path / "lock", os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError:
-                return False
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-            finally:
-                os.close(lock)
-        return False
+    def is_live(self) -> bool | None:
+        """Tell whether a controller works on the run right now; None where one may not look.
+
+        It is in nobody's way. To keep others off, ``acquire``.
+        """
+        return lock.is_held(self.path)
 
     def append_trial(self, trial: Trial) -> None:
         """Add a trial to the log; it is on the disk when this returns, and absent when it raises.

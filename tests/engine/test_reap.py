@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -17,13 +18,14 @@ from typer.testing import CliRunner
 
 from osmef import providers
 from osmef.cli.main import make_app
-from osmef.engine.controller import refuse_second, this_controller
+from osmef.engine.controller import is_at_work, refuse_second, this_controller
 from osmef.engine.journal import Journal
 from osmef.engine.reap import Orphan, Search, find_orphans, reap
 from osmef.errors import InputError, ReachError, StorageError
 from osmef.providers.base import EndpointRequest, Order, Resource
 from osmef.providers.local.provider import LocalProvider
 from osmef.remote.keys import KeyPair
+from osmef.results import lock
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind
@@ -382,6 +384,73 @@ def test_a_container_s_run_is_taken_by_the_next_one_with_its_directory(copied: C
     journal.path.write_text("".join(json.dumps(note) + "\n" for note in notes))
     found = find_orphans(Search(copied.run.path.parent))
     assert {one.reason for one in found.orphans} == {"its controller is gone"}
+
+
+def by_older(copied: Copied) -> Path:
+    """Let the run be one of a version that took a flock, and return its lock."""
+    copied.run.close()
+    path = copied.run.path / "lock"
+    path.chmod(0o644)
+    journal = Journal(copied.run.journal)
+    notes = journal.read()
+    notes[0]["controller"]["lock"] = lock.identity(copied.run.path)
+    journal.path.write_text("".join(json.dumps(note) + "\n" for note in notes))
+    return path
+
+
+@pytest.mark.parametrize("said", [{}, {"host": "3f2a", "machine": None, "processes": "pid:[1]"}])
+def test_a_run_of_an_older_version_is_taken_once_its_lock_is_free(
+    copied: Copied, said: dict[str, object]
+) -> None:
+    by_older(copied)
+    notes = Journal(copied.run.journal).read()
+    notes[0]["controller"] |= said
+    copied.run.journal.write_text("".join(json.dumps(note) + "\n" for note in notes))
+    found = find_orphans(Search(copied.run.path.parent))
+    assert {one.reason for one in found.orphans} == {"its controller is gone"}
+    refuse_second(copied.run, is_dead=False)
+
+
+def test_a_living_run_of_an_older_version_is_left_alone(copied: Copied) -> None:
+    with by_older(copied).open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert find_orphans(Search(copied.run.path.parent)).orphans == []
+        copied.run.acquire()  # nothing keeps a newer version from it
+        with pytest.raises(StorageError, match="an older version"):
+            refuse_second(copied.run, is_dead=True)
+
+
+def test_whoever_holds_the_lock_of_a_dead_older_run_keeps_nobody_from_it(copied: Copied) -> None:
+    path = by_older(copied)
+    notes = Journal(copied.run.journal).read()
+    notes[0]["controller"]["began"] = 1
+    copied.run.journal.write_text("".join(json.dumps(note) + "\n" for note in notes))
+    with path.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        assert len(find_orphans(Search(copied.run.path.parent)).orphans) == 2
+        refuse_second(copied.run, is_dead=False)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two users")
+@pytest.mark.parametrize(("lives", "spared"), [(True, 2), (False, 0)])
+def test_a_run_whose_lock_one_may_not_read_is_known_by_its_process(
+    copied: Copied, lives: bool, spared: int
+) -> None:
+    notes = Journal(copied.run.journal).read()
+    notes[0]["controller"]["began"] += not lives
+    copied.run.journal.write_text("".join(json.dumps(note) + "\n" for note in notes))
+    for path in (copied.run.path, *list(copied.run.path.parents)[:-2]):
+        path.chmod(path.stat().st_mode | 0o755)
+    copied.run.journal.chmod(0o644)
+    os.seteuid(65534)
+    try:
+        assert copied.run.is_live() is None
+        assert is_at_work(copied.run) is lives
+        found = find_orphans(Search(copied.run.path.parent))
+        assert (len(found.orphans), found.errors) == (2 - spared, [])
+        assert {one.error.kind for one in reap(found.orphans)} <= {"storage"}
+    finally:
+        os.seteuid(0)
 
 
 @pytest.mark.parametrize("end", ["gone", "end"])
