@@ -17,13 +17,13 @@ import json
 import os
 import shutil
 import tarfile
+import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import pandas as pd
@@ -34,8 +34,9 @@ from pydantic import ValidationError
 import osmef
 from osmef.campaigns.opening import open_store
 from osmef.campaigns.rows import Gap, Phase, Session, Standing, State
+from osmef.drafts import abandoned, draft_directory, scratch
 from osmef.engine.controller import is_at_work
-from osmef.errors import InputError
+from osmef.errors import InputError, StorageError
 from osmef.results.files import storage
 from osmef.results.frame import load
 from osmef.results.remote import Remote, sha256_of
@@ -44,7 +45,8 @@ from osmef.results.tables import TABLES
 from osmef.scenario.base import Model
 
 VERSION: Literal[1] = 1
-MANIFEST, CALENDAR = "manifest.json", "sessions.parquet"
+MANIFEST, CALENDAR, CAMPAIGN = "manifest.json", "sessions.parquet", "campaign.yaml"
+_IMPORT = "import"
 _MARKS = ("journal.jsonl", "trials.jsonl", "summary.json")
 _LEFT_OUT = {"lock", *(f"{table}.parquet" for table in TABLES)}
 _COMPRESSION = "zstd"
@@ -117,8 +119,9 @@ def export_campaign(name: str, state: str, url: str) -> Archived:
     if live:
         cure = "wait for its end, or stop the campaign"
         raise InputError(f"the run {live[0]} is still measured", where=name, cure=cure)
-    with TemporaryDirectory(prefix="osmef-archive-") as place:
-        return _send(remote, record, runs, Path(place))
+    place_of_all = Path(tempfile.gettempdir())
+    with storage("put the archive together in", place_of_all), scratch("archive") as place:
+        return _send(remote, record, runs, place)
 
 
 def _runs(directory: Path) -> list[RunDirectory]:
@@ -168,10 +171,10 @@ def _archived(manifest: Manifest) -> Archived:
 
 def _files(record: Record, runs: Sequence[RunDirectory], place: Path) -> Iterator[tuple[str, Path]]:
     """Give each file of the archive under its name there; those in ``place`` are made for it."""
-    file = place / "campaign.yaml"
+    file = place / CAMPAIGN
     with storage("write", file):
         file.write_text(record.standing.text, encoding="utf-8")
-    yield "campaign.yaml", file
+    yield CAMPAIGN, file
     tables = {"sessions": _sessions(record.sessions)}
     if any((run.path / "trials.jsonl").is_file() for run in runs):
         tables["trials"] = _trials(load(*(run.path for run in runs if run.trials.is_file())))
@@ -251,23 +254,35 @@ def import_archive(url: str, directory: Path) -> Archived:
     remote = Remote(url)
     with storage("make a directory", directory):
         is_new = not directory.exists()
+        for rest in () if is_new else abandoned(directory, _IMPORT):
+            _undo(directory, rest)
         if not is_new and any(directory.iterdir()):
             cure = "give a directory that does not exist yet, or an empty one"
             raise InputError("this directory is not empty", where=str(directory), cure=cure)
         directory.mkdir(parents=True, exist_ok=True)
-    draft = directory / ".import"
     try:
-        with storage("make a directory", draft):
-            draft.mkdir()
-        manifest = _manifest(remote, draft)
-        for entry in manifest.files:
-            _fetch(remote, entry, draft)
-        _unpack(manifest, draft, directory)
+        with storage("write into", directory), draft_directory(directory, _IMPORT) as draft:
+            manifest = _manifest(remote, draft)
+            for entry in manifest.files:
+                _fetch(remote, entry, draft)
+            _unpack(manifest, draft, directory)
     except BaseException:
         _remove(directory, is_new=is_new)
         raise
-    shutil.rmtree(draft, ignore_errors=True)
     return _archived(manifest)
+
+
+def _undo(directory: Path, draft: Path) -> None:
+    """Remove what an import that was killed left: its draft, and what it had moved already."""
+    with suppress(InputError, StorageError):  # before it had a good manifest it moved nothing
+        manifest = _read_manifest(draft / MANIFEST, str(draft))
+        for name in (*manifest.runs, CALENDAR, CAMPAIGN):
+            path = directory / name
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+    shutil.rmtree(draft)
 
 
 def _remove(directory: Path, *, is_new: bool) -> None:
@@ -288,16 +303,21 @@ def _manifest(remote: Remote, draft: Path) -> Manifest:
         cure = "is the URL right, and did the export end?"
         raise InputError("there is no archive: it has no manifest", where=remote.url, cure=cure)
     remote.get(MANIFEST, draft / MANIFEST)
-    manifest = _read_manifest(draft / MANIFEST, remote.url)
+    return _read_manifest(draft / MANIFEST, remote.url)
+
+
+def _read_manifest(file: Path, where: str) -> Manifest:
+    """Read a manifest, whose names all stay in its archive. Raises InputError, StorageError."""
+    manifest = _parse_manifest(file, where)
     for name in (*(entry.path for entry in manifest.files), *manifest.runs):
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts or not path.name:
             cure = "somebody has changed the manifest: take the archive from where it was made"
-            raise InputError(f"a file of it would go to {name!r}", where=remote.url, cure=cure)
+            raise InputError(f"a file of it would go to {name!r}", where=where, cure=cure)
     return manifest
 
 
-def _read_manifest(file: Path, where: str) -> Manifest:
+def _parse_manifest(file: Path, where: str) -> Manifest:
     try:
         with storage("read", file):
             return Manifest.model_validate_json(file.read_bytes())
@@ -337,7 +357,7 @@ def _unpack(manifest: Manifest, draft: Path, directory: Path) -> None:
         with storage("move", into):
             (into / "lock").touch()
             into.replace(directory / run)
-    for name in (MANIFEST, CALENDAR, "campaign.yaml"):
+    for name in (CALENDAR, CAMPAIGN, MANIFEST):  # without a manifest it is not done
         with storage("move", draft / name):
             (draft / name).replace(directory / name)
 
@@ -380,7 +400,7 @@ def read_record(directory: Path) -> Record | None:
     manifest = _read_manifest(directory / MANIFEST, str(directory))
     try:
         with storage("read", directory):
-            text = (directory / "campaign.yaml").read_text(encoding="utf-8")
+            text = (directory / CAMPAIGN).read_text(encoding="utf-8")
             rows = parquet.read_table(directory / CALENDAR).to_pylist()
     except pa.ArrowException as error:
         cure = "import the archive once more"

@@ -47,7 +47,7 @@ class Copy:
         path = self._place(name)
         with storage("make a directory", path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, lambda draft: draft.write_bytes(data))
+        write_atomically(path, data)
 
     def show(self, data: bytes) -> None:
         """Let watchers see how the session stands."""

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from osmef.drafts import draft_file
 from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial
 from osmef.results.trial import Trial
@@ -84,10 +85,8 @@ def show_in(directory: Path, text: str) -> None:
 
     It does not wait for the disk, which would disturb what is measured; nothing depends on it.
     """
-    draft = directory / f".{NAME}.draft"
-    with suppress(OSError):
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(directory / NAME)
+    with suppress(OSError), draft_file(directory / NAME) as file:
+        file.write(text.encode())
 
 
 def forget(directory: Path) -> None:

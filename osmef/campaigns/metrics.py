@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -128,10 +127,6 @@ def metrics_file(
         thread.join()
 
 
-def _write(text: str, path: Path) -> None:
-    path.write_text(text, encoding="utf-8")
-
-
 def _keep(
     path: Path, store: Store, name: str, tell: Callable[[str, str], None], ended: threading.Event
 ) -> None:
@@ -144,7 +139,7 @@ def _keep(
                 ended.wait(_TAKEN_S)  # who is about to conduct it has not said so yet
                 continue
             text = render([(standing, store.sessions(standing.id))], now)
-            write_atomically(path, partial(_write, text))
+            write_atomically(path, text.encode())
             told = ""
         except StorageError as error:
             if str(error) != told:

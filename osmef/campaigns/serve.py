@@ -51,7 +51,7 @@ def read_token(path: Path) -> str:
         with storage("make a directory", path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
         text = secrets.token_urlsafe(24)
-        write_atomically(path, lambda draft: _write_secret(draft, text))
+        write_atomically(path, f"{text}\n".encode(), 0o600)
     with storage("read", path):
         token = path.read_text(encoding="utf-8").strip()
         mode = path.stat().st_mode
@@ -63,11 +63,6 @@ def read_token(path: Path) -> str:
         message = "this is no token: 16 or more letters, digits, - and _"
         raise InputError(message, where=str(path), cure=cure)
     return token
-
-
-def _write_secret(path: Path, text: str) -> None:
-    path.touch(mode=0o600)
-    path.write_text(f"{text}\n", encoding="utf-8")
 
 
 class Server(ThreadingHTTPServer):

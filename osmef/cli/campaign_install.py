@@ -125,8 +125,9 @@ def _add_units(job: Job, to: Path | None) -> None:
         place.mkdir(parents=True, exist_ok=True)
     file, timing, secret = _unit_files(place, job.name)
     _write_environment(secret, job)
-    _write(file, service(job, secret.resolve(), network=is_system), 0o644)
-    _write(timing, timer(job), 0o644)
+    text = service(job, secret.resolve(), network=is_system)
+    write_atomically(file, text.encode(), 0o644)
+    write_atomically(timing, timer(job).encode(), 0o644)
     if to is not None:
         out.print(f"{job.unit}.timer and {job.unit}.service are in {place}; nothing is started")
         return
@@ -216,16 +217,7 @@ def _run(command: Sequence[str], text: str, cure: str) -> str:
 def _write_environment(path: Path, job: Job) -> None:
     with storage("read", path):
         old = path.read_text(encoding="utf-8") if path.exists() else ""
-    _write(path, environment(job, old), 0o600)
-
-
-def _write(path: Path, text: str, mode: int) -> None:
-    def write(draft: Path) -> None:
-        draft.touch(mode=mode)
-        draft.chmod(mode)
-        draft.write_text(text, encoding="utf-8")
-
-    write_atomically(path, write)
+    write_atomically(path, environment(job, old).encode(), 0o600)
 
 
 def _check(job: Job) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from osmef.cli.console import RunPath, err, reporting
 from osmef.errors import InputError
-from osmef.results.files import storage
+from osmef.results.files import write_atomically
 from osmef.results.rundir import RunDirectory
 
 EPILOG = """Examples:
@@ -52,8 +52,7 @@ def command(
         if output is None:
             print(text, end="")  # noqa: T201 - plain text for the next program
             return
-        with storage("write", output):
-            output.write_text(text, encoding="utf-8")
+        write_atomically(output, text.encode())
     err.print(f"{rows} rows: {output}")
 
 

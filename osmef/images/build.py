@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import re
 import shutil
 import time
@@ -11,10 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import osmef
+from osmef.drafts import at_work, draft_directory
 from osmef.errors import InputError, ProviderError, StorageError
 from osmef.images import debian
 from osmef.images.bundle import (
@@ -148,29 +148,18 @@ def _storage(directory: Path) -> Iterator[None]:
 def _draft(order: Order, workshop: Workshop) -> Iterator[Path]:
     """Make the directory in which an image grows, and remove it unless it became the image.
 
-    It is locked, so that what a killed build left can be told from one that is at work.
+    What a killed build left goes first.
     """
-    draft = order.directory / f".{order.name}.draft"
-    draft.mkdir(mode=0o700, exist_ok=True)
-    lock = os.open(draft, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise InputError(
-                f"the image {order.name} is being built by another process",
-                where=str(draft),
-                cure="wait for it, or give this one another --name",
-            ) from None
-        try:
-            for rest in draft.iterdir():
-                _remove(workshop, rest)
-            yield draft
-        finally:
-            if draft.exists():
-                _remove(workshop, draft)
-    finally:
-        os.close(lock)
+    kind = f"image-{order.name}"
+    with draft_directory(order.directory, kind, partial(_remove, workshop)) as draft:
+        for other in at_work(order.directory, kind):
+            if other != draft:
+                raise InputError(
+                    f"the image {order.name} is being built by another process",
+                    where=str(other),
+                    cure="wait for it, or give this one another --name",
+                )
+        yield draft
 
 
 def _remove(workshop: Workshop, path: Path) -> None:

@@ -13,7 +13,7 @@ import osmef
 from osmef.analysis.describe import describe
 from osmef.importers.cells import Origin, cell_key
 from osmef.importers.record import Oddity, Record, Text
-from osmef.results.files import storage, write_atomically
+from osmef.results.files import write_atomically
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import CellInfo, EndpointInfo, RunInfo, Summary
 from osmef.results.tables import as_table
@@ -45,7 +45,7 @@ def write_run(  # noqa: PLR0913, PLR0917 - all that a run directory is made of
             trials.append(_trial(origin.record, index, repetitions[key], source))
             _write_rows(run, index, origin.record)
         lines = "".join(f"{trial.model_dump_json()}\n" for trial in trials)
-        write_atomically(run.trials, lambda draft: draft.write_text(lines, encoding="utf-8"))
+        write_atomically(run.trials, lines.encode())
         run.finish()
         run.write_summary(_summary(run, name, provider, trials, origins, oddities))
     return run
@@ -66,10 +66,7 @@ def _keep(run: RunDirectory, origins: Sequence[Origin]) -> dict[Text, str]:
         here = next(one for one in chain([name], numbered) if one not in taken)
         taken.add(here)
         kept[text] = f"source/{here}"
-        path = run.path / kept[text]
-        with storage("write", path):
-            path.parent.mkdir(exist_ok=True)
-            path.write_bytes(text.encoded())
+        write_atomically(run.path / kept[text], text.encoded())
     return kept
 
 
@@ -78,9 +75,7 @@ def _warnings(run: RunDirectory, oddities: Sequence[Oddity]) -> list[str]:
     told = [str(oddity) for oddity in oddities]
     if len(told) <= _MOST_WARNINGS:
         return told
-    path = run.path / _NOTES
-    with storage("write", path):
-        path.write_text("".join(f"{one}\n" for one in told), encoding="utf-8")
+    write_atomically(run.path / _NOTES, "".join(f"{one}\n" for one in told).encode())
     more = f"and {len(told) - _MOST_WARNINGS} more: all are in {_NOTES} of the run"
     return [*told[:_MOST_WARNINGS], more]
 

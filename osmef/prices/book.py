@@ -88,4 +88,4 @@ def add_prices(path: Path, prices: Sequence[Price]) -> None:
     rows = [price.model_dump(mode="json", exclude_none=True) for price in book.prices]
     with storage("make", path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, lambda draft: draft.write_text(write_yaml(rows), encoding="utf-8"))
+    write_atomically(path, write_yaml(rows).encode())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
@@ -192,13 +192,9 @@ def write_tables(data: CampaignData, directory: Path) -> list[Path]:
         text = io.StringIO()
         table.to_csv(text, index=False)
         path = directory / f"{name}.csv"
-        write_atomically(path, partial(_write, text.getvalue()))
+        write_atomically(path, text.getvalue().encode())
         paths.append(path)
     return paths
-
-
-def _write(text: str, draft: Path) -> None:
-    draft.write_text(text, encoding="utf-8")
 
 
 def sections(data: CampaignData) -> list[tuple[str, str]]:

@@ -7,8 +7,9 @@ import errno
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
+from osmef.drafts import draft_file
 from osmef.errors import StorageError
 
 _CURES = {
@@ -18,6 +19,8 @@ _CURES = {
     errno.EACCES: "choose a directory that you may write to with --out",
     errno.EPERM: "choose a directory that you may write to with --out",
     errno.EROFS: "choose a directory that you may write to with --out",
+    errno.ELOOP: "a link stands where we write: find out who made it, and remove it",
+    errno.EINVAL: "name a file; without an option for it most commands write to standard output",
     errno.ENOENT: "is the path right, and does the run directory still exist?",
 }
 _DEFAULT_CURE = "look at the disk and the permissions of that directory"
@@ -64,25 +67,26 @@ def storage(action: str, path: Path) -> Iterator[None]:
         raise StorageError(f"can't {action}: {why}", where=str(path), cure=cure) from error
 
 
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let ``write`` make a new file, and put it in the place of ``path`` once it is on the disk.
+def write_atomically(
+    path: Path, content: bytes | Callable[[BinaryIO], object], mode: int | None = None
+) -> None:
+    """Write a new file, and put it in the place of ``path`` once it is on the disk.
 
     A reader, and whoever comes after a crash, finds the old file or the new one, never a half.
     Makes its directory, but none above that: a run directory that was removed stays so.
+    ``content`` may be what writes it. For ``mode`` see ``draft_file``: a secret's is 0600.
     Raises StorageError, and leaves nothing new behind then.
     """
-    draft = path.with_name(f".{path.name}.draft")
     with storage("write", path):
-        try:
-            path.parent.mkdir(exist_ok=True)
-            write(draft)
-            _sync(draft)
-            draft.replace(path)
-            _sync(path.parent)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                draft.unlink(missing_ok=True)
-            raise
+        path.parent.mkdir(exist_ok=True)
+        with draft_file(path, mode) as file:
+            if isinstance(content, bytes):
+                file.write(content)
+            else:
+                content(file)
+            file.flush()
+            os.fsync(file.fileno())
+        _sync(path.parent)
     if (copier := _copier(path)) is not None:
         copier.written(path)
 
@@ -93,7 +97,8 @@ def append_line(path: Path, line: bytes) -> None:
     The rest of a line that a killed writer left is cut off first. Raises StorageError.
     """
     with storage("append to", path):
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        file = os.open(path, flags, 0o644)
         try:
             end = _end_of_last_line(file)
             try:

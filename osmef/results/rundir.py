@@ -23,6 +23,7 @@ from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from osmef.drafts import tidy_tree
 from osmef.errors import InputError
 from osmef.results import lock
 from osmef.results.document import read_document, read_json
@@ -81,9 +82,7 @@ class RunDirectory:
         try:
             run.acquire()
             if study_text is not None:
-                text = study_text.encode()
-                scenario = run.path / f"scenario{suffix}"
-                write_atomically(scenario, lambda draft: draft.write_bytes(text))
+                write_atomically(run.path / f"scenario{suffix}", study_text.encode())
         except BaseException:
             run.close()
             shutil.rmtree(run.path, ignore_errors=True)  # it is ours, and holds nothing yet
@@ -154,6 +153,7 @@ class RunDirectory:
     def acquire(self) -> None:
         """Hold the lock until ``close`` or the death of this process; refused while it is held."""
         self._lock = lock.hold(self.path)
+        tidy_tree(self.path)
 
     def close(self) -> None:
         """Release the lock, if this object holds it."""
@@ -216,7 +216,7 @@ class RunDirectory:
             if index in newest:
                 records[newest[index]] = trial
         text = "".join(trial.model_dump_json() + "\n" for trial in records)
-        write_atomically(self.trials, lambda draft: draft.write_text(text, encoding="utf-8"))
+        write_atomically(self.trials, text.encode())
         for trial in corrected:
             for table in _TABLES if trial.status is Status.FAILED else ():
                 if self._part(table, trial.index).exists():
@@ -240,7 +240,7 @@ class RunDirectory:
         from osmef.results.tables import write_part  # noqa: PLC0415 - pyarrow is slow to load
 
         part = self._part(table, trial)
-        write_atomically(part, lambda draft: write_part(draft, tables))
+        write_atomically(part, lambda file: write_part(file, tables))
 
     def write_facts(self, moment: str, endpoint: str, facts: Mapping[str, Any]) -> None:
         """Write the facts of an endpoint at one moment, as ``facts/MOMENT/ENDPOINT.json``."""
@@ -248,7 +248,7 @@ class RunDirectory:
         with storage("make a directory", path.parents[1]):
             path.parents[1].mkdir(exist_ok=True)
         text = json.dumps(facts, indent=1, ensure_ascii=False, allow_nan=False)
-        write_atomically(path, lambda draft: draft.write_text(text + "\n", encoding="utf-8"))
+        write_atomically(path, f"{text}\n".encode())
 
     def read_facts(self, moment: str, endpoint: str) -> dict[str, Any] | None:
         """Return the facts of an endpoint at one moment, None if there are none.
@@ -273,15 +273,13 @@ class RunDirectory:
         path = self.path / "logs" / name
         with storage("make a directory", path.parent):
             path.parent.mkdir(exist_ok=True)
-        write_atomically(path, lambda draft: draft.write_text(text, encoding="utf-8"))
+        write_atomically(path, text.encode())
         return str(path)
 
     def write_summary(self, summary: Summary) -> None:
         """Write the summary, in the place of an older one."""
         text = summary.model_dump_json(indent=1)
-        write_atomically(
-            self.summary, lambda draft: draft.write_text(text + "\n", encoding="utf-8")
-        )
+        write_atomically(self.summary, f"{text}\n".encode())
 
     def read_summary(self) -> Summary:
         """Return the summary. Raises InputError if it is damaged or of a newer version."""
@@ -300,7 +298,7 @@ class RunDirectory:
         from osmef.results.tables import merge  # noqa: PLC0415 - pyarrow is slow to load
 
         merged = self.path / f"{table}.parquet"
-        write_atomically(merged, lambda draft: merge(table, draft, merged, parts))
+        write_atomically(merged, lambda file: merge(table, file, merged, parts))
         with storage("tidy up", self.path / table):
             for part in parts:
                 part.unlink()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -64,19 +65,19 @@ def as_table(table: str, rows: Sequence[Model]) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
-def write_part(path: Path, tables: Sequence[pa.Table]) -> None:
+def write_part(file: BinaryIO, tables: Sequence[pa.Table]) -> None:
     """Write the rows of one trial. Raises OSError."""
-    parquet.write_table(pa.concat_tables(tables), path)
+    parquet.write_table(pa.concat_tables(tables), file)
 
 
-def merge(table: str, path: Path, merged: Path, parts: Sequence[Path]) -> None:
-    """Write to ``path`` the rows of the merged file so far, if any, and of the parts after it.
+def merge(table: str, file: BinaryIO, merged: Path, parts: Sequence[Path]) -> None:
+    """Write to ``file`` the rows of the merged file so far, if any, and of the parts after it.
 
     A trial that has a part is taken from there alone, so that merging again after a crash, or
     after the trial was run again, doubles no row. One trial at a time is in memory. Raises OSError.
     """
     again = pa.array([int(part.stem) for part in parts], pa.int64())
-    with parquet.ParquetWriter(path, TABLES[table]) as writer:
+    with parquet.ParquetWriter(file, TABLES[table]) as writer:
         for group in _row_groups(table, [merged] if merged.exists() else []):
             kept = group.filter(pc.invert(pc.is_in(group["trial"], value_set=again)))
             if kept.num_rows:

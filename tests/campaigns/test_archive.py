@@ -7,6 +7,9 @@ import gzip
 import hashlib
 import io
 import json
+import signal
+import subprocess
+import sys
 import tarfile
 import uuid
 from collections.abc import Iterator
@@ -311,3 +314,38 @@ def test_what_was_imported_has_its_calendar(state: str, memory: str, tmp_path: P
     assert "4 of 4 done" in page
     assert "2026-03-21 03:00:00" in page
     assert "the machine was off" in page
+
+
+# The kernel kills it when a file grows too large (setrlimit(2)).
+IMPORT = """
+import resource, signal, sys
+from pathlib import Path
+from osmef.campaigns.archive import import_archive
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+import_archive(sys.argv[1], Path(sys.argv[2]))
+"""
+
+
+def test_what_a_killed_import_left_goes_with_the_next(state: str, tmp_path: Path) -> None:
+    archive, into = tmp_path / "archive", tmp_path / "back"
+    export_campaign("short", state, archive.as_uri())
+    last = archive / json.loads((archive / MANIFEST).read_text())["files"][-1]["path"]
+    good = last.read_bytes()
+    last.write_bytes(bytes(2 << 20))
+    code = [sys.executable, "-c", IMPORT, archive.as_uri(), str(into)]
+    assert subprocess.run(code, check=False).returncode == -signal.SIGXFSZ
+    (draft,) = into.iterdir()
+    # One run was in its place already, and a file of the user's came since.
+    run = json.loads((draft / MANIFEST).read_text())["runs"][0]
+    (into / run).mkdir()
+    (into / run / "lock").touch()
+    (into / "notes.txt").touch()
+    with pytest.raises(InputError, match="not empty"):
+        import_archive(archive.as_uri(), into)
+    assert [one.name for one in into.iterdir()] == ["notes.txt"]
+    (into / "notes.txt").unlink()
+    last.write_bytes(good)
+    import_archive(archive.as_uri(), into)
+    assert_same(original(state), into)

@@ -113,7 +113,7 @@ class TestWithTools:
         assert "being built by another process" in refused(first, Interrupted)
 
     def test_what_a_killed_build_left_goes_with_the_next(self, order: Order) -> None:
-        draft = order.directory / f".{order.name}.draft"
+        draft = order.directory / f".osmef-image-{order.name}-0123456789abcdef.draft"
         (draft / "tree/etc").mkdir(parents=True)
         seen: list[bool] = []
 
@@ -125,6 +125,18 @@ class TestWithTools:
             build_image(replace(order, progress=look))
         assert seen == [False]
         assert list(order.directory.iterdir()) == []
+
+    def test_no_link_leads_a_build_to_another_directory(self, order: Order, tmp_path: Path) -> None:
+        order.directory.mkdir()
+        victim = tmp_path / "etc"
+        (victim / "ssh").mkdir(parents=True)
+        (order.directory / f".{order.name}.draft").symlink_to(victim)
+
+        def look(_line: str) -> None:
+            raise Interrupted("seen enough")
+
+        refused(replace(order, progress=look), Interrupted)
+        assert (victim / "ssh").is_dir()
 
     def test_a_tool_that_fails_says_what_it_said(self) -> None:
         with pytest.raises(ProviderError, match=r"mke2fs failed: .*No such file"):

@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
+from osmef.drafts import scratch
 from osmef.errors import ProviderError
 from osmef.images.seed import Seed
 from osmef.programs import find_program, search_path
@@ -33,10 +33,10 @@ def nocloud_disk(seed: Seed) -> bytes:
     Root gets in with the key, at the addresses that the seed tells. Raises ProviderError.
     """
     tool = find_iso_tool()
-    with tempfile.TemporaryDirectory(prefix="osmef-seed-") as folder:  # for this user only
+    with scratch("seed") as folder:
         for name, content in _files(seed).items():
-            Path(folder, name).write_text(content, encoding="utf-8")
-        argv = [tool, "-quiet", "-volid", _LABEL, "-joliet", "-rock", folder]
+            (folder / name).write_text(content, encoding="utf-8")
+        argv = [tool, "-quiet", "-volid", _LABEL, "-joliet", "-rock", str(folder)]
         done = subprocess.run(argv, capture_output=True, check=False, timeout=_PATIENCE_S)
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip()[-300:]

@@ -47,7 +47,7 @@ class Section:
 def write_campaign_report(data: CampaignData, output: Path, title: str | None = None) -> None:
     """Write the page. Raises StorageError."""
     page = render_campaign(data, title)
-    write_atomically(output, lambda draft: draft.write_text(page, encoding="utf-8"))
+    write_atomically(output, page.encode())
 
 
 def render_campaign(data: CampaignData, title: str | None = None) -> str:

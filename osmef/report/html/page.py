@@ -61,7 +61,7 @@ def write_report(
     """
     readings = [read_run(n, run) for n, run in enumerate(find_runs(*paths), start=1)]
     page = render(readings, title)
-    write_atomically(output, lambda draft: draft.write_text(page, encoding="utf-8"))
+    write_atomically(output, page.encode())
     return readings
 
 

@@ -1,0 +1,216 @@
+"""Drafts: new files and directories that go to their place once they are whole.
+
+A draft has a random name and is made exclusively, so that no link can lie in its way, also in a
+directory that others write to. Whoever makes it holds a lock on it (flock(2)) until it is in its
+place. What a killed program left is unlocked, and the next that writes there removes it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import BinaryIO
+
+_NAME = re.compile(r"\.osmef-(?:(.+)-)?[0-9a-f]{16}\.draft")
+_SAFE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_TRIES = 100
+
+
+@contextmanager
+def draft_file(path: Path, mode: int | None = None) -> Iterator[BinaryIO]:
+    """Give a new file, and put it in the place of ``path`` at the end; after an error remove it.
+
+    It gets exactly this ``mode``, from its first byte on nobody else has more. Without one it gets
+    that of our own file which it replaces, else what the umask leaves. A link is replaced, not
+    followed. Raises OSError; also where something is there that is no file.
+    """
+    _tidy(path.parent)
+    old = _mode_of_ours(path)
+    if mode is None:
+        mode = old
+    draft, lock = _make_file(path.parent, 0o666 if mode is None else 0o600)
+    try:
+        try:
+            with os.fdopen(os.dup(lock), "wb") as file:
+                yield file
+            if mode is not None:
+                os.fchmod(lock, mode)
+            draft.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+            raise
+    finally:
+        os.close(lock)
+
+
+@contextmanager
+def draft_directory(
+    parent: Path, kind: str, remove: Callable[[Path], object] | None = None
+) -> Iterator[Path]:
+    """Give a new directory of this user's alone; remove it at the end, unless it went to its place.
+
+    Those of the same ``kind`` that killed programs left go first. Raises OSError.
+    """
+    remove = remove or _remove_tree
+    for rest in abandoned(parent, kind):
+        remove(rest)
+    path, lock = _make_directory(parent, kind)
+    try:
+        yield path
+    finally:
+        if path.exists():
+            remove(path)
+        os.close(lock)
+
+
+@contextmanager
+def scratch(kind: str) -> Iterator[Path]:
+    """Give a directory for files that are needed for a moment. Raises OSError."""
+    with draft_directory(Path(tempfile.gettempdir()), kind) as path:
+        yield path
+
+
+def abandoned(directory: Path, kind: str = "") -> Iterator[Path]:
+    """Give the drafts of a kind that nobody works on any more, each locked meanwhile.
+
+    Only this user's count. Files are of no kind. Raises OSError.
+    """
+    for path, lock in _found(directory, kind):
+        if lock is not None:
+            yield path
+
+
+def at_work(directory: Path, kind: str) -> list[Path]:
+    """Return the drafts of a kind of this user's that programs work on. Raises OSError."""
+    return [path for path, lock in _found(directory, kind) if lock is None]
+
+
+def tidy_tree(root: Path) -> None:
+    """Remove the files that killed programs left in a directory and all below it."""
+    for folder, _, _ in os.walk(root):
+        _tidy_now(Path(folder))
+
+
+@lru_cache(maxsize=1000)
+def _tidy(directory: Path) -> None:
+    """Remove what killed programs left, when this one writes there for the first time."""
+    _tidy_now(directory)
+
+
+def _tidy_now(directory: Path) -> None:
+    with suppress(OSError):  # to write is what matters
+        for rest in abandoned(directory):
+            rest.unlink(missing_ok=True)
+
+
+def _found(directory: Path, kind: str) -> Iterator[tuple[Path, int | None]]:
+    """Give each draft of this user's, with its lock where nobody else holds it."""
+    with os.scandir(directory) as entries:
+        names = [
+            entry.name
+            for entry in entries
+            if (match := _NAME.fullmatch(entry.name)) and (match[1] or "") == kind
+        ]
+    for name in names:
+        path = directory / name
+        try:
+            lock = os.open(path, _SAFE | (os.O_RDONLY | os.O_DIRECTORY if kind else os.O_RDWR))
+        except OSError:
+            continue  # it has gone, or is none of ours
+        try:
+            about = os.fstat(lock)
+            is_wanted = stat.S_ISDIR if kind else stat.S_ISREG
+            if about.st_uid == os.geteuid() and is_wanted(about.st_mode):
+                yield path, lock if _is_free(lock) else None
+        finally:
+            os.close(lock)
+
+
+def _is_free(lock: int) -> bool:
+    """Take the lock of what another has made, unless it works on it or nobody can tell."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _make_file(parent: Path, mode: int) -> tuple[Path, int]:
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | _SAFE
+    return _locked(lambda: _random(parent, ""), lambda path: os.open(path, flags, mode))
+
+
+def _make_directory(parent: Path, kind: str) -> tuple[Path, int]:
+    def make(path: Path) -> int:
+        path.mkdir(mode=0o700)
+        try:
+            return os.open(path, os.O_RDONLY | os.O_DIRECTORY | _SAFE)
+        except FileNotFoundError as error:  # tidied up already
+            raise FileExistsError from error
+
+    return _locked(lambda: _random(parent, kind), make)
+
+
+def _random(parent: Path, kind: str) -> Path:
+    return parent / f".osmef-{kind and f'{kind}-'}{secrets.token_hex(8)}.draft"
+
+
+def _locked(name: Callable[[], Path], make: Callable[[Path], int]) -> tuple[Path, int]:
+    """Make a draft and lock it; again where a program that tidies up was in between."""
+    for _ in range(_TRIES):
+        path = name()
+        try:
+            lock = make(path)
+        except FileExistsError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            continue
+        except OSError:
+            pass  # a file system without locks: there nobody tidies up, either
+        if _is_still(path, lock):
+            return path, lock
+        os.close(lock)
+    raise FileExistsError(errno.EEXIST, "others remove every file that is made there", str(path))
+
+
+def _is_still(path: Path, lock: int) -> bool:
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(lock))
+    except FileNotFoundError:
+        return False
+
+
+def _mode_of_ours(path: Path) -> int | None:
+    """Return the mode of our own file that stands at a path; None without one.
+
+    Raises OSError where something else stands there, such as a directory or a device.
+    """
+    try:
+        here = path.lstat()
+        end = path.stat() if stat.S_ISLNK(here.st_mode) else here
+    except OSError:  # nothing, or a link to nothing; more is said when it is written
+        return None
+    if stat.S_ISDIR(end.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(end.st_mode):
+        raise OSError(errno.EINVAL, "it is no file, but a device, pipe or socket", str(path))
+    is_ours = here is end and here.st_uid == os.geteuid()
+    return stat.S_IMODE(here.st_mode) & 0o777 if is_ours else None
+
+
+def _remove_tree(path: Path) -> None:
+    shutil.rmtree(path, ignore_errors=True)
