@@ -166,16 +166,26 @@ class Session:
         return RemoteProcess(self.name, self._channel(argv, None))
 
     def put(self, data: bytes, path: str, mode: int) -> None:
-        """Write a file, making its directory if need be. Raises ReachError."""
+        """Write a new file, in the place of an old one, and make its directory if need be.
+
+        Through no link. Raises ReachError, also where others may write in its directory.
+        """
+        parent = path.rpartition("/")[0] or "."
         with self._sftp(f"writing {path}") as sftp:
-            parent = path.rpartition("/")[0]
-            if parent:
-                with contextlib.suppress(OSError):
-                    sftp.mkdir(parent, 0o700)
-            with sftp.open(path, "wb") as file:
+            with contextlib.suppress(OSError):
+                sftp.mkdir(parent, 0o700)
+            with contextlib.suppress(FileNotFoundError):
+                sftp.remove(path)
+            with sftp.open(path, "wx") as file:
+                file.chmod(mode)
+                if not _is_private(sftp.lstat(parent), file.stat()):
+                    raise ReachError(
+                        f"others may write in {parent}",
+                        where=self.name,
+                        cure="find out who made it, and remove it",
+                    )
                 file.set_pipelined(True)
                 file.write(data)
-            sftp.chmod(path, mode)
 
     def read(self, path: str) -> bytes:
         """Read a file. Raises ReachError."""
@@ -289,6 +299,12 @@ class Session:
                     yield sftp
         except _BROKEN as error:
             raise transfer_failed(self.name, doing, error) from error
+
+
+def _is_private(directory: paramiko.SFTPAttributes, file: paramiko.SFTPAttributes) -> bool:
+    """Tell whether only the owner of a new file may write where it is."""
+    mode = directory.st_mode or 0
+    return stat.S_ISDIR(mode) and not mode & 0o022 and directory.st_uid == file.st_uid
 
 
 def _dial(login: Login, jump: Session | None, timeout_s: float) -> socket.socket | paramiko.Channel:

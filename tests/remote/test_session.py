@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import socket
 import stat
 from collections.abc import Callable
@@ -62,6 +63,35 @@ def test_a_file_that_can_t_be_written_is_an_error(session: Session, path: str) -
     with pytest.raises(ReachError, match="writing") as raised:
         session.put(b"x", path, 0o600)
     assert raised.value.cure == "is its disk full, or is that read-only?"
+
+
+def test_a_file_is_put_through_no_link(session: Session, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("kept")
+    (tmp_path / "own").mkdir(mode=0o700)
+    (tmp_path / "own" / "agent").symlink_to(victim)
+    session.put(b"new", str(tmp_path / "own" / "agent"), 0o700)
+    assert victim.read_text() == "kept"
+    assert (tmp_path / "own" / "agent").read_bytes() == b"new"
+    assert not (tmp_path / "own" / "agent").is_symlink()
+
+
+@pytest.mark.parametrize("how", ["link", "open to all", "a stranger's"])
+def test_a_file_is_put_where_only_its_owner_writes(
+    session: Session, tmp_path: Path, how: str
+) -> None:
+    (tmp_path / "other").mkdir(mode=0o700)
+    if how == "link":
+        (tmp_path / "own").symlink_to(tmp_path / "other")
+    else:
+        (tmp_path / "own").mkdir()
+        (tmp_path / "own").chmod(0o1777 if how == "open to all" else 0o755)
+    if how == "a stranger's":
+        if os.geteuid() != 0:
+            pytest.skip("only root has files of other users")
+        os.chown(tmp_path / "own", 65534, 65534)
+    with pytest.raises(ReachError, match=r"others may write in .*/own"):
+        session.put(b"agent", str(tmp_path / "own" / "agent"), 0o700)
 
 
 def test_a_process_is_spoken_to_in_lines(session: Session) -> None:
