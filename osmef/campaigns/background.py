@@ -28,7 +28,7 @@ def start_in_background(
     """
     with storage("write the log of the campaign", log):
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as file:
+        with open(log, "ab", opener=_through_no_link) as file:
             told = file.tell()
             process = subprocess.Popen(
                 [sys.executable, "-m", "osmef", *arguments],
@@ -49,3 +49,8 @@ def start_in_background(
             f"it ended at once: {text[-_LAST_WORDS:]}", where=str(log), cure="mend that"
         )
     return process.pid
+
+
+def _through_no_link(path: str, flags: int) -> int:
+    """Open a log, which may be in a directory that others write to."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)

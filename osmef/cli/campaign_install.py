@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -216,8 +217,23 @@ def _run(command: Sequence[str], text: str, cure: str) -> str:
 
 def _write_environment(path: Path, job: Job) -> None:
     with storage("read", path):
-        old = path.read_text(encoding="utf-8") if path.exists() else ""
+        old = path.read_text(encoding="utf-8") if _is_ours(path) else ""
     write_atomically(path, environment(job, old).encode(), 0o600)
+
+
+def _is_ours(path: Path) -> bool:
+    """Tell whether there is a file. Raises InputError for one that another user may have written.
+
+    What it says goes into the environment of a program.
+    """
+    try:
+        about = path.lstat()
+    except FileNotFoundError:
+        return False
+    if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_mode & 0o022:
+        cure = "find out who made it, and remove it: it says what the campaign's environment is"
+        raise InputError("another user may have written this", where=str(path), cure=cure)
+    return True
 
 
 def _check(job: Job) -> None:

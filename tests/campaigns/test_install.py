@@ -15,7 +15,9 @@ from cronsim import CronSim
 from osmef.campaigns.install import Job, cron_line, environment, service, timer, without
 from osmef.campaigns.rows import Phase, State
 from osmef.campaigns.store import Store
+from osmef.cli.campaign_install import _write_environment
 from osmef.engine.stop import Stop
+from osmef.errors import InputError
 from tests.campaigns.emulated import SimulatedClock
 from tests.campaigns.test_conduct import START, Stage, done
 
@@ -143,6 +145,20 @@ def test_installed_again_it_keeps_what_the_clouds_need(place: Path) -> None:
         'OSMEF_STATE="sqlite:////x.db"',
     ]
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("how", ["a link", "open to all"])
+def test_no_stranger_says_what_the_environment_of_the_service_is(tmp_path: Path, how: str) -> None:
+    evil = tmp_path / "evil"
+    evil.write_text("LD_PRELOAD=/tmp/evil.so\n")
+    path = tmp_path / "osmef-campaign-weeks.env"
+    if how == "a link":
+        path.symlink_to(evil)
+    else:
+        evil.rename(path)
+        path.chmod(0o666)
+    with pytest.raises(InputError, match="another user may have written this"):
+        _write_environment(path, job(tmp_path))
 
 
 def test_a_campaign_of_too_many_openings_looks_often(tmp_path: Path) -> None:

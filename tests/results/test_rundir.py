@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from osmef.campaigns.live import read_live, show_in
 from osmef.errors import InputError, StorageError
 from osmef.results.exchange import Request
 from osmef.results.frame import load
@@ -51,6 +52,32 @@ def test_a_run_that_cannot_begin_leaves_no_directory(tmp_path: Path) -> None:
     with small_files(4000), pytest.raises(StorageError, match="File too large"):
         RunDirectory.create(tmp_path, "x", "#" * 5000, ".yaml")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_link_in_a_run_directory_is_written_through(
+    run: RunDirectory, make_trial: MakeTrial, tmp_path: Path
+) -> None:
+    victim = tmp_path / "bashrc"
+    victim.write_text("mine")
+    run.trials.symlink_to(victim)
+    with pytest.raises(StorageError, match="can't append to") as caught:
+        run.append_trial(make_trial(0))
+    assert caught.value.cure == "a link stands where we write: find out who made it, and remove it"
+    (run.path / ".live.json.draft").symlink_to(victim)
+    show_in(run.path, "{}")
+    assert victim.read_text() == "mine"
+    assert read_live(run.path) == {}
+
+
+def test_a_run_that_goes_on_removes_what_a_kill_left(run: RunDirectory) -> None:
+    run.write_facts("before", "vm-1", {})
+    run.close()
+    draft = run.path / "facts" / "before" / ".osmef-0123456789abcdef.draft"
+    draft.write_text("half")
+    with RunDirectory.open(run.path) as again:
+        again.acquire()
+        assert not draft.exists()
+        assert again.read_facts("before", "vm-1") == {}
 
 
 # --- trials
