@@ -8,24 +8,34 @@ token (RFC 6750).
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
-from collections.abc import Mapping
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from osmef.campaigns.view import View
 from osmef.errors import InputError, OsmefError
 from osmef.results.files import storage, write_atomically
 
-_OURS = {"127.0.0.1", "localhost", "::1"}
+_OURS = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
+# What a browser is sent on to: a path that no browser takes for another host.
+_PLAIN = re.compile(r"/|(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+")
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{16,}")
+# So long a client may be silent, and so long it may take for all it asks and reads.
 _PATIENCE_S = 30.0
+_WHOLE_S = 120.0
+_MOST_CLIENTS = 64
 _POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:;"
 _POLICY += " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 # A figure has its styles in itself, and runs nothing.
@@ -54,9 +64,9 @@ def read_token(path: Path) -> str:
         write_atomically(path, f"{text}\n".encode(), 0o600)
     with storage("read", path):
         token = path.read_text(encoding="utf-8").strip()
-        mode = path.stat().st_mode
-    if mode & 0o077:
-        cure = f"chmod 600 {path}"
+        about = path.stat()
+    if about.st_mode & 0o077 or about.st_uid != os.geteuid():
+        cure = f"chmod 600 {path}; or remove it if it is not yours: a new one is made"
         raise InputError("others may read the token", where=str(path), cure=cure)
     if not _TOKEN.fullmatch(token):
         cure = "remove the file: a new one is made"
@@ -70,8 +80,12 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, port: int, view: View, token: str) -> None:
-        self.view, self.token = view, token
+    def __init__(
+        self, port: int, view: View, token: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.view, self.token, self._clock = view, token, clock
+        self._since: dict[socket.socket, float] = {}
+        self._lock = threading.Lock()
         try:
             super().__init__(("127.0.0.1", port), _Handler)
         except (OSError, OverflowError) as error:
@@ -84,8 +98,37 @@ class Server(ThreadingHTTPServer):
         """Where the page is, without the token."""
         return f"http://127.0.0.1:{self.server_port}/"
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread; where too many are slow, hang up on the one that is slowest."""
+        with self._lock:
+            if len(self._since) >= _MOST_CLIENTS:
+                slowest = min(self._since, key=self._since.__getitem__)
+                del self._since[slowest]
+                _hang_up(slowest)
+            self._since[request] = self._clock()
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """End a connection."""
+        with self._lock:
+            self._since.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """Hang up on who takes too long, again and again."""
+        with self._lock:
+            for request, since in self._since.items():
+                if self._clock() - since > _WHOLE_S:
+                    _hang_up(request)
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of a browser that has gone."""
+
+
+def _hang_up(connection: socket.socket) -> None:
+    """Have the thread that reads or writes there go on: it finds the connection ended."""
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -102,20 +145,35 @@ class _Handler(BaseHTTPRequestHandler):
         """Log nothing: a request may hold the token."""
 
     def _answer(self) -> Answer:
-        url = urlsplit(self.path)
-        host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
-        if host not in _OURS:
+        path, _, query = self.path.partition("?")
+        return self._refusal() or self._login(path, query) or self._known(path)
+
+    def _refusal(self) -> Answer | None:
+        """Return what to say to who asks another host, as a browser does that was misled."""
+        hosts = self.headers.get_all("Host", [])
+        if len(hosts) != 1 or not _OURS.fullmatch(hosts[0].strip()):
             return _told(HTTPStatus.MISDIRECTED_REQUEST, "This is not the name of this machine.")
-        given = parse_qs(url.query).get("token", [""])[0]
+        if not self.path.startswith("/"):
+            return _told(HTTPStatus.BAD_REQUEST, "Ask for a path of this machine.")
+        return None
+
+    def _login(self, path: str, query: str) -> Answer | None:
+        """Return where to go on without the token in the address; None without a good one."""
+        given = parse_qs(query).get("token", [""])[0]
         if given and self._is_token(given):
             cookie = f"{self._cookie}={given}; Path=/; HttpOnly; SameSite=Strict"
-            headers = {"Location": url.path, "Set-Cookie": cookie}
+            there = path if _PLAIN.fullmatch(path) else "/"
+            headers = {"Location": there, "Set-Cookie": cookie}
             return Answer(HTTPStatus.SEE_OTHER, headers=headers)
+        return None
+
+    def _known(self, path: str) -> Answer:
+        """Return a page to who has the token."""
         if not any(self._is_token(one) for one in (self._from_cookie(), self._bearer())):
             text = "Open the address that `osmef campaign serve` printed, with its token."
             return _told(HTTPStatus.FORBIDDEN, text)
         try:
-            return self._page(url.path)
+            return self._page(path)
         except InputError as error:
             return _told(HTTPStatus.NOT_FOUND, error.message)
         except OsmefError as error:

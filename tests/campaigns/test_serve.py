@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import http.client
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -31,8 +34,8 @@ PATIENCE_MS = 60_000
 
 
 @contextmanager
-def serving(store: Store) -> Iterator[Server]:
-    with Server(0, View(store), TOKEN) as server:
+def serving(store: Store, clock: Callable[[], float] = time.monotonic) -> Iterator[Server]:
+    with Server(0, View(store), TOKEN, clock) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield server
@@ -66,6 +69,15 @@ def ask(
     body = answer.read().decode()
     connection.close()
     return answer.status, answer.headers, body
+
+
+def say(server: Server, *lines: str) -> tuple[int, http.client.HTTPMessage]:
+    """Send a request as it is, and return the status and the headers of the answer."""
+    with socket.create_connection(("127.0.0.1", server.server_port), timeout=60) as connection:
+        connection.sendall("".join(f"{line}\r\n" for line in (*lines, "")).encode("latin-1"))
+        answer = http.client.HTTPResponse(connection)
+        answer.begin()
+        return answer.status, answer.headers
 
 
 def bearer(token: str = TOKEN) -> str:
@@ -109,6 +121,79 @@ def test_another_name_of_this_machine_is_refused(server: Server, host: str) -> N
     status, _, body = ask(server, "/", Host=host, Authorization=bearer())
     assert (status, "shown" in body) == (421, False)
     assert ask(server, "/", Host="localhost:9999", Authorization=bearer())[0] == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/\\evil.example",
+        "//evil.example",
+        "///evil.example",
+        "/.//evil.example",
+        "/x//evil.example",
+        "/%5Cevil.example",
+        "/%2Fevil.example",
+        "/\t/evil.example",
+        "/\x0b/evil.example",
+        "/..\\evil.example",
+        "/@evil.example",
+        "/;//evil.example",
+    ],
+)
+def test_no_path_sends_a_browser_to_another_host(server: Server, path: str) -> None:
+    status, headers = say(server, f"GET {path}?token={TOKEN} HTTP/1.1", "Host: localhost")
+    assert status in {303, 400}
+    here = server.address.rstrip("/")
+    for browser in (headers["Location"] or "/", (headers["Location"] or "/").replace("\\", "/")):
+        assert urljoin(f"{here}/x", browser).startswith(f"{here}/")
+
+
+@pytest.mark.parametrize(
+    ("line", "headers", "status"),
+    [
+        ("GET http://evil.example/?token={} HTTP/1.1", ["Host: localhost"], 400),
+        ("GET evil.example:80 HTTP/1.1", ["Host: localhost"], 400),
+        ("GET http://[/ HTTP/1.1", ["Host: localhost"], 400),
+        ("GET * HTTP/1.1", ["Host: localhost"], 400),
+        ("GET / HTTP/1.1", ["Host: ["], 421),
+        ("GET / HTTP/1.1", ["Host: localhost", "Host: evil.example"], 421),
+        ("GET / HTTP/1.1", ["Host: evil.example@localhost:x"], 421),
+        ("GET / HTTP/1.1", ["Host: localhost#.evil.example"], 421),
+        ("GET / HTTP/1.1", [], 421),
+        ("GET /" + "x" * 70_000 + " HTTP/1.1", ["Host: localhost"], 414),
+        ("GET / HTTP/1.1", ["Host: localhost", f"X: {'x' * 70_000}"], 431),
+        ("GET / HTTP/1.1", ["Host: localhost", *("X: x" for _ in range(200))], 431),
+    ],
+)
+def test_an_odd_request_gets_an_answer(
+    server: Server, line: str, headers: list[str], status: int
+) -> None:
+    assert say(server, line.replace("{}", TOKEN), *headers)[0] == status
+
+
+def test_a_client_that_takes_too_long_is_hung_up_on(store: Store) -> None:
+    now = 0.0
+    with serving(store, lambda: now) as server:
+        with socket.create_connection(("127.0.0.1", server.server_port), timeout=60) as slow:
+            slow.sendall(b"GET / HT")
+            while not server._since:
+                pass
+            now = 1000.0
+            assert slow.recv(1) == b""
+        assert ask(server, "/metrics", Authorization=bearer())[0] == 200
+
+
+def test_slow_clients_leave_room_for_others(store: Store) -> None:
+    with serving(store) as server:
+        slow = []
+        for _ in range(70):
+            slow.append(socket.create_connection(("127.0.0.1", server.server_port), timeout=60))
+            slow[-1].sendall(b"GET / HT")
+        assert ask(server, "/metrics", Authorization=bearer())[0] == 200
+        assert [one.recv(1) for one in slow[:7]] == [b""] * 7
+        assert not any(select.select(slow[7:], [], [], 0))
+        for one in slow:
+            one.close()
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
