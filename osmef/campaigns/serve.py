@@ -79,6 +79,7 @@ class Server(ThreadingHTTPServer):
     """Serves a view at a port of 127.0.0.1; 0 takes a free one. Raises InputError."""
 
     daemon_threads = True
+    request_queue_size = 128
 
     def __init__(
         self, port: int, view: View, token: str, clock: Callable[[], float] = time.monotonic
