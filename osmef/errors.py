@@ -62,8 +62,15 @@ class Problem:
         return f"{self.file}:{self.line}:{self.column}: {self.message}\n  cure: {self.cure}"
 
 
+MOST_PROBLEMS = 100
+"""So many of one file are told, the first of them; who mends these sees the others."""
+
+
 class InputError(OsmefError):
-    """A file or an argument is wrong. ``problems`` lists all that was found, in file order."""
+    """A file or an argument is wrong. ``problems`` lists what was found, in file order.
+
+    ``more`` is how many there are at least beside them, where there are more than anybody reads.
+    """
 
     exit_code = 2
     kind = "input"
@@ -75,15 +82,22 @@ class InputError(OsmefError):
         where: str | None = None,
         cure: str | None = None,
         problems: Sequence[Problem] = (),
+        more: int = 0,
     ) -> None:
         super().__init__(message, where=where, cure=cure)
         self.problems = tuple(problems)
+        self.more = more
 
     @classmethod
-    def from_problems(cls, problems: Sequence[Problem]) -> InputError:
-        """Make one error of many problems, sorted as they stand in the file."""
-        ordered = sorted(set(problems))
-        return cls("\n".join(str(problem) for problem in ordered), problems=ordered)
+    def from_problems(cls, problems: Sequence[Problem], more: int = 0) -> InputError:
+        """Make one error of many problems, sorted as they stand in the file.
+
+        The first ones are kept, and the others counted with ``more``.
+        """
+        found = sorted(set(problems))
+        ordered, more = found[:MOST_PROBLEMS], more + len(found[MOST_PROBLEMS:])
+        lines = [*map(str, ordered), *([f"and {more} more problems"] * bool(more))]
+        return cls("\n".join(lines), problems=ordered, more=more)
 
 
 class NothingToDrawError(InputError):

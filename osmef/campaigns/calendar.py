@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import UTC, timedelta
 from itertools import islice, product
@@ -73,6 +73,7 @@ def slots(campaign: Campaign) -> list[Slot]:
     zone = ZoneInfo(campaign.time_zone)
     end = _deadline(campaign, zone)
     found: list[Slot] = []
+    each = _count_of_platforms(campaign)
     for name, window in campaign.windows.items():
         openings = (_by_cron if window.cron else _by_day)(campaign, window, zone)
         found += [
@@ -86,14 +87,18 @@ def slots(campaign: Campaign) -> list[Slot]:
             for opens, closes in islice(openings, _MOST_SESSIONS + 1)
             if opens < end
         ]
-    count = len(found) * len(platforms(campaign))
-    if count > _MOST_SESSIONS:
-        raise InputError(
-            f"the campaign has {count} sessions or more, and the most is {_MOST_SESSIONS}",
-            where=campaign.name,
-            cure="open windows less often, or make several campaigns of it",
-        )
+        if len(found) * each > _MOST_SESSIONS:
+            raise InputError(
+                f"the campaign has {len(found) * each} sessions or more, and the most is"
+                f" {_MOST_SESSIONS}",
+                where=campaign.name,
+                cure="open windows less often, or make several campaigns of it",
+            )
     return sorted(found)
+
+
+def _count_of_platforms(campaign: Campaign) -> int:
+    return len(campaign.scenarios) * max(1, len(campaign.providers)) * max(1, len(campaign.classes))
 
 
 def _deadline(campaign: Campaign, zone: ZoneInfo) -> datetime.datetime:
@@ -136,9 +141,10 @@ def _named(opens: datetime.datetime, name: str, window: Window) -> str:
 
 def _by_day(campaign: Campaign, window: Window, zone: ZoneInfo) -> Iterator[_Opening]:
     opens, closes = parse_clock(window.opens or ""), parse_clock(window.closes or "")
+    holidays = frozenset(campaign.holidays)
     for number in range(7 * campaign.weeks):
         day = campaign.start + timedelta(days=number)
-        if not _is_open(campaign, window.days, day):
+        if not _is_open(holidays, window.days, day):
             continue
         last = day if closes > opens else day + timedelta(days=1)
         begin, end = _moment(day, opens, zone), _moment(last, closes, zone)
@@ -159,8 +165,8 @@ def _moment(day: datetime.date, clock: datetime.time, zone: ZoneInfo) -> datetim
     return moment
 
 
-def _is_open(campaign: Campaign, days: Days, day: datetime.date) -> bool:
-    weekend = day.weekday() in _WEEKEND or day in campaign.holidays
+def _is_open(holidays: Set[datetime.date], days: Days, day: datetime.date) -> bool:
+    weekend = day.weekday() in _WEEKEND or day in holidays
     return days is Days.ALL or weekend == (days is Days.WEEKEND)
 
 
@@ -169,11 +175,12 @@ def _by_cron(campaign: Campaign, window: Window, zone: ZoneInfo) -> Iterator[_Op
     begin = datetime.datetime.combine(campaign.start, datetime.time(), zone)
     end = datetime.datetime.combine(campaign.start + last, datetime.time(), zone)
     length = timedelta(seconds=window.length or 0)
+    holidays = frozenset(campaign.holidays)
     # It counts from the next minute on, and the first of them belongs to the campaign.
     for opens in CronSim(window.cron or "", begin - timedelta(minutes=1)):
         if opens >= end:
             return
-        if not _is_open(campaign, window.days, opens.date()):
+        if not _is_open(holidays, window.days, opens.date()):
             continue
         yield opens, (opens.astimezone(UTC) + length).astimezone(zone)
 

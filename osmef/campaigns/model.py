@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import re
+from collections import Counter
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import PurePath
 from typing import Annotated, Any
@@ -80,6 +82,11 @@ Web = Annotated[
     WithJsonSchema({"type": "string", "pattern": "^https?://"}),
 ]
 """The address of a page or service."""
+
+
+def _twice(words: Iterable[str]) -> str | None:
+    """Return the first word that comes again."""
+    return next((word for word, count in Counter(words).items() if count > 1), None)
 
 
 class Window(Model):
@@ -260,7 +267,7 @@ class Campaign(Model):
     @field_validator("scenarios", "classes")
     @classmethod
     def _each_once(cls, value: list[str]) -> list[str]:
-        twice = next((one for one in value if value.count(one) > 1), None)
+        twice = _twice(value)
         if twice is not None:
             raise ValueError(f"{twice[:60]!r} stands here twice; keep one of them")
         return value
@@ -269,8 +276,7 @@ class Campaign(Model):
     @classmethod
     def _each_by_its_name(cls, value: list[str]) -> list[str]:
         """Platforms are called by the names of these files, in every result."""
-        names = [PurePath(one).stem for one in value]
-        twice = next((name for name in names if names.count(name) > 1), None)
+        twice = _twice([PurePath(one).stem for one in value])
         if twice is not None:
             raise ValueError(f"two scenario files are called {twice[:60]!r}; rename one of them")
         return value

@@ -12,9 +12,9 @@ from pydantic_core import ErrorDetails
 
 from osmef.campaigns.calendar import Platform, platforms, slots
 from osmef.campaigns.model import Campaign, Notify, StopRule, Window
-from osmef.errors import InputError, Problem
+from osmef.errors import MOST_PROBLEMS, InputError, Problem
 from osmef.scenario.base import Model
-from osmef.scenario.explain import explain
+from osmef.scenario.explain import explain, first_errors
 from osmef.scenario.load import load
 from osmef.scenario.names import did_you_mean
 from osmef.scenario.node import Node, kind_of, quoted
@@ -53,14 +53,15 @@ def _parse(text: str, path: Path) -> tuple[Campaign, Node]:
         what = "the file is empty" if tree is None else f"it is {kind_of(tree.plain())}"
         cure = "a campaign is a mapping; begin with a line such as name: four-clouds"
         raise builder.source.error(0, what, cure)
-    problems = list(builder.problems)
+    problems, more = list(builder.problems), 0
     campaign = None
     try:
         campaign = Campaign.model_validate_json(json.dumps(tree.plain()), strict=True)
     except ValidationError as error:
-        problems += [_explain(one, tree) for one in error.errors(include_url=False)]
+        errors, more = first_errors(error.errors(include_url=False), tree)
+        problems += [_explain(one, tree) for one in errors]
     if campaign is None or problems:
-        raise InputError.from_problems(problems)
+        raise InputError.from_problems(problems, more)
     return campaign, tree
 
 
@@ -83,6 +84,8 @@ def _studies(path: Path, campaign: Campaign, tree: Node) -> dict[Platform, Study
     found: dict[Platform, Study] = {}
     problems: list[Problem] = []
     for platform in platforms(campaign):
+        if len(problems) > MOST_PROBLEMS:
+            break
         try:
             found[platform] = load(
                 path.parent / platform.scenario, overrides(campaign, platform, path.parent)

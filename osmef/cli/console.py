@@ -104,12 +104,14 @@ def reporting(as_json: bool = False) -> Iterator[None]:
 def error_record(error: OsmefError) -> Mapping[str, Any]:
     """Return an error for machines."""
     problems = error.problems if isinstance(error, InputError) else ()
+    more = error.more if isinstance(error, InputError) else 0
     return {
         "kind": error.kind,
         "message": error.message,
         "where": error.where,
         "cure": error.cure,
         "problems": [vars(problem) for problem in problems],
+        **({"more_problems": more} if more else {}),
     }
 
 
@@ -120,7 +122,9 @@ def print_error(error: OsmefError) -> None:
             place = f"{problem.file}:{problem.line}:{problem.column}"
             err.print(f"[bold]{escape(place)}[/]: {escape(problem.message)}")
             err.print(f"  [green]cure[/]: {escape(problem.cure)}")
-        count = len(error.problems)
+        if error.more:
+            err.print(f"and {error.more} more")
+        count = len(error.problems) + error.more
         err.print(f"[bold red]{count} problem{'s' if count > 1 else ''}[/]")
         return
     where = f"[bold]{escape(error.where)}[/]: " if error.where else ""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from osmef.errors import Problem
+from pydantic_core import ErrorDetails
+
+from osmef.errors import MOST_PROBLEMS, Problem
 from osmef.scenario.classes import resolve
 from osmef.scenario.explain import (
     Assignment,
@@ -22,38 +25,89 @@ from osmef.scenario.study import Cell, Scalar
 from osmef.scenario.sweep import Combination, Sweep, identity
 
 MAX_TRIALS = 100_000
+MAX_LENGTH = 400_000_000
+_MOST_SEEN = 2000
 
 _BARE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./:+-]*")
 
 
-def make_cells(tree: Node, sweep: Sweep) -> tuple[list[Cell], list[Problem]]:
+class _Findings:
+    """The problems of all cells, each once, and whether there is any use in looking for more."""
+
+    def __init__(self) -> None:
+        self.problems: dict[Problem, None] = {}
+        self.more = 0
+        self._seen = 0
+
+    @property
+    def are_many(self) -> bool:
+        """Whether so much is wrong that other cells are not looked at."""
+        return len(self.problems) + self.more > MOST_PROBLEMS or self._seen > _MOST_SEEN
+
+    def add(self, problems: Iterable[Problem]) -> None:
+        """Take problems in; what is wrong in every cell comes again with each."""
+        for problem in problems:
+            self.problems[problem] = None
+            self._seen += 1
+
+
+def make_cells(tree: Node, sweep: Sweep) -> tuple[list[Cell], list[Problem], int]:
     """Make the cells of a scenario without its ``sweep`` key, and list what is wrong with it.
 
-    Rules between several keys are checked in cells only: the scenario's own values need not go
-    together where the sweep replaces them.
+    Comes with how many problems there are at least beside those that are listed. Rules between
+    several keys are checked in cells only: the scenario's own values need not go together where the
+    sweep replaces them.
     """
-    problems = dict.fromkeys(_single_values(tree, sweep))
+    combinations = sweep.combinations()
+    singles = _singles(sweep)
+    if _is_too_much(tree, sweep, len(combinations) + len(singles)):
+        combinations, singles = [], singles[:1]
+    findings = _Findings()
+    _check_single_values(tree, singles, findings)
     cells: dict[str, tuple[Combination, Cell]] = {}
-    for combination in sweep.combinations():
+    for combination in combinations:
+        if findings.are_many:
+            break
         cell_tree = _with(tree, combination)
-        scenario, errors = examine(cell_tree)
-        for error in errors:
-            if is_conflict(error):
-                problems[explain_conflict(error, cell_tree, combination)] = None
-            else:
-                problems[explain(error, cell_tree)] = None
+        scenario, errors, _ = examine(cell_tree)
+        findings.add(_explained(errors, cell_tree, combination))
         if scenario is None:
             continue
         scenario, unknown = resolve(scenario, cell_tree)
-        problems |= dict.fromkeys(unknown)
+        findings.add(unknown)
         first = cells.setdefault(
             scenario.model_dump_json(), (combination, _cell(combination, scenario, cell_tree))
         )
         if first[0] is not combination:
-            problems[_same(combination, *first)] = None
+            findings.add([_same(combination, *first)])
     found = [cell for _, cell in cells.values()]
-    unused = () if problems or sweep.problems else _unused_sites(found, tree)
-    return found, [*problems, *sweep.problems, *_too_many(found, tree), *unused]
+    problems = [*findings.problems, *sweep.problems]
+    unused = () if problems else _unused_sites(found, tree)
+    return found, [*problems, *_too_many(found, tree), *unused], findings.more
+
+
+def _is_too_much(tree: Node, sweep: Sweep, count: int) -> bool:
+    """Note where so many cells of such a length would be made that it took minutes to read them."""
+    length = len(json.dumps(tree.plain()))
+    if sweep.node is None or count * length <= MAX_LENGTH:
+        return False
+    sweep.note(
+        sweep.node,
+        f"the sweep makes {count} cells and values of {length} characters each; {MAX_LENGTH}"
+        " together is the limit",
+        "sweep fewer values, or split the scenario",
+    )
+    return True
+
+
+def _explained(
+    errors: Sequence[ErrorDetails], tree: Node, combination: Combination
+) -> Iterator[Problem]:
+    for error in errors:
+        if is_conflict(error):
+            yield explain_conflict(error, tree, combination)
+        else:
+            yield explain(error, tree)
 
 
 def _too_many(cells: Sequence[Cell], tree: Node) -> Iterator[Problem]:
@@ -76,14 +130,21 @@ def _unused_sites(cells: Sequence[Cell], tree: Node) -> Iterator[Problem]:
             yield entry.key.problem(f"no endpoint is at the site {name!r}", cure)
 
 
-def _single_values(tree: Node, sweep: Sweep) -> Iterator[Problem]:
+def _singles(sweep: Sweep) -> list[Combination]:
+    """Return what sets nothing, and what sets one value alone, each once."""
+    return [(), *((Assignment(a.name, a.paths, v),) for a in sweep.axes for v in a.values)]
+
+
+def _check_single_values(tree: Node, singles: Sequence[Combination], findings: _Findings) -> None:
     """Check every value that is written, whether or not a cell uses it."""
-    single = [()] + [(Assignment(a.name, a.paths, v),) for a in sweep.axes for v in a.values]
-    for combination in single:
+    for combination in singles:
+        if findings.are_many:
+            return
         changed = _with(tree, combination)
-        for error in examine(changed)[1]:
-            if not is_conflict(error):
-                yield explain(error, changed)
+        _, errors, more = examine(changed)
+        findings.more = max(findings.more, more)
+        plain = [error for error in errors if not is_conflict(error)]
+        findings.add(explain(error, changed) for error in plain)
 
 
 def _with(tree: Node, combination: Combination) -> Node:

@@ -6,11 +6,12 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from osmef.errors import Problem
+from osmef.errors import MOST_PROBLEMS, Problem
 from osmef.scenario.fields import FLAVOR_TAGS, quantity_of
 from osmef.scenario.model import Scenario
 from osmef.scenario.names import (
@@ -46,16 +47,36 @@ def write_scalar(plain: object) -> str:
     return write_inline(plain) if isinstance(plain, dict | list) else json.dumps(plain)
 
 
-def examine(tree: Node) -> tuple[Scenario | None, list[ErrorDetails]]:
+class Examined(NamedTuple):
+    """A scenario, or the first errors in it; ``more`` is how many come after them."""
+
+    scenario: Scenario | None
+    errors: list[ErrorDetails]
+    more: int
+
+
+def examine(tree: Node) -> Examined:
     """Make a scenario of what stands in a file, or list what is wrong with it.
 
     Values come as JSON would hand them over, so that no text silently becomes a number.
     """
     try:
-        return Scenario.model_validate_json(json.dumps(tree.plain()), strict=True), []
+        scenario = Scenario.model_validate_json(json.dumps(tree.plain()), strict=True)
+        return Examined(scenario, [], 0)
     except ValidationError as error:
         found = error.errors(include_url=False)
-        return None, [_without_tag(one, tree) for one in found if not _is_of_other_type(one)]
+        errors = [_without_tag(one, tree) for one in found if not _is_of_other_type(one)]
+        return Examined(None, *first_errors(errors, tree))
+
+
+def first_errors(errors: list[ErrorDetails], tree: Node) -> tuple[list[ErrorDetails], int]:
+    """Return the errors that stand first in a file, and how many come after them.
+
+    To explain one takes long, and who has so many reads no more than these.
+    """
+    if len(errors) > MOST_PROBLEMS:
+        errors = sorted(errors, key=lambda one: tree.nearest(_path(one)).index)
+    return errors[:MOST_PROBLEMS], len(errors[MOST_PROBLEMS:])
 
 
 def _is_of_other_type(error: ErrorDetails) -> bool:

@@ -42,10 +42,10 @@ def load_text(text: str, path: Path, overrides: Mapping[str, str] | None = None)
     tree, wrong = with_inventories(tree, path.parent)
     tree, wrong_classes = with_classes(tree)
     sweep = read_sweep(tree.get(("sweep",)))
-    cells, more = make_cells(tree.without("sweep"), sweep)
+    cells, more, uncounted = make_cells(tree.without("sweep"), sweep)
     problems = _first_of_each_place(builder.problems, problems + wrong + wrong_classes + more)
     if problems:
-        raise InputError.from_problems(problems)
+        raise InputError.from_problems(problems, uncounted)
     if tree is not written:
         data = tree.plain()
         text = json.dumps(data, indent=2) + "\n" if is_json(path) else write_yaml(data)

@@ -8,7 +8,7 @@ the background are named by their paths alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 from typing import Any, get_args
@@ -63,8 +63,9 @@ def settings_around(path: Iterable[str]) -> Path | None:
 def kind_at(tree: Node, path: Path) -> object:
     """Return the kind that is written in settings, as it may be: alone, with others, or not."""
     node = tree.get((*path, "kind")) or tree.get(path)
-    plain = node.plain() if node else None
-    return USUAL_KINDS[path[0]] if isinstance(plain, dict) else plain
+    if node is None:
+        return None
+    return USUAL_KINDS[path[0]] if isinstance(node.content, Mapping) else node.plain()
 
 
 def field_at(path: Path) -> FieldInfo | None:
@@ -112,16 +113,20 @@ def resolve_swept(name: str) -> tuple[Path, ...]:
     if name.split(".", maxsplit=1)[0] in set(Scenario.model_fields) - set(SWEPT):
         cure = _ONE_CLOUD if name.startswith(("provider", "sites")) else _WHOLE_RUN
         raise UnknownNameError(f"{name} can't be swept", cure)
-    swept = all_paths(SWEPT)
-    known = {".".join(p) for p in swept} | short_names(SWEPT).keys()
+    known = _swept_names()
     if name in known:
         return resolve(name, SWEPT)
     raise UnknownNameError(
         f"{name!r} is no value that can be swept",
-        did_you_mean(
-            name, sorted(known), (*SWEPT, "connections", "duration", "interval", "flavor")
-        ),
+        did_you_mean(name, known, (*SWEPT, "connections", "duration", "interval", "flavor")),
     )
+
+
+@cache
+def _swept_names() -> dict[str, None]:
+    """Return all names that an axis may have, in alphabetical order."""
+    known = {".".join(p) for p in all_paths(SWEPT)} | short_names(SWEPT).keys()
+    return dict.fromkeys(sorted(known))
 
 
 def assign(tree: Node, paths: tuple[Path, ...], value: Node) -> Node:

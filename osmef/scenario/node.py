@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from osmef.errors import InputError, Problem
@@ -15,6 +18,7 @@ Path = tuple[str, ...]
 
 MAX_DEPTH = 30
 MAX_NODES = 50_000
+MAX_CHARACTERS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -26,10 +30,16 @@ class Source:
 
     def problem(self, index: int, message: str, cure: str) -> Problem:
         """Make a problem at a character of the text; the end means the end of the last line."""
-        index = min(index, len(self.text.rstrip()))
-        line = self.text.count("\n", 0, index) + 1
-        column = index - (self.text.rfind("\n", 0, index) + 1) + 1
-        return Problem(self.file, line, column, message, cure)
+        starts, end = self._places
+        index = min(index, end)
+        line = bisect_right(starts, index)
+        return Problem(self.file, line, index - starts[line - 1] + 1, message, cure)
+
+    @cached_property
+    def _places(self) -> tuple[list[int], int]:
+        """Where each line begins, and where the last one ends."""
+        starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
+        return starts, len(self.text.rstrip())
 
     def error(self, index: int, message: str, cure: str) -> InputError:
         """Make the error of a text that can't be read beyond this character."""
@@ -121,7 +131,8 @@ class Builder:
     def __init__(self, source: Source) -> None:
         self.source = source
         self.problems: list[Problem] = []
-        self._count = 0
+        self.count = 0
+        self._characters = 0
 
     def note(self, index: int, message: str, cure: str) -> None:
         """Note a problem that reading can go on after."""
@@ -129,14 +140,14 @@ class Builder:
 
     def enter(self, index: int, depth: int) -> None:
         """Count a value in; raises InputError where there are too many, or too deep ones."""
-        self._count += 1
+        self.count += 1
         if depth > MAX_DEPTH:
             raise self.source.error(
                 index,
                 f"values are nested more than {MAX_DEPTH} levels deep, or a value contains itself",
                 "no scenario needs that; write the values out flat",
             )
-        if self._count > MAX_NODES:
+        if self.count > MAX_NODES:
             raise self.source.error(
                 index,
                 f"the file holds more than {MAX_NODES} values",
@@ -149,6 +160,7 @@ class Builder:
             value = read()
             if isinstance(value, str):
                 value.encode()
+                self._measure(index, value)
             elif isinstance(value, float) and value in {float("inf"), float("-inf")}:
                 raise OverflowError
         except UnicodeEncodeError:
@@ -162,6 +174,17 @@ class Builder:
             )
             value = None
         return Node(self.source, index, value)
+
+    def _measure(self, index: int, text: str) -> None:
+        """Count a text in; raises InputError where aliases repeat long ones too often."""
+        self._characters += len(text)
+        if self._characters > MAX_CHARACTERS:
+            raise self.source.error(
+                index,
+                f"the texts of the file are longer than {MAX_CHARACTERS} characters with all that"
+                " its aliases (*name) repeat",
+                "no scenario needs that; write shorter texts",
+            )
 
     def mapping(self, index: int, entries: list[tuple[Node, Node]]) -> Node:
         """Make a mapping; of a key given twice the first one stays."""

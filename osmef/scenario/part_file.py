@@ -31,11 +31,11 @@ def read_part(path: Path, key: str) -> tuple[Scenario, Node | None]:
     name = Node(node.source, node.index, "part")
     entries = {"name": Entry(name, name), key: Entry(node, node)}
     tree = Node(node.source, node.index, entries)
-    scenario, errors = examine(tree)
+    scenario, errors, more = examine(tree)
     problems = list(builder.problems)
     for error in errors:
         one = explain_conflict(error, tree, ()) if is_conflict(error) else explain(error, tree)
         problems.append(one)
     if problems or scenario is None:
-        raise InputError.from_problems(problems)
+        raise InputError.from_problems(problems, more)
     return scenario, node

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from functools import cached_property
+from itertools import islice, product
 
-from osmef.errors import Problem
+from osmef.errors import MOST_PROBLEMS, Problem
 from osmef.scenario.explain import Assignment
 from osmef.scenario.names import UnknownNameError, resolve_swept
 from osmef.scenario.node import Node, Path, kind_of, quoted
 
 MAX_CELLS = 10_000
+_SHOWN = 20
+_MOST_LOOKS = 10_000_000
 EXTRAS = ("exclude", "include")
 
 Combination = tuple[Assignment, ...]
@@ -31,6 +35,18 @@ class Axis:
     name: str
     paths: tuple[Path, ...]
     values: tuple[Node, ...]
+
+    @cached_property
+    def identities(self) -> dict[str, Assignment]:
+        """What it sets, by the identity of the value."""
+        return {identity(v): Assignment(self.name, self.paths, v) for v in self.values}
+
+    @property
+    def told(self) -> str:
+        """Its first values, as a reader would write them."""
+        shown = ", ".join(one.text for one in islice(self.identities.values(), _SHOWN))
+        more = len(self.values) - _SHOWN
+        return f"{shown} and {more} more" if more > 0 else shown
 
 
 @dataclass
@@ -60,16 +76,34 @@ class Sweep:
     def _grid(self) -> list[Combination]:
         if not self.axes:
             return []
-        columns = [[Assignment(a.name, a.paths, v) for v in a.values] for a in self.axes]
-        banned = [{(a.paths, identity(a.value)) for a in entry} for entry in self.exclude]
+        columns = [list(axis.identities.items()) for axis in self.axes]
+        banned = self._banned()
+        if self.node and len(banned) * math.prod(map(len, columns)) > _MOST_LOOKS:
+            cure = "name the same axes in more entries of it, or split the scenario"
+            self.note(self.node, "exclude names too many different sets of axes", cure)
+            return []
         rows = []
         for row in product(*columns):
-            here = {(a.paths, identity(a.value)) for a in row}
-            if not any(entry <= here for entry in banned):
-                rows.append(row)
+            values = [value for value, _ in row]
+            if not any(tuple(values[at] for at in axes) in those for axes, those in banned):
+                rows.append(tuple(assignment for _, assignment in row))
         if not rows and not self.include and self.node and not self.problems:
             self.note(self.node, "exclude leaves no cell to measure", "exclude less")
         return rows
+
+    def _banned(self) -> list[tuple[tuple[int, ...], set[tuple[str, ...]]]]:
+        """Return what ``exclude`` leaves out: for some axes together the values, by identity."""
+        order = {axis.paths: number for number, axis in enumerate(self.axes)}
+        found: dict[tuple[int, ...], set[tuple[str, ...]]] = defaultdict(set)
+        for entry in self.exclude:
+            values = sorted((order[one.paths], identity(one.value)) for one in entry)
+            found[tuple(at for at, _ in values)].add(tuple(value for _, value in values))
+        return list(found.items())
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether more is wrong already than anybody reads."""
+        return len(self.problems) > MOST_PROBLEMS
 
     def note(self, node: Node, message: str, cure: str) -> None:
         """Note a problem."""
@@ -91,7 +125,7 @@ def read_sweep(node: Node | None) -> Sweep:
         sweep.note(node, f"sweep must name values to go through{given}", _EXAMPLE)
         return sweep
     for name, entry in node.entries.items():
-        if name not in EXTRAS:
+        if name not in EXTRAS and not sweep.is_hopeless:
             _read_axis(sweep, name, entry.key, entry.value)
     for name in EXTRAS:
         if name in node.entries:
@@ -145,6 +179,8 @@ def _read_extra(sweep: Sweep, name: str, value: Node) -> None:
         sweep.note(value, f"{name} must be a list of combinations", f"{example}, or remove it")
         return
     for item in value.content:
+        if sweep.is_hopeless:
+            return
         if not item.entries:
             sweep.note(item, f"an entry of {name} must be a mapping of names to values", example)
             continue
@@ -161,7 +197,7 @@ def _read_entry(sweep: Sweep, item: Node) -> Combination:
     named = {axis.paths: axis.name for axis in sweep.axes}
     result: list[Assignment] = []
     for name, entry in item.entries.items():
-        paths = _resolve(sweep, name, entry.key)
+        paths = None if sweep.is_hopeless else _resolve(sweep, name, entry.key)
         if paths is None:
             continue
         twice = [a.name for a in result if set(a.paths) & set(paths)]
@@ -181,10 +217,9 @@ def _can_match(sweep: Sweep, entry: Sequence[Assignment]) -> bool:
             known = ", ".join(a.name for a in sweep.axes) or "none"
             message = f"exclude names {assignment.name}, which is no axis of this sweep"
             sweep.note(assignment.value, message, f"the axes are: {known}")
-        elif identity(assignment.value) not in {identity(value) for value in axis.values}:
-            known = ", ".join(Assignment("", (), v).text for v in axis.values)
+        elif identity(assignment.value) not in axis.identities:
             message = f"exclude matches no cell: {assignment.text} is not in {assignment.name}"
-            sweep.note(assignment.value, message, f"its values are: {known}")
+            sweep.note(assignment.value, message, f"its values are: {axis.told}")
         else:
             continue
         good = False
