@@ -33,11 +33,12 @@ from pydantic import ValidationError
 
 import osmef
 from osmef.campaigns.opening import open_store
+from osmef.campaigns.redact import is_redacted, redacted
 from osmef.campaigns.rows import Gap, Phase, Session, Standing, State
 from osmef.drafts import abandoned, draft_directory, scratch
 from osmef.engine.controller import is_at_work
 from osmef.errors import InputError, StorageError
-from osmef.results.files import storage
+from osmef.results.files import storage, write_atomically
 from osmef.results.frame import load
 from osmef.results.remote import Remote, sha256_of
 from osmef.results.rundir import RunDirectory
@@ -92,11 +93,12 @@ class Record:
 
 @dataclass(frozen=True)
 class Archived:
-    """What went into an archive, or came out of one."""
+    """What went into an archive, or came out of one; its campaign file may want a secret again."""
 
     runs: int
     files: int
     size_bytes: int
+    wants_secret: bool
 
 
 def export_campaign(name: str, state: str, url: str) -> Archived:
@@ -161,12 +163,13 @@ def _send(remote: Remote, record: Record, runs: Sequence[RunDirectory], place: P
     with storage("write", draft):
         draft.write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
     remote.put(MANIFEST, draft)
-    return _archived(manifest)
+    return _archived(manifest, standing.text)
 
 
-def _archived(manifest: Manifest) -> Archived:
+def _archived(manifest: Manifest, text: str) -> Archived:
     size = sum(entry.bytes for entry in manifest.files)
-    return Archived(len(manifest.runs), len(manifest.files) + 1, size)
+    wants = is_redacted(text, Path(manifest.campaign.file))
+    return Archived(len(manifest.runs), len(manifest.files) + 1, size, wants)
 
 
 def _files(record: Record, runs: Sequence[RunDirectory], place: Path) -> Iterator[tuple[str, Path]]:
@@ -265,11 +268,23 @@ def import_archive(url: str, directory: Path) -> Archived:
             manifest = _manifest(remote, draft)
             for entry in manifest.files:
                 _fetch(remote, entry, draft)
+            text = _without_secrets(draft / CAMPAIGN, Path(manifest.campaign.file))
             _unpack(manifest, draft, directory)
     except BaseException:
         _remove(directory, is_new=is_new)
         raise
-    return _archived(manifest)
+    return _archived(manifest, text)
+
+
+def _without_secrets(file: Path, name: Path) -> str:
+    """Take out of an archive's campaign file what an older version has put there; return it."""
+    try:
+        text = redacted(file.read_text(encoding="utf-8"), name)
+    except UnicodeDecodeError as error:
+        cure = "take the archive from where it was made"
+        raise InputError("its campaign file is no text", where=CAMPAIGN, cure=cure) from error
+    write_atomically(file, text.encode())
+    return text
 
 
 def _undo(directory: Path, draft: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ from sqlalchemy import insert as put
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 from sqlalchemy.schema import CreateColumn
 
-from osmef.campaigns.tables import METADATA, SCHEMA, VERSION
+from osmef.campaigns.redact import redacted
+from osmef.campaigns.tables import CAMPAIGNS, METADATA, SCHEMA, VERSION
 from osmef.errors import InputError, StorageError
 
 
@@ -103,6 +106,11 @@ def _make_new(connection: Connection) -> None:
                 connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {new}"))
         for index in table.indexes:
             index.create(connection, checkfirst=True)
+    for number, file, old in connection.execute(
+        select(CAMPAIGNS.c.id, CAMPAIGNS.c.file, CAMPAIGNS.c.text)
+    ).all():  # versions before 5 kept the webhook
+        where = CAMPAIGNS.c.id == number
+        connection.execute(update(CAMPAIGNS).where(where).values(text=redacted(old, Path(file))))
     if connection.execute(update(SCHEMA).values(version=VERSION)).rowcount == 0:
         connection.execute(put(SCHEMA).values(version=VERSION))
 
@@ -110,12 +118,12 @@ def _make_new(connection: Connection) -> None:
 def _prepare_sqlite(engine: Engine) -> None:
     """Have writes begin with the right to write, so that none fails half way for a lock."""
     path = engine.url.database
-    if path and path != ":memory:":
+    if path and not path.startswith((":memory:", "file:")):
         try:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            _make_private(Path(path))
         except OSError as error:
             raise StorageError(
-                f"can't make the directory of the database: {error.strerror}",
+                f"can't make the database: {error.strerror}",
                 where=path,
                 cure="name another database with --state",
             ) from error
@@ -126,8 +134,31 @@ def _prepare_sqlite(engine: Engine) -> None:
         connection.execute("PRAGMA busy_timeout = 30000")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA secure_delete = ON")
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
         reading = connection.get_execution_options().get("reading", False)
         connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+
+
+def _make_private(path: Path) -> None:
+    """Make a file that only its owner may read, or take from others what they may; so its log's.
+
+    SQLite gives the files beside it the same mode. Raises OSError, also for another user's link.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.is_symlink() and path.lstat().st_uid not in {os.geteuid(), 0}:
+        raise OSError(errno.ELOOP, "another user has made this link", str(path))
+    real = path.resolve()
+    with suppress(FileExistsError):
+        os.close(os.open(real, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    for end in ("", "-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            file = os.open(f"{real}{end}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                about = os.fstat(file)
+                if about.st_uid == os.geteuid() and about.st_mode & 0o077:
+                    os.fchmod(file, 0o600)
+            finally:
+                os.close(file)

@@ -12,8 +12,16 @@ from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
-from pydantic import AfterValidator, Field, WithJsonSchema, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Field,
+    SecretStr,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
+from osmef.campaigns.redact import REDACTED
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.fields import Duration, Name
 from osmef.scenario.money import Sum
@@ -54,9 +62,16 @@ def _cron(text: str) -> str:
     return text
 
 
-def _web(text: str) -> str:
-    if not re.match("https?://", text):
-        raise ValueError(f"{text[:60]!r} is no address of the web; begin it with https://")
+def _web(secret: SecretStr) -> SecretStr:
+    text = secret.get_secret_value()
+    if text != REDACTED and not re.fullmatch(r"https?://[^\s/][!-~]*", text):
+        raise ValueError("this is no address of the web; begin it with https://, without spaces")
+    return secret
+
+
+def _whole_path(text: str) -> str:
+    if not re.match("~|/", text):
+        raise ValueError("this is no whole path; begin it with / or ~/")
     return text
 
 
@@ -77,11 +92,11 @@ Clock = Annotated[
 """A time of day in the campaign's time zone."""
 
 Web = Annotated[
-    str,
+    SecretStr,
     AfterValidator(_web),
     WithJsonSchema({"type": "string", "pattern": "^https?://"}),
 ]
-"""The address of a page or service."""
+"""The address of a service; who knows it may speak to it, so it is never shown."""
 
 
 def _twice(words: Iterable[str]) -> str | None:
@@ -185,6 +200,18 @@ class Notify(Model):
         description="program and arguments; it reads one JSON object from standard input",
     )
     webhook: Web | None = Field(default=None, description="URL that one JSON object is posted to")
+    webhook_file: Annotated[str, AfterValidator(_whole_path)] | None = Field(
+        default=None,
+        description="file that holds this URL, which only its owner may read, such as"
+        " `~/.config/osmef/webhook`",
+    )
+
+    @model_validator(mode="after")
+    def _one_webhook(self) -> Notify:
+        if self.webhook is not None and self.webhook_file is not None:
+            keys = ("webhook_file", "webhook")
+            raise conflict("the webhook is given twice", "keep one of the two", *keys)
+        return self
 
 
 class Campaign(Model):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import queue
+import ssl
 import subprocess
 import threading
 import urllib.request
 from collections.abc import Mapping, Sequence
-from http.client import HTTPException
+from http.client import HTTPException, responses
+from urllib.error import HTTPError, URLError
 
 from osmef.campaigns.model import Notify
 
@@ -92,13 +94,34 @@ def notify(whom: Notify, message: Message) -> list[str]:
                 whom.command, input=data, timeout=_TIMEOUT_S, check=True, capture_output=True
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            problems.append(f"the command of notify: {error}")
+            problems.append(f"the command of notify: {_why(error)}")
     if whom.webhook:
         headers = {"Content-Type": "application/json"}
         try:
-            request = urllib.request.Request(whom.webhook, data, headers)  # noqa: S310 - http(s)
+            url = whom.webhook.get_secret_value()
+            request = urllib.request.Request(url, data, headers)  # noqa: S310 - http(s)
             with urllib.request.urlopen(request, timeout=_TIMEOUT_S):  # noqa: S310
                 pass
         except (OSError, ValueError, HTTPException) as error:
-            problems.append(f"the webhook of notify: {error}")
+            problems.append(f"the webhook of notify: {_why(error)}")
     return problems
+
+
+def _why(error: Exception) -> str:
+    """Return why somebody could not be told, without any word of the address or the command.
+
+    They are secrets, or hold some, and libraries put them into what they say.
+    """
+    if isinstance(error, HTTPError):
+        error.close()
+        return f"it answered {error.code} {responses.get(error.code, '')}".strip()
+    if isinstance(error, subprocess.CalledProcessError):
+        return f"it ended with exit status {error.returncode}"
+    reason = error.reason if isinstance(error, URLError) else error
+    if isinstance(reason, TimeoutError | subprocess.TimeoutExpired):
+        return f"it took longer than {_TIMEOUT_S:g} s"
+    if isinstance(reason, ssl.SSLError):
+        return f"its certificate or TLS is not good: {reason.reason}"
+    if isinstance(reason, OSError) and reason.strerror:
+        return reason.strerror
+    return f"this can't be asked ({type(reason).__name__})"

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from osmef.campaigns.calendar import Platform, platforms, slots
 from osmef.campaigns.model import Campaign, Notify, StopRule, Window
+from osmef.campaigns.redact import REDACTED, redacted
 from osmef.errors import MOST_PROBLEMS, InputError, Problem
+from osmef.remote.ssh_text import in_home
 from osmef.scenario.base import Model
 from osmef.scenario.explain import explain, first_errors
 from osmef.scenario.load import load
@@ -26,7 +28,7 @@ from osmef.workloads import Programme as Programmed
 
 @dataclass(frozen=True)
 class Programme:
-    """A campaign and the study of each of its platforms."""
+    """A campaign and the study of each of its platforms. ``text`` is its file, without secrets."""
 
     path: Path
     text: str
@@ -39,7 +41,10 @@ def read_campaign(path: Path) -> Programme:
     text = read_text(path)
     campaign, tree = _parse(text, path)
     _check_calendar(campaign, tree)
-    return Programme(path, text, campaign, _studies(path, campaign, tree))
+    whom = _whom(campaign.notify, tree)
+    studies = _studies(path, campaign, tree)
+    campaign = campaign.model_copy(update={"notify": whom})
+    return Programme(path, redacted(text, path), campaign, studies)
 
 
 def parse_campaign(text: str, path: Path) -> Campaign:
@@ -63,6 +68,37 @@ def _parse(text: str, path: Path) -> tuple[Campaign, Node]:
     if campaign is None or problems:
         raise InputError.from_problems(problems, more)
     return campaign, tree
+
+
+def _whom(whom: Notify, tree: Node) -> Notify:
+    """Return who is told, with the webhook of its file. Raises InputError where that is no use."""
+    secret = whom.webhook.get_secret_value() if whom.webhook else ""
+    if secret == REDACTED or any(REDACTED in word for word in whom.command):
+        what = "notify: a secret was left out of this copy of the file"
+        cure = "write it again, or name a file that holds it with webhook_file"
+        raise InputError.from_problems([tree.nearest(("notify",)).problem(what, cure)])
+    if whom.webhook_file is None:
+        return whom
+    try:
+        return whom.model_copy(update={"webhook": _read_secret(in_home(whom.webhook_file))})
+    except InputError as error:
+        what = f"notify.webhook_file: {error.message}"
+        place = tree.nearest(("notify", "webhook_file"))
+        raise InputError.from_problems([place.problem(what, error.cure or "")]) from None
+
+
+def _read_secret(path: Path) -> SecretStr:
+    """Return the URL that a file of its owner's holds. Raises InputError, without a word of it."""
+    text = read_text(path).strip()
+    if path.stat().st_mode & 0o077:
+        raise InputError("others may read this file", cure=f"chmod 600 {path}")
+    try:
+        whom = Notify(webhook=SecretStr(text))
+    except ValidationError:
+        raise InputError(
+            "it holds no address of the web", cure="write one line, https://…"
+        ) from None
+    return whom.webhook or SecretStr("")
 
 
 def _check_calendar(campaign: Campaign, tree: Node) -> None:
@@ -149,6 +185,11 @@ def _placed(error: InputError, platform: Platform, campaign: Campaign, tree: Nod
 def _explain(error: ErrorDetails, tree: Node) -> Problem:
     """Say what is wrong with one value, at its place."""
     path = tuple(str(part) for part in error["loc"] if part != "[key]")
+    if path[0] == "notify" and (error["type"] not in _SAYS_NO_VALUE or "/" in path[-1]):
+        label = ".".join(part for part in path if "/" not in part)
+        what = error["msg"][0].lower() + error["msg"][1:]
+        cure = "write notify: {webhook: https://…}, or command: [program, argument]"
+        return tree.nearest(path).problem(f"{label}: {what}", cure)
     if error["type"] == "value_error":
         message, _, cure = str(error["ctx"]["error"]).partition("; ")
         return tree.nearest(path).problem(f"{'.'.join(path)}: {message}", cure)
@@ -172,4 +213,6 @@ def _explain(error: ErrorDetails, tree: Node) -> Problem:
     return explain(error, tree)
 
 
+# Of values under notify no word is shown: they are secrets, or may hold some.
+_SAYS_NO_VALUE = {"value_error", "conflict", "missing", "extra_forbidden"}
 _INSIDE: Mapping[str, type[Model]] = {"windows": Window, "stop": StopRule, "notify": Notify}

@@ -25,7 +25,7 @@ from osmef.campaigns.rows import Phase, State
 
 __all__ = ["METADATA", "VERSION", "Phase", "State"]
 
-VERSION = 4
+VERSION = 5
 """Of these tables. A new column needs a ``server_default`` or null, and the next number here."""
 
 

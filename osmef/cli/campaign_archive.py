@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
 
-from osmef.cli.console import out, reporting
+from osmef.cli.console import err, out, reporting
+
+if TYPE_CHECKING:
+    from osmef.campaigns.archive import Archived
 
 EXPORT_EPILOG = """Examples:
 
@@ -49,7 +52,9 @@ def export_command(
         from osmef.campaigns.archive import export_campaign  # noqa: PLC0415
 
         done = export_campaign(name, state, url)
-    _tell(done.runs, done.files, done.size_bytes, url)
+    _tell(done, url)
+    if done.wants_secret:
+        err.print("the webhook of notify is a secret, and was left out")
 
 
 def import_command(
@@ -63,8 +68,12 @@ def import_command(
         from osmef.campaigns.archive import import_archive  # noqa: PLC0415
 
         done = import_archive(url, directory)
-    _tell(done.runs, done.files, done.size_bytes, str(directory))
+    _tell(done, str(directory))
+    if done.wants_secret:
+        file = escape(str(directory / "campaign.yaml"))
+        err.print(f"the webhook of notify is not in it: to measure by {file}, write it there again")
 
 
-def _tell(runs: int, files: int, size: int, where: str) -> None:
-    out.print(f"{runs} runs, {files} files, {size / 1e6:.1f} MB: {escape(where)}")
+def _tell(done: Archived, where: str) -> None:
+    told = f"{done.runs} runs, {done.files} files, {done.size_bytes / 1e6:.1f} MB"
+    out.print(f"{told}: {escape(where)}")

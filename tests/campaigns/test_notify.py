@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from osmef.campaigns.model import Notify
 from osmef.campaigns.notify import Messenger, notify
@@ -60,7 +61,7 @@ def test_a_port_that_speaks_no_http() -> None:
         thread = threading.Thread(target=answer)
         thread.start()
         webhook = f"http://127.0.0.1:{server.getsockname()[1]}/"
-        (problem,) = notify(Notify(webhook=webhook), {"kind": "end"})
+        (problem,) = notify(Notify(webhook=SecretStr(webhook)), {"kind": "end"})
         thread.join()
     assert problem.startswith("the webhook of notify: ")
 
