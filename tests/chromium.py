@@ -10,14 +10,17 @@ from contextlib import contextmanager
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+_NAMES = ("chromium-headless-shell", "chromium", "chromium-browser")
+CHROMIUM = next(filter(None, map(shutil.which, _NAMES)), None)
 
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Start Chromium without a window; skips the test where there is none."""
     if CHROMIUM is None:
-        pytest.skip("needs Debian's chromium, which is not installed: tools/bootstrap chromium")
+        pytest.skip(
+            "needs Debian's chromium-headless-shell: tools/bootstrap chromium-headless-shell"
+        )
     # Chromium's own sandbox can't be had as root.
     options = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:

@@ -281,6 +281,7 @@ def page(server: Server) -> Iterator[Page]:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.real("browser")
 def test_the_page_follows_a_campaign(page: Page, place: Path, store: Store) -> None:
     assert "token" not in page.url
     page.get_by_role("link", name="shown").click()

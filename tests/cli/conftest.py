@@ -17,6 +17,7 @@ import pytest
 
 from osmef.providers.local import processes
 from tests.cli.machines import Lab, two_machines
+from tests.cli.warm import TERMINAL, warm
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,15 +34,27 @@ class Ended:
         return json.loads(self.out)
 
 
+@dataclass(frozen=True)
+class Inside:
+    """Where commands begin loaded: inside what a prefix enters, with the modules of its cloud."""
+
+    prefix: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+
+
+NOWHERE = Inside()
+
+
 class Osmef:
-    """Runs ``osmef`` in one directory."""
+    """Runs ``osmef`` in one directory: by a call to its end, or started, to be disturbed."""
 
     end_s = 60.0
     # They take longer than most runs here; who looks at them asks for --figures.
     without_figures = ("run", "resume", "import")
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, inside: Inside = NOWHERE) -> None:
         self.directory = directory
+        self.inside = inside
         self.started: list[subprocess.Popen[str]] = []
 
     def write(self, text: str, name: str = "scenario.yaml") -> str:
@@ -49,11 +62,8 @@ class Osmef:
         return name
 
     def start(self, *words: str, prefix: tuple[str, ...] = ()) -> subprocess.Popen[str]:
-        command, *arguments = words
-        if command in self.without_figures:
-            arguments = ["--no-figures", *arguments]
         process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "osmef", command, *arguments],
+            [*prefix, sys.executable, "-m", "osmef", *self._words(*words)],
             cwd=self.directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -61,15 +71,22 @@ class Osmef:
             text=True,
             # A group of its own, so that a test's Ctrl-C reaches all of it and nothing else.
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "120", "TERM": "dumb"},
+            env={**os.environ, **TERMINAL},
         )
         self.started.append(process)
         return process
 
     def __call__(self, *arguments: str, prefix: tuple[str, ...] = ()) -> Ended:
-        process = self.start(*arguments, prefix=prefix)
-        out, err = process.communicate(timeout=self.end_s)
-        return Ended(process.returncode, out, err)
+        if prefix != self.inside.prefix:
+            return self.finish(self.start(*arguments, prefix=prefix))
+        server = warm(prefix, self.inside.modules)
+        env = {**os.environ, **TERMINAL}
+        return Ended(*server.run(self._words(*arguments), self.directory, env, self.end_s))
+
+    def _words(self, *words: str) -> list[str]:
+        command, *arguments = words
+        plain = ["--no-figures"] if command in self.without_figures else []
+        return [command, *plain, *arguments]
 
     def until(self, process: subprocess.Popen[str], text: str) -> str:
         """Read what the process says on standard error up to a line with the text."""

@@ -5,6 +5,7 @@ import resource
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,22 @@ import pytest
 from osmef.engine.stop import Stop, stop_on_signals
 from osmef.errors import Interrupted
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_every_wait_at_once(number: signal.Signals) -> None:
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """Put the handlers of all signals back that a test sets."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_ends_every_wait_at_once(number: signal.Signals, handlers: None) -> None:
     told: list[str] = []
+    signal.signal(number, signal.default_int_handler)  # nohup(1) has it ignore SIGHUP
     with stop_on_signals(told.append) as stop:
         threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
         started = time.monotonic()

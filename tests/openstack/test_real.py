@@ -12,7 +12,7 @@ from osmef.providers.openstack.provider import OpenStackProvider
 from tests.cli.conftest import Osmef
 from tests.openstack.real import HOSTS, RealCloud
 
-pytestmark = [pytest.mark.real_guests, pytest.mark.timeout(3000)]
+pytestmark = [pytest.mark.timeout(3000)]
 SCENARIO = Path(__file__).with_name("real.yaml")
 
 

@@ -17,7 +17,7 @@ from tests.aws.api import ACCOUNTS, REGION, Api
 from tests.aws.cloud import Cloud, skip_unless_possible
 from tests.aws.policy import allowed
 from tests.aws.wiring import OUTSIDE
-from tests.cli.conftest import Ended, Osmef
+from tests.cli.conftest import Ended, Inside, Osmef
 
 
 def settings_for(api: Api, **more: Any) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Lab:
         return self.osmef.write(json.dumps(scenario), f"{name}.json")
 
     def __call__(self, *arguments: str) -> Ended:
-        return self.osmef.finish(self.osmef.start(*arguments, prefix=tuple(self.cloud.inside)))
+        return self.osmef(*arguments, prefix=tuple(self.cloud.inside))
 
     def settings(self, **more: Any) -> AwsSettings:
         """Return the settings of a provider that is used directly."""
@@ -130,7 +130,7 @@ def api(aws_api: Api, credentials: Path) -> Api:
 @pytest.fixture
 def lab(aws_cloud: Cloud, credentials: Path, tmp_path: Path) -> Iterator[Lab]:
     aws_cloud.reset()
-    osmef = Osmef(tmp_path)
+    osmef = Osmef(tmp_path, Inside(tuple(aws_cloud.inside), ("osmef.providers.aws.provider",)))
     osmef.end_s = 120.0
     yield Lab(aws_cloud, osmef)
     for process in osmef.started:

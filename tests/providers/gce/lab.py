@@ -62,7 +62,7 @@ class Lab:
         return self.osmef.start(*arguments, prefix=tuple(self.cloud.inside))
 
     def __call__(self, *arguments: str) -> Ended:
-        return self.osmef.finish(self.start(*arguments))
+        return self.osmef(*arguments, prefix=tuple(self.cloud.inside))
 
     def settings(self, **keys: Any) -> GceSettings:
         """Return settings with these keys, and else the usual ones."""

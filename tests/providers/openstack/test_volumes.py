@@ -15,7 +15,7 @@ from tests.openstack.cloud import Cloud
 from tests.openstack.volumes import VolumeCloud
 from tests.providers.openstack.lab import Lab, server
 
-pytestmark = [pytest.mark.volumes, pytest.mark.timeout(1800)]  # the first test waits for the cloud
+pytestmark = [pytest.mark.timeout(1800)]  # the first test waits for the cloud
 
 Make = Callable[..., OpenStackProvider]
 WAIT = {"wait": 120, "interval": 0.5}

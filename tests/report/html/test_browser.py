@@ -16,6 +16,9 @@ from tests.chromium import chromium
 MakeRun = Callable[[str, Summary], RunDirectory]
 
 
+pytestmark = pytest.mark.real("browser")
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with chromium() as browser:
@@ -56,6 +59,7 @@ def column(page: Page, head: str) -> list[str]:
     return texts
 
 
+@pytest.mark.quick
 def test_a_click_sorts_by_number_and_the_unknown_stays_last(shown: Page) -> None:
     head = shown.get_by_role("region", name="Results by cell").get_by_role(
         "button", name="aggregate BTC"

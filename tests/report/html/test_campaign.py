@@ -55,6 +55,7 @@ def test_a_name_is_text_whatever_it_is() -> None:
     assert not [one for one in page.all("img") if "src" in one.attributes]
 
 
+@pytest.mark.real("browser")
 def test_the_page_in_a_browser(tmp_path: Path) -> None:
     output = tmp_path / "weeks.html"
     write_campaign_report(campaign(), output)

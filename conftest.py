@@ -1,0 +1,3 @@
+"""Plugins of all tests, those of the manual's notebooks included."""
+
+pytest_plugins = ["tests.openstack.fixtures", "tests.running.isolation", "tests.running.tiers"]

@@ -1,0 +1,229 @@
+"""Commands that begin where the program is loaded: a process each, without the imports.
+
+Loading what a command needs takes ten times as long as most commands. A server that has loaded it
+forks a child for each command, which has its own directory, environment, input and output, and is
+the leader of a session of its own. What happens while the program loads, and what a kill leaves,
+is tested on processes that are started as users do.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import importlib
+import io
+import json
+import os
+import pkgutil
+import random
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+import osmef.cli
+
+ROOT = Path(__file__).parents[2]
+TERMINAL = {"PYTHONPATH": str(ROOT), "COLUMNS": "120", "TERM": "dumb"}
+# What commands load, also what they load only when they come to it.
+USUAL = (
+    *("osmef.__main__", "osmef.analysis.compare", "osmef.analysis.recommend"),
+    *("osmef.analysis.trust", "osmef.campaigns.conduct", "osmef.campaigns.report"),
+    *("osmef.providers.local.provider", "osmef.report.figures", "osmef.report.html.page"),
+    *("osmef.report.seasons", "osmef.results.tables", "scipy.optimize", "rich.table", "paramiko"),
+)
+_MOST_BYTES = 1 << 20
+
+
+class Warm:
+    """A server, on this machine or inside what a prefix enters (``nsenter``, ``ip netns exec``)."""
+
+    def __init__(self, prefix: Sequence[str], modules: Sequence[str]) -> None:
+        self._here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with there:
+            command = [*prefix, sys.executable, "-m", "tests.cli.warm", str(there.fileno())]
+            self._process = subprocess.Popen(
+                [*command, *USUAL, *modules],
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                pass_fds=[there.fileno()],
+                env={**os.environ, **TERMINAL},
+            )
+
+    def run(
+        self, arguments: Sequence[str], directory: Path, env: Mapping[str, str], end_s: float
+    ) -> tuple[int, str, str]:
+        """Run a command to its end; return its exit code, output and errors.
+
+        Raises TimeoutExpired as subprocess does, and then the command is dead.
+        """
+        here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with _Pipe() as out, _Pipe() as err, here:
+            with there:
+                request = json.dumps([list(arguments), str(directory), dict(env)]).encode()
+                socket.send_fds(self._here, [request], [out.writer, err.writer, there.fileno()])
+            out.close_writer()
+            err.close_writer()
+            here.settimeout(end_s)
+            return self._read(here, out, err, arguments, end_s)
+
+    def _read(
+        self, here: socket.socket, out: _Pipe, err: _Pipe, arguments: Sequence[str], end_s: float
+    ) -> tuple[int, str, str]:
+        try:
+            texts = _read_all((out.reader, err.reader), end_s)
+            code = int(here.recv(64))
+        except TimeoutError as error:  # the server kills the command of one who does not listen
+            raise subprocess.TimeoutExpired(list(arguments), end_s) from error
+        return code, *texts
+
+    def close(self) -> None:
+        """End the server, and wait for its end."""
+        self._here.close()
+        self._process.wait()
+
+
+@cache
+def warm(prefix: tuple[str, ...] = (), modules: tuple[str, ...] = ()) -> Warm:
+    """Return the server of these tests there, which has loaded some more modules."""
+    server = Warm(prefix, modules)
+    atexit.register(server.close)
+    return server
+
+
+class _Pipe:
+    def __init__(self) -> None:
+        self.reader, self.writer = os.pipe()
+        self._open = [self.reader, self.writer]
+
+    def __enter__(self) -> _Pipe:
+        return self
+
+    def close_writer(self) -> None:
+        self._open.remove(self.writer)
+        os.close(self.writer)
+
+    def __exit__(self, *_error: object) -> None:
+        for descriptor in self._open:
+            os.close(descriptor)
+
+
+def _read_all(descriptors: Sequence[int], end_s: float) -> list[str]:
+    """Read both to their ends. Raises TimeoutError when nothing comes for so long."""
+    poll = select.poll()
+    found: dict[int, list[bytes]] = {descriptor: [] for descriptor in descriptors}
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    missing = set(descriptors)
+    while missing:
+        ready = poll.poll(1000 * end_s)
+        if not ready:
+            raise TimeoutError
+        for descriptor, _ in ready:
+            data = os.read(descriptor, _MOST_BYTES)
+            found[descriptor].append(data)
+            if not data:
+                poll.unregister(descriptor)
+                missing.discard(descriptor)
+    return [b"".join(parts).decode() for parts in found.values()]
+
+
+class _Server:
+    """Forks a child for each request, and tells how it ended; ends with the one who asks."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._poll = select.poll()
+        self._poll.register(listener, select.POLLIN)
+        self._running: dict[int, tuple[int, socket.socket]] = {}  # by pidfd
+        self._askers: dict[int, int] = {}  # pidfds by the descriptor of who asked
+
+    def serve(self) -> None:
+        while True:
+            for descriptor, _ in self._poll.poll():
+                if descriptor in self._running:
+                    self._tell(descriptor)
+                elif descriptor in self._askers:
+                    self._poll.unregister(descriptor)
+                    os.kill(self._running[self._askers.pop(descriptor)][0], signal.SIGKILL)
+                elif not self._begin():
+                    return
+
+    def _begin(self) -> bool:
+        request, files, _, _ = socket.recv_fds(self._listener, _MOST_BYTES, 3)
+        if not request:
+            return False
+        pid = os.fork()
+        if pid == 0:
+            _become(request, files)
+        asker = socket.socket(fileno=files.pop())
+        for file in files:
+            os.close(file)
+        pidfd = os.pidfd_open(pid)
+        self._running[pidfd] = (pid, asker)
+        self._askers[asker.fileno()] = pidfd
+        self._poll.register(pidfd, select.POLLIN)
+        self._poll.register(asker, 0)  # a hang-up is told all the same
+        return True
+
+    def _tell(self, pidfd: int) -> None:
+        pid, asker = self._running.pop(pidfd)
+        self._poll.unregister(pidfd)
+        os.close(pidfd)
+        _, status = os.waitpid(pid, 0)
+        if self._askers.pop(asker.fileno(), None) is not None:
+            self._poll.unregister(asker)
+        with asker, contextlib.suppress(BrokenPipeError):
+            asker.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+def _become(request: bytes, files: list[int]) -> None:
+    """Be the command in a forked child; does not return."""
+    code = 70
+    try:
+        arguments, directory, env = json.loads(request)
+        os.setsid()
+        os.chdir(directory)
+        os.environ.clear()
+        os.environ.update(env)
+        for file, standard in zip(files[:2], (1, 2), strict=True):
+            os.dup2(file, standard)
+        os.closerange(3, max(files) + 1)
+        # Others than before: these still believe in the files that they were made for.
+        sys.stdout = sys.__stdout__ = _text_to(1)  # type: ignore[misc]
+        sys.stderr = sys.__stderr__ = _text_to(2, "backslashreplace")  # type: ignore[misc]
+        sys.argv = ["osmef", *arguments]
+        sys.path[0] = directory
+        random.seed()
+        time.tzset()
+        main = importlib.import_module("osmef.__main__").main
+        try:
+            main()
+            code = 0
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:
+        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]  # there is one
+    finally:
+        os._exit(code)
+
+
+def _text_to(descriptor: int, errors: str = "strict") -> io.TextIOWrapper:
+    raw = io.FileIO(descriptor, "w", closefd=False)
+    return io.TextIOWrapper(io.BufferedWriter(raw), errors=errors, line_buffering=descriptor == 2)
+
+
+if __name__ == "__main__":
+    _commands = (f"osmef.cli.{one.name}" for one in pkgutil.iter_modules(osmef.cli.__path__))
+    for _name in (*_commands, *sys.argv[2:]):
+        importlib.import_module(_name)
+    gc.freeze()
+    _Server(socket.socket(fileno=int(sys.argv[1]))).serve()

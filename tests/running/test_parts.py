@@ -1,0 +1,59 @@
+"""Which part of the tests a change asks for, and what CONTRIBUTING says of it."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.running import parts, tiers
+from tests.running.parts import PARTS, ROOT, changed_files, parts_of
+
+
+def test_contributing_has_every_part() -> None:
+    rows = [
+        f"| `{one.name}` | {one.what} | {', '.join(f'`{path}`' for path in one.covers)} |"
+        for one in PARTS.values()
+    ]
+    assert "\n".join(rows) in (ROOT / "CONTRIBUTING.md").read_text()
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+def test_what_a_part_covers_is_there(part: parts.Part) -> None:
+    for path in part.covers:
+        assert (ROOT / path).exists(), f"{part.name} covers {path}, which is gone"
+
+
+def test_what_the_tiers_name_is_there() -> None:
+    assert set(tiers._FILES.values()) <= set(PARTS)
+    for path in (*tiers._FILES, *tiers.CHECK):
+        assert (ROOT / path).exists(), path
+
+
+def test_a_change_asks_for_the_parts_that_cover_it() -> None:
+    asked = {one.name for one in parts_of(["osmef/providers/openstack/names.py", "README.md"])}
+    assert {"openstack", "openstack-guests", "openstack-volumes", "clouds"} == asked
+    assert parts_of(["README.md"]) == []
+    assert parts_of(None) == list(PARTS.values())
+
+
+def test_what_has_changed_since_the_last_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "ROOT", tmp_path)
+    assert changed_files() is None, "no repository"
+
+    def git(*command: str) -> None:
+        who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+        subprocess.run(["git", *who, *command], cwd=tmp_path, check=True, capture_output=True)
+
+    git("init")
+    git("commit", "--allow-empty", "-m", "first")
+    assert changed_files() is None, "no release yet"
+    git("tag", "v1.0")
+    assert changed_files() == []
+    (tmp_path / "a.py").touch()
+    git("add", ".")
+    git("commit", "-m", "second")
+    assert changed_files() == ["a.py"]
