@@ -61,8 +61,7 @@ def deploy(session: Session, directory: str) -> Deployment:
     The endpoint needs nothing but ``uname``, a home and sshd's file transfer. After an error
     nothing stays there, as far as it can still be reached.
     """
-    machine = session.run(["uname", "-m"]).stdout.decode(errors="replace").strip()
-    binary = find_binary(machine)
+    binary = find_binary(session.word(["uname", "-m"]))
     path = f"{directory}/osmef-agent"
     try:
         session.put(binary.data, path, 0o700)
@@ -75,7 +74,7 @@ def deploy(session: Session, directory: str) -> Deployment:
 
 
 def _check(session: Session, path: str, binary: Binary) -> None:
-    found = hashlib.sha256(session.read(path)).hexdigest()
+    found = hashlib.sha256(session.read(path, len(binary.data) + 1)).hexdigest()
     if found != binary.sha256:
         raise AgentError(
             f"the pushed agent has the hash {found}, not {binary.sha256}",

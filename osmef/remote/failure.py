@@ -8,9 +8,15 @@ import socket
 import paramiko
 
 from osmef.errors import LoginError, OsmefError, ReachError
+from osmef.remote.bounded import Flood
 from osmef.remote.login import Login
 
 _NO_ROUTE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EADDRNOTAVAIL}
+_MOST_TOLD = 300
+QUIET_CURE = (
+    "let the shell's start files (~/.bashrc) print nothing where it is not interactive, and the"
+    " user run any program (no ForceCommand)"
+)
 _FORBIDDEN = 1  # SSH_OPEN_ADMINISTRATIVELY_PROHIBITED, RFC 4254 section 5.1
 
 
@@ -80,9 +86,17 @@ def login_refused(login: Login, tried: list[str], unusable: list[str]) -> LoginE
     )
 
 
+def command_failed(name: str, program: str, error: BaseException) -> ReachError:
+    """Say why a program at an endpoint did not come to its end."""
+    cure = QUIET_CURE if isinstance(error, Flood) else None
+    return ReachError(f"{program} did not end: {reason(error)}", where=name, cure=cure)
+
+
 def transfer_failed(name: str, doing: str, error: BaseException) -> ReachError:
     """Say why a file can't be read or written at an endpoint, over SFTP."""
-    if isinstance(error, paramiko.ChannelException):
+    if isinstance(error, Flood | paramiko.SFTPError):
+        cure = QUIET_CURE
+    elif isinstance(error, paramiko.ChannelException):
         cure = "its sshd allows one session only: set MaxSessions there to 10, the usual"
     elif isinstance(error, PermissionError):
         cure = "let this user write there, or log in as another"
@@ -99,4 +113,4 @@ def reason(error: BaseException) -> str:
         return "no answer in time"
     if isinstance(error, EOFError):
         return "the other side closed the connection"
-    return str(error) or type(error).__name__
+    return str(error)[:_MOST_TOLD] or type(error).__name__

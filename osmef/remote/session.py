@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shlex
 import signal
 import socket
@@ -13,8 +14,11 @@ from dataclasses import dataclass
 
 import paramiko
 
-from osmef.errors import CredentialsError, ProviderError, ReachError
+from osmef.errors import CredentialsError, OsmefError, ProviderError, ReachError
+from osmef.remote.bounded import FileClient, Flood, Transport, outputs_of
 from osmef.remote.failure import (
+    QUIET_CURE,
+    command_failed,
     connection_failed,
     handshake_failed,
     login_refused,
@@ -31,6 +35,9 @@ EXIT_STATUS_S = 1.0
 MAX_LINE_BYTES = 1 << 20
 # What paramiko raises where a connection breaks.
 _BROKEN = (OSError, EOFError, paramiko.SSHException)
+_MOST_TOLD = 80
+_WORD = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
+_NO_STATUS = -1  # what paramiko gives where the other end told none
 # A key of this type signs in newer ways than its name says (RFC 8332).
 _ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 
@@ -51,6 +58,7 @@ class RemoteProcess:
         self.name = name
         self._channel = channel
         self._buffer = b""
+        self._flood: Flood | None = None
 
     def send_line(self, line: str) -> None:
         """Send one line; raises ReachError when the connection or the program is gone."""
@@ -60,13 +68,16 @@ class RemoteProcess:
             raise ReachError("the connection is gone", where=self.name) from error
 
     def read_line(self) -> str | None:
-        """Wait for the next line; None at the end of the program's output."""
+        """Wait for the next line; None at the end of the program's output, or of our patience."""
         while b"\n" not in self._buffer:
+            if len(self._buffer) > MAX_LINE_BYTES:
+                self._flood = Flood("it printed a line", MAX_LINE_BYTES)
+                return None
             try:
                 data = self._channel.recv(65536)
             except _BROKEN:
                 return None
-            if not data or len(self._buffer) > MAX_LINE_BYTES:
+            if not data:
                 return None
             self._buffer += data
         line, self._buffer = self._buffer.split(b"\n", 1)
@@ -74,6 +85,9 @@ class RemoteProcess:
 
     def ending(self) -> str:
         """Say how the program ended: its exit status, and the end of what it wrote on stderr."""
+        flood = self._flood or self._channel.get_transport().saved_exception
+        if isinstance(flood, Flood):
+            return str(flood)
         stderr = b""
         # The exit status follows the end of the output, in a message of its own.
         self._channel.status_event.wait(EXIT_STATUS_S)
@@ -94,9 +108,7 @@ class RemoteProcess:
 class Session:
     """An open, authenticated connection. Safe to use from several threads."""
 
-    def __init__(
-        self, name: str, transport: paramiko.Transport, jump: Session | None = None
-    ) -> None:
+    def __init__(self, name: str, transport: Transport, jump: Session | None = None) -> None:
         self.name = name
         self._transport = transport
         self._jump = jump
@@ -110,7 +122,7 @@ class Session:
         """
         jump = cls.open(login.jump, connect_s) if login.jump is not None else None
         try:
-            transport = paramiko.Transport(_dial(login, jump, connect_s))
+            transport = Transport(_dial(login, jump, connect_s))
         except BaseException as error:
             if jump is not None:
                 jump.close()
@@ -146,20 +158,37 @@ class Session:
     def run(
         self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = COMMAND_TIMEOUT_S
     ) -> Output:
-        """Run a program to its end. Raises ReachError when it is silent for too long."""
+        """Run a program to its end. Raises ReachError when it is silent for too long, or floods."""
         channel = self._channel(argv, timeout_s)
         try:
             with self._limit(timeout_s + CONNECT_TIMEOUT_S):
                 channel.sendall(stdin)
                 channel.shutdown_write()
-                stdout = channel.makefile("rb").read()
-                stderr = channel.makefile_stderr("rb").read()
-                return Output(channel.recv_exit_status(), stdout, stderr)
+                stdout, stderr = outputs_of(channel)
+                status = channel.recv_exit_status()
+                if status == _NO_STATUS and not self.is_open:
+                    raise self._transport.saved_exception or EOFError
+                return Output(status, stdout, stderr)
         except _BROKEN as error:
-            raise ReachError(f"{argv[0]} did not end: {reason(error)}", where=self.name) from error
+            raise command_failed(self.name, argv[0], error) from error
         finally:
             with contextlib.suppress(*_BROKEN):
                 channel.close()
+
+    def word(self, argv: Sequence[str]) -> str:
+        """Return the one word that a program prints, empty where it prints none.
+
+        Raises ReachError where not only the program speaks: nothing that is read there is right.
+        """
+        said = self.run(argv).stdout.strip()
+        if said and not _WORD.fullmatch(said):
+            told = said[:_MOST_TOLD].decode(errors="replace")
+            raise ReachError(
+                f"programs that are run there print more than they should: {told!r}",
+                where=self.name,
+                cure=QUIET_CURE,
+            )
+        return said.decode()
 
     def start(self, argv: Sequence[str]) -> RemoteProcess:
         """Start a program that is spoken to in lines."""
@@ -187,11 +216,13 @@ class Session:
                 file.set_pipelined(True)
                 file.write(data)
 
-    def read(self, path: str) -> bytes:
-        """Read a file. Raises ReachError."""
+    def read(self, path: str, most: int) -> bytes:
+        """Read a file, of a longer one the beginning of so many bytes. Raises ReachError."""
         with self._sftp(f"reading {path}") as sftp, sftp.open(path, "rb") as file:
-            file.prefetch()
-            return bytes(file.read())
+            size = min(file.stat().st_size or 0, most)
+            sftp.left += size
+            file.prefetch(size)
+            return bytes(file.read(size))
 
     def link(self, target: str, path: str) -> bool:
         """Make a symbolic link; False where something is there already. Raises ReachError."""
@@ -289,15 +320,17 @@ class Session:
             timer.cancel()
 
     @contextlib.contextmanager
-    def _sftp(self, doing: str) -> Iterator[paramiko.SFTPClient]:
+    def _sftp(self, doing: str) -> Iterator[FileClient]:
         try:
             with self._limit(COMMAND_TIMEOUT_S):
-                sftp = paramiko.SFTPClient.from_transport(self._transport)
+                sftp = FileClient.from_transport(self._transport)
                 if sftp is None:
                     raise ReachError(f"{doing}: no SFTP channel", where=self.name)
                 with sftp:
                     yield sftp
-        except _BROKEN as error:
+        except OsmefError:
+            raise
+        except Exception as error:  # paramiko fails in many ways where the answers make no sense
             raise transfer_failed(self.name, doing, error) from error
 
 
@@ -329,7 +362,7 @@ def _shake_hands(transport: paramiko.Transport, login: Login) -> None:
         transport.start_client(timeout=CONNECT_TIMEOUT_S)
         if not transport.initial_kex_done:  # the time is up, of which paramiko says nothing
             raise TimeoutError
-    except _BROKEN as error:
+    except Exception as error:  # paramiko fails in many ways where the answers make no sense
         raise handshake_failed(login, error) from error
     login.host_keys.verify(transport.get_remote_server_key(), login.name)
 
@@ -351,7 +384,7 @@ def _log_in(transport: paramiko.Transport, login: Login) -> None:
                     more = transport.auth_publickey(login.user, key)
                     offers.unusable.extend(f"it also wants {one}" for one in more)
                     break
-        except _BROKEN as error:
+        except Exception as error:
             if tried[1:]:  # it hangs up after the first few (MaxAuthTries)
                 raise login_refused(login, tried, [reason(error), *offers.unusable]) from error
             raise handshake_failed(login, error) from error

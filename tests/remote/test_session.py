@@ -50,7 +50,8 @@ def test_a_file_is_put_with_its_mode_read_back_and_removed(
     path = tmp_path / "new" / "file"
     data = bytes(range(256)) * 1000
     session.put(data, str(path), 0o700)
-    assert path.read_bytes() == session.read(str(path)) == data
+    assert path.read_bytes() == session.read(str(path), len(data)) == data
+    assert session.read(str(path), 100) == data[:100]
     assert stat.S_IMODE(path.stat().st_mode) == 0o700
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     session.remove_directory(str(path.parent))
@@ -121,6 +122,7 @@ def test_the_way_a_process_ended_is_told(session: Session, script: str, ending: 
 def test_a_line_without_an_end_is_not_kept_for_ever(session: Session) -> None:
     process = session.start(["head", "-c", "3000000", "/dev/zero"])
     assert process.read_line() is None
+    assert process.ending() == "it printed a line of more than 1.05 MB"
 
 
 def test_another_host_key_is_refused_before_anything_is_said(sshd: Sshd) -> None:

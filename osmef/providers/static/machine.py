@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from osmef.errors import NotFoundError, ProviderError, ReachError
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Resource
 from osmef.providers.static import lock
+from osmef.remote.failure import QUIET_CURE
 from osmef.remote.login import Login
 from osmef.remote.session import Session
 from osmef.remote.ssh_config import find_login
@@ -17,6 +18,7 @@ from osmef.scenario.clouds.inventory import InventoryHost
 KIND = "static"
 RESOURCE = "directory"
 _CONNECT_S = 10.0
+_CPU_DIGITS = 6
 _WAYS = ("identity", "jump", "known_hosts")
 
 
@@ -119,19 +121,15 @@ def endpoint_of(
 
 
 def _cpus(session: Session) -> int | None:
-    """Return how many CPUs it has; None where it can't tell.
-
-    Raises ReachError where not only the program speaks: nothing that is read there would be right.
-    """
-    said = session.run(["nproc"]).stdout.decode(errors="replace").strip()
-    if said and not (said.isascii() and said.isdigit()):
+    """Return how many CPUs it has; None where it can't tell. Raises ReachError."""
+    said = session.word(["nproc"])
+    if not said:
+        return None
+    if not (said.isdigit() and len(said) <= _CPU_DIGITS):
         raise ReachError(
-            f"programs that are run there print more than they should: {said[:80]!r}",
-            where=session.name,
-            cure="let the shell's start files (~/.bashrc) print nothing where it is not"
-            " interactive, and the user run any program (no ForceCommand)",
+            f"its nproc prints no number of CPUs: {said}", where=session.name, cure=QUIET_CURE
         )
-    return int(said) if said else None
+    return int(said)
 
 
 def addresses(session: Session, host: InventoryHost) -> list[str]:
@@ -161,7 +159,11 @@ def _addresses_of(session: Session, interface: str) -> list[str]:
     told = session.run(argv)
     words = [line.split() for line in told.stdout.decode(errors="replace").splitlines()]
     # NUMBER: NAME FAMILY ADDRESS/LENGTH ...; of each family the first one counts
-    found = {line[2]: line[3].partition("/")[0] for line in reversed(words) if len(line) > 3}
+    found = {
+        line[2]: line[3].partition("/")[0]
+        for line in reversed(words)
+        if len(line) > 3 and _is_address(line[2], line[3].partition("/")[0])
+    }
     if not found:
         said = told.stderr.decode(errors="replace").strip()[:200]
         raise NotFoundError(
@@ -170,3 +172,10 @@ def _addresses_of(session: Session, interface: str) -> list[str]:
             cure="check the name with `ip addr`, or write data_address into the inventory",
         )
     return list(found.values())
+
+
+def _is_address(family: str, text: str) -> bool:
+    try:
+        return family == {4: "inet", 6: "inet6"}[ip_address(text).version]
+    except ValueError:
+        return False

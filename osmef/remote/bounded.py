@@ -1,0 +1,122 @@
+"""How much the other end of a connection may send: none of it fills the memory here.
+
+paramiko by itself takes packets of up to 4 GiB, a greeting without end, and any number of bytes on
+a channel whose window is full.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, cast
+
+import paramiko
+from paramiko.common import MSG_CHANNEL_DATA, MSG_CHANNEL_EXTENDED_DATA
+from paramiko.packet import Packetizer
+
+from osmef.units import format_size
+
+MAX_OUTPUT_BYTES = 8_000_000
+"""Of what a program prints, on each of its two outputs."""
+MAX_SFTP_BYTES = 1_000_000
+"""Of all answers of a file server, beside what the files hold that are read."""
+
+_MAX_PACKET_BYTES = 262_144
+"""As OpenSSH has it; RFC 4253 (6.1) asks for 35000."""
+_MAX_GREETING_BYTES = 64_000
+"""Of all lines that come before the encrypted connection (RFC 4253, 4.2)."""
+_MAX_WAITING_BYTES = 4_194_304
+"""Of what a channel has received and nothing has read yet; its window is half as large."""
+_PART_BYTES = 65_536
+
+
+class Flood(paramiko.SSHException):
+    """The other end sends more than it may."""
+
+    def __init__(self, what: str, most: int) -> None:
+        super().__init__(f"{what} of more than {format_size(most)}")
+
+
+class _Packetizer(Packetizer):
+    _greeting_bytes = 0
+
+    def read_all(self, n: int, check_rekey: bool = False) -> bytes:
+        if n > _MAX_PACKET_BYTES:
+            raise Flood("it sent a packet", _MAX_PACKET_BYTES)
+        return super().read_all(n, check_rekey)
+
+    def _read_timeout(self, timeout: float) -> bytes:
+        """Read a part of a greeting, which is not encrypted."""
+        data = cast("bytes", super()._read_timeout(timeout))  # type: ignore[misc] # no stub
+        self._greeting_bytes += len(data)
+        if self._greeting_bytes > _MAX_GREETING_BYTES:
+            raise Flood("it sent a greeting", _MAX_GREETING_BYTES)
+        return data
+
+
+def _feed(take: Callable[[paramiko.Channel, Any], None]) -> Callable[[paramiko.Channel, Any], None]:
+    def feed(channel: Any, message: Any) -> None:
+        if len(channel.in_buffer) + len(channel.in_stderr_buffer) > _MAX_WAITING_BYTES:
+            raise Flood("it sent output that was not asked for", _MAX_WAITING_BYTES)
+        take(channel, message)
+
+    return feed
+
+
+class Transport(paramiko.Transport):
+    """A connection that is lost once the other end sends more than it may, with a Flood."""
+
+    _channel_handler_table = {  # noqa: RUF012 - as in paramiko
+        **paramiko.Transport._channel_handler_table,  # type: ignore[attr-defined] # noqa: SLF001
+        MSG_CHANNEL_DATA: _feed(paramiko.Channel._feed),  # type: ignore[attr-defined] # noqa: SLF001
+        MSG_CHANNEL_EXTENDED_DATA: _feed(paramiko.Channel._feed_extended),  # type: ignore[attr-defined] # noqa: SLF001
+    }
+
+    def __init__(self, connection: socket.socket | paramiko.Channel) -> None:
+        super().__init__(connection, packetizer_class=_Packetizer)
+
+
+class FileClient(paramiko.SFTPClient):
+    """A client of a file server, whose answers are bounded."""
+
+    left = MAX_SFTP_BYTES
+    """How many bytes may come yet; who reads a file allows for its length, too."""
+
+    def _read_all(self, n: int) -> bytes:
+        self.left -= n
+        if self.left < 0:
+            raise Flood("its file server sent answers", MAX_SFTP_BYTES)
+        return cast("bytes", super()._read_all(n))  # type: ignore[misc] # the stubs leave it out
+
+
+def outputs_of(channel: paramiko.Channel) -> tuple[bytes, bytes]:
+    """Return all that a program prints on its two outputs. Raises Flood, and what paramiko does."""
+    with ThreadPoolExecutor(1) as pool:
+        errors = pool.submit(_whole, channel, partial(_patiently, channel), "errors")
+        output = _whole(channel, channel.recv, "output")
+        return output, errors.result()
+
+
+def _patiently(channel: paramiko.Channel, count: int) -> bytes:
+    """Wait for errors for as long as the output is waited for."""
+    while not channel.closed:
+        with contextlib.suppress(TimeoutError):
+            return channel.recv_stderr(count)
+    return b""
+
+
+def _whole(channel: paramiko.Channel, receive: Callable[[int], bytes], what: str) -> bytes:
+    """Read to the end; after an error the channel is closed, which ends the other output, too."""
+    data = bytearray()
+    try:
+        while part := receive(_PART_BYTES):
+            data += part
+            if len(data) > MAX_OUTPUT_BYTES:
+                raise Flood(f"it printed {what}", MAX_OUTPUT_BYTES)
+    except BaseException:
+        channel.close()
+        raise
+    return bytes(data)
