@@ -7,12 +7,15 @@ from collections import defaultdict
 
 from pydantic import JsonValue
 
-from osmef.facts.source import parts, script
+from osmef.facts.source import MAX_INTERFACES, parts, script
 from osmef.facts.table import FACTS, INTERFACE_FACTS, Fact
 from osmef.facts.virtualisation import technology
 from osmef.remote.session import Session
 
 SOURCES = tuple(dict.fromkeys(fact.source for fact in (*FACTS, *INTERFACE_FACTS)))
+
+_MOST_NAME = 64
+"""Of characters; the kernel has interfaces of 15."""
 
 Texts = dict[int, dict[str, str]]
 
@@ -36,10 +39,15 @@ def read(output: bytes, boundary: str) -> dict[str, JsonValue]:
         group, _dot, key = fact.key.rpartition(".")
         groups[group][key] = _value(fact, texts, "")
     groups["virtualisation"]["technology"] = _technology(groups["virtualisation"])
-    names = {name for texts_of_source in texts.values() for name in texts_of_source if name}
+    names = {
+        name
+        for texts_of_source in texts.values()
+        for name in texts_of_source
+        if 0 < len(name) <= _MOST_NAME
+    }
     groups["interfaces"] = {
         name: {fact.key: _value(fact, texts, name) for fact in INTERFACE_FACTS}
-        for name in sorted(names)
+        for name in sorted(names)[:MAX_INTERFACES]
     }
     return {**groups.pop(""), **groups}
 

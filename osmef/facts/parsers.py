@@ -6,8 +6,8 @@ None then. Quantities come with their unit in the name.
 
 from __future__ import annotations
 
-import math
 import re
+from collections import defaultdict
 from collections.abc import Callable
 
 from pydantic import JsonValue
@@ -20,18 +20,24 @@ Parser = Callable[[str], JsonValue]
 # and IA-64 (proc(5), include/uapi/asm-generic/param.h).
 _USER_HZ = 100
 
+_WHOLE = re.compile(r"-?[0-9]{1,20}", re.ASCII)
+_DECIMAL = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?", re.ASCII)
+_MOST_TEXT = 1000
+_MOST_NAME = 64
+_MOST_CPUS = 2**20
+
 # Some drivers let -1 through as an unsigned number.
 _SPEED_UNKNOWN = 2**32 - 1
 
 
 def word(text: str) -> JsonValue:
     """Return a line, such as a name; None if it is empty."""
-    return text.strip() or None
+    return _short(text.strip()) or None
 
 
 def words(text: str) -> JsonValue:
     """Return the words of a line."""
-    return list(text.split()) or None
+    return list(_short(text.strip()).split()) or None
 
 
 def integer(text: str) -> JsonValue:
@@ -121,9 +127,9 @@ def cpu_model(text: str) -> JsonValue:
     fields = _fields(text)
     for key in ("model name", "Processor", "cpu model", "cpu", "Hardware", "uarch"):
         if fields.get(key):
-            return fields[key]
+            return _short(fields[key])
     # Most ARM kernels give numbers only: implementer and part, as in the MIDR_EL1 register.
-    return f"ARM implementer {fields['CPU implementer']} part {fields['CPU part']}"
+    return _short(f"ARM implementer {fields['CPU implementer']} part {fields['CPU part']}")
 
 
 def hypervisor_flag(text: str) -> JsonValue:
@@ -137,7 +143,7 @@ def cpu_count(text: str) -> JsonValue:
     for part in text.strip().split(","):
         first, _dash, last = part.partition("-")
         low, high = _integer(first), _integer(last or first)
-        if low > high:
+        if not 0 <= low <= high < _MOST_CPUS:
             raise ValueError("not a range")
         count += high - low + 1
     return count
@@ -152,7 +158,7 @@ def distribution(text: str) -> JsonValue:
     """Return the distribution, from os-release(5)."""
     fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
     known: dict[str, JsonValue] = {
-        name.lower(): _unquoted(fields[name]) if name in fields else None
+        name.lower(): _short(_unquoted(fields[name])) if name in fields else None
         for name in ("ID", "VERSION_ID", "PRETTY_NAME")
     }
     return known if any(known.values()) else None
@@ -165,7 +171,7 @@ def counters(text: str) -> JsonValue:
     for line in text.splitlines()[2:]:
         name, _colon, numbers = line.strip().rpartition(":")
         values = [_integer(number) for number in numbers.split()]
-        if not name or len(values) < 12:
+        if not 0 < len(name) <= _MOST_NAME or len(values) < 12:
             raise ValueError("not a line of /proc/net/dev")
         received = zip((f"rx_{kind}" for kind in kinds), values[:4], strict=True)
         sent = zip((f"tx_{kind}" for kind in kinds), values[8:12], strict=True)
@@ -181,22 +187,21 @@ def speed_bps(text: str) -> JsonValue:
 
 def driver(text: str) -> JsonValue:
     """Return the name of a device's driver, from its uevent file."""
-    return _assignments(text)["DRIVER"]
+    return _short(_assignments(text)["DRIVER"])
 
 
 def kind(text: str) -> JsonValue:
     """Return the kind of an interface such as bridge, bond or vxlan, from its uevent file."""
-    return _assignments(text)["DEVTYPE"]
+    return _short(_assignments(text)["DEVTYPE"])
 
 
 def qdiscs(text: str) -> JsonValue:
     """Return the queueing disciplines of each interface, the root's first, from ``tc``."""
     lines = [line.split() for line in text.splitlines() if line.startswith("qdisc ")]
-    found: dict[str, JsonValue] = {}
+    found: dict[str, list[JsonValue]] = defaultdict(list)
     for line in sorted(lines, key=lambda line: "root" not in line):
-        interface = line[line.index("dev") + 1]
-        found[interface] = [*_list(found.get(interface)), line[1]]
-    return found or None
+        found[_short(line[line.index("dev") + 1])].append(_short(line[1]))
+    return dict(found) or None
 
 
 def offloads(text: str) -> JsonValue:
@@ -204,29 +209,33 @@ def offloads(text: str) -> JsonValue:
     found: dict[str, JsonValue] = {}
     for line in text.splitlines()[1:]:
         name, _colon, state = line.strip().partition(": ")
-        if state.split()[:1] in (["on"], ["off"]):
+        if len(name) <= _MOST_NAME and state.split()[:1] in (["on"], ["off"]):
             found[name.replace("-", "_")] = state.split()[0] == "on"
     return found or None
 
 
 def _integer(text: str) -> int:
-    return int(text.strip())
-
-
-def _list(value: JsonValue) -> list[JsonValue]:
-    return value if isinstance(value, list) else []
+    """Return a number as the kernel writes one, of 64 bits at most."""
+    if _WHOLE.fullmatch(text.strip()) is None or not -(2**63) <= (number := int(text)) < 2**64:
+        raise ValueError("not a whole number")
+    return number
 
 
 def _real(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError("not a finite number")
-    return number
+    if _DECIMAL.fullmatch(text) is None:
+        raise ValueError("not a number")
+    return float(text)
+
+
+def _short(text: str) -> str:
+    if len(text) > _MOST_TEXT:
+        raise ValueError("not a name")
+    return text
 
 
 def _kibibytes(text: str) -> int:
     number, unit = text.split()
-    if unit != "kB":  # which is what the kernel calls 1024 bytes
+    if unit != "kB" or _integer(number) >= 2**54:  # kB is what the kernel calls 1024 bytes
         raise ValueError("not a size")
     return parse_size(f"{number}KiB")
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 EACH_INTERFACE = "$interface"
 """In a path or an argument: one source for each network interface but the loopback."""
 
-_MAX_INTERFACES = 32
+MAX_INTERFACES = 32
 
 _HEAD = """\
 PATH="$PATH:/usr/sbin:/sbin" LC_ALL=C
@@ -65,7 +65,7 @@ def script(sources: Sequence[Source], boundary: str) -> bytes:
         mark = f'"{number} $interface"' if per_interface else f'"{number} "'
         (each if per_interface else single).append(_line(source, mark))
     loop = [
-        f"count={_MAX_INTERFACES}",
+        f"count={MAX_INTERFACES}",
         "for path in /sys/class/net/*; do",
         "interface=${path##*/}",
         'case $interface in lo | -* | "*") continue ;; esac',

@@ -14,6 +14,9 @@ from osmef.facts import parsers
 from osmef.facts.parsers import Parser
 from osmef.facts.source import EACH_INTERFACE, Command, File, Source
 
+_MOST_CHARACTERS = 1_000_000
+"""Of a source: /proc/net/dev of some thousand interfaces."""
+
 
 @dataclass(frozen=True)
 class Fact:
@@ -25,6 +28,8 @@ class Fact:
 
     def read(self, text: str) -> JsonValue:
         """Return what the text says, None if it says nothing that can be understood."""
+        if len(text) > _MOST_CHARACTERS:
+            return None
         try:
             return self.parse(text)
         except (ValueError, LookupError, OverflowError):

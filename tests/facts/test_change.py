@@ -1,3 +1,4 @@
+import json
 from typing import Any
 
 import pytest
@@ -64,3 +65,22 @@ def test_a_rate_times_its_time_is_what_was_counted(elapsed_s: float, count: int)
     }
     result: Any = change(before, after)
     assert result["interfaces"]["eth0"]["tx_bps"] * elapsed_s == pytest.approx(8 * count)
+
+
+NUMBERS = st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=3)
+GROUPS = st.dictionaries(
+    st.sampled_from(["eth0", "eth1"]), st.dictionaries(st.text(max_size=3), NUMBERS)
+)
+SNAPSHOTS = st.fixed_dictionaries(
+    {},
+    optional={
+        "uptime_s": st.floats(0, 1e12).map(lambda s: round(s, 2)) | NUMBERS,
+        "counters": GROUPS | NUMBERS,
+        "cpu_time": st.dictionaries(st.text(max_size=3), NUMBERS) | NUMBERS,
+    },
+)
+
+
+@given(SNAPSHOTS, SNAPSHOTS)
+def test_no_facts_make_it_fail_or_give_what_json_cannot_hold(before: Any, after: Any) -> None:
+    json.dumps(change(before, after), allow_nan=False)

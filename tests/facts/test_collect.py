@@ -104,6 +104,13 @@ def test_output_cannot_pass_for_another_part_without_the_boundary() -> None:
     assert facts["interfaces"] == {}
 
 
+def test_interfaces_without_end_are_cut_off() -> None:
+    number = SOURCES.index(INTERFACE_FACTS[0].source)
+    output = "".join(f"\n{BOUNDARY} {number} eth{at}\n1400\n" for at in range(1000))
+    facts: Any = read(output.encode(), BOUNDARY)
+    assert len(facts["interfaces"]) == 32
+
+
 @given(output)
 def test_no_output_makes_it_fail(text: bytes) -> None:
     json.dumps(read(text, BOUNDARY), allow_nan=False)
