@@ -6,6 +6,7 @@ import json
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -37,7 +38,35 @@ class ClockOffset:
     uncertainty_s: float
 
 
-Inbox = queue.SimpleQueue[tuple["AgentClient", Event]]
+_MOST_WAITING_BYTES = 8_000_000
+"""Of what an agent has said and nothing has taken yet; it can't say more before that."""
+_FULL_POLL_S = 0.02
+
+
+class Inbox:
+    """What agents say, in its order. It tells when too much of one agent's waits in it."""
+
+    def __init__(self) -> None:
+        self._events: queue.SimpleQueue[tuple[AgentClient, Event, int]] = queue.SimpleQueue()
+        self._waiting: Counter[AgentClient] = Counter()
+        self._lock = threading.Lock()
+
+    def put(self, agent: AgentClient, event: Event, size: int) -> None:
+        """Add an event that an agent told in so many characters."""
+        with self._lock:
+            self._waiting[agent] += size
+        self._events.put((agent, event, size))
+
+    def get(self, timeout_s: float) -> tuple[AgentClient, Event]:
+        """Take the next event. Raises queue.Empty where none comes in time."""
+        agent, event, size = self._events.get(timeout=timeout_s)
+        with self._lock:
+            self._waiting[agent] -= size
+        return agent, event
+
+    def is_full_of(self, agent: AgentClient) -> bool:
+        """Tell whether so much of an agent's waits that it has to wait, too."""
+        return self._waiting[agent] > _MOST_WAITING_BYTES
 
 
 class AgentClient:
@@ -45,8 +74,9 @@ class AgentClient:
 
     def __init__(self, name: str, process: RemoteProcess) -> None:
         self.name = name
-        self.inbox: Inbox = queue.SimpleQueue()
+        self.inbox = Inbox()
         self.gone: str | None = None
+        self._closed = threading.Event()
         self._process = process
         self._reader = threading.Thread(target=self._read, name=f"agent-{name}", daemon=True)
         self._reader.start()
@@ -83,16 +113,17 @@ class AgentClient:
         An agent that stays silent is ended.
         """
         deadline = time.monotonic() + timeout_s
-        while True:
+        while (left := deadline - time.monotonic()) > 0:
             try:
-                _, event = self.inbox.get(timeout=max(0.0, deadline - time.monotonic()))
+                _, event = self.inbox.get(left)
             except queue.Empty:
-                self.close()
-                raise self.lost(f"no {wanted.__name__.lower()} within {timeout_s:g} s") from None
+                break
             if isinstance(event, Gone):
                 raise self.lost(event.reason)
             if isinstance(event, wanted):
                 return event
+        self.close()
+        raise self.lost(f"no {wanted.__name__.lower()} within {timeout_s:g} s")
 
     def clock_offset(self) -> ClockOffset:
         """Compare clocks as NTP does: of several exchanges the quickest tells most (RFC 5905).
@@ -122,6 +153,7 @@ class AgentClient:
 
     def close(self) -> None:
         """End the agent: it exits when its standard input does."""
+        self._closed.set()
         self._process.close()
         self._reader.join(timeout=HELLO_TIMEOUT_S)
 
@@ -131,4 +163,6 @@ class AgentClient:
             event = Gone(reason=self._process.ending()) if line is None else parse_event(line)
             if isinstance(event, Gone):
                 self.gone = event.reason
-            self.inbox.put((self, event))
+            self.inbox.put(self, event, len(line or ""))
+            while self.inbox.is_full_of(self) and not self._closed.wait(_FULL_POLL_S):
+                pass

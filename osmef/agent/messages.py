@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import math
+import re
+from collections.abc import Iterable
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    model_validator,
+)
 
 from osmef.results.exchange import Histogram
 from osmef.results.trial import FlowEnd, ThreadUse
@@ -27,13 +38,34 @@ class _Message(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
+_Word = Annotated[str, Field(max_length=200)]
+_Text = Annotated[str, Field(max_length=4000)]
+_Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+
+
+def _same_length(message: _Message, names: Iterable[str]) -> None:
+    """Raise ValueError unless these lists of a message, as far as they are there, are as long."""
+    lists = [found for name in names if (found := getattr(message, name)) is not None]
+    if len({len(one) for one in lists}) > 1:
+        raise ValueError("the columns differ in length")
+
+
+def _whole(histogram: Histogram) -> Histogram:
+    if len({len(histogram.lower_ns), len(histogram.upper_ns), len(histogram.count)}) > 1:
+        raise ValueError("the buckets differ in number")
+    return histogram
+
+
+_Histogram = Annotated[Histogram, AfterValidator(_whole)]
+
+
 class Hello(_Message):
     """The agent's first words."""
 
     event: Literal["hello"]
     protocol: int
-    version: str
-    machine: str
+    version: _Word
+    machine: _Word
     pid: int
 
 
@@ -60,6 +92,13 @@ class Connected(_Message):
     id: str
 
 
+_SERIES = (
+    *("retransmits", "rtt_us", "cwnd"),
+    *("datagrams", "send_refused", "behind_us"),
+    *("lost", "reordered", "duplicates", "dropped", "jitter_us"),
+)
+
+
 class IntervalEvent(_Message):
     """One interval of all flows of one side; lists hold one value a flow."""
 
@@ -82,6 +121,11 @@ class IntervalEvent(_Message):
     dropped: list[int | None] | None = None
     jitter_us: list[float] | None = None
 
+    @model_validator(mode="after")
+    def _columns_are_equally_long(self) -> Self:
+        _same_length(self, ("bytes", *_SERIES))
+        return self
+
 
 class PointEvent(_Message):
     """One size of a sweep: how long a message took; lists hold one value a flow."""
@@ -94,6 +138,11 @@ class PointEvent(_Message):
     time_min_us: list[float]
     time_median_us: list[float]
     time_max_us: list[float]
+
+    @model_validator(mode="after")
+    def _columns_are_equally_long(self) -> Self:
+        _same_length(self, ("time_min_us", "time_median_us", "time_max_us"))
+        return self
 
 
 class ResultEvent(_Message):
@@ -166,7 +215,7 @@ class ExchangeResult(ResultEvent):
     max_ns: int | None = None
     late: int | None = None
     unsent: int | None = None
-    histogram: Histogram | None = None
+    histogram: _Histogram | None = None
     process: ProcessUse
     endpoint: EndpointUse
 
@@ -206,7 +255,7 @@ class UdpReceiverResult(ResultEvent):
     elapsed_s: float
     refused: int = 0
     flows: list[ReceivingFlow]
-    histogram: Histogram
+    histogram: _Histogram
     process: ProcessUse
     endpoint: EndpointUse
 
@@ -224,15 +273,14 @@ class RequestsEvent(_Message):
     start_us: list[float]
     duration_us: list[float | None]
     relay_us: list[float | None]
-    code: list[int | None]
+    code: list[_Int32 | None]
     length: list[int | None]
-    retries: list[int | None]
+    retries: list[_Int32 | None]
     error: list[Annotated[int, Field(ge=0, lt=len(REQUEST_ERRORS))]]
 
     @model_validator(mode="after")
     def _columns_are_equally_long(self) -> Self:
-        if any(len(getattr(self, name)) != len(self.size) for name in REQUEST_COLUMNS):
-            raise ValueError("the columns differ in length")
+        _same_length(self, REQUEST_COLUMNS)
         return self
 
 
@@ -269,9 +317,9 @@ class ErrorEvent(_Message):
     """The end of a job that did not go well, or a command that made no sense."""
 
     event: Literal["error"]
-    id: str | None
-    kind: str
-    message: str
+    id: _Word | None
+    kind: _Word
+    message: _Text
     flow: int | None = None
 
 
@@ -303,9 +351,33 @@ _ADAPTER: TypeAdapter[Hello | Clock | JobEvent] = TypeAdapter(
 )
 
 
+_UNUSUAL = re.compile(r"[0-9]{19}|[eE][+]?[0-9]{3}|NaN|Infinity")
+"""What every number too large for 64 bits looks like, and some others, and texts."""
+
+
 def parse_event(line: str) -> Event:
-    """Read one line of the agent; a line that is not of the protocol ends the conversation."""
+    """Read one line of the agent; a line that is not of the protocol ends the conversation.
+
+    So is a number that does not fit into 64 bits, whole or not.
+    """
     try:
-        return _ADAPTER.validate_json(line)
-    except ValidationError:
+        event = _ADAPTER.validate_json(line)
+        if _UNUSUAL.search(line):
+            json.loads(line, parse_int=_int64, parse_float=_finite, parse_constant=_finite)
+    except ValueError:  # ValidationError is one, too
         return Gone(reason=f"it said something outside the protocol: {line[:200]!r}")
+    return event
+
+
+def _int64(text: str) -> int:
+    number = int(text)
+    if not -(2**63) <= number < 2**63:
+        raise ValueError("too large a number")
+    return number
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("too large a number")
+    return number

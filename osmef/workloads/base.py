@@ -33,7 +33,7 @@ class Step:
     members; what all jobs have (id, cookie, addresses, ports, timeouts) is added when it is armed.
     A step that ``listens`` answers ``listening``; the steps after it connect to it. One that
     ``serves`` runs until it is told to stop, once the other steps of all parts have their results.
-    ``udp_ports`` is how many UDP ports it takes.
+    ``udp_ports`` is how many UDP ports it takes, ``requests`` how many requests it tells of.
     """
 
     end: End
@@ -42,6 +42,7 @@ class Step:
     listens: bool = False
     serves: bool = False
     udp_ports: int = 0
+    requests: int = 0
 
 
 @dataclass(frozen=True)

@@ -26,13 +26,17 @@ from osmef.results.exchange import Purpose
 from osmef.results.trial import Interval
 from osmef.scenario.ports import DATA_PORTS
 from osmef.workloads.base import Part, Ran, Value
-from osmef.workloads.tasks import ARM_TIMEOUT_S, STALL_TIMEOUT_S, Pair, Task, command_of, make_tasks
+from osmef.workloads.tasks import (
+    ARM_TIMEOUT_S,
+    GRACE_S,
+    Pair,
+    Task,
+    command_of,
+    make_tasks,
+    patience_s,
+)
 
-# How long the agents let the flows drain after their end, as docs/agent-protocol.md says.
-DRAIN_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 5.0
-# The agent keeps every deadline by itself; this is for an agent that does not.
-_GRACE_S = 20.0
 _CHECK_EVERY_S = 0.2
 _ABORT_TIMEOUT_S = 5.0
 # Between telling all agents when to start and that moment: the time to tell them all.
@@ -58,6 +62,7 @@ _CURES = {
     "resource": "the endpoint is short of memory, threads or file descriptors",
 }
 
+_TOO_MUCH = "it told more than such a job has to tell"
 _LATE_CURE = "raise the workload's deadline, or let it ask for less"
 
 
@@ -107,7 +112,7 @@ class _Ensemble:
 
     def __init__(self, job: Job, parts: Sequence[Part]) -> None:
         self._job = job
-        self._inbox: Inbox = queue.SimpleQueue()
+        self._inbox = Inbox()
         self._groups = make_tasks(job.trial, job.pairs, parts)
         self._tasks = [task for pair in self._groups for group in pair for task in group]
         self._of = {task.agent: task for task in self._tasks}
@@ -122,7 +127,7 @@ class _Ensemble:
         if len(starters) == 1 and not starters[0].part.delay_s:
             return
         for name, task in {task.host.name: task for task in starters}.items():
-            task.agent.inbox = queue.SimpleQueue()  # the one before is of another trial
+            task.agent.inbox = Inbox()  # the one before is of another trial
             self._clocks[name] = task.agent.clock_offset()
 
     def arm(self) -> None:
@@ -139,10 +144,10 @@ class _Ensemble:
             self._wait_for(
                 [task for task in now if task.step.listens],
                 lambda task: task.port is not None,
-                ARM_TIMEOUT_S + _GRACE_S,
+                ARM_TIMEOUT_S + GRACE_S,
             )
         two_ended = [task for task in self._tasks if not task.step.serves]
-        self._wait_for(two_ended, lambda task: task.connected, ARM_TIMEOUT_S + _GRACE_S)
+        self._wait_for(two_ended, lambda task: task.connected, ARM_TIMEOUT_S + GRACE_S)
 
     def _listener(self, task: Task) -> Task | None:
         """Return the nearest earlier step of its part that a step connects to."""
@@ -175,7 +180,7 @@ class _Ensemble:
         self._wait_for(
             ending,
             lambda task: task.result is not None,
-            max(_patience_s(task.part) for task in self._tasks),
+            max(patience_s(task.part) for task in self._tasks),
         )
 
     def stop(self) -> None:
@@ -240,13 +245,18 @@ class _Ensemble:
     def _take(self, timeout_s: float) -> None:
         """Take in the next event, if one comes in time."""
         try:
-            agent, event = self._inbox.get(timeout=timeout_s)
+            agent, event = self._inbox.get(timeout_s)
         except queue.Empty:
             return
         task = self._of[agent]
         # A late answer to a job before this one is not ours, nor what comes after the end.
         if task.ended or not _is_of(event, task):
             return
+        if isinstance(event, IntervalEvent | PointEvent | RequestsEvent) and not task.admits(event):
+            event = ErrorEvent(event="error", id=task.id, kind="protocol", message=_TOO_MUCH)
+        self._take_in(task, event)
+
+    def _take_in(self, task: Task, event: Event) -> None:
         match event:
             case Listening():
                 task.port = event.port
@@ -283,6 +293,7 @@ class _Ensemble:
         from osmef.workloads.requests import as_batch  # noqa: PLC0415 - pyarrow is slow to load
 
         task.requests.append(as_batch(event))
+        task.requests_told += len(event.size)
 
     def _keep(self, task: Task, event: IntervalEvent) -> None:
         measured = task.part.purpose is Purpose.MEASURED
@@ -308,13 +319,6 @@ class _Ensemble:
             )
             for flow in range(len(event.bytes))
         ]
-
-
-def _patience_s(part: Part) -> float:
-    """Return how long after the common start the results of a part are waited for."""
-    if part.deadline_s is not None:
-        return part.delay_s + part.deadline_s
-    return part.delay_s + part.duration_s + DRAIN_TIMEOUT_S + STALL_TIMEOUT_S + _GRACE_S
 
 
 _DATAGRAM_SERIES = (

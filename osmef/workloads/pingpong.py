@@ -58,7 +58,7 @@ class PingPong(Workload):
         pong = Step("receiver", "pong", {}, listens=True, serves=True)
         relay: dict[str, Value] = {"retries": s.retries, "timeout_s": s.timeout / 2}
         ping = Step("sender", "ping", relay, listens=True, serves=True)
-        siege = Step("sender", "siege", self._asked())
+        siege = Step("sender", "siege", self._asked(), requests=s.requests)
         steps = (pong, ping, siege) if s.relay else (pong, siege)
         estimate = self._estimate_s()
         deadline = s.deadline or max(_PATIENCE_S, 2 * estimate)

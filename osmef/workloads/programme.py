@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import assert_never
 
+from osmef.errors import AgentError
 from osmef.results.exchange import Purpose
 from osmef.scenario.model import Scenario
 from osmef.scenario.pingpong import PingPongSettings
@@ -110,7 +112,23 @@ class Programme:
             [one for (owner, _), one in zip(self._parts, pair, strict=True) if owner is workload]
             for pair in ran
         ]
-        return workload.outcome(trial, purpose, its_own)
+        try:
+            outcome = workload.outcome(trial, purpose, its_own)
+            _check_finite(outcome)
+        except (ArithmeticError, LookupError, ValueError) as error:
+            names = {name for pair in ran for one in pair for name in (one.sender, one.receiver)}
+            raise AgentError(
+                f"no numbers can be made of what the agents told: {error!r:.200}",
+                where=" and ".join(sorted(names)),
+                cure="use the agent that belongs to this version of osmef",
+            ) from error
+        return outcome
+
+
+def _check_finite(outcome: Outcome) -> None:
+    for name, value in outcome.metrics.items():
+        if value is not None and not math.isfinite(value):
+            raise ValueError(f"{name} is {value}")
 
 
 def _end(part: Part) -> float:

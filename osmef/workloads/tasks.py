@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections import Counter
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from osmef.agent.client import AgentClient
-from osmef.agent.messages import JobResult, PointEvent
+from osmef.agent.messages import IntervalEvent, JobResult, PointEvent, RequestsEvent
 from osmef.results.trial import Interval
 from osmef.workloads.base import End, Part, Step, Value
 
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 
 ARM_TIMEOUT_S = 15.0
 STALL_TIMEOUT_S = 10.0
+
+
+# How long the agents let the flows drain after their end, as docs/agent-protocol.md says.
+DRAIN_TIMEOUT_S = 60.0
+# The agent keeps every deadline by itself; this is for an agent that does not.
+GRACE_S = 20.0
+_MOST_POINTS = 10_000
 
 
 class Host(Protocol):
@@ -70,6 +78,28 @@ class Task:
     intervals: list[Interval] = field(default_factory=list)
     points: list[PointEvent] = field(default_factory=list)
     requests: list[RecordBatch] = field(default_factory=list)
+    requests_told: int = 0
+
+    def admits(self, event: IntervalEvent | PointEvent | RequestsEvent) -> bool:
+        """Tell whether a job such as this one may tell that, after all that it has told."""
+        match event:
+            case IntervalEvent():
+                flows = len(event.bytes)
+                return flows <= self._flows and len(self.intervals) + flows <= self._most_intervals
+            case PointEvent():
+                return len(event.time_min_us) <= self._flows and len(self.points) < _MOST_POINTS
+            case RequestsEvent():
+                return self.requests_told + len(event.size) <= self.step.requests
+
+    @property
+    def _flows(self) -> int:
+        return int(self.step.parameters.get("flows", 1))
+
+    @property
+    def _most_intervals(self) -> int:
+        interval_s = float(self.step.parameters.get("interval_s", 1.0))
+        each = math.ceil(patience_s(self.part) / interval_s) + 1
+        return 2 * self._flows * each  # an end that sends and receives tells of both
 
     @property
     def host(self) -> Host:
@@ -85,6 +115,13 @@ class Task:
     def starts(self) -> bool:
         """Whether it is the one of its part that gets the start."""
         return self.step is self.part.steps[-1]
+
+
+def patience_s(part: Part) -> float:
+    """Return how long after the common start the results of a part are waited for."""
+    if part.deadline_s is not None:
+        return part.delay_s + part.deadline_s
+    return part.delay_s + part.duration_s + DRAIN_TIMEOUT_S + STALL_TIMEOUT_S + GRACE_S
 
 
 def make_tasks(trial: int, pairs: Sequence[Pair], parts: Sequence[Part]) -> list[list[list[Task]]]:

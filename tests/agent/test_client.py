@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from osmef.agent import deploy as deployment
 from osmef.agent.client import AgentClient
 from osmef.agent.deploy import Binary, Deployment, deploy, find_binary
-from osmef.agent.messages import Clock, Gone, Hello, parse_event
+from osmef.agent.messages import Clock, ErrorEvent, Gone, Hello, IntervalEvent, parse_event
 from osmef.errors import AgentError
 from osmef.remote.session import Session
 
@@ -120,6 +120,54 @@ def test_no_line_makes_the_reader_fail(line: str) -> None:
 @given(st.dictionaries(st.text(), st.integers() | st.text() | st.none()))
 def test_no_object_makes_the_reader_fail(value: dict[str, object]) -> None:
     assert isinstance(parse_event(json.dumps({**value, "event": "hello"})), Gone | Hello)
+
+
+CLOCK = '{"event":"clock","realtime_ns":%s,"monotonic_ns":2}'
+INTERVAL = (
+    '{"event":"interval","id":"1","role":"sender","start_s":%s,"length_s":1,"bytes":[1,2],'
+    '"cwnd":%s}'
+)
+
+
+@pytest.mark.parametrize("number", [str(2**63), str(-(2**63) - 1), "9" * 4000, "9" * 100_000])
+def test_a_number_of_more_than_64_bits_is_outside_the_protocol(number: str) -> None:
+    assert isinstance(parse_event(CLOCK % number), Gone)
+    assert isinstance(parse_event(CLOCK % (2**63 - 1)), Clock)
+
+
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "NaN", "Infinity", "-Infinity", "1e9999999"])
+def test_a_number_without_end_is_outside_the_protocol(number: str) -> None:
+    assert isinstance(parse_event(INTERVAL % (number, "null")), Gone)
+    assert isinstance(parse_event(INTERVAL % ("1e-400", "null")), IntervalEvent)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[" * 500_000,
+        CLOCK.replace("2}", '2,"x":' + "[" * 500_000) % 1,
+        CLOCK.replace("2}", '2,"x":' + '{"a":' * 100_000 + "1" + "}" * 100_001) % 1,
+        INTERVAL % ("1", "[1]"),
+        INTERVAL % ("1", "[1,2,3]"),
+        '{"event":"error","id":null,"kind":"x","message":"' + "y" * 100_000 + '"}',
+        '{"event":"error","id":null,"kind":"x","message":"\\ud800"}',
+    ],
+    ids=["brackets", "arrays", "objects", "too few", "too many", "too long", "surrogate"],
+)
+def test_a_line_that_no_agent_says_is_outside_the_protocol(line: str) -> None:
+    event = parse_event(line)
+    assert isinstance(event, Gone)
+    assert len(event.reason) < 1000
+
+
+def test_a_text_may_hold_what_looks_like_a_large_number() -> None:
+    line = '{"event":"error","id":null,"kind":"x","message":"%s 1e400 NaN"}' % ("9" * 30)
+    assert isinstance(parse_event(line), ErrorEvent)
+
+
+def test_of_a_key_that_is_told_twice_the_last_one_counts() -> None:
+    line = '{"event":"hello","event":"clock","realtime_ns":1,"monotonic_ns":2,"realtime_ns":3}'
+    assert parse_event(line) == Clock(event="clock", realtime_ns=3, monotonic_ns=2)
 
 
 def test_keys_of_a_later_agent_are_ignored() -> None:

@@ -25,37 +25,8 @@ from osmef.errors import ReachError
 from osmef.remote.login import Login
 from osmef.remote.offers import pkey_of
 from osmef.remote.session import Session
+from tests.flood import bounded_memory
 from tests.sshd import Sshd
-
-MOST_MIB = 150
-"""What one case may take of the memory: much less than what is sent to it."""
-
-
-def resident_mib() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGESIZE") / 2**20
-
-
-@contextmanager
-def bounded_memory(stop: threading.Event) -> Iterator[None]:
-    """See how much memory is taken meanwhile, and let it be no more than that."""
-    before, ended, most = resident_mib(), threading.Event(), 0.0
-
-    def watch() -> None:
-        nonlocal most
-        while not ended.wait(0.01):
-            most = max(most, resident_mib() - before)
-            if most > MOST_MIB:
-                stop.set()
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        watcher.join()
-    assert most < MOST_MIB
 
 
 @contextmanager
@@ -72,18 +43,10 @@ def connected(tmp_path: Path, options: str) -> Iterator[Session]:
     # The home is another one, so that the start files of who runs the tests do nothing.
     server = Sshd(tmp_path, options=f"SetEnv HOME={tmp_path}\n{options}")
     session = Session.open(server.login())
-    stop = threading.Event()
-
-    def close() -> None:
-        stop.wait()
-        session.close()
-
-    threading.Thread(target=close, daemon=True).start()
     try:
-        with bounded_memory(stop):
+        with bounded_memory(session.close):
             yield session
     finally:
-        stop.set()
         session.close()
         server.close()
 
@@ -163,7 +126,7 @@ def speaking(sshd: Sshd, *parts: bytes, again: bytes = b"") -> Iterator[Login]:
 def test_a_server_that_greets_without_end_is_given_up_soon(
     sshd: Sshd, parts: list[bytes], again: bytes
 ) -> None:
-    with speaking(sshd, *parts, again=again) as login, bounded_memory(threading.Event()):
+    with speaking(sshd, *parts, again=again) as login, bounded_memory():
         began = time.monotonic()
         with pytest.raises(ReachError) as caught:
             Session.open(login)
@@ -200,7 +163,7 @@ def test_an_sshd_that_sends_more_than_it_was_asked_for_is_cut_off(sshd: Sshd) ->
     process = session.start(["true"])
     channel = server.accept(5)
     assert channel is not None
-    with bounded_memory(threading.Event()):
+    with bounded_memory():
         with contextlib.suppress(OSError, EOFError):
             for _ in range(100):
                 channel.sendall(bytes(4_000_000))

@@ -60,8 +60,7 @@ def test_flows_that_drain_slowly_are_waited_for(
     slow_pair: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("osmef.workloads.tasks.STALL_TIMEOUT_S", 2.0)
-    monkeypatch.setattr("osmef.workloads.ensemble.STALL_TIMEOUT_S", 2.0)
-    monkeypatch.setattr("osmef.workloads.ensemble._GRACE_S", 0.2)
+    monkeypatch.setattr("osmef.workloads.tasks.GRACE_S", 0.2)
     workload = BulkTransfer(
         BtcSettings.model_validate({"duration": "200ms", "interval": "100ms", "connections": 4})
     )

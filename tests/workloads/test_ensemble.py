@@ -208,7 +208,7 @@ def test_an_agent_that_hangs_is_named_and_ended(
     hanging = receivers[0].agent("job-0")
     receivers[0].signal(signal.SIGSTOP)
     with monkeypatch.context() as patch:
-        for name in ("ARM_TIMEOUT_S", "_GRACE_S", "_ABORT_TIMEOUT_S"):
+        for name in ("ARM_TIMEOUT_S", "GRACE_S", "_ABORT_TIMEOUT_S"):
             patch.setattr(f"osmef.workloads.ensemble.{name}", 0.2)
         with pytest.raises(AgentError, match="missed every deadline") as caught:
             perform(Job(1, pairs(senders, receivers)), parts())
