@@ -38,18 +38,21 @@ from osmef.campaigns.rows import Gap, Phase, Session, Standing, State
 from osmef.drafts import abandoned, draft_directory, scratch
 from osmef.engine.controller import is_at_work
 from osmef.errors import InputError, StorageError
+from osmef.named_file import read_file
 from osmef.results.files import storage, write_atomically
 from osmef.results.frame import load
 from osmef.results.remote import Remote, sha256_of
 from osmef.results.rundir import RunDirectory
 from osmef.results.tables import TABLES
 from osmef.scenario.base import Model
+from osmef.scenario.text_file import read_text
 
 VERSION: Literal[1] = 1
 MANIFEST, CALENDAR, CAMPAIGN = "manifest.json", "sessions.parquet", "campaign.yaml"
 _IMPORT = "import"
 _MARKS = ("journal.jsonl", "trials.jsonl", "summary.json")
 _LEFT_OUT = {"lock", *(f"{table}.parquet" for table in TABLES)}
+_MOST_MANIFEST = 256 << 20
 _COMPRESSION = "zstd"
 
 
@@ -335,7 +338,7 @@ def _read_manifest(file: Path, where: str) -> Manifest:
 def _parse_manifest(file: Path, where: str) -> Manifest:
     try:
         with storage("read", file):
-            return Manifest.model_validate_json(file.read_bytes())
+            return Manifest.model_validate_json(read_file(file, _MOST_MANIFEST))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         told = ".".join(map(str, first["loc"]))
@@ -415,7 +418,7 @@ def read_record(directory: Path) -> Record | None:
     manifest = _read_manifest(directory / MANIFEST, str(directory))
     try:
         with storage("read", directory):
-            text = (directory / CAMPAIGN).read_text(encoding="utf-8")
+            text = read_text(directory / CAMPAIGN)
             rows = parquet.read_table(directory / CALENDAR).to_pylist()
     except pa.ArrowException as error:
         cure = "import the archive once more"

@@ -14,9 +14,11 @@ from typing import Any
 from osmef.drafts import draft_file
 from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial
+from osmef.named_file import read_file
 from osmef.results.trial import Trial
 
 NAME = "live.json"
+_MOST_BYTES = 1 << 20
 _EVERY_S = 2.0
 
 
@@ -98,7 +100,7 @@ def forget(directory: Path) -> None:
 def read_live(directory: Path) -> dict[str, Any] | None:
     """Return what a session that runs has shown last, None if there is nothing."""
     try:
-        found = json.loads((directory / NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = json.loads(read_file(directory / NAME, _MOST_BYTES))
+    except (OSError, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

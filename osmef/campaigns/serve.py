@@ -26,11 +26,13 @@ from urllib.parse import parse_qs
 
 from osmef.campaigns.view import View
 from osmef.errors import InputError, OsmefError
+from osmef.named_file import read_text_file
 from osmef.results.files import storage, write_atomically
 
 _OURS = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 # What a browser is sent on to: a path that no browser takes for another host.
 _PLAIN = re.compile(r"/|(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+")
+_MOST_TOKEN = 4096
 _TOKEN = re.compile(r"[A-Za-z0-9_-]{16,}")
 # So long a client may be silent, and so long it may take for all it asks and reads.
 _PATIENCE_S = 30.0
@@ -63,7 +65,7 @@ def read_token(path: Path) -> str:
         text = secrets.token_urlsafe(24)
         write_atomically(path, f"{text}\n".encode(), 0o600)
     with storage("read", path):
-        token = path.read_text(encoding="utf-8").strip()
+        token = read_text_file(path, _MOST_TOKEN, errors="replace").strip()
         about = path.stat()
     if about.st_mode & 0o077 or about.st_uid != os.geteuid():
         cure = f"chmod 600 {path}; or remove it if it is not yours: a new one is made"

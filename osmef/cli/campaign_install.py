@@ -32,8 +32,10 @@ from osmef.cli.campaign_executor import (
 from osmef.cli.campaign_state import StateUrl
 from osmef.cli.console import out, reporting
 from osmef.errors import InputError, StorageError
+from osmef.named_file import read_text_file
 from osmef.results.files import storage, write_atomically
 
+_MOST_BYTES = 1 << 20
 _PATIENCE_S = 60.0
 
 
@@ -217,7 +219,7 @@ def _run(command: Sequence[str], text: str, cure: str) -> str:
 
 def _write_environment(path: Path, job: Job) -> None:
     with storage("read", path):
-        old = path.read_text(encoding="utf-8") if _is_ours(path) else ""
+        old = read_text_file(path, _MOST_BYTES) if _is_ours(path) else ""
     write_atomically(path, environment(job, old).encode(), 0o600)
 
 

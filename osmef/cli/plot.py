@@ -13,6 +13,7 @@ from osmef.cli.console import out, reporting, set_up_logging
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
 from osmef.report.kinds import Kind
+from osmef.scenario.text_file import read_nodes, read_text
 
 _KINDS = "\n\n".join(f"{kind.value}: {kind.about}" for kind in Kind)
 
@@ -229,12 +230,15 @@ def _names(texts: list[str], file: Path | None) -> dict[str, str]:
 
 
 def _read_names(file: Path) -> dict[str, str]:
-    import yaml  # noqa: PLC0415 - only this option needs it
-
     try:
-        told = yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeError, yaml.YAMLError) as error:
-        raise _no_names(file, str(error).splitlines()[0]) from error
+        node, builder = read_nodes(read_text(file), file)
+    except InputError as error:
+        if error.problems:
+            raise
+        raise _no_names(file, error.message) from error
+    if builder.problems:
+        raise InputError.from_problems(builder.problems)
+    told = None if node is None else node.plain()
     if not isinstance(told, dict):
         raise _no_names(file, "it is no mapping")
     parts = [value if isinstance(value, dict) else {key: value} for key, value in told.items()]

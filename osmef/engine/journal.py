@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from osmef.errors import StorageError
+from osmef.named_file import read_text_file
 from osmef.providers.base import Resource
 from osmef.results.files import append_line, storage
 
+_MOST_BYTES = 256 << 20
 _TIME = int | float | None
 _TYPES = {"id": str | None, "deadline": _TIME, "made": _TIME, "access": dict}
 
@@ -57,7 +59,7 @@ class Journal:
         with storage("read", self.path):
             if not self.path.exists():
                 return []
-            lines = self.path.read_text(encoding="utf-8", errors="replace").splitlines()
+            lines = read_text_file(self.path, _MOST_BYTES, errors="replace").splitlines()
         notes = []
         for line in lines:
             try:

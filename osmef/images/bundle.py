@@ -13,11 +13,13 @@ from typing import Literal
 from pydantic import Field, ValidationError
 
 from osmef.errors import InputError
+from osmef.named_file import open_file, read_file
 from osmef.scenario.base import Model
 
 MANIFEST = "image.json"
 DEFAULT_NAME = "default"
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+_MOST_BYTES = 1 << 20
 _BUILD = "make it again: osmef image build --force"
 
 
@@ -110,7 +112,7 @@ class Bundle:
 
 def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file in hexadecimal."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -120,7 +122,7 @@ def load_bundle(directory: Path) -> Bundle:
     Raises InputError if it is missing or damaged.
     """
     try:
-        text = (directory / MANIFEST).read_bytes()
+        text = read_file(directory / MANIFEST, _MOST_BYTES)
     except OSError as error:
         raise InputError(
             f"no image here: {error.strerror}",

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from osmef.errors import InputError
 from osmef.importers.record import Text, refuse
+from osmef.named_file import open_file, read_file
 from osmef.results.files import storage
 
 # Excel and PowerShell begin UTF-8 with such a mark, and > of Windows PowerShell 5 writes UTF-16.
@@ -18,7 +19,7 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
 _PLAIN = (b"", "utf-8")
-_LARGEST = 1 << 30  # bytes of one file: more than any of these programs prints
+_LARGEST = 1 << 28  # bytes of one file: more than any of these programs prints
 
 
 def read_texts(files: Sequence[Path]) -> Iterator[Text | InputError]:
@@ -45,20 +46,20 @@ def read_texts(files: Sequence[Path]) -> Iterator[Text | InputError]:
                 yield from _of_archive(path)
                 continue
             with storage("read", path):
-                data = path.read_bytes()
+                data = read_file(path, _LARGEST)
             yield _text(data, str(path), path.parent.name)
 
 
 def _of_archive(archive: Path) -> Iterator[Text | InputError]:
     try:
-        with tarfile.open(archive) as tar:
+        with open_file(archive) as file, tarfile.open(fileobj=file) as tar:
             for member in sorted((m for m in tar if m.isfile()), key=lambda m: m.name):
-                file = tar.extractfile(member) if member.size <= _LARGEST else None
+                part = tar.extractfile(member) if member.size <= _LARGEST else None
                 where = f"{archive}/{member.name}"
-                if file is None:
+                if part is None:
                     yield refuse(where, "this is too large to be a result")
                 else:
-                    yield _text(file.read(), where, PurePosixPath(member.name).parent.name)
+                    yield _text(part.read(), where, PurePosixPath(member.name).parent.name)
     except (tarfile.TarError, OSError, EOFError) as error:
         yield refuse(str(archive), f"this is no whole archive: {error}")
 

@@ -12,7 +12,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from osmef.errors import CredentialsError
+from osmef.named_file import UnfitFileError, read_text_file
 from osmef.remote.login import SSH_PORT, HostKeys
+
+_MOST_BYTES = 64 << 20
 
 DEFAULT_FILES = tuple(
     Path(name) for name in ("~/.ssh/known_hosts", "~/.ssh/known_hosts2", "/etc/ssh/ssh_known_hosts")
@@ -69,12 +72,13 @@ def _cure(name: str, visit: str, file: Path, *, known: bool, authority: bool) ->
 
 def _lines(file: Path) -> Iterator[Line]:
     try:
-        text = file.expanduser().read_text(encoding="utf-8", errors="replace")
+        text = read_text_file(file.expanduser(), _MOST_BYTES, errors="replace")
     except (FileNotFoundError, RuntimeError):  # or nobody has such a home
         return
     except OSError as error:
         message = f"can't be read: {error.strerror}"
-        raise CredentialsError(message, where=str(file), cure="check its permissions") from None
+        cure = error.cure if isinstance(error, UnfitFileError) else "check its permissions"
+        raise CredentialsError(message, where=str(file), cure=cure) from None
     for line in text.splitlines():
         words = line.split()
         mark = words.pop(0) if words and words[0].startswith("@") else ""

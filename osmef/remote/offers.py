@@ -16,6 +16,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from paramiko.agent import AgentSSH
 from paramiko.pkey import UnknownKeyType
 
+from osmef.named_file import read_file
 from osmef.remote.keys import KeyPair, OwnKeys
 
 DEFAULT_FILES = tuple(Path("~/.ssh", name) for name in ("id_ed25519", "id_ecdsa", "id_rsa"))
@@ -23,6 +24,8 @@ DEFAULT_FILES = tuple(Path("~/.ssh", name) for name in ("id_ed25519", "id_ecdsa"
 
 _LIST_S = 5.0
 _SIGN_S = 20.0  # the key may be one that wants to be touched
+_MOST_BYTES = 64 << 10
+_CERTIFICATE = "-cert.pub"
 _MAGIC = b"openssh-key-v1\0"
 
 
@@ -108,6 +111,8 @@ class _Agent(AgentSSH):
 def _load(path: Path) -> paramiko.PKey:
     """Read a private key. Raises ValueError, whose text goes on after the file's name."""
     try:
+        for file in _files_of(path):
+            read_file(file, _MOST_BYTES)  # paramiko would read anything
         return paramiko.PKey.from_path(path)
     except OSError as error:
         raise ValueError(f"can't be read: {error.strerror}") from None
@@ -117,6 +122,13 @@ def _load(path: Path) -> paramiko.PKey:
         raise ValueError("holds no private key that can be used") from None
 
 
+def _files_of(path: Path) -> list[Path]:
+    """Return the files that hold a key and, if there is one, its certificate."""
+    key = path.with_name(path.name.removesuffix(_CERTIFICATE))
+    certificate = key.with_name(key.name + _CERTIFICATE)
+    return [key, certificate] if certificate.exists() else [key]
+
+
 def _public_of(path: Path) -> bytes | None:
     """Return the public key in a file of OpenSSH's, as an agent names it.
 
@@ -124,7 +136,7 @@ def _public_of(path: Path) -> bytes | None:
     encrypted (OpenSSH, PROTOCOL.key).
     """
     try:
-        text = path.read_text(encoding="ascii")
+        text = read_file(path, _MOST_BYTES).decode("ascii")
         if not text.startswith("-----"):
             return base64.b64decode(text.split()[1])
         data = base64.b64decode("".join(text.splitlines()[1:-1]))

@@ -14,10 +14,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from osmef.errors import CredentialsError
+from osmef.named_file import UnfitFileError, read_text_file
 
 EVERYWHERE = "Host *"
 
 _MOST_INCLUDES = 16
+_MOST_BYTES = 1 << 20
 _SETTING = re.compile(r"(\w+)(?:\s*=\s*|\s+)(.+)")
 """A line as paramiko takes it apart: what it would read as a word must be one here, too."""
 _COMMENT = re.compile(r'\s#[^"]*$')
@@ -40,12 +42,13 @@ def in_home(path: str) -> Path:
 
 def _lines(file: Path, folder: Path, left: int) -> list[str]:
     try:
-        text = file.read_text(encoding="utf-8", errors="replace")
+        text = read_text_file(file, _MOST_BYTES, errors="replace")
     except FileNotFoundError:
         return []
     except OSError as error:
         message = f"can't be read: {error.strerror}"
-        raise CredentialsError(message, where=str(file), cure="check its permissions") from None
+        cure = error.cure if isinstance(error, UnfitFileError) else "check its permissions"
+        raise CredentialsError(message, where=str(file), cure=cure) from None
     lines: list[str] = []
     inside = False
     for line in map(str.strip, text.splitlines()):

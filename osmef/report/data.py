@@ -12,6 +12,7 @@ import pandas as pd
 from osmef.analysis.similarity import COMPONENTS
 from osmef.analysis.sweep import shortest_times, total_rates
 from osmef.errors import InputError, NothingToDrawError
+from osmef.named_file import open_file
 from osmef.results.exchange import Purpose
 from osmef.results.find import find_runs
 from osmef.results.frame import load
@@ -28,6 +29,7 @@ _INTERVALS = (
     "run", "cell", "trial", "purpose", "endpoint", "peer", "role", "flow", "start_s", "length_s",
     "warmup", "bytes",
 )  # fmt: skip
+_MOST_BYTES = 1 << 30
 _DETAILED = ("latency", "size-sweep")
 _RATES = ("aggregate_btc_bps", "goodput_bps")
 
@@ -179,7 +181,8 @@ def read_table(path: Path, numbers: Sequence[str] = ()) -> pd.DataFrame:
     Raises InputError where it is none, and for a text in such a column, with its line.
     """
     try:
-        table = pd.read_csv(path)
+        with open_file(path, _MOST_BYTES) as file:
+            table = pd.read_csv(file)
     except (OSError, ValueError) as error:  # what pandas finds wrong is a ValueError
         told = str(error).splitlines()[0]
         cure = "give a CSV file with a line of column names"

@@ -11,9 +11,10 @@ from typing import Any, Literal, NotRequired
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
+from osmef.named_file import open_file, read_file
 from osmef.results.document import read_document
 from osmef.results.files import storage
-from osmef.results.rundir import RunDirectory
+from osmef.results.rundir import MOST_SUMMARY, MOST_TRIALS, RunDirectory
 from osmef.results.trial import SCHEMA_VERSION, Trial
 
 
@@ -121,7 +122,7 @@ def brief_trials(run: RunDirectory) -> Iterator[BriefTrial]:
     """
     path = run.trials
     replaced = _replaced(path)
-    with storage("read", path), path.open("rb") as file:
+    with storage("read", path), open_file(path, MOST_TRIALS) as file:
         for number, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):
                 return  # left by a killed controller
@@ -140,7 +141,7 @@ def _replaced(path: Path) -> set[int]:
     """
     newest: dict[int, int] = {}
     replaced = set()
-    with storage("read", path), path.open("rb") as file:
+    with storage("read", path), open_file(path, MOST_TRIALS) as file:
         for number, line in enumerate(file, start=1):
             found = _INDEX.match(line)
             index = int(found[1]) if found else _index_of(line)
@@ -173,7 +174,7 @@ def brief_summary(run: RunDirectory) -> BriefSummary:
         # The run's name is SCENARIO-TIME-ID.
         return BriefSummary(run.id.rsplit("-", 2)[0])
     with storage("read", run.summary):
-        text = run.summary.read_bytes()
+        text = read_file(run.summary, MOST_SUMMARY)
     try:
         told = _SUMMARY.validate_json(text)
     except ValidationError:

@@ -11,6 +11,7 @@ from typing import BinaryIO, Protocol
 
 from osmef.drafts import draft_file
 from osmef.errors import StorageError
+from osmef.named_file import UnfitFileError
 
 _CURES = {
     errno.ENOSPC: "free some space on that disk, then `osmef resume` the run",
@@ -63,6 +64,8 @@ def storage(action: str, path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         cure = _CURES.get(error.errno or 0, _DEFAULT_CURE)
+        if isinstance(error, UnfitFileError):
+            cure = error.cure
         why = error.strerror or str(error)
         raise StorageError(f"can't {action}: {why}", where=str(path), cure=cure) from error
 

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from osmef.drafts import tidy_tree
 from osmef.errors import InputError
+from osmef.named_file import read_file
 from osmef.results import lock
 from osmef.results.document import read_document, read_json
 from osmef.results.files import append_line, storage, write_atomically
@@ -33,6 +34,11 @@ from osmef.results.trial import Interval, Status, Trial
 
 if TYPE_CHECKING:
     from pyarrow import Table  # pyarrow is slow to load
+
+MOST_TRIALS = 2 << 30
+MOST_SUMMARY = 256 << 20
+"""Of bytes; a run of a million trials has less."""
+_MOST_FACTS = 16 << 20
 
 _TABLES = ("intervals", "requests")
 
@@ -190,7 +196,7 @@ class RunDirectory:
         """Return all records of the log, and what the reader has to know."""
         path = self.trials
         with storage("read", path):
-            lines = path.read_bytes().split(b"\n") if path.exists() else [b""]
+            lines = read_file(path, MOST_TRIALS).split(b"\n") if path.exists() else [b""]
         torn = lines.pop()
         warnings = [f"{path}:{len(lines) + 1}: dropped a trial that was not written whole"]
         records = [
@@ -259,7 +265,7 @@ class RunDirectory:
         with storage("read", path):
             if not path.exists():
                 return None
-            text = path.read_bytes()
+            text = read_file(path, _MOST_FACTS)
         facts: dict[str, Any] = read_json(text, str(path))
         return facts
 
@@ -284,7 +290,7 @@ class RunDirectory:
     def read_summary(self) -> Summary:
         """Return the summary. Raises InputError if it is damaged or of a newer version."""
         with storage("read", self.summary):
-            text = self.summary.read_bytes()
+            text = read_file(self.summary, MOST_SUMMARY)
         return read_document(Summary, text, str(self.summary))
 
     def finish(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from osmef.errors import InputError
+from osmef.named_file import UnfitFileError, read_file
 from osmef.scenario.json_text import read_json
 from osmef.scenario.node import Builder, Node, Source
 from osmef.scenario.yaml_text import read_yaml
@@ -21,22 +22,17 @@ def read_text(path: Path) -> str:
     """Return the text of a file. Raises InputError."""
     where = str(path)
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = read_file(path, MAX_BYTES)
     except FileNotFoundError:
         raise InputError("there is no such file", where=where, cure="check the path") from None
     except IsADirectoryError:
         cure = "name one of the .yaml or .json files in it"
         raise InputError("this is a directory", where=where, cure=cure) from None
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    except OSError as error:
         cure = "check the path and the permissions"
-        raise InputError(f"can't be read: {reason}", where=where, cure=cure) from None
-    if len(data) > MAX_BYTES:
-        message = f"is larger than {MAX_BYTES // 1024} KiB"
-        raise InputError(
-            message, where=where, cure="no scenario is that long; is it the right file?"
-        )
+        if isinstance(error, UnfitFileError):
+            cure = error.cure
+        raise InputError(f"can't be read: {error.strerror}", where=where, cure=cure) from None
     return _decode(data, where)
 
 

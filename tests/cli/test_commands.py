@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -206,20 +205,21 @@ def test_ctrl_c_while_the_command_loads_leaves_no_traceback(osmef: Osmef, module
     assert (ended.code, ended.out, ended.err) == (4, "", "")
 
 
-def test_ctrl_c_while_a_file_is_read_is_told(osmef: Osmef) -> None:
-    os.mkfifo(osmef.directory / "endless.yaml")
-    process = osmef.start("plan", "endless.yaml", "--json")
-    # Opening waits until the command opens it, too; then the command waits for the text.
-    with (osmef.directory / "endless.yaml").open("wb"):
-        osmef.interrupt(process, signal.SIGINT)
-        try:
-            process.wait(5)
-        except subprocess.TimeoutExpired:  # it came just before the command began to wait
-            osmef.interrupt(process, signal.SIGINT)
-        ended = osmef.finish(process)
+def test_ctrl_c_while_a_command_works_is_told(osmef: Osmef) -> None:
+    at_work = osmef.interrupted_at("osmef.providers.local.provider")  # it is loaded when needed
+    ended = osmef("plan", osmef.write("name: a"), "--json", prefix=at_work)
     assert ended.code == 4
     assert ended.json()["error"]["kind"] == "interrupted"
     assert ended.err == ""
+
+
+@pytest.mark.parametrize("command", ["validate", "run"])
+def test_a_scenario_that_is_no_file_is_told(osmef: Osmef, command: str) -> None:
+    os.mkfifo(osmef.directory / "endless.yaml")
+    ended = osmef(command, "endless.yaml")
+    assert ended.code == 2
+    assert "endless.yaml: can't be read: it is a named pipe" in ended.err
+    assert "cure: name a regular file" in ended.err
 
 
 def test_the_schemas_are_json_schemas(osmef: Osmef) -> None:

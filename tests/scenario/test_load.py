@@ -136,7 +136,7 @@ class TestFilesThatCannotBeRead:
     def test_too_large(self, tmp_path: Path) -> None:
         path = tmp_path / "large.yaml"
         path.write_text("name: a\n" + "#" * MAX_BYTES)
-        with pytest.raises(InputError, match="is larger than 256 KiB"):
+        with pytest.raises(InputError, match="it is larger than 256 KiB"):
             load(path)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from osmef.errors import InputError, NotFoundError
 from osmef.images.bundle import Bundle, default_directory, load_bundle
+from osmef.named_file import open_file
 from osmef.remote.ssh_text import in_home
 
 _QCOW2 = b"QFI\xfb"
@@ -69,7 +70,7 @@ def _read_head(path: Path) -> tuple[bytes, int]:
     Raises NotFoundError, also for a disk that would have QEMU read other files of the hypervisor.
     """
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             head = file.read(_HEAD_BYTES)
         size = path.stat().st_size
     except OSError as error:

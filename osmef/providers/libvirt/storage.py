@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 from osmef.errors import CapacityError, NotFoundError
+from osmef.named_file import open_file
 from osmef.providers.libvirt import xml
 from osmef.providers.libvirt.connection import Hypervisor, libvirt
 from osmef.providers.libvirt.making import Maker
@@ -79,7 +80,7 @@ class Store:
     def put_file(self, name: str, path: Path) -> str:
         """Send a file that guests share there, and return its path there. Raises ProviderError."""
         try:
-            with path.open("rb") as file:
+            with open_file(path) as file:
                 return self._put(name, file, path.stat().st_size, secret=False)
         except OSError as error:
             raise NotFoundError(

@@ -19,6 +19,7 @@ from openstack.config.loader import (
 from openstack.exceptions import ConfigException, SDKException
 
 from osmef.errors import CredentialsError
+from osmef.named_file import read_text_file
 from osmef.providers.base import Access
 from osmef.providers.openstack import failures
 
@@ -26,6 +27,7 @@ LIBRARY_ERRORS = (SDKException, ClientException)
 # What the SDK runs into where a list or a text stands for a mapping.
 _NO_SENSE = (AttributeError, KeyError, TypeError, ValueError)
 _BY_PASSWORD = {"password", "v3password"}
+_MOST_BYTES = 1 << 20
 _PLACES = "clouds.yaml (see OS_CLIENT_CONFIG_FILE)"
 
 
@@ -157,7 +159,7 @@ def _broken() -> CredentialsError | None:
     named = os.environ.get("OS_CLIENT_CONFIG_FILE")
     for path in map(Path, ([named] if named else []) + _own(CONFIG_FILES)):
         try:
-            yaml.safe_load(path.read_text(encoding="utf-8"))
+            yaml.safe_load(read_text_file(path, _MOST_BYTES))
         except FileNotFoundError:
             continue
         except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

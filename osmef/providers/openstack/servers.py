@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from osmef.errors import BootError, ProviderError
+from osmef.named_file import read_text_file
 from osmef.providers.base import EndpointRequest
-from osmef.providers.cloud_init import cloud_config, user_data
+from osmef.providers.cloud_init import MOST_BYTES, cloud_config, user_data
 from osmef.providers.openstack.access import Cloud
 from osmef.providers.openstack.kinds import servers_there
 from osmef.providers.openstack.making import Maker
@@ -96,7 +97,7 @@ def user_data_of(settings: OpenStackSettings, login: KeyPair, host: KeyPair | No
     own = None
     if settings.userdata is not None:
         try:
-            own = in_home(settings.userdata).read_text(encoding="utf-8")
+            own = read_text_file(in_home(settings.userdata), MOST_BYTES)
         except (OSError, UnicodeDecodeError) as error:
             raise ProviderError(
                 f"can't read {settings.userdata}: {error}",

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
+from osmef.named_file import open_file
 from osmef.results.brief import brief_summary, brief_trials
 from osmef.results.files import storage
 from osmef.results.rundir import RunDirectory
@@ -83,8 +84,8 @@ def _trials(directory: RunDirectory) -> tuple[int, list[Failed]]:
 
 
 def _text(path: Path) -> str:
-    with storage("read", path), path.open(encoding="utf-8", errors="replace") as file:
-        text = file.read(_MOST_SCENARIO + 1)
+    with storage("read", path), open_file(path) as file:
+        text = file.read(4 * _MOST_SCENARIO + 4).decode(errors="replace")
     if len(text) <= _MOST_SCENARIO:
         return text
     return f"{text[:_MOST_SCENARIO]}\n… (the rest is in {path})"
