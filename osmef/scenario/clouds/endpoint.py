@@ -12,10 +12,7 @@ import re
 from collections.abc import Callable
 from ipaddress import IPv4Address, IPv6Address
 from typing import Annotated
-from urllib.request import (
-    getproxies_environment,
-    proxy_bypass_environment,  # type: ignore[attr-defined] # typeshed leaves it out
-)
+from urllib.request import getproxies_environment, proxy_bypass
 
 from pydantic import AfterValidator, WithJsonSchema
 
@@ -91,7 +88,7 @@ def _named(host: str, port: int) -> str:
 
 def _has_proxy(host: str) -> bool:
     proxies = getproxies_environment().keys() & {"http", "all"}
-    return bool(proxies) and not proxy_bypass_environment(host)
+    return bool(proxies) and not proxy_bypass(host)
 
 
 def _is_allowed(host: str, port: int) -> bool:
