@@ -35,11 +35,6 @@ class Orphan:
         """Whether the journal that knows it is that of another run: only its user can tell why."""
         return self.directory is not None and self.directory.id != self.resource.run
 
-    @property
-    def is_doubtful(self) -> bool:
-        """Whether something is against destroying it: see ``refusal_of``."""
-        return self.is_strange or self.bad_way is not None
-
 
 @dataclass(frozen=True)
 class Left:
@@ -128,28 +123,30 @@ def find_orphans(search: Search) -> Found:
     machine. Lists, and destroys nothing.
     """
     found: dict[tuple[object, ...], Orphan] = {}
+    doubtful: dict[tuple[object, ...], Orphan] = {}
     result = Found()
     runs = _runs(search.out, result.errors)
     for name, run in runs.items():
         spared: list[Resource] = []
         for orphan in run.left:
-            key, resource = orphan.resource.key, orphan.resource
+            resource = orphan.resource
             if search.provider not in {None, resource.provider}:
                 continue
             # What is another run's is left alone while that one's controller may live, too.
             whys = [one.why(search, resource) for one in (run, runs.get(resource.run, run))]
             if None in whys:
                 spared.append(resource)
-            elif key not in found or found[key].is_doubtful:
-                found[key] = replace(orphan, reason=str(whys[0]))
+            else:
+                among = found if refusal_of(orphan) is None else doubtful
+                among[resource.key] = replace(orphan, reason=str(whys[0]))
         if spared and run.controller.state is State.UNSEEN:
             result.spared.append(Spared(name, str(run.controller.machine), spared))
     for resource in _owned(search, runs, result):
         marked = _by_mark(search, resource, runs)
         if marked is not None and not _is_among(resource, found):
-            found = {key: one for key, one in found.items() if not _is_same(resource, one.resource)}
             found[resource.key] = marked
-    result.orphans = list(found.values())
+    others = (one for one in doubtful.values() if not _is_among(one.resource, found))
+    result.orphans = [*found.values(), *others]
     return result
 
 
@@ -181,16 +178,14 @@ def _controller(directory: RunDirectory) -> tuple[Controller, bool]:
 
 
 def _is_among(resource: Resource, found: Mapping[tuple[object, ...], Orphan]) -> bool:
-    """Tell whether a thing was found before, and may be taken as it was found there."""
-    return any(_is_same(resource, one.resource) for one in found.values() if not one.is_doubtful)
-
-
-def _is_same(one: Resource, other: Resource) -> bool:
-    """Tell whether two are one thing, also where its place is named in another way."""
-    if one.key == other.key:
-        return True
-    same_id = one.id is not None and one.id == other.id
-    return same_id and replace(one, access={}).key == replace(other, access={}).key
+    """Tell whether a thing was found before, also where its place was named in another way."""
+    same = replace(resource, access={}).key
+    return resource.key in found or any(
+        resource.id is not None
+        and one.resource.id == resource.id
+        and replace(one.resource, access={}).key == same
+        for one in found.values()
+    )
 
 
 def _journals(out: Path) -> list[Path]:

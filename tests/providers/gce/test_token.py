@@ -102,7 +102,7 @@ def google(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener
 
 @pytest.fixture
 def stranger(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
-    """Whoever listens on the way to a host elsewhere: here as the proxy that leads there."""
+    """A listener on the way to a host elsewhere: here as the proxy that leads there."""
     with listening() as found:
         monkeypatch.setenv("http_proxy", found.url)
         monkeypatch.setenv("no_proxy", "127.0.0.1")
