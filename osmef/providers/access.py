@@ -1,4 +1,4 @@
-"""Whether the way to a cloud may be taken, whoever wrote it: a scenario, a journal, a user."""
+"""Whether the way to a cloud may be taken that a scenario, a journal or a user names."""
 
 from __future__ import annotations
 
