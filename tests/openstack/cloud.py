@@ -17,13 +17,16 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
+from tests.gce.inside import inside
 from tests.openstack import config, database, packages, settings
 from tests.openstack.errors import CloudError
 from tests.openstack.processes import Processes
 from tests.openstack.schemas import Schemas, make_keys
 from tests.openstack.settings import APIS, FAR_APIS, FAR_REGION, HOSTS, LOOPBACK, REGION
 
+T = TypeVar("T")
 SERVICES = Path(__file__).parent / "services"
 ROOT = Path(__file__).parent.parent.parent
 READY_S = 90.0
@@ -67,6 +70,10 @@ class Cloud:
     def inside(self) -> list[str]:
         """What to put before a command that is to run where the guests can be reached."""
         return ["nsenter", f"--net={self._lab()}", "--"]
+
+    def here(self, work: Callable[[], T]) -> T:
+        """Return what ``work`` returns in a thread that can reach the guests."""
+        return inside(self._lab(), work)
 
     def up(self) -> None:
         """Start what doesn't run, once more when that fails. Raises CloudError, and keeps logs."""

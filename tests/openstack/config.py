@@ -29,8 +29,7 @@ def write(settings: Settings, files: dict[str, Sections]) -> None:
     """Write these files, and those of clients, queue and database, to the state folder's etc/."""
     etc = settings.state / "etc"
     (etc / "placement").mkdir(parents=True, exist_ok=True)
-    (etc / "clouds.yaml").touch(mode=0o600)
-    (etc / "clouds.yaml").write_text(_clouds(settings))
+    write_clouds(settings)
     (etc / "enabled_plugins").write_text("[].\n")
     (etc / "rabbitmq.conf").write_text(_rabbitmq(settings))
     (etc / "databases.sql").write_text(_databases(settings))
@@ -40,8 +39,9 @@ def write(settings: Settings, files: dict[str, Sections]) -> None:
             Path(str(sections["DEFAULT"]["instances_path"])).mkdir(parents=True, exist_ok=True)
 
 
-def _clouds(settings: Settings) -> str:
-    """Return the clients' file. What is JSON is YAML."""
+def write_clouds(settings: Settings) -> None:
+    """Write the file of clients to the state folder's etc/. What is JSON is YAML."""
+    path = settings.state / "etc/clouds.yaml"
     clouds = {
         cloud: {
             "regions": [REGION, FAR_REGION],
@@ -57,7 +57,8 @@ def _clouds(settings: Settings) -> str:
         }
         for cloud, project in {"admin": "admin", **USERS}.items()
     }
-    return json.dumps({"clouds": clouds}, indent=2)
+    path.touch(mode=0o600)
+    path.write_text(json.dumps({"clouds": clouds}, indent=2))
 
 
 def _ini(sections: Sections) -> str:

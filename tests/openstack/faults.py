@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
@@ -37,8 +37,23 @@ def calls_fail(
     The request is a pattern for "METHOD /path?query". How is the status to answer with, or "lose":
     the service does what it is asked to, and the connection breaks before it answers.
     """
-    rule = {"service": service, "request": request, "how": how, "times": times}
-    with _written(cloud.state / "faults/front", json.dumps([rule])):
+    with all_calls_fail(cloud, [(service, request)], how, times):
+        yield
+
+
+@contextmanager
+def all_calls_fail(
+    cloud: Cloud,
+    requests: Iterable[tuple[str, str]],
+    how: int | Literal["lose"],
+    times: int = 1,
+) -> Iterator[None]:
+    """Have calls of several services go wrong: each kind of request as often as calls_fail says."""
+    rules = [
+        {"service": service, "request": request, "how": how, "times": times}
+        for service, request in requests
+    ]
+    with _written(cloud.state / "faults/front", json.dumps(rules)):
         yield
 
 

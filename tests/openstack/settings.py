@@ -12,6 +12,11 @@ from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
 HOSTS = {"cmp1": "az1", "cmp2": "az1", "cmp3": "az2"}
+HOST_SIZE = {"vcpus": 64, "ram": 128 * 1024}
+"""CPUs and MiB of memory: room for a hundred small servers and more."""
+FLAVORS = {"m1.tiny": (1, 512, 1), "m1.small": (1, 2048, 10), "m1.medium": (2, 4096, 20)}
+"""CPUs, MiB of memory and GiB of disk."""
+EXTERNAL = "198.51.100.0/24"  # TEST-NET-2 (RFC 5737): nothing routes it
 USERS = {"alice": "alpha", "bob": "beta"}  # each with the project it is a member of
 REGION = "RegionOne"
 FAR_REGION = "RegionTwo"

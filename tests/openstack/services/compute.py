@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import os
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,8 @@ from nova.cmd import compute  # first: it patches the standard library
 from nova.virt import fake
 
 from tests.openstack.services import line
+from tests.openstack.services.wishes import wanted
+from tests.openstack.settings import HOST_SIZE
 
 FABRIC = os.environ.get("LAB_FABRIC")
 STATE = Path(os.environ["LAB_STATE"])
@@ -26,15 +27,15 @@ STATE = Path(os.environ["LAB_STATE"])
 class LabDriver(fake.FakeDriverWithoutFakeNodes):
     """One host with room for a hundred small servers and more."""
 
-    vcpus = 64
-    memory_mb = 128 * 1024
+    vcpus = HOST_SIZE["vcpus"]
+    memory_mb = HOST_SIZE["ram"]
     local_gb = 1000
 
     def spawn(
         self, context: Any, instance: Any, *args: Any, network_info: Any = None, **more: Any
     ) -> None:
         """Boot, unless a fault is wanted."""
-        if wanted("spawn", instance):
+        if wished("spawn", instance):
             raise RuntimeError("the test wants this server to fail")
         super().spawn(context, instance, *args, network_info=network_info, **more)
         if FABRIC:
@@ -67,13 +68,10 @@ class LabDriver(fake.FakeDriverWithoutFakeNodes):
         return canned
 
 
-def wanted(fault: str, instance: Any) -> bool:
-    """Tell whether a test wants this fault for this server: its file has a pattern."""
-    path = STATE / "faults" / fault
-    if not path.exists():
-        return False
+def wished(fault: str, instance: Any) -> bool:
+    """Tell whether a test wants this fault for this server."""
     server = f"{instance.host} {instance.flavor.name} {instance.display_name}"
-    return bool(re.search(path.read_text(), server))
+    return wanted(STATE, fault, server)
 
 
 def guest(instance: Any, network_info: Any) -> dict[str, Any]:
@@ -84,7 +82,7 @@ def guest(instance: Any, network_info: Any) -> dict[str, Any]:
         "hostname": instance.hostname,
         "keys": [instance.key_data] if instance.key_data else [],
         "user_data": user_data,
-        "stuck": wanted("boot", instance),
+        "stuck": wished("boot", instance),
         "ports": [port(interface) for interface in network_info],
     }
 

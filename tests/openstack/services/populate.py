@@ -15,10 +15,10 @@ from typing import Any
 
 import openstack
 
+from tests.openstack.settings import EXTERNAL, FLAVORS
+
 TYPES = {"placement": "placement", "glance-api": "image", "nova-api": "compute"}
 TYPES |= {"neutron-server": "network", "cinder-api": "volumev3"}
-FLAVORS = {"m1.tiny": (1, 512, 1), "m1.small": (1, 2048, 10), "m1.medium": (2, 4096, 20)}
-EXTERNAL = "198.51.100.0/24"  # TEST-NET-2 (RFC 5737): nothing routes it
 READY_S = 90.0
 
 
