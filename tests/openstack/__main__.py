@@ -1,4 +1,8 @@
-"""``make openstack-cloud`` and ``make openstack-down``: a cloud by hand."""
+"""``make openstack-cloud`` and ``make openstack-down``: a cloud by hand.
+
+``python -m tests.openstack record`` writes down what the services of one say, which the small cloud
+of the tests is to say, too.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,8 @@ from pathlib import Path
 from tests.openstack.cloud import Cloud
 from tests.openstack.errors import CloudError
 from tests.openstack.packages import cache
+from tests.openstack.small.talk import write
+from tests.openstack.small.tour import RECORDED, said_by
 from tests.openstack.volumes import VolumeCloud
 
 
@@ -44,7 +50,7 @@ def make(arguments: argparse.Namespace) -> Cloud:
 def main() -> int:
     """Bring a cloud up or down."""
     parser = argparse.ArgumentParser(prog="python -m tests.openstack", description=__doc__)
-    parser.add_argument("command", choices=("up", "down"))
+    parser.add_argument("command", choices=("up", "down", "record"))
     parser.add_argument("--state", type=Path, help="its folder, by default one in /tmp")
     parser.add_argument("--purge", action="store_true", help="down: remove the folder as well")
     parser.add_argument("--guests", action="store_true", help="up: servers that answer SSH (root)")
@@ -55,6 +61,8 @@ def main() -> int:
         cloud = make(arguments)
         if arguments.command == "up":
             cloud.up()
+        elif arguments.command == "record":
+            write(said_by(cloud), RECORDED)
         else:
             cloud.down(purge=arguments.purge)
     except CloudError as error:

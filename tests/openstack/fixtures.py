@@ -16,6 +16,7 @@ from osmef.images.bundle import Bundle
 from tests.openstack.cloud import Cloud
 from tests.openstack.errors import CloudError
 from tests.openstack.real import RealCloud
+from tests.openstack.small.cloud import SmallCloud
 from tests.openstack.volumes import VolumeCloud
 
 AnyCloud = TypeVar("AnyCloud", bound=Cloud)
@@ -29,6 +30,18 @@ def openstack_cloud() -> Iterator[Cloud]:
     """
     _skip_unless_possible()
     with _up(lambda state: Cloud(state, guests=True)) as cloud:
+        yield cloud
+
+
+@pytest.fixture(scope="session")
+def small_cloud() -> Iterator[SmallCloud]:
+    """A small OpenStack at HTTP level whose servers answer SSH; up in about a second."""
+    if os.geteuid() != 0:
+        pytest.skip("the small OpenStack of the tests needs root, for namespaces")
+    for program in ("ip", "nft", "nsenter", "unshare"):
+        if shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
+            pytest.skip(f"the small OpenStack of the tests needs {program}")
+    with _running(SmallCloud(Path(tempfile.mkdtemp(prefix="osmef-small-")))) as cloud:
         yield cloud
 
 
@@ -58,7 +71,17 @@ def _skip_unless_possible() -> None:
 @contextmanager
 def _up(make: Callable[[Path], AnyCloud]) -> Iterator[AnyCloud]:
     kept = os.environ.get("OSMEF_TEST_CLOUD")
-    cloud = make(Path(kept or tempfile.mkdtemp(prefix="osmef-openstack-")))
+    if kept:
+        cloud = make(Path(kept))
+        cloud.up()
+        yield cloud
+        return
+    with _running(make(Path(tempfile.mkdtemp(prefix="osmef-openstack-")))) as cloud:
+        yield cloud
+
+
+@contextmanager
+def _running(cloud: AnyCloud) -> Iterator[AnyCloud]:
     failed = False
     try:
         cloud.up()
@@ -67,5 +90,4 @@ def _up(make: Callable[[Path], AnyCloud]) -> Iterator[AnyCloud]:
         failed = True
         raise
     finally:
-        if not kept:
-            cloud.down(purge=not failed)
+        cloud.down(purge=not failed)
