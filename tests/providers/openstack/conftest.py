@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from osmef.providers.openstack.provider import OpenStackProvider
 from osmef.scenario.clouds.openstack import OpenStackSettings
 from tests.cli.conftest import Osmef
 from tests.openstack.cloud import Cloud
+from tests.openstack.small.cloud import SmallCloud
 from tests.providers.openstack.lab import Lab
 
 
@@ -27,19 +29,34 @@ def clouds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def lab(openstack_cloud: Cloud, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Lab]:
-    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(openstack_cloud.clouds_yaml))
+    with _lab(openstack_cloud, monkeypatch, tmp_path) as lab:
+        yield lab
+
+
+@pytest.fixture
+def small_lab(
+    small_cloud: SmallCloud, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Lab]:
+    """A lab in the small cloud of the tests."""
+    with _lab(small_cloud, monkeypatch, tmp_path) as lab:
+        yield lab
+
+
+@contextmanager
+def _lab(cloud: Cloud, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Lab]:
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(cloud.clouds_yaml))
     for name in ("OS_CLOUD", "OS_AUTH_URL"):
         monkeypatch.delenv(name, raising=False)
     osmef = Osmef(tmp_path)
     osmef.end_s = 600.0
-    lab = Lab(openstack_cloud, osmef)
+    lab = Lab(cloud, osmef)
     yield lab
     for process in osmef.started:
         if process.poll() is None:
             process.kill()
         process.communicate()
-    for cloud in lab.dirty:
-        left = OpenStackProvider.owned({"cloud": cloud})
+    for name in lab.dirty:
+        left = OpenStackProvider.owned({"cloud": name})
         OpenStackProvider.destroy(left, lambda _resource: None)
 
 

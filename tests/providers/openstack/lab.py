@@ -12,9 +12,10 @@ from typing import Any
 
 import openstack
 
-from osmef.providers.base import EndpointRequest, Order
+from osmef.providers.base import Endpoint, EndpointRequest, Order
 from osmef.providers.openstack.provider import OpenStackProvider
 from osmef.remote.keys import KeyPair
+from osmef.scenario.clouds.openstack import OpenStackSettings
 from osmef.scenario.fields import EndpointKind, FlavorNeed
 from tests.cli.conftest import Ended, Osmef
 from tests.openstack.cloud import Cloud
@@ -57,6 +58,16 @@ class Lab:
     def __call__(self, *arguments: str) -> Ended:
         return self.osmef.finish(self.start(*arguments))
 
+    def provider(self, **settings: Any) -> OpenStackProvider:
+        """Return a provider of alice's cloud, with other settings if need be."""
+        usual: dict[str, Any] = {"cloud": "alice", "boot": {"image": "guest"}}
+        return OpenStackProvider(OpenStackSettings.model_validate({**usual, **settings}))
+
+    def create(self, provider: OpenStackProvider, wanted: Order) -> list[Endpoint]:
+        """Have alice's provider make things in this process, where it can reach the servers."""
+        self.dirty.add("alice")
+        return self.cloud.here(lambda: provider.create(wanted))
+
     def owned(self, cloud: str = "alice") -> list[str]:
         """Return what is ours in a project, as kind and name."""
         return [f"{one.kind} {one.name}" for one in OpenStackProvider.owned({"cloud": cloud})]
@@ -91,8 +102,9 @@ def server(
     host: str = "host-1",
     tenant: str = "tenant-1",
     flavor: str | FlavorNeed = "m1.tiny",
+    lane: int = 1,
 ) -> EndpointRequest:
-    return EndpointRequest(name, "sender", EndpointKind.VM, flavor, host, tenant)
+    return EndpointRequest(name, "sender", EndpointKind.VM, flavor, host, tenant, lane)
 
 
 def order(*requests: EndpointRequest, run: str = RUN) -> Order:
