@@ -20,12 +20,12 @@ import execnet
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-WORKER = Path(__file__).with_name("worker")
+WORKER = str(Path(__file__).with_name("worker"))
 # A cloud that fills a machine is brought up once: all tests of these folders are one worker's.
 _ONE_WORKER = ("tests/openstack/", "tests/providers/openstack/")
 
 
-class Scheduling(LoadFileScheduling):
+class Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist brings no types
     """Gives each worker whole files, so that what a file makes is made once."""
 
     def _split_scope(self, nodeid: str) -> str:
@@ -44,7 +44,7 @@ class Isolation:
     @pytest.hookimpl
     def pytest_xdist_setupnodes(self, specs: Sequence[execnet.XSpec]) -> None:
         for spec in specs:
-            command = [str(WORKER), str(self.home / str(spec.id)), sys.executable]
+            command = [WORKER, str(self.home / str(spec.id)), sys.executable]
             spec.python = None if self.why_not else shlex.join(command)
 
     @pytest.hookimpl
@@ -67,7 +67,7 @@ class Isolation:
 def why_not(home: Path) -> str | None:
     """Return why this machine can't isolate a worker; None where it can."""
     try:
-        command = [WORKER, home / "trial", "true"]
+        command = [WORKER, str(home / "trial"), "true"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)

@@ -40,7 +40,7 @@ def bootstrap(
     (programs / "apt-get").write_text(APT.format(calls=calls, held=held, error=error))
     (programs / "apt-get").chmod(0o755)
     env = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"}
-    command = [BOOTSTRAP, "no-such-package"]
+    command = [str(BOOTSTRAP), "no-such-package"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
     return done, len(calls.read_text().splitlines())
 

@@ -37,7 +37,7 @@ def possible(tmp_path: Path) -> None:
 
 
 def inside(tmp_path: Path, script: str) -> str:
-    command = [WORKER, tmp_path / "home", "sh", "-c", script]
+    command = [WORKER, str(tmp_path / "home"), "sh", "-c", script]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
