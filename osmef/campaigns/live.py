@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import from_json
+
 from osmef.drafts import draft_file
 from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial
@@ -100,7 +102,7 @@ def forget(directory: Path) -> None:
 def read_live(directory: Path) -> dict[str, Any] | None:
     """Return what a session that runs has shown last, None if there is nothing."""
     try:
-        found = json.loads(read_file(directory / NAME, _MOST_BYTES))
-    except (OSError, ValueError, RecursionError):
+        found = from_json(read_file(directory / NAME, _MOST_BYTES))
+    except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) else None

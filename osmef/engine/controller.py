@@ -74,16 +74,33 @@ def controller_of(directory: RunDirectory, *, lock_is_free: bool = True) -> Cont
     ``lock_is_free`` is false where this user may not see whether somebody has. A run whose journal
     was written by an older version has none. Raises StorageError.
     """
-    notes = Journal(directory.journal).read()
-    starts = [number for number, note in enumerate(notes) if note.get("event") == "start"]
-    mine = notes[starts[-1] :] if starts else []
-    told = mine[0].get("controller") if mine else None
-    if not isinstance(told, dict) or any(note.get("event") in _ENDS for note in mine):
-        return Controller(State.DEAD)
+    mine, is_hidden = _latest(Journal(directory.journal))
+    found = mine[0].get("controller") if mine else None
+    told = found if isinstance(found, dict) else None
     deadlines = [d for note in mine if isinstance(d := note.get("deadline"), int | float)]
+    deadline = deadlines[-1] if deadlines else None
+    if is_hidden and not (told and lock_is_free and _had_lock(told, directory)):
+        return Controller(State.UNSEEN, "that its damaged journal does not name", deadline)
+    if told is None or any(note["event"] in _ENDS for note in mine):
+        return Controller(State.DEAD)
     state = _state(told, directory, lock_is_free=lock_is_free)
-    where = None if state is State.DEAD else str(told.get("host"))
-    return Controller(state, where, deadlines[-1] if deadlines else None)
+    return Controller(state, None if state is State.DEAD else str(told.get("host")), deadline)
+
+
+def _latest(journal: Journal) -> tuple[list[dict[str, Any]], bool]:
+    """Return the notes since the last start, and whether a damaged line may hide a later one."""
+    mine: list[dict[str, Any]] = []
+    is_hidden = False
+    for entry in journal.entries():
+        event = entry.told.get("event")
+        if entry.damage is not None:
+            is_hidden = is_hidden or event in (None, "start")
+        elif event == "start":
+            mine, is_hidden = [entry.told], False
+        else:
+            mine += [entry.told] if mine else []
+            is_hidden = is_hidden and event not in _ENDS
+    return mine, is_hidden
 
 
 def is_at_work(directory: RunDirectory) -> bool:
@@ -123,7 +140,7 @@ def _state(told: Mapping[str, Any], directory: RunDirectory, *, lock_is_free: bo
         return all(told.get(key) is not None and told.get(key) == here[key] for key in keys)
 
     if same("boot") or (told.get("boot") is here["boot"] is None and same("host")):
-        if lock_is_free and (same("lock") or _is_given_back(told, directory)):
+        if lock_is_free and _had_lock(told, directory):
             return State.DEAD  # this is the directory that it had locked, maybe in a container
         if same("processes"):
             lives = told.get("began") is not None and _began(told.get("pid")) == told["began"]
@@ -165,7 +182,9 @@ def _began(pid: object) -> int | None:
     return None if words[0] in {"Z", "X"} else int(words[19])
 
 
-def _is_given_back(told: Mapping[str, Any], directory: RunDirectory) -> bool:
-    """Tell whether an older version has given back the lock that it had taken of this directory."""
-    had = told.get("lock") == lock.identity(directory.path) != ""
-    return had and not lock.is_held_by_older(directory.path)
+def _had_lock(told: Mapping[str, Any], directory: RunDirectory) -> bool:
+    """Tell whether a controller had the lock of this very directory, which is free by now."""
+    had, here = told.get("lock"), lock.identity(directory.path)
+    if not here or had not in (here, f"{lock.KIND}:{here}"):
+        return False
+    return had != here or not lock.is_held_by_older(directory.path)

@@ -257,12 +257,16 @@ def dumped(price: HourlyPrice | None) -> dict[str, Any] | None:
 def spent(journal: Journal) -> Spent:
     """Return what the run has cost: each VM from ``provision`` until ``gone``.
 
+    With a damaged line in the journal that is not known.
+
     A run that was killed has no such note: then until the last note before it was started again,
     which is that of what was left and destroyed.
     """
     hours = 0.0
     parts: list[Cost | None] = []
     most: list[Cost | None] = []
+    if journal.damage():  # who knows what it tells
+        parts, most = [None], [None]
     for notes in _stretches(journal.read()):
         begin, end = (datetime.fromisoformat(notes[at]["at"]) for at in (0, -1))
         length = max(0.0, (end - begin).total_seconds()) / _HOUR_S

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
-from dataclasses import asdict, fields
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from osmef.errors import StorageError
-from osmef.named_file import read_text_file
-from osmef.providers.base import Resource
-from osmef.results.files import append_line, storage
+from pydantic_core import from_json
 
-_MOST_BYTES = 256 << 20
-_TIME = int | float | None
-_TYPES = {"id": str | None, "deadline": _TIME, "made": _TIME, "access": dict}
+from osmef.engine.notes import OF_RESOURCES, problem_of, resource_of
+from osmef.errors import InputError, StorageError
+from osmef.providers.base import Resource
+from osmef.results.files import append_line
+from osmef.results.lines import read_lines
+
+_LONGEST = 32 * 1024**2
+"""Of a line, in bytes."""
 
 
 class Journal:
@@ -54,50 +56,56 @@ class Journal:
         except StorageError as error:
             self.unnoted = self.unnoted or error
 
-    def read(self, event: str | None = None) -> list[dict[str, Any]]:
-        """Return all notes, or those of one event; a line torn by a crash is passed over."""
-        with storage("read", self.path):
-            if not self.path.exists():
-                return []
-            lines = read_text_file(self.path, _MOST_BYTES, errors="replace").splitlines()
-        notes = []
-        for line in lines:
+    def entries(self) -> Iterator[Entry]:
+        """Give what stands in its lines, also in damaged ones. Raises StorageError.
+
+        A last line that a killed controller has left is none.
+        """
+        for number, text, is_whole in read_lines(self.path, _LONGEST):
             try:
-                note = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(note, dict) and event in (None, note.get("event")):
-                notes.append(note)
-        return notes
+                told = None if text is None else from_json(text)
+                why = problem_of(told) if text is not None else "it is too long"
+            except ValueError as error:
+                told, why = None, f"it is not JSON: {error}"
+            if why is None or is_whole:
+                yield Entry(number, told if isinstance(told, dict) else {}, why)
+
+    def read(self, event: str | None = None) -> list[dict[str, Any]]:
+        """Return all notes, or those of one event; what is damaged is passed over."""
+        whole = (entry.told for entry in self.entries() if entry.damage is None)
+        return [note for note in whole if event in {None, note["event"]}]
+
+    def damage(self) -> list[InputError]:
+        """Return what is wrong with each line that is damaged."""
+        return [
+            InputError(
+                f"this line is damaged, and passed over: {entry.damage}",
+                where=f"{self.path}:{entry.number}",
+                cure="put it back from a copy; or see by its mark whether more of the run stands"
+                " than the journal tells (osmef reap --provider KIND), and remove the line then",
+            )
+            for entry in self.entries()
+            if entry.damage is not None
+        ]
 
     def standing(self) -> list[Resource]:
         """Return what was intended or created and not yet destroyed, newest first."""
         found: dict[tuple[object, ...], Resource] = {}
-        for note in self.read():
-            resource = resource_of(note)
-            if resource is None or note.get("event") not in ("intend", "created", "destroyed"):
+        for entry in self.entries():
+            resource, event = resource_of(entry.told), entry.told.get("event")
+            if resource is None or event not in OF_RESOURCES:
                 continue
-            if note["event"] == "destroyed":
+            if event == "destroyed":
                 found.pop(resource.key, None)
             else:
                 found[resource.key] = resource
         return list(reversed(found.values()))
 
 
-def resource_of(note: Mapping[str, Any]) -> Resource | None:
-    """Return the resource that a note is about; None where it is about none that can be told.
+@dataclass(frozen=True)
+class Entry:
+    """A line of a journal: what it tells as far as that can be read, and what is wrong with it."""
 
-    What a newer version says of it beside what is known here is passed over.
-    """
-    told = note.get("resource")
-    if not isinstance(told, dict):
-        return None
-    known = {field.name for field in fields(Resource)}
-    told = {name: value for name, value in told.items() if name in known}
-    names = (told.get(name) for name in ("provider", "kind", "name", "run"))
-    if not all(isinstance(name, str) for name in names):
-        return None
-    if not all(isinstance(told[name], types) for name, types in _TYPES.items() if name in told):
-        return None
-    way = told.get("access", {}).values()
-    return Resource(**told) if all(isinstance(word, str) for word in way) else None
+    number: int
+    told: dict[str, Any]
+    damage: str | None

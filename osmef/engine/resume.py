@@ -2,45 +2,113 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import asdict, fields
+from hashlib import sha256
 
 from osmef.engine.journal import Journal
 from osmef.engine.plan import Plan, make_plan
 from osmef.errors import InputError
+from osmef.results.lines import read_lines, read_whole
 from osmef.results.occasion import Occasion
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.load import load
+from osmef.scenario.study import Study
 
 _NONE = Occasion()
+_CURE = (
+    "put back from a copy what was changed; else look at the trials with `osmef report`, and"
+    " measure the rest in a new run"
+)
 
 
 def reopen(directory: RunDirectory) -> Plan:
     """Return the plan of a run, with the seed and without the cells that its journal names.
 
-    Raises InputError when the scenario file was changed by hand or the run died before its plan
-    was written down.
+    Raises InputError where that can't be: the run died before its plan was written down, or the
+    scenario file, the journal or the trials are not those of one run any more. StorageError.
     """
-    notes = Journal(directory.journal).read("plan")
-    if not notes and directory.summary.exists():
+    journal = Journal(directory.journal)
+    notes = journal.read("plan")
+    if not notes:
+        raise _without_plan(directory)
+    study = _study(directory, notes[0]["digest"])
+    seeds = {note["seed"] for note in journal.read("start") if "seed" in note}
+    if seeds - {notes[0]["seed"]}:
         raise InputError(
+            "its journal tells of two seeds of the order of trials, so it is damaged",
+            where=str(directory.journal),
+            cure=_CURE,
+        )
+    plan = make_plan(study, notes[0]["seed"], notes[0].get("left_out", ()))
+    _check_trials(plan, directory)
+    return plan
+
+
+def _study(directory: RunDirectory, digest: str) -> Study:
+    """Read the scenario that a run began with."""
+    path = directory.scenario
+    try:
+        study = load(path)
+    except InputError:
+        if sha256(read_whole(path)).hexdigest() == digest:  # another version took it
+            raise
+    else:
+        if study.digest == digest:
+            return study
+    raise InputError(
+        "the scenario file is not the one that the journal of the run names: it has been changed"
+        " since the run began, or one of both is damaged",
+        where=str(path),
+        cure="restore the file, or start a new run with the changed one",
+    )
+
+
+def _without_plan(directory: RunDirectory) -> InputError:
+    """Say why a run can't go on whose journal tells no plan."""
+    where = str(directory.path)
+    if _is_imported(directory):
+        return InputError(
             "this run was imported, so there is nothing to go on with",
-            where=str(directory.path),
+            where=where,
             cure="look at it with `osmef show`; resume is for runs that were interrupted",
         )
-    if not notes:
-        raise InputError(
+    damage = Journal(directory.journal).damage()
+    trials = sum(line.is_whole for line in read_lines(directory.trials))
+    if not (damage or trials or directory.summary.exists()):
+        return InputError(
             "the run has no plan in its journal, so nothing was measured",
-            where=str(directory.path),
+            where=where,
             cure="remove the directory and start again with `osmef run`",
         )
-    study = load(directory.scenario)
-    if study.digest != notes[0]["digest"]:
-        raise InputError(
-            "the scenario file of the run has been changed since it began",
-            where=str(directory.scenario),
-            cure="restore the file, or start a new run with the changed one",
-        )
-    return make_plan(study, notes[0]["seed"], notes[0].get("left_out", ()))
+    why = f"line {damage[0].where} is damaged" if damage else "a line of it, or all, is missing"
+    return InputError(
+        f"its journal tells no plan any more, so nobody knows what is left to measure: {why};"
+        f" {trials} trials were measured, and are kept",
+        where=where,
+        cure=_CURE,
+    )
+
+
+def _is_imported(directory: RunDirectory) -> bool:
+    if directory.journal.exists() or not directory.summary.exists():
+        return False
+    with contextlib.suppress(InputError):
+        return directory.read_summary().run.scenario_digest is None
+    return False
+
+
+def _check_trials(plan: Plan, directory: RunDirectory) -> None:
+    """See that what was measured is of the plan, or its missing trials would be the wrong ones."""
+    planned = {one.index: (one.cell.cell.key, one.repetition) for one in plan.trials}
+    for trial in directory.read_trials().trials:
+        if planned.get(trial.index) != (trial.cell, trial.repetition):
+            raise InputError(
+                f"trial {trial.index} is not of the plan that the journal and the scenario of the"
+                " run tell: one of the three files is damaged, or of another run",
+                where=str(directory.trials),
+                cure=_CURE,
+            )
 
 
 def note_plan(directory: RunDirectory, plan: Plan, occasion: Occasion = _NONE) -> None:

@@ -83,7 +83,7 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
     for trial in log.trials:
         by_cell[trial.cell].append(trial)
     cells = [_cell_info(cell, by_cell[cell.cell.key], endpoints) for cell in plan.cells]
-    unread = _not_read(journal, log.trials)
+    unread = [*_damaged(journal), *_not_read(journal, log.trials)]
     losses = [*_of_losses(journal), *_of_repeats(log)]
     placed = [*_of_endpoints(endpoints.values()), *_elsewhere(cells)]
     warnings = [*losses, *unread, *log.warnings, *placed]
@@ -98,11 +98,13 @@ def _endpoints(journal: Journal) -> dict[str, EndpointInfo]:
     """Return the endpoints of the run by name, as they were last made and moved."""
     found: dict[str, EndpointInfo] = {}
     for note in journal.read():
-        if note.get("event") == "endpoint":
+        if note["event"] == "endpoint":
             info = EndpointInfo.model_validate(note["endpoint"])
             found[info.name] = info
-        for name, place in note["places"].items() if note.get("event") == "looked" else ():
-            found[name] = _moved(found[name], Location.model_validate(place), note["group"])
+        places = note["places"] if note["event"] == "looked" else {}
+        for name in places.keys() & found.keys():  # the line of an endpoint may be damaged
+            place = Location.model_validate(places[name])
+            found[name] = _moved(found[name], place, note["group"])
     return found
 
 
@@ -116,6 +118,13 @@ def _moved(info: EndpointInfo, place: Location, group: int) -> EndpointInfo:
             "warnings": [*info.warnings, warning],
         }
     )
+
+
+def _damaged(journal: Journal) -> list[str]:
+    """Tell which lines of the journal are not in the summary."""
+    where = [str(error.where).rpartition(":")[2] for error in journal.damage()]
+    told = "damaged in journal.jsonl, so what they tell is missing here, and the cost is not known"
+    return [f"lines {', '.join(where)}: {told}"] if where else []
 
 
 def _not_read(journal: Journal, trials: Iterable[Trial]) -> list[str]:
@@ -192,9 +201,9 @@ def _run_info(
     starts, ends, held = (journal.read(event) for event in ("start", "end", "held"))
     if not starts:
         raise StorageError(
-            "the journal of the run is gone",
+            "the journal of the run is gone, or damaged where it tells of its start",
             where=str(journal.path),
-            cure="did something remove the run directory? start again with `osmef run`",
+            cure="put the file back from a copy, or start again with `osmef run`",
         )
     return RunInfo(
         id=directory.id,

@@ -39,7 +39,7 @@ def get_json(url: str, headers: Mapping[str, str] | None = None) -> dict[str, An
     except urllib.error.HTTPError as error:
         with error:
             raise _refused(error, where) from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         cure = "is this machine online? try again"
         raise ApiError(f"the price API does not answer: {error}", where=where, cure=cure) from error
     if not isinstance(found, dict):

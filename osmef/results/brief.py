@@ -11,10 +11,9 @@ from typing import Any, Literal, NotRequired
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict  # pydantic wants this one before Python 3.12
 
-from osmef.named_file import open_file, read_file
 from osmef.results.document import read_document
-from osmef.results.files import storage
-from osmef.results.rundir import MOST_SUMMARY, MOST_TRIALS, RunDirectory
+from osmef.results.lines import read_lines, read_whole
+from osmef.results.rundir import RunDirectory
 from osmef.results.trial import SCHEMA_VERSION, Trial
 
 
@@ -120,18 +119,16 @@ def brief_trials(run: RunDirectory) -> Iterator[BriefTrial]:
     Of a trial that was measured again it is the newest record. Raises InputError for a line that is
     no trial or of a newer version, and StorageError.
     """
-    path = run.trials
-    replaced = _replaced(path)
-    with storage("read", path), open_file(path, MOST_TRIALS) as file:
-        for number, line in enumerate(file, start=1):
-            if not line.endswith(b"\n"):
-                return  # left by a killed controller
-            if number in replaced:
-                continue
-            try:
-                yield _TRIAL.validate_json(line)
-            except ValidationError:
-                yield _of_any_version(read_document(Trial, line, f"{path}:{number}"))
+    replaced = _replaced(run.trials)
+    for number, text, is_whole in read_lines(run.trials):
+        if not is_whole:
+            return  # left by a killed controller
+        if number in replaced:
+            continue
+        try:
+            yield _TRIAL.validate_json(text or b"")
+        except ValidationError:
+            yield _of_any_version(read_document(Trial, text, f"{run.trials}:{number}"))
 
 
 def _replaced(path: Path) -> set[int]:
@@ -141,14 +138,13 @@ def _replaced(path: Path) -> set[int]:
     """
     newest: dict[int, int] = {}
     replaced = set()
-    with storage("read", path), open_file(path, MOST_TRIALS) as file:
-        for number, line in enumerate(file, start=1):
-            found = _INDEX.match(line)
-            index = int(found[1]) if found else _index_of(line)
-            if index is not None and line.endswith(b"\n"):
-                if index in newest:
-                    replaced.add(newest[index])
-                newest[index] = number
+    for number, text, is_whole in read_lines(path):
+        found = _INDEX.match(text or b"")
+        index = int(found[1]) if found else _index_of(text or b"")
+        if index is not None and is_whole:
+            if index in newest:
+                replaced.add(newest[index])
+            newest[index] = number
     return replaced
 
 
@@ -173,10 +169,8 @@ def brief_summary(run: RunDirectory) -> BriefSummary:
     if not run.summary.exists():
         # The run's name is SCENARIO-TIME-ID.
         return BriefSummary(run.id.rsplit("-", 2)[0])
-    with storage("read", run.summary):
-        text = read_file(run.summary, MOST_SUMMARY)
     try:
-        told = _SUMMARY.validate_json(text)
+        told = _SUMMARY.validate_json(read_whole(run.summary))
     except ValidationError:
         whole = run.read_summary()
         flavors = {end.name: end.flavor for end in whole.endpoints}

@@ -25,20 +25,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from osmef.drafts import tidy_tree
 from osmef.errors import InputError
-from osmef.named_file import read_file
 from osmef.results import lock
 from osmef.results.document import read_document, read_json
 from osmef.results.files import append_line, storage, write_atomically
+from osmef.results.lines import CURE, read_lines, read_whole
 from osmef.results.summary import Summary
 from osmef.results.trial import Interval, Status, Trial
 
 if TYPE_CHECKING:
     from pyarrow import Table  # pyarrow is slow to load
-
-MOST_TRIALS = 2 << 30
-MOST_SUMMARY = 256 << 20
-"""Of bytes; a run of a million trials has less."""
-_MOST_FACTS = 16 << 20
 
 _TABLES = ("intervals", "requests")
 
@@ -194,16 +189,14 @@ class RunDirectory:
 
     def _records(self) -> tuple[list[Trial], list[str]]:
         """Return all records of the log, and what the reader has to know."""
-        path = self.trials
-        with storage("read", path):
-            lines = read_file(path, MOST_TRIALS).split(b"\n") if path.exists() else [b""]
-        torn = lines.pop()
-        warnings = [f"{path}:{len(lines) + 1}: dropped a trial that was not written whole"]
-        records = [
-            read_document(Trial, line, f"{path}:{number}")
-            for number, line in enumerate(lines, start=1)
-        ]
-        return records, warnings if torn else []
+        records, warnings = [], []
+        for number, text, is_whole in read_lines(self.trials):
+            where = f"{self.trials}:{number}"
+            if is_whole:
+                records.append(read_document(Trial, text, where))
+            else:
+                warnings.append(f"{where}: dropped a trial that was not written whole")
+        return records, warnings
 
     def correct_trials(self, corrected: Sequence[Trial]) -> None:
         """Put trials into the log in the place of the newest ones of the same number.
@@ -262,11 +255,11 @@ class RunDirectory:
         Raises InputError if they are damaged.
         """
         path = self.path / "facts" / moment / f"{endpoint}.json"
-        with storage("read", path):
-            if not path.exists():
-                return None
-            text = read_file(path, _MOST_FACTS)
-        facts: dict[str, Any] = read_json(text, str(path))
+        if not path.exists():
+            return None
+        facts = read_json(read_whole(path), str(path))
+        if not isinstance(facts, dict):
+            raise InputError("this is damaged: it holds no facts", where=str(path), cure=CURE)
         return facts
 
     def fact_moments(self, endpoint: str) -> list[str]:
@@ -289,9 +282,7 @@ class RunDirectory:
 
     def read_summary(self) -> Summary:
         """Return the summary. Raises InputError if it is damaged or of a newer version."""
-        with storage("read", self.summary):
-            text = read_file(self.summary, MOST_SUMMARY)
-        return read_document(Summary, text, str(self.summary))
+        return read_document(Summary, read_whole(self.summary), str(self.summary))
 
     def finish(self) -> None:
         """Merge the parts of each table into one file; may be called again."""

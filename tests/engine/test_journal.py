@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -111,3 +112,72 @@ def test_a_full_disk_stops_no_removal(tmp_path: Path) -> None:
     assert journal.unnoted is not None
     assert "ulimit" in str(journal.unnoted.cure)
     assert journal.standing() == [SANDBOX]
+
+
+BRACKETS = b"[" * 100_000 + b"\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        BRACKETS,
+        b'{"a":' * 100_000 + b"\n",
+        b"9" * 5000 + b"\n",
+        b'"\\ud800"\n',
+        b"[" + b" " * 33 * 1024**2 + b"]\n",
+        b'{"at": 7, "event": "plan", "seed": 1, "digest": "x"}\n',
+        b'{"at": "2026-01-01T00:00:00", "event": "end"}\n',
+        b'{"at": "2026-01-01T00:00:00Z", "event": "provision"}\n',
+        b'{"at": "2026-01-01T00:00:00Z", "event": "created", "resource": {"name": "x"}}\n',
+    ],
+    ids=["brackets", "braces", "digits", "half", "long", "plan", "time", "provision", "resource"],
+)
+def test_a_damaged_line_is_told_and_hides_no_other(tmp_path: Path, line: bytes) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.intend(SANDBOX)
+    with journal.path.open("ab") as file:
+        file.write(line)
+    journal.intend(OTHER)
+    assert journal.standing() == [OTHER, SANDBOX]
+    assert [note["event"] for note in journal.read()] == ["intend", "intend"]
+    (told,) = journal.damage()
+    assert told.where == f"{journal.path}:2"
+    assert "osmef reap --provider" in str(told.cure)
+
+
+@pytest.mark.parametrize("rest", [b"[", b'{"at"', b"\xff"])
+def test_what_a_killed_writer_has_left_is_no_damage(tmp_path: Path, rest: bytes) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.intend(SANDBOX)
+    with journal.path.open("ab") as file:
+        file.write(rest)
+    assert journal.damage() == []
+    assert journal.standing() == [SANDBOX]
+
+
+def test_a_damaged_time_hides_no_resource(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.intend(SANDBOX)
+    journal.path.write_text(journal.path.read_text().replace('"at": "2', '"at": "X'))
+    assert (journal.standing(), journal.read()) == ([SANDBOX], [])
+    assert len(journal.damage()) == 1
+
+
+@pytest.mark.parametrize("odd", ["a\0b", "\x1b[2J", "x" * 5000, ""])
+@pytest.mark.parametrize("key", ["kind", "name", "run", "id"])
+def test_a_resource_of_a_name_that_none_has_is_damage(tmp_path: Path, key: str, odd: str) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.note("created", resource={**asdict(SANDBOX), key: odd})
+    assert journal.standing() == []
+    assert len(journal.damage()) == 1
+
+
+def test_a_pipe_in_the_place_of_a_journal_holds_nobody_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "journal.jsonl")
+    with pytest.raises(StorageError, match="it is no file"):
+        Journal(tmp_path / "journal.jsonl").read()
+
+
+def test_no_journal_has_no_damage(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal.jsonl")
+    assert (journal.read(), journal.damage(), journal.standing()) == ([], [], [])

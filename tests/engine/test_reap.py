@@ -462,7 +462,7 @@ def test_a_run_that_has_ended_elsewhere_may_go_on_here(copied: Copied, end: str)
 
 
 @pytest.mark.parametrize(
-    "odd", [{"kind": "wm"}, {"kind": "", "id": None}, {"provider": "memori"}], ids=str
+    "odd", [{"kind": "wm"}, {"kind": "vm ", "id": None}, {"provider": "memori"}], ids=str
 )
 def test_a_resource_that_its_provider_can_t_tell_keeps_no_other(
     tmp_path: Path, memory: dict[str, Site], odd: dict[str, Any]
@@ -495,6 +495,41 @@ def test_a_run_that_can_t_be_read_hides_no_other(tmp_path: Path, memory: dict[st
     found = find_orphans(Search(tmp_path))
     assert [orphan.resource.name for orphan in found.orphans] == ["one"]
     assert [error.kind for error in found.errors] == ["storage"]
+
+
+def test_a_journal_of_brackets_is_told_and_hides_no_other(
+    tmp_path: Path, memory: dict[str, Site]
+) -> None:
+    one, other = thing("one", "broken"), thing("other", "whole")
+    add(memory, one, other)
+    dead_run(tmp_path, one)
+    dead_run(tmp_path, other)
+    with (tmp_path / "broken" / "journal.jsonl").open("ab") as file:
+        file.write(b"[" * 100_000 + b"\n")
+    found = find_orphans(Search(tmp_path, controllers_are_dead=True))
+    assert [orphan.resource.name for orphan in found.orphans] == ["one", "other"]
+    assert [str(error.where) for error in found.errors] == [f"{tmp_path}/broken/journal.jsonl:2"]
+    assert reap(found.orphans) == []
+
+
+def test_a_start_that_can_t_be_read_may_be_one_elsewhere(copied: Copied) -> None:
+    """Of a copy: the lock of the run's own directory tells all that its journal says no more."""
+    journal = copied.journal
+    journal.path.write_text(journal.path.read_text().replace('{"at"', '{"at', 1))
+    found = find_orphans(Search(copied.out))
+    assert (found.orphans, [one.run for one in found.spared]) == ([], [copied.run.id])
+    with pytest.raises(InputError, match="that its damaged journal does not name"):
+        refuse_second(RunDirectory(copied.out / copied.run.id), is_dead=False)
+    journal.note("end")
+    assert len(find_orphans(Search(copied.out)).orphans) == 2
+
+
+def test_damage_after_the_start_keeps_nobody_from_a_run_s_own_directory(copied: Copied) -> None:
+    copied.run.close()
+    with copied.run.journal.open("ab") as file:
+        file.write(b"[\n")
+    assert len(find_orphans(Search(copied.run.path.parent)).orphans) == 2
+    refuse_second(copied.run, is_dead=False)
 
 
 def test_what_does_not_carry_our_mark_is_not_touched(

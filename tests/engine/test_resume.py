@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from osmef.engine.journal import Journal
 from osmef.engine.plan import make_plan
 from osmef.engine.resume import note_plan, occasion_of, reopen
+from osmef.errors import InputError
 from osmef.results.occasion import Occasion
 from osmef.results.rundir import RunDirectory
+from osmef.results.trial import Status, Trial
 from osmef.scenario.load import load_text
 
 TEXT = "name: pair\nworkload: {duration: 1s}\nrepeat: 2\n"
@@ -26,3 +33,117 @@ def test_a_run_without_a_campaign_has_no_session(tmp_path: Path) -> None:
         assert occasion_of(Journal(run.journal)) == Occasion()
         note_plan(run, make_plan(load_text(TEXT, run.scenario), 7))
         assert occasion_of(Journal(run.journal)) == Occasion()
+
+
+# --- what is damaged
+
+Change = Callable[[dict[str, Any]], None]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    """A run of which one trial is measured."""
+    with RunDirectory.create(tmp_path, "pair", TEXT, ".yaml") as made:
+        plan = make_plan(load_text(TEXT, made.scenario), 7)
+        note_plan(made, plan)
+        Journal(made.journal).note("start", seed=7)
+        made.append_trial(trial_of(plan.trials[0].index))
+    return made
+
+
+def trial_of(index: int, cell: str = "all", repetition: int = 1) -> Trial:
+    known = {"index": index, "cell": cell, "repetition": repetition, "group": 1, "values": {}}
+    ends = {"senders": ["a"], "receivers": ["b"], "placement": None, "tenancy": None}
+    rest = {"distance": None, "workload": "btc", "started_at": None, "wall_s": None}
+    return Trial.model_validate({**known, **ends, **rest, "status": Status.OK})
+
+
+def change(run: RunDirectory, event: str, how: Change) -> None:
+    """Change the notes of an event in the journal."""
+    notes = [json.loads(line) for line in run.journal.read_text().splitlines()]
+    for note in notes:
+        if note["event"] == event:
+            how(note)
+    run.journal.write_text("".join(json.dumps(note) + "\n" for note in notes))
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        lambda note: note.pop("digest"),
+        lambda note: note.pop("seed"),
+        lambda note: note.update(seed="7"),
+        lambda note: note.update(seed=True),
+        lambda note: note.update(digest=note["digest"][:-1]),
+        lambda note: note.update(digest=None),
+        lambda note: note.update(left_out="all"),
+        lambda note: note.update(session=7),
+        lambda note: note.update(event="plam"),
+    ],
+    ids=["digest", "seed", "text", "bool", "short", "null", "left out", "session", "event"],
+)
+def test_a_damaged_plan_is_told_as_that(run: RunDirectory, how: Change) -> None:
+    assert reopen(run).seed == 7
+    change(run, "plan", how)
+    with pytest.raises(InputError, match="1 trials were measured, and are kept") as caught:
+        reopen(run)
+    assert "tells no plan any more" in caught.value.message
+    assert "osmef report" in str(caught.value.cure)
+
+
+@pytest.mark.parametrize("summary", [None, "", "{}"])
+def test_a_lost_journal_is_no_import_and_trials_are_no_nothing(
+    run: RunDirectory, summary: str | None
+) -> None:
+    run.journal.unlink()
+    if summary is not None:
+        run.summary.write_text(summary)
+    with pytest.raises(InputError, match="1 trials were measured"):
+        reopen(run)
+    run.trials.unlink()
+    with pytest.raises(InputError, match="nothing was measured" if summary is None else "0 trials"):
+        reopen(run)
+
+
+def test_a_journal_of_brackets_is_told_with_its_line(run: RunDirectory) -> None:
+    run.journal.write_bytes(b"[" * 100_000 + b"\n")
+    with pytest.raises(InputError, match=r"journal.jsonl:1 is damaged"):
+        reopen(run)
+
+
+def test_a_run_that_died_before_its_plan_may_be_removed(tmp_path: Path) -> None:
+    with RunDirectory.create(tmp_path, "pair", TEXT, ".yaml") as made:
+        with pytest.raises(InputError, match="nothing was measured") as caught:
+            reopen(made)
+        assert "remove the directory" in str(caught.value.cure)
+
+
+@pytest.mark.parametrize("seed", [6, 8])
+def test_a_seed_of_another_order_is_not_gone_on_with(run: RunDirectory, seed: int) -> None:
+    change(run, "plan", lambda note: note.update(seed=seed))
+    with pytest.raises(InputError, match="two seeds"):
+        reopen(run)
+
+
+@pytest.mark.parametrize(
+    ("index", "cell", "repetition"), [(3, "all", 1), (2, "other", 2), (2, "all", 1), (-1, "all", 1)]
+)
+def test_a_trial_that_is_not_of_the_plan_ends_it(
+    run: RunDirectory, index: int, cell: str, repetition: int
+) -> None:
+    run.append_trial(trial_of(index, cell, repetition))
+    with pytest.raises(InputError, match=f"trial {index} is not of the plan"):
+        reopen(run)
+
+
+@pytest.mark.parametrize("text", ["", "name: pair\n", "name: [", "\0", TEXT.replace("2", "3")])
+def test_another_scenario_is_told_as_that(run: RunDirectory, text: str) -> None:
+    run.scenario.write_text(text)
+    with pytest.raises(InputError, match="is not the one that the journal of the run names"):
+        reopen(run)
+
+
+def test_a_journal_of_another_scenario_does_not_blame_the_file(run: RunDirectory) -> None:
+    change(run, "plan", lambda note: note.update(digest="0" * 64))
+    with pytest.raises(InputError, match="or one of both is damaged"):
+        reopen(run)
