@@ -107,7 +107,7 @@ def test_what_can_t_be_exported_is_told(
     assert "made no requests" in err
     assert "workload: pingpong" in err
     whole = write_run(tmp_path, make_summary(make_cell(workload="pingpong")), [[request(1, 1.0)]])
-    code, _, err = export("ppbench", str(whole), "-o", str(tmp_path / "none" / "x.csv"))
+    code, _, err = export("ppbench", str(whole), "-o", str(tmp_path / "none" / "deep" / "x.csv"))
     assert code == 4
     assert "can't write" in err
     assert not (tmp_path / "none").exists()
