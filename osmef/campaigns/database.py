@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -154,11 +155,10 @@ def _make_private(path: Path) -> None:
     with suppress(FileExistsError):
         os.close(os.open(real, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     for end in ("", "-wal", "-shm"):
+        file = real.with_name(real.name + end)
         with suppress(FileNotFoundError):
-            file = os.open(f"{real}{end}", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                about = os.fstat(file)
-                if about.st_uid == os.geteuid() and about.st_mode & 0o077:
-                    os.fchmod(file, 0o600)
-            finally:
-                os.close(file)
+            about = file.lstat()
+            # Not by a descriptor: to close one gives up the locks that SQLite has on the file.
+            is_ours = about.st_uid == os.geteuid() and stat.S_ISREG(about.st_mode)
+            if is_ours and about.st_mode & 0o077:
+                file.chmod(0o600)

@@ -6,6 +6,8 @@ import json
 import os
 import sqlite3
 import stat
+import subprocess
+import sys
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -307,3 +309,25 @@ def test_a_database_of_an_older_version_forgets_the_webhook(place: Path) -> None
     assert store.campaign("short").text == text.replace(URL, REDACTED)
     store.close()
     assert TOKEN.encode() not in b"".join(one.read_bytes() for one in place.glob("state.sqlite*"))
+
+
+WRITER = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], timeout=0, isolation_level=None)
+connection.execute("BEGIN IMMEDIATE")
+"""
+
+
+def test_opening_the_database_again_gives_no_lock_away(tmp_path: Path) -> None:
+    """Who closes a file gives up all locks that his process has on it (fcntl_locking(2))."""
+    path = tmp_path / "state.sqlite"
+    store = Store(f"sqlite:///{path}")
+    with store._transaction():
+        for one in tmp_path.iterdir():
+            one.chmod(0o666)
+        Store(f"sqlite:///{path}").close()
+        done = subprocess.run(
+            [sys.executable, "-c", WRITER, str(path)], capture_output=True, text=True, check=False
+        )
+    store.close()
+    assert "database is locked" in done.stderr
