@@ -94,7 +94,7 @@ def notify(whom: Notify, message: Message) -> list[str]:
                 whom.command, input=data, timeout=_TIMEOUT_S, check=True, capture_output=True
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
-            problems.append(f"the command of notify: {_why(error)}")
+            problems.append(f"the command of notify: {whom.command[0]!r}: {_why(error)}")
     if whom.webhook:
         headers = {"Content-Type": "application/json"}
         try:

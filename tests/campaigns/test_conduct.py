@@ -330,7 +330,7 @@ def test_a_notification_that_fails_is_noted(tmp_path: Path) -> None:
     assert any("/no/such/program" in text for kind, text in stage.told if kind == "note")
 
 
-@pytest.mark.parametrize("url", ["http://[::1", "http://h\u00fc \u00fc/", "http://127.0.0.1:1/x"])
+@pytest.mark.parametrize("url", ["http://[::1", "http://127.0.0.1:1/x"])
 def test_a_webhook_that_is_none_is_noted(tmp_path: Path, url: str) -> None:
     stage = Stage(tmp_path, f"notify: {{webhook: '{url}'}}\n")
     assert stage.conduct(done) is Phase.ENDED

@@ -196,6 +196,7 @@ def test_what_can_not_be_read_holds_no_address() -> None:
         f"notify: {{webhook: {URL.removeprefix('https://')}}}",
         f"notify: {{webhook: '{URL} x'}}",
         f"notify: {{webhook: 'https:///{TOKEN}'}}",
+        f"notify: {{webhook: 'https://hü.example/{TOKEN}'}}",
         f"notify: {{webhook_file: {URL}}}",
         f"notify: {{command: {URL}}}",
         f"notify: {{command: [[{URL}]]}}",
