@@ -90,7 +90,8 @@ def _run(app: typer.Typer, words: Sequence[str]) -> None:
         from osmef.cli.console import err, print_error  # noqa: PLC0415 - rich is slow to load
 
         if not end.code and not {" ".join(words[:1]), " ".join(words[:2])}.isdisjoint(_ONLY_SHOW):
-            print_error(StorageError(why, where="standard output"))
+            cure = "send it to a file or a program that takes it"
+            print_error(StorageError(why, where="standard output", cure=cure))
             sys.exit(StorageError.exit_code)
         if not is_closed:  # by somebody who wants to know no more
             err.print(f"[yellow]note[/]: standard output: {why}")

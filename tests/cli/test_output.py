@@ -188,7 +188,8 @@ def test_what_only_shows_something_fails_where_that_is_lost(
         (">&-", "it is closed"),
     ):
         ended = osmef(*words, prefix=to(where))
-        assert (ended.code, ended.err) == (4, f"error: standard output: {why}\n")
+        assert (ended.code, ended.out) == (4, "")
+        assert ended.err.startswith(f"error: standard output: {why}\n  cure: ")
     process = osmef.start(*words)
     assert process.stdout is not None
     process.stdout.close()
