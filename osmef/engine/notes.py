@@ -24,6 +24,7 @@ _YEARS = range(1970, 2200)
 _LATEST = 10**11
 # As long as a path can be, and without what a terminal would act on.
 _WORD = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{0,4096}")
+_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,240}")
 _KNOWN = {field.name for field in fields(Resource)}
 
 
@@ -66,8 +67,15 @@ class _Provision(_Note):
     deadline: NotRequired[_Time | None]
 
 
+def _named(info: EndpointInfo) -> EndpointInfo:
+    # Its facts are in files of this name.
+    if _FILE.fullmatch(info.name) is None:
+        raise ValueError("it is no name of an endpoint")
+    return info
+
+
 class _Endpoint(_Note):
-    endpoint: EndpointInfo
+    endpoint: Annotated[EndpointInfo, AfterValidator(_named)]
     most: NotRequired[HourlyPrice | None]
 
 

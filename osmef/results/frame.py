@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from osmef.errors import InputError
 from osmef.results.brief import BriefSummary, BriefTrial, brief_summary, brief_trials
 from osmef.results.find import find_runs
+from osmef.results.lines import CURE
 
 _AT_ONCE = 4096
 _RUN = ("run", "scenario", "provider")
@@ -42,6 +44,7 @@ _COURSE = ("status", "failure_kind", "failure_message", "started_at", "wall_s")
 _WORK = ("workload", "background", "limited_by", "start_spread_s")
 _FIXED = (*_RUN, *_PLACE, *_COURSE, *_WORK)
 _WHOLE = ("trial", "repetition", "group", "distance", "connections")
+_KNOWN_BY = ("trial", "repetition", "group")
 _NUMBERS = ("price_per_hour", "wall_s", "start_spread_s")
 _MADE = (
     *("trial", "senders", "receivers", "sender_flavors", "receiver_flavors"),
@@ -108,6 +111,7 @@ class _Columns:
         self._words = {name: _Words() for name in _TEXTS}
         self._numbers = {name: array("d") for name in (*_WHOLE, *_NUMBERS)}
         self._started: list[str | None] = []
+        self._started_in: list[str] = []
         self._times: list[pd.Series] = []
         self._swept: dict[str, list[Any]] = {}
         self._texts: dict[str, str] = {}
@@ -126,8 +130,14 @@ class _Columns:
         for name, words in self._words.items():
             words.extend(columns[name])
         for name, numbers in self._numbers.items():
-            numbers.extend([nan if one is None else one for one in columns[name]])
+            try:
+                _check_whole(name, columns[name])
+                numbers.extend([nan if one is None else one for one in columns[name]])
+            except (TypeError, OverflowError) as error:  # a swept value may be of any kind
+                what = f"this is damaged: {name} of one of its trials is no number that it can be"
+                raise InputError(what, where=run, cure=CURE) from error
         self._started.extend(columns["started_at"])
+        self._started_in.extend(columns["run"])
         if len(self._started) >= _AT_ONCE:
             self._read_times()
         for name, column in self._swept.items():
@@ -137,9 +147,13 @@ class _Columns:
 
     def _read_times(self) -> None:
         """Turn the times so far from texts into numbers, for many runs together."""
-        texts = pd.Series(self._started, dtype="object")
-        self._times.append(pd.to_datetime(texts, utc=True, format="ISO8601"))
-        self._started = []
+        try:
+            self._times.append(_times(self._started))
+        except _NO_TIME:
+            for run, text in zip(self._started_in, self._started, strict=True):
+                _check_time(text, run)
+            raise
+        self._started, self._started_in = [], []
 
     def _shared(self, value: Any) -> Any:
         """Return a value, of equal texts always the first one."""
@@ -168,6 +182,27 @@ class _Columns:
         return pd.DataFrame({name: columns.pop(name) for name in order}, copy=False)
 
 
+def _check_whole(name: str, numbers: Sequence[int]) -> None:
+    """Raise OverflowError where what a trial is known by is beyond what a column holds."""
+    if name in _KNOWN_BY and max(map(abs, numbers)) >= 2**53:
+        raise OverflowError
+
+
+_NO_TIME = (ValueError, OverflowError, NotImplementedError)  # the last of the year 0
+
+
+def _times(texts: Sequence[str | None]) -> pd.Series:
+    return pd.to_datetime(pd.Series(list(texts), dtype="object"), utc=True, format="ISO8601")
+
+
+def _check_time(text: str | None, run: str) -> None:
+    try:
+        _times([text])
+    except _NO_TIME as error:
+        what = f"this is damaged: started_at of one of its trials is no time: {ascii(text)[:60]}"
+        raise InputError(what, where=run, cure=CURE) from error
+
+
 def _renamed(values: dict[str, Any]) -> dict[str, Any]:
     """Return swept values under names that no fixed column of another meaning has."""
     if _OTHER.keys().isdisjoint(values):
@@ -182,7 +217,7 @@ def _swept(values: list[Any]) -> Any:
 
 
 def _whole(numbers: np.ndarray) -> pd.api.extensions.ExtensionArray:
-    unknown = np.isnan(numbers)
+    unknown = ~(np.abs(numbers) < 2**63)
     return pd.arrays.IntegerArray(np.where(unknown, 0, numbers).astype("int64"), unknown)
 
 

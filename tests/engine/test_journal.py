@@ -4,6 +4,7 @@ import json
 import os
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -143,6 +144,15 @@ def test_a_damaged_line_is_told_and_hides_no_other(tmp_path: Path, line: bytes) 
     (told,) = journal.damage()
     assert told.where == f"{journal.path}:2"
     assert "osmef reap --provider" in str(told.cure)
+
+
+@pytest.mark.parametrize("name", ["vm", "x" * 5000, "../../../etc/passwd", "", "a\0b", ".."])
+def test_an_endpoint_of_a_name_that_no_file_has_is_damage(tmp_path: Path, name: str) -> None:
+    place: dict[str, Any] = {"requested": {}, "achieved": {}, "warnings": [], "facts": {}}
+    none = dict.fromkeys(("kind", "flavor", "vcpus", "data_address", "agent_sha256"))
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.note("endpoint", endpoint={"name": name, **place, **none})
+    assert len(journal.damage()) == (name != "vm")
 
 
 @pytest.mark.parametrize("rest", [b"[", b'{"at"', b"\xff"])

@@ -1,3 +1,4 @@
+import json
 import shutil
 import subprocess
 import sys
@@ -151,6 +152,30 @@ def test_a_newer_run_is_refused_with_a_cure(tmp_path: Path) -> None:
         osmef.load(newer)
     assert caught.value.cure is not None
     assert "upgrade" in caught.value.cure
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("started_at", "2026-13-45T00:00:00Z"),
+        ("started_at", "²"),
+        ("values", {"connections": "many"}),
+        ("values", {"connections": 10**400}),
+        ("index", 10**30),
+        ("values", []),
+        ("status", 7),
+    ],
+)
+def test_a_damaged_trial_is_bad_input(
+    run: RunDirectory, make_trial: MakeTrial, key: str, value: object
+) -> None:
+    run.append_trial(make_trial(1))
+    whole = json.loads(run.trials.read_text())
+    with run.trials.open("a") as file:
+        file.write(json.dumps({**whole, key: value}) + "\n")
+    with pytest.raises(InputError, match="damaged") as caught:
+        osmef.load(run.path)
+    assert run.id in str(caught.value.where)
 
 
 def test_what_is_no_run_is_bad_input(tmp_path: Path) -> None:
