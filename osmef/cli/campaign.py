@@ -286,7 +286,8 @@ def _print_status(
     for one in _newest(found):
         due = f"due {one.due:%Y-%m-%d %H:%M}Z" if one.state is State.PLANNED else _told(one)
         trials = f"{one.trials_ok} ok" + (f", {one.trials_failed} failed" * bool(one.trials_failed))
-        table.add_row(one.slot, one.platform, one.state, trials, escape(due.partition("\n")[0]))
+        told = escape(due.partition("\n")[0])
+        table.add_row(one.slot, escape(one.platform), one.state, trials, told)
     out.print(keep_whole(table))
 
 

@@ -290,13 +290,13 @@ def _show(table: pd.DataFrame, hosts: dict[str, list[Difference]], notes: Sequen
         ends = " to ".join(_change(row[end], row["median_a"]) for end in ("low", "high"))
         shown.add_row(
             escape(names[row["cell"]]),
-            row["metric"],
+            escape(row["metric"]),
             f"{row['n_a']}, {row['n_b']}",
             f"{row['median_a']:.6g}",
             f"{row['median_b']:.6g}",
             _change(row["difference"], row["median_a"]),
             ends,
-            f"{_coloured(row['verdict'])}{reason}",
+            f"{_coloured(row['verdict'])}{escape(reason)}",
         )
     out.print(keep_whole(shown))
     if shared:

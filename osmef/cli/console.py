@@ -11,18 +11,22 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
+from typer import rich_utils
 
 from osmef.cli.streams import failure_of
+from osmef.cli.terminal import PlainConsole, PlainFormatter, plain
 from osmef.engine.stop import Stop, stop_on_signals
 from osmef.errors import InputError, Interrupted, OsmefError
 
-out = Console(highlight=False, soft_wrap=True)
+# A word between colons, as in an IPv6 address, is no name of an emoji.
+out = PlainConsole(highlight=False, soft_wrap=True, emoji=False)
 """Standard output: results."""
 
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+err = PlainConsole(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 """Standard error: progress, warnings, errors."""
+
+rich_utils.Console = PlainConsole  # type: ignore[attr-defined] # for wrong command lines
 
 ScenarioFile = Annotated[
     Path, typer.Argument(help="Scenario file, YAML or JSON.", metavar="FILE", show_default=False)
@@ -72,13 +76,21 @@ def parse_overrides(texts: list[str]) -> dict[str, str]:
 
 def print_json(value: Any) -> None:  # whatever JSON can hold
     """Print a value as JSON, plainly, for machines."""
-    print(json.dumps(value, indent=2))  # noqa: T201 - no markup, no wrapping
+    text = json.dumps(value, indent=2).replace("\x7f", "\\u007f")  # the only one that it lets pass
+    print(text)  # noqa: T201 - no markup, no wrapping
+
+
+def print_text(text: str) -> None:
+    """Print a text for the next program; what a terminal would obey only where there is none."""
+    print(plain(text) if sys.stdout.isatty() else text, end="")  # noqa: T201 - no markup
 
 
 def set_up_logging(verbose: bool) -> None:
     """Log to standard error if wanted; a library's warnings are not the user's otherwise."""
     level = logging.INFO if verbose else logging.CRITICAL
-    logging.basicConfig(level=level, format="%(asctime)s %(name)s: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(PlainFormatter("%(asctime)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level, handlers=[handler])
     logging.captureWarnings(capture=not verbose)
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
-from osmef.cli.console import RunPath, err, reporting
+from osmef.cli.console import RunPath, err, print_text, reporting
 from osmef.errors import InputError
 from osmef.results.files import write_atomically
 from osmef.results.rundir import RunDirectory
@@ -50,10 +51,10 @@ def command(
     with reporting():
         text, rows = _ppbench(run)
         if output is None:
-            print(text, end="")  # noqa: T201 - plain text for the next program
+            print_text(text)
             return
         write_atomically(output, text.encode())
-    err.print(f"{rows} rows: {output}")
+    err.print(f"{rows} rows: {escape(str(output))}")
 
 
 def _ppbench(run: Path) -> tuple[str, int]:

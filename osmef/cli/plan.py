@@ -133,7 +133,7 @@ def _endpoints(plan: Plan, machines: Mapping[str, str]) -> Table:
         flavor = "-" if end.kind == "host" else _flavor(end) or "the provider's default"
         site = [end.site] if end.site else []
         row = (end.name, *site, end.kind, flavor, end.host or "any", end.tenant or "-")
-        table.add_row(*map(escape, row), *(machines.get(end.name, "-") for _ in known))
+        table.add_row(*map(escape, row), *(escape(machines.get(end.name, "-")) for _ in known))
     return table
 
 

@@ -163,7 +163,7 @@ def rank_command(  # noqa: PLR0913, PLR0917 - each is an option of the command l
             str(row["n"]),
             f"{row['failed']} of {row['trials']}" if row["failed"] else "-",
             "-" if row["cov_percent"] is None else f"{row['cov_percent']:.3g}",
-            price,
+            escape(price),
             f"{row['per_price']:.4g}" if "per_price" in row else "-",
             escape(str(row["date"] or "-")),
         )

@@ -95,7 +95,7 @@ def _cells(rows: list[dict[Any, Any]], error: float) -> Table:
             drift = f"{_number(row['drift_percent'])} ({row['drift_p']:.2g})"
         table.add_row(
             escape(str(row["cell"])),
-            str(row["metric"]),
+            escape(str(row["metric"])),
             str(row["n"]),
             "unknown" if row["repetitions"] is None else f"{row['repetitions']:.0f}",
             _number(row["autocorrelation_p"]),
@@ -113,7 +113,7 @@ def _pairs(rows: list[dict[Any, Any]]) -> Table:
         table.add_column(head, justify="right")
     for row in rows:
         table.add_row(
-            str(row["metric"]),
+            escape(str(row["metric"])),
             escape(str(row["a"])),
             escape(str(row["b"])),
             f"{row['n_a']}, {row['n_b']}",

@@ -125,7 +125,7 @@ def summary_table(summary: Summary) -> Table:
         padding=0,
     )
     for key, name in short_names(swept).items():
-        table.add_column(_HEADS.get(key, name))
+        table.add_column(Text(_HEADS.get(key, name)))
     heads = ["dist.", "ok", *(column.head for column in columns)]
     if interval:
         heads.insert(3, "95 %\ninterval")
@@ -133,7 +133,7 @@ def summary_table(summary: Summary) -> Table:
     if limits:
         heads.append("limit")
     for head in heads:
-        table.add_column(head, justify="right", no_wrap=True)
+        table.add_column(Text(head), justify="right", no_wrap=True)
     for cell in summary.cells:
         values = [_value(cell, key) for key in swept]
         last = [Text(_limit(cell))] if limits else []
