@@ -21,10 +21,13 @@ _TYPES = {
     "#include": "x-include-url",
     "## template: jinja": "jinja2",
 }
-_HOST_KEYS = re.compile(
-    r"-----BEGIN SSH HOST KEY KEYS-----(.*?)-----END SSH HOST KEY KEYS-----", re.DOTALL
+MOST_CONSOLE = 1 << 20
+"""Of the end of a console: guests write as much as they like."""
+_BEGIN, _END = (f"-----{word} SSH HOST KEY KEYS-----" for word in ("BEGIN", "END"))
+# Bounded, so that no text takes longer than its length.
+_KEY = re.compile(
+    r"\b((?:ssh|ecdsa)-[a-z0-9-]{1,40}) (AAAA[A-Za-z0-9+/=]{1,4000})(?![A-Za-z0-9+/=])", re.ASCII
 )
-_KEY = re.compile(r"\b(ssh-[a-z0-9-]+|ecdsa-[a-z0-9-]+) (AAAA[A-Za-z0-9+/=]+)")
 
 
 def cloud_config(
@@ -81,5 +84,11 @@ def _multipart(own: str, ours: str) -> str:
 
 def host_keys(console: str) -> list[str]:
     """Return the public host keys that cloud-init wrote on a console, in OpenSSH's format."""
-    found = _HOST_KEYS.findall(console)
-    return [f"{kind} {key}" for kind, key in _KEY.findall(found[-1])] if found else []
+    before, end, _ = console[-MOST_CONSOLE:].rpartition(_END)
+    _, begin, told = before.rpartition(_BEGIN)
+    return keys_in(told) if begin and end else []
+
+
+def keys_in(text: str) -> list[str]:
+    """Return all public keys in a text that a guest wrote, in OpenSSH's format."""
+    return [f"{kind} {key}" for kind, key in _KEY.findall(text)]

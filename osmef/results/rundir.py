@@ -272,7 +272,7 @@ class RunDirectory:
         path = self.path / "logs" / name
         with storage("make a directory", path.parent):
             path.parent.mkdir(exist_ok=True)
-        write_atomically(path, text.encode())
+        write_atomically(path, text.encode(errors="backslashreplace"))
         return str(path)
 
     def write_summary(self, summary: Summary) -> None:

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from email import message_from_string
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from osmef.errors import ProviderError
-from osmef.providers.cloud_init import cloud_config, host_keys, user_data
+from osmef.providers.cloud_init import cloud_config, host_keys, keys_in, user_data
 from osmef.remote.keys import KeyPair
 
 CONSOLE = """\
@@ -76,6 +79,28 @@ def test_host_keys_are_read_from_the_console_and_fingerprints_are_none() -> None
         "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5",
     ]
     assert host_keys(CONSOLE.partition("-----END SSH HOST KEY KEYS")[0]) == []
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["-----BEGIN SSH HOST KEY KEYS-----", "ssh-", "ssh-ed25519 AAAA", "ecdsa-a ", "A", "\x1b[0m"],
+)
+def test_a_console_that_repeats_itself_takes_no_long_time(part: str) -> None:
+    text = part * (4_000_000 // len(part))
+    began = time.process_time()
+    assert host_keys(text) == []
+    whole = f"-----BEGIN SSH HOST KEY KEYS-----{text}\n-----END SSH HOST KEY KEYS-----"
+    assert host_keys(whole) == []
+    assert time.process_time() - began < 5
+
+
+@given(st.text() | st.text("AaSsHh -\n=ecdsa"))
+def test_every_key_that_a_guest_tells_is_one_that_others_can_take_apart(text: str) -> None:
+    console = f"-----BEGIN SSH HOST KEY KEYS-----\n{text}\n-----END SSH HOST KEY KEYS-----"
+    for key in (*host_keys(console), *keys_in(f"ssh-rsa AAAA{text}")):
+        kind, blob = key.split()
+        assert kind.isascii()
+        assert blob.startswith("AAAA")
 
 
 def test_ours_alone_is_plain_json_which_every_yaml_parser_takes() -> None:

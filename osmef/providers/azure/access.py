@@ -22,6 +22,7 @@ from azure.mgmt.resource.subscriptions import SubscriptionClient
 from osmef.errors import ApiError, CredentialsError
 from osmef.providers.azure import failures
 from osmef.providers.base import Access
+from osmef.providers.cloud_init import MOST_CONSOLE
 from osmef.providers.patience import PATIENCE_S, Patience
 from osmef.scenario.clouds.azure import AzureSettings
 
@@ -101,14 +102,18 @@ class Subscription:
         return SubscriptionClient(self._credential, **self._options)
 
     def fetch(self, link: str) -> str:
-        """Return what is at a link that needs no token of ours, none must go there."""
+        """Return the end of what is at a link that needs no token of ours, none must go there."""
 
         def get() -> str:
             retries = RetryPolicy(**_RETRIES)  # and no more: a log would show the signed link
             client: Any = PipelineClient(link, transport=self._transport, policies=[retries])
-            answer = client.send_request(HttpRequest("GET", link))
-            answer.raise_for_status()
-            return str(answer.text("utf-8"))
+            with client.send_request(HttpRequest("GET", link), stream=True) as answer:
+                answer.raise_for_status()
+                data = bytearray()
+                for part in answer.iter_bytes():
+                    data += part
+                    del data[:-MOST_CONSOLE]
+            return data.decode(errors="replace")
 
         return self.do("reading a file of Azure's", get)
 

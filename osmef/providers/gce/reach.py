@@ -9,7 +9,7 @@ from google.cloud import compute_v1
 
 from osmef.errors import BootError, NotFoundError, ProviderError, ReachError
 from osmef.providers.base import Order
-from osmef.providers.cloud_init import host_keys
+from osmef.providers.cloud_init import host_keys, keys_in
 from osmef.providers.gce.access import Again
 from osmef.providers.gce.failures import is_late, is_passing
 from osmef.providers.gce.instances import USER, Vm
@@ -74,7 +74,7 @@ def _told_keys(vm: Vm) -> list[str]:
         )
     except NotFoundError:  # until the guest agent has written some
         return host_keys(_serial_port(vm, is_late))
-    return [f"{one.key} {one.value}" for one in told.query_value.items]
+    return keys_in("\n".join(f"{one.key} {one.value}" for one in told.query_value.items))
 
 
 def _serial_port(vm: Vm, again: Again) -> str:

@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 
 from osmef.errors import NotFoundError, OsmefError
+from osmef.providers.cloud_init import MOST_CONSOLE
 from osmef.providers.libvirt import xml
 from osmef.providers.libvirt.connection import Hypervisor
 from osmef.providers.libvirt.guest import destroy_domain, is_running, start_domain
@@ -93,7 +94,7 @@ def _says_something(host: Hypervisor, store: Store, name: str, console: str) -> 
     """Wait until the kernel has said something: a guest that KVM can't run pauses before that."""
     end = time.monotonic() + _PATIENCE_S
     while time.monotonic() < end:
-        if store.read(console).strip():
+        if store.read(console, MOST_CONSOLE).strip():
             return True
         if not is_running(host, name):
             return False

@@ -11,6 +11,7 @@ from typing import Any
 from osmef.errors import BootError, HostKeyError, OsmefError, ReachError
 from osmef.images.seed import SERIAL, Card, Seed
 from osmef.providers.base import EndpointRequest, Order
+from osmef.providers.cloud_init import MOST_CONSOLE
 from osmef.providers.libvirt import xml
 from osmef.providers.libvirt.connection import Hypervisor, libvirt
 from osmef.providers.libvirt.image import Image
@@ -219,7 +220,7 @@ def _login(guest: Guest, order: Order, address: str) -> Login:
 
 def _boot_error(guest: Guest, order: Order, why: str) -> BootError:
     try:
-        console = guest.base.store.read(guest.console).decode(errors="replace")
+        console = guest.base.store.read(guest.console, MOST_CONSOLE).decode(errors="replace")
     except OsmefError as error:
         console = f"(no console: {error.message})\n"
     path = order.keep(f"{guest.request.name}.console", console)

@@ -123,19 +123,21 @@ class Store:
     def _volume(self, connection: Any, name: str) -> Any:
         return connection.storagePoolLookupByName(self.name).storageVolLookupByName(name)
 
-    def read(self, name: str) -> bytes:
-        """Return what a file in the pool's directory holds. Raises ProviderError."""
+    def read(self, name: str, most: int) -> bytes:
+        """Return the last bytes, so many at most, of a file in the pool. Raises ProviderError."""
         data = bytearray()
 
         def keep(_stream: Any, part: bytes, _opaque: None) -> int:
             data.extend(part)
+            del data[:-most]
             return len(part)
 
         def fetch(connection: Any) -> None:
             data.clear()
             connection.storagePoolLookupByName(self.name).refresh()  # QEMU made the file
             stream = connection.newStream(0)
-            self._volume(connection, name).download(stream, 0, 0, 0)
+            volume = self._volume(connection, name)
+            volume.download(stream, max(0, volume.info()[1] - most), 0, 0)
             stream.recvAll(keep, None)
             stream.finish()
 

@@ -11,6 +11,7 @@ from osmef.errors import BootError, PolicyError, ReachError
 from osmef.providers.azure.reach import _explained, _host_keys, console_of
 from osmef.providers.azure.vms import Vm
 from osmef.providers.base import Order
+from osmef.providers.cloud_init import MOST_CONSOLE
 from osmef.remote.login import HostKeys
 from tests.azure.arm import Fault
 from tests.providers.azure.conftest import Api, vm
@@ -84,6 +85,14 @@ def test_a_log_is_fetched_without_our_token(api: Api) -> None:
     made, _ = console(api)
     api.arm.console = lambda _key: "any text, {not: json}"
     assert console_of(made) == "any text, {not: json}"
+
+
+def test_of_a_serial_log_without_end_the_end_is_kept(api: Api) -> None:
+    made, _ = console(api)
+    api.arm.console = lambda _key: "x" * 5_000_000 + "the end"
+    read = console_of(made)
+    assert len(read) == MOST_CONSOLE
+    assert read.endswith("xthe end")
 
 
 @pytest.mark.parametrize(("text", "kind"), [("Kernel panic", BootError), (CONSOLE, None)])
