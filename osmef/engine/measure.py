@@ -130,7 +130,8 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
     bench.stop.wait(planned.cell.cell.scenario.pause)
     bench.observer.trial_started(planned)
     started_at, started = datetime.now(UTC), time.monotonic()
-    outcome, failure, silent = Outcome(metrics={}), None, ()
+    outcome, failure = Outcome(metrics={}), None
+    silent: tuple[str, ...] = ()
     found = standings(planned.cell, bench.places)
     try:
         for end in planned.cell.endpoints:

@@ -17,7 +17,7 @@ import pytest
 
 from osmef.providers.local import processes
 from tests.cli.machines import Lab, two_machines
-from tests.cli.warm import TERMINAL, warm
+from tests.cli.warm import TERMINAL, Command, warm
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,6 +43,7 @@ class Inside:
 
 
 NOWHERE = Inside()
+AnyCommand = subprocess.Popen[str] | Command
 
 
 class Osmef:
@@ -55,7 +56,7 @@ class Osmef:
     def __init__(self, directory: Path, inside: Inside = NOWHERE) -> None:
         self.directory = directory
         self.inside = inside
-        self.started: list[subprocess.Popen[str]] = []
+        self.started: list[AnyCommand] = []
 
     def write(self, text: str, name: str = "scenario.yaml") -> str:
         (self.directory / name).write_text(text)
@@ -81,7 +82,9 @@ class Osmef:
             return self.finish(self.start(*arguments, prefix=prefix))
         server = warm(prefix, self.inside.modules)
         env = {**os.environ, **TERMINAL}
-        return Ended(*server.run(self._words(*arguments), self.directory, env, self.end_s))
+        command = server.start(self._words(*arguments), self.directory, env)
+        self.started.append(command)
+        return self.finish(command)
 
     def _words(self, *words: str) -> list[str]:
         command, *arguments = words
@@ -103,11 +106,12 @@ class Osmef:
             watchdog.cancel()
         raise AssertionError(f"the process never said {text!r}, but: {seen}")
 
-    def finish(self, process: subprocess.Popen[str]) -> Ended:
+    def finish(self, process: AnyCommand) -> Ended:
         out, err = process.communicate(timeout=self.end_s)
+        assert process.returncode is not None
         return Ended(process.returncode, out, err)
 
-    def interrupt(self, process: subprocess.Popen[str], number: signal.Signals) -> None:
+    def interrupt(self, process: AnyCommand, number: signal.Signals) -> None:
         """Send a signal as a terminal (SIGINT, to the whole group) or a supervisor does."""
         if number is signal.SIGINT:
             os.killpg(process.pid, number)

@@ -24,6 +24,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -56,32 +57,17 @@ class Warm:
                 env={**os.environ, **TERMINAL},
             )
 
-    def run(
-        self, arguments: Sequence[str], directory: Path, env: Mapping[str, str], end_s: float
-    ) -> tuple[int, str, str]:
-        """Run a command to its end; return its exit code, output and errors.
-
-        Raises TimeoutExpired as subprocess does, and then the command is dead.
-        """
+    def start(self, arguments: Sequence[str], directory: Path, env: Mapping[str, str]) -> Command:
+        """Have a command begin."""
         here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with _Pipe() as out, _Pipe() as err, here:
-            with there:
-                request = json.dumps([list(arguments), str(directory), dict(env)]).encode()
-                socket.send_fds(self._here, [request], [out.writer, err.writer, there.fileno()])
-            out.close_writer()
-            err.close_writer()
-            here.settimeout(end_s)
-            return self._read(here, out, err, arguments, end_s)
-
-    def _read(
-        self, here: socket.socket, out: _Pipe, err: _Pipe, arguments: Sequence[str], end_s: float
-    ) -> tuple[int, str, str]:
-        try:
-            texts = _read_all((out.reader, err.reader), end_s)
-            code = int(here.recv(64))
-        except TimeoutError as error:  # the server kills the command of one who does not listen
-            raise subprocess.TimeoutExpired(list(arguments), end_s) from error
-        return code, *texts
+        out, to_out = os.pipe()
+        err, to_err = os.pipe()
+        request = json.dumps([list(arguments), str(directory), dict(env)]).encode()
+        socket.send_fds(self._here, [request], [to_out, to_err, there.fileno()])
+        for descriptor in (to_out, to_err):
+            os.close(descriptor)
+        there.close()
+        return Command(tuple(arguments), int(here.recv(64)), here, (out, err))
 
     def close(self) -> None:
         """End the server, and wait for its end."""
@@ -97,24 +83,51 @@ def warm(prefix: tuple[str, ...] = (), modules: tuple[str, ...] = ()) -> Warm:
     return server
 
 
-class _Pipe:
-    def __init__(self) -> None:
-        self.reader, self.writer = os.pipe()
-        self._open = [self.reader, self.writer]
+@dataclass
+class Command:
+    """A command that runs, as far as tests ask it what they ask a process of subprocess."""
 
-    def __enter__(self) -> _Pipe:
-        return self
+    args: tuple[str, ...]
+    pid: int
+    _server: socket.socket
+    _outputs: tuple[int, int]
+    returncode: int | None = None
 
-    def close_writer(self) -> None:
-        self._open.remove(self.writer)
-        os.close(self.writer)
+    def send_signal(self, number: int) -> None:
+        """Send a signal; one that has ended gets none."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
 
-    def __exit__(self, *_error: object) -> None:
-        for descriptor in self._open:
-            os.close(descriptor)
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def poll(self) -> int | None:
+        """Return its exit code; None while it runs."""
+        if self.returncode is None and select.select([self._server], [], [], 0)[0]:
+            self.returncode = int(self._server.recv(64))
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Return its output and errors, once both are closed and it has ended.
+
+        Raises TimeoutExpired when nothing comes for so long; closing the server's end kills it.
+        """
+        if self._server.fileno() == -1:
+            return "", ""
+        self._server.settimeout(timeout)
+        try:
+            out, err = _read_all(self._outputs, timeout)
+            self.returncode = int(self._server.recv(64)) if self.poll() is None else self.returncode
+        except TimeoutError as error:
+            raise subprocess.TimeoutExpired(self.args, timeout or 0) from error
+        finally:
+            self._server.close()
+            for descriptor in self._outputs:
+                os.close(descriptor)
+        return out, err
 
 
-def _read_all(descriptors: Sequence[int], end_s: float) -> list[str]:
+def _read_all(descriptors: Sequence[int], end_s: float | None) -> list[str]:
     """Read both to their ends. Raises TimeoutError when nothing comes for so long."""
     poll = select.poll()
     found: dict[int, list[bytes]] = {descriptor: [] for descriptor in descriptors}
@@ -122,7 +135,7 @@ def _read_all(descriptors: Sequence[int], end_s: float) -> list[str]:
         poll.register(descriptor, select.POLLIN)
     missing = set(descriptors)
     while missing:
-        ready = poll.poll(1000 * end_s)
+        ready = poll.poll(None if end_s is None else 1000 * end_s)
         if not ready:
             raise TimeoutError
         for descriptor, _ in ready:
@@ -163,6 +176,7 @@ class _Server:
         if pid == 0:
             _become(request, files)
         asker = socket.socket(fileno=files.pop())
+        asker.send(str(pid).encode())
         for file in files:
             os.close(file)
         pidfd = os.pidfd_open(pid)
@@ -211,7 +225,7 @@ def _become(request: bytes, files: list[int]) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
     except BaseException:
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]  # there is one
+        sys.excepthook(*sys.exc_info())
     finally:
         os._exit(code)
 

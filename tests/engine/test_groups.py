@@ -116,7 +116,11 @@ def off(name: str) -> At:
 
 
 def on(*names: str) -> At:
-    return lambda _script: [machine(name).switch_on() for name in names] and None
+    def all_on(_script: Script) -> None:
+        for name in names:
+            machine(name).switch_on()
+
+    return all_on
 
 
 def indices(run: RunDirectory) -> list[int]:
