@@ -59,7 +59,7 @@ def work(host: Hypervisor) -> list[str]:
     store = Store.make(host, maker, "/var/lib/libvirt/images")
     store.check_room(1 << 16)
     store.overlay("a.qcow2", 1 << 20, store.put("a.seed", bytes(1 << 16)), "raw")
-    store.read("a.seed")
+    store.read("a.seed", 1 << 16)
     machine = xml.Machine(maker.mark.name("a"), "x86_64", "tcg", 1, 1 << 25, None)
     start_domain(host, maker, machine, None)
     is_running(host, machine.name)
