@@ -31,6 +31,7 @@ from osmef.results.files import append_line, storage, write_atomically
 from osmef.results.lines import CURE, read_lines, read_whole
 from osmef.results.summary import Summary
 from osmef.results.trial import Interval, Status, Trial
+from osmef.units import parse_count
 
 if TYPE_CHECKING:
     from pyarrow import Table  # pyarrow is slow to load
@@ -285,9 +286,13 @@ class RunDirectory:
         return read_document(Summary, read_whole(self.summary), str(self.summary))
 
     def finish(self) -> None:
-        """Merge the parts of each table into one file; may be called again."""
+        """Merge the parts of each table into one file; may be called again.
+
+        Raises StorageError, and InputError where one is damaged: then all stay as they are.
+        """
         for table in _TABLES:
-            parts = sorted((self.path / table).glob("*.parquet"))
+            found = sorted((self.path / table).glob("*.parquet"))
+            parts = [part for part in found if parse_count(part.stem) is not None]
             if parts:
                 self._merge(table, parts)
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
+from osmef.errors import InputError
 from osmef.scenario.base import Model
 
 TABLES: dict[str, pa.Schema] = {
@@ -74,7 +75,8 @@ def merge(table: str, file: BinaryIO, merged: Path, parts: Sequence[Path]) -> No
     """Write to ``file`` the rows of the merged file so far, if any, and of the parts after it.
 
     A trial that has a part is taken from there alone, so that merging again after a crash, or
-    after the trial was run again, doubles no row. One trial at a time is in memory. Raises OSError.
+    after the trial was run again, doubles no row. One trial at a time is in memory. Raises OSError,
+    and InputError for a damaged file.
     """
     again = pa.array([int(part.stem) for part in parts], pa.int64())
     with parquet.ParquetWriter(file, TABLES[table]) as writer:
@@ -88,9 +90,17 @@ def merge(table: str, file: BinaryIO, merged: Path, parts: Sequence[Path]) -> No
 
 def _row_groups(table: str, files: Sequence[Path]) -> Iterator[pa.Table]:
     for path in files:
-        with parquet.ParquetFile(path) as file:
-            for number in range(file.num_row_groups):
-                yield _completed(file.read_row_group(number), TABLES[table])
+        try:
+            with parquet.ParquetFile(path) as file:
+                for number in range(file.num_row_groups):
+                    yield _completed(file.read_row_group(number), TABLES[table])
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(
+                f"this is damaged, or can't be read: {error}",
+                where=str(path),
+                cure="put it back from a copy; or remove it: with it these rows are lost, and no"
+                " trial and no metric",
+            ) from error
 
 
 def _completed(rows: pa.Table, schema: pa.Schema) -> pa.Table:

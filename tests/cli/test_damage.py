@@ -287,7 +287,7 @@ def test_a_report_of_damage_is_an_error_with_a_cure(
     runs: dict[str, Path], tmp_path: Path, how: str
 ) -> None:
     """Fewer of them: a page takes a second."""
-    for number in range(FIRST, FIRST + max(COUNT // 40, 1)):
+    for number in range(FIRST, FIRST + max(COUNT // 60, 1)):
         damaged = damage(runs[how], tmp_path, number)
         try:
             osmef("report", damaged.path, "-o", tmp_path / "report.html")

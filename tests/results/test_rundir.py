@@ -283,6 +283,35 @@ def test_merging_again_doubles_no_row(run: RunDirectory, make_intervals: MakeInt
     assert frame.groupby("trial").size().to_dict() == {0: 12, 1: 5, 2: 12}
 
 
+@pytest.mark.parametrize("at", [0, 0.3, 0.6, 0.99])
+def test_a_damaged_part_is_told_and_takes_nothing_away(
+    run: RunDirectory, make_intervals: MakeIntervals, at: float
+) -> None:
+    for trial in (1, 2):
+        run.write_intervals(trial, make_intervals(trial))
+    part = run.path / "intervals" / "00002.parquet"
+    data = part.read_bytes()
+    cut = int(at * len(data))
+    part.write_bytes(data[:cut] + b"\xff" * 40 + data[cut + 40 :])
+    with pytest.raises(InputError, match="this is damaged") as caught:
+        run.finish()
+    assert (caught.value.where, run.intervals.exists()) == (str(part), False)
+    part.unlink()
+    run.finish()
+    assert set(pd.read_parquet(run.intervals)["trial"]) == {1}
+
+
+def test_a_file_of_somebody_else_is_no_part(
+    run: RunDirectory, make_intervals: MakeIntervals
+) -> None:
+    run.write_intervals(1, make_intervals(1))
+    for name in ("notes", "²"):
+        (run.path / "intervals" / f"{name}.parquet").write_text("mine")
+    run.finish()
+    assert set(pd.read_parquet(run.intervals)["trial"]) == {1}
+    assert sorted(path.stem for path in (run.path / "intervals").iterdir()) == ["notes", "²"]
+
+
 def test_a_run_without_intervals_has_no_file_of_them(run: RunDirectory) -> None:
     run.finish()
     assert not run.intervals.exists()
