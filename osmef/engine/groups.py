@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TypeVar
 
+from osmef.engine.interruptible import at_once
 from osmef.engine.journal import Journal
 from osmef.engine.losses import ask_cloud, is_measurable
 from osmef.engine.measure import Bench, Ended, Stretch, record, run_trials
 from osmef.engine.moves import look_again
 from osmef.engine.plan import PlannedTrial
 from osmef.engine.station import Station
-from osmef.engine.stop import Stop
 from osmef.errors import Interrupted, OsmefError, ReachError
 from osmef.providers.patience import Patience
 from osmef.results.trial import Failure, Trial
@@ -26,10 +24,6 @@ DISTURBED, BACK = "disturbed", "back"
 reached again."""
 MOST_ATTEMPTS = 3
 """A trial that has lost an endpoint so often has failed: it may be what brings that down."""
-_POLL_S = 0.1
-
-S = TypeVar("S")
-T = TypeVar("T")
 
 
 def measure_group(
@@ -63,7 +57,7 @@ def _recover(bench: Bench, stretch: Stretch, journal: Journal) -> None:
     """Wait for the endpoints that were lost, and for all others that don't answer."""
     _note_disturbed(bench, stretch, journal)
     here = [one for one in bench.stations.values() if one.lost is None]
-    answers = _at_once(Station.answers, here, bench.stop)
+    answers = at_once(Station.answers, here, bench.stop)
     silent = [one for one, does in zip(here, answers, strict=True) if not does]
     for station in silent:
         station.lose(ReachError("it does not answer", where=station.name))
@@ -74,13 +68,13 @@ def _recover(bench: Bench, stretch: Stretch, journal: Journal) -> None:
 
 def _note_disturbed(bench: Bench, stretch: Stretch, journal: Journal) -> None:
     """Note the trials that have lost an end; one that does so again and again has failed."""
-    before = Counter(note.get("trial") for note in journal.read(DISTURBED))
+    before = Counter(str(note.get("trial")) for note in journal.read(DISTURBED))
     planned = {one.index: one for one in stretch.trials}
     for ended in stretch.disturbed:
         trial = ended.trial
         why = trial.failure.message if trial.failure else None
         journal.note(DISTURBED, trial=trial.index, cell=trial.cell, lost=[*ended.lost], error=why)
-        attempts = before[trial.index] + 1
+        attempts = before[str(trial.index)] + 1
         if attempts >= MOST_ATTEMPTS:
             record(bench, _failed(ended, attempts), ended.outcome)
             stretch.ended.append(planned[trial.index])
@@ -115,7 +109,7 @@ def _await(bench: Bench, stations: Sequence[Station], journal: Journal) -> None:
             return error
         return time.monotonic() - began
 
-    found = list(zip(stations, _at_once(reach, stations, bench.stop), strict=True))
+    found = list(zip(stations, at_once(reach, stations, bench.stop), strict=True))
     for station, after in found:
         if isinstance(after, OsmefError):
             station.lose(after)
@@ -133,19 +127,4 @@ def _await(bench: Bench, stations: Sequence[Station], journal: Journal) -> None:
 def _ask_cloud(bench: Bench, stations: Sequence[Station]) -> None:
     """Find out which of these their cloud has no more. Raises Interrupted."""
     if stations:
-        _at_once(lambda some: ask_cloud(bench.sites, some), [stations], bench.stop)
-
-
-def _at_once(work: Callable[[T], S], things: Sequence[T], stop: Stop) -> list[S]:
-    """Do the same with all things at once, and return the results in order.
-
-    Raises Interrupted as soon as a stop is requested: what is not done then ends by itself.
-    """
-    pool = ThreadPoolExecutor(max_workers=max(1, len(things)))
-    futures = [pool.submit(work, thing) for thing in things]
-    try:
-        while wait(futures, timeout=_POLL_S).not_done:
-            stop.check()
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-    return [future.result() for future in futures]
+        at_once(lambda some: ask_cloud(bench.sites, some), [stations], bench.stop)

@@ -13,6 +13,7 @@ from osmef.engine.station import Station
 from osmef.errors import (
     AgentError,
     CapacityError,
+    CredentialsError,
     EndpointError,
     HostKeyError,
     LoginError,
@@ -24,7 +25,8 @@ from osmef.providers.sites import Sites
 from osmef.results.trial import Trial
 from osmef.scenario.location import Gone, Location
 
-BROKEN = {one.kind for one in (EndpointError, ReachError, HostKeyError, LoginError, AgentError)}
+_OF_ENDPOINTS = (EndpointError, ReachError, HostKeyError, LoginError, AgentError, CredentialsError)
+BROKEN = {one.kind for one in _OF_ENDPOINTS}
 """Kinds of failures of trials that a lost endpoint may be behind."""
 
 Stations = Mapping[str, Station]

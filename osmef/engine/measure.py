@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from osmef.analysis.limits import trial_limit
+from osmef.engine.interruptible import at_once
 from osmef.engine.losses import BROKEN, lost_ends
 from osmef.engine.observer import Observer
 from osmef.engine.placement import check, overall, requested, standings
@@ -46,7 +47,7 @@ class Ended:
 
 @dataclass
 class Stretch:
-    """Trials to be run one after the other, and what has come of them so far.
+    """Trials to be run before places are read again, and what has come of them so far.
 
     ``ended`` are those that were recorded, ``disturbed`` those that lost an end: they were not.
     """
@@ -131,7 +132,7 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
     bench.observer.trial_started(planned)
     started_at, started = datetime.now(UTC), time.monotonic()
     outcome, failure = Outcome(metrics={}), None
-    silent: tuple[str, ...] = ()
+    silent: Sequence[str] = ()
     found = standings(planned.cell, bench.places)
     try:
         for end in planned.cell.endpoints:
@@ -180,12 +181,13 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
     return Ended(trial, outcome, silent)
 
 
-def _silent_ends(bench: Bench, planned: PlannedTrial) -> tuple[str, ...]:
+def _silent_ends(bench: Bench, planned: PlannedTrial) -> list[str]:
     """Return which ends of a trial that has failed don't answer any more. Raises Interrupted."""
     ends = [bench.stations[end.name] for end in planned.cell.endpoints]
     if any(station.has_lost_agents for station in ends):
         bench.stop.wait(_FOLLOWS_S)
-    return tuple(station.name for station in ends if not station.answers())
+    answers = at_once(Station.answers, ends, bench.stop)
+    return [one.name for one, does in zip(ends, answers, strict=True) if not does]
 
 
 def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:

@@ -147,7 +147,7 @@ def _of_losses(journal: Journal) -> list[str]:
     ]
     trials = ", ".join(dict.fromkeys(str(note.get("trial")) for note in journal.read(DISTURBED)))
     if trials:
-        found.append(f"an endpoint was lost in these trials, which began anew: {trials}")
+        found.append(f"an endpoint was lost in attempts at these trials: {trials}")
     return found
 
 

@@ -255,6 +255,25 @@ def test_a_receiver_that_is_gone_leaves_its_trials_and_the_run_goes_on(
     assert left_behind() == []
 
 
+def test_a_local_cloud_that_is_killed_leaves_its_trials_to_be_measured(
+    osmef: Osmef, left_behind: LeftBehind
+) -> None:
+    process = osmef.start("run", osmef.write(TWO))
+    osmef.until(process, "measuring")
+    (sandbox,) = (one for one in processes.sandboxes() if one.run == osmef.run.name)
+    os.kill(sandbox.pid, signal.SIGKILL)
+    ended = osmef.finish(process)
+    assert ended.code == 4, ended.err
+    assert "2 of 2 trials could not be measured" in " ".join(ended.err.split())
+    assert "waiting" not in ended.err
+    assert "Traceback" not in ended.err
+    assert not (osmef.run / "trials.jsonl").exists()
+    ended = osmef("resume", str(osmef.run))
+    assert ended.code == 0, ended.err
+    assert indices(osmef.run) == [1, 2]
+    assert left_behind() == []
+
+
 def test_trials_that_have_failed_are_measured_again_by_wish(
     osmef: Osmef, left_behind: LeftBehind
 ) -> None:

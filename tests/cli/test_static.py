@@ -163,6 +163,20 @@ def test_a_machine_that_boots_in_a_run_costs_no_trial(osmef: Osmef, lab: Lab) ->
         assert osmef("reap", prefix=lab.prefix).out == "nothing left\n"
 
 
+def test_a_run_that_is_killed_while_it_waits_for_a_machine_goes_on(osmef: Osmef, lab: Lab) -> None:
+    process = osmef.start("run", scenario(osmef), prefix=lab.prefix)
+    osmef.until(process, "[1/4]")
+    lab.switch_off("b")
+    osmef.until(process, "waiting up to 3 min")
+    process.kill()
+    osmef.finish(process)
+    with lab.switched_on("b"):
+        ended = osmef("resume", str(osmef.run), prefix=lab.prefix)
+        assert ended.code == 0, ended.err
+        assert [json.loads(line)["status"] for line in trials_of(osmef)] == ["ok"] * 4
+        assert lab.left() == []
+
+
 def test_ctrl_c_ends_the_wait_for_a_machine_and_the_run_goes_on_once_it_is_back(
     osmef: Osmef, lab: Lab
 ) -> None:

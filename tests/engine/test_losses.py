@@ -62,7 +62,7 @@ def lost_of(told: Told | None, stations: dict[str, Station], kind: str = "agent"
     return lost_ends(Sites({None: Telling(told)}), stations, failed(kind))
 
 
-@pytest.mark.parametrize("kind", ["agent", "reach", "host-key", "login"])
+@pytest.mark.parametrize("kind", ["agent", "reach", "host-key", "login", "credentials"])
 def test_what_is_there_no_more_is_named_and_not_tried_again(
     stations: dict[str, Station], kind: str
 ) -> None:

@@ -198,11 +198,17 @@ class LocalProvider(Provider):
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
         """Ask the kernel which host and tenant the endpoints are attached to.
 
-        One whose first process has ended is gone: nobody starts it anew.
+        One whose first process has ended is gone, as nothing starts it anew, and so are all with
+        the sandbox.
         """
         if self._sandbox is None:
             raise ProviderError("the local cloud is closed")
-        found = [self._sandbox.ask("locate", name=one.name)["place"] for one in endpoints]
+        try:
+            found = [self._sandbox.ask("locate", name=one.name)["place"] for one in endpoints]
+        except ProviderError:
+            if not self._sandbox.has_ended():
+                raise
+            return [Gone() for _ in endpoints]
         return [Location(host=one[0], tenant=one[1]) if one else Gone() for one in found]
 
     def data_address(

@@ -99,6 +99,14 @@ class Sandbox:
             raise ProviderError(**reply["error"])
         return reply, fds
 
+    def has_ended(self) -> bool:
+        """Tell whether it has ended by itself; one that is just ending is waited for a moment."""
+        try:
+            self._process.wait(_CLOSE_S)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
     def _why(self, error: Exception) -> str:
         if isinstance(error, TimeoutError):
             return f"the local cloud's sandbox does not answer within {_ANSWER_S:.0f} s"

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from osmef.errors import ProviderError
 from osmef.providers.base import EndpointRequest, Ledger, Resource
 from osmef.providers.local import processes
 from osmef.providers.local.provider import LocalProvider
 from osmef.providers.local.wire import MODULE
+from osmef.scenario import location
 from osmef.scenario.clouds.local import LocalSettings
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -151,8 +151,9 @@ def test_a_sandbox_that_dies_is_told_and_closed(
         pid = int(str(resource.id).split(":")[1])
         os.kill(pid, signal.SIGKILL)  # the outer process; the inner one must not outlive it
         wait_all_gone(run_name)
-        with pytest.raises(ProviderError, match="sandbox has ended"):
-            cloud.provider.describe([cloud.endpoints["vm-1"]])
+        assert cloud.provider.describe([cloud.endpoints["vm-1"]]) == [location.Gone()]
+        with pytest.raises(ConnectionError, match="sandbox has ended"):
+            cloud.endpoints["vm-1"].login.connect()
     assert [event for event, _ in ledger.events][-1] == "destroyed"
 
 
@@ -166,9 +167,7 @@ def test_an_endpoint_that_dies_is_told(
         signal.pidfd_send_signal(handle, signal.SIGKILL)
         processes.wait_gone(handle, "vm-1")
         os.close(handle)
-        with pytest.raises(ProviderError, match="processes are gone") as caught:
-            cloud.provider.describe([cloud.endpoints["vm-1"]])
-        assert caught.value.where == "vm-1"
+        assert cloud.provider.describe([cloud.endpoints["vm-1"]]) == [location.Gone()]
         with pytest.raises(OSError, match="refused"):
             cloud.endpoints["vm-1"].login.connect()
         assert cloud.provider.describe([cloud.endpoints["vm-2"]])[0].host == "host-1"
