@@ -62,43 +62,16 @@ PARTS = {
             debian=("postgresql",),
         ),
         Part(
-            "clouds",
-            "faults and rare ways of AWS, Azure, GCE and of two clouds at once",
-            (
-                *("osmef/providers/", "osmef/remote/", "tests/providers/", "tests/sites/"),
-                *("tests/aws/", "tests/azure/", "tests/gce/"),
-            ),
-            minutes=10,
-            debian=("nftables", "iproute2"),
-        ),
-        Part(
-            "images",
-            "guest images, built from packages",
-            ("osmef/images/", "tests/images/", "tests/guest_image.py"),
-            minutes=5,
-            debian=_GUESTS,
-            online=True,
-        ),
-        Part(
             "libvirt",
-            "emulated guests of real libvirt daemons",
+            "guest images, and emulated guests of real libvirt daemons",
             (
                 *("osmef/providers/libvirt/", "osmef/images/", "tests/libvirt/"),
-                *("tests/providers/libvirt/", "tests/guest_image.py"),
+                *("tests/providers/libvirt/", "tests/images/", "tests/guest_image.py"),
             ),
             minutes=8,
             debian=_GUESTS,
             extras=("dev", "libvirt"),
             prepare=("tests.running.prepare", "guest-image"),
-        ),
-        Part(
-            "machine",
-            "whole runs of the command line that take long",
-            (
-                *("osmef/engine/", "osmef/cli/", "osmef/providers/local/", "osmef/workloads/"),
-                *("tests/cli/", "tests/engine/", "tests/workloads/"),
-            ),
-            minutes=8,
         ),
         Part(
             "notebooks",
