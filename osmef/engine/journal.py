@@ -75,8 +75,8 @@ class Journal:
         whole = (entry.told for entry in self.entries() if entry.damage is None)
         return [note for note in whole if event in {None, note["event"]}]
 
-    def damage(self) -> list[InputError]:
-        """Return what is wrong with each line that is damaged."""
+    def damage(self, *events: str) -> list[InputError]:
+        """Return what is wrong with each damaged line, or each that may be of these events."""
         return [
             InputError(
                 f"this line is damaged, and passed over: {entry.damage}",
@@ -86,6 +86,7 @@ class Journal:
             )
             for entry in self.entries()
             if entry.damage is not None
+            and not (events and entry.told.get("event") not in (None, *events))
         ]
 
     def standing(self) -> list[Resource]:

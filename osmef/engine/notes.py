@@ -123,8 +123,8 @@ OF_RESOURCES = ("intend", "created", "destroyed")
 
 
 @cache
-def _adapter(event: str | None) -> TypeAdapter[Any]:
-    return TypeAdapter(_SHAPES.get(event or "", _Note))
+def _adapter(shape: type) -> TypeAdapter[Any]:
+    return TypeAdapter(shape)
 
 
 def problem_of(note: object) -> str | None:
@@ -133,7 +133,8 @@ def problem_of(note: object) -> str | None:
         return "it is no note"
     event = note.get("event")
     try:
-        _adapter(event if isinstance(event, str) else None).validate_python(note)
+        shape = _SHAPES.get(event, _Note) if isinstance(event, str) else _Note
+        _adapter(shape).validate_python(note)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         return f"{'.'.join(str(step) for step in first['loc'])}: {first['msg']}"

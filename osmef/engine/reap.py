@@ -11,7 +11,7 @@ from pathlib import Path
 
 from osmef.engine.controller import Controller, State, controller_of
 from osmef.engine.journal import Journal
-from osmef.engine.notes import resource_of
+from osmef.engine.notes import OF_RESOURCES, resource_of
 from osmef.errors import InputError, OsmefError, ProviderError, StorageError
 from osmef.providers import AMBIENT, provider_class
 from osmef.providers.access import check_access
@@ -161,7 +161,7 @@ def _runs(out: Path, errors: list[OsmefError]) -> dict[str, _Run]:
         directory = RunDirectory(path.parent)
         try:
             run = _Run(directory, *_controller(directory), leftovers(directory))
-            errors += Journal(path).damage()
+            errors += Journal(path).damage("start", *OF_RESOURCES)
         except StorageError as error:
             errors.append(error)
             continue

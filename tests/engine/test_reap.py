@@ -512,6 +512,21 @@ def test_a_journal_of_brackets_is_told_and_hides_no_other(
     assert reap(found.orphans) == []
 
 
+def test_what_hides_no_resource_is_not_told_by_reap(
+    tmp_path: Path, memory: dict[str, Site]
+) -> None:
+    """As what a newer version writes of an endpoint."""
+    one = thing("one", "run")
+    add(memory, one)
+    dead_run(tmp_path, one)
+    journal = Journal(tmp_path / "run" / "journal.jsonl")
+    journal.note("endpoint", endpoint={"colour": "blue"})
+    found = find_orphans(Search(tmp_path))
+    assert ([orphan.resource.name for orphan in found.orphans], found.errors) == (["one"], [])
+    journal.note("created", resource={"colour": "blue"})
+    assert len(find_orphans(Search(tmp_path)).errors) == 1
+
+
 def test_a_start_that_can_t_be_read_may_be_one_elsewhere(copied: Copied) -> None:
     """Of a copy: the lock of the run's own directory tells all that its journal says no more."""
     journal = copied.journal
