@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -193,7 +194,8 @@ def test_a_run_that_lost_its_scenario_file_says_so(osmef: Osmef) -> None:
     run = osmef.directory / "results" / "lost"
     run.mkdir(parents=True)
     (run / "lock").touch()
-    (run / "journal.jsonl").write_text('{"event": "plan", "seed": 1, "digest": "0"}\n')
+    note = {"at": "2026-01-01T00:00:00+00:00", "event": "plan", "seed": 1, "digest": "0" * 64}
+    (run / "journal.jsonl").write_text(json.dumps(note) + "\n")
     ended = osmef("resume", str(run))
     assert ended.code == 2
     assert "scenario file of the run is gone" in ended.err
@@ -234,7 +236,8 @@ def test_the_schemas_are_json_schemas(osmef: Osmef) -> None:
 def test_nothing_to_reap_is_said(osmef: Osmef) -> None:
     ended = osmef("reap")
     assert (ended.code, ended.out.strip()) == (0, "nothing left")
-    assert osmef("reap", "--json").json() == {"reaped": [], "left": [], "spared": [], "errors": []}
+    nothing = {name: [] for name in ("reaped", "left", "spared", "unread", "errors")}
+    assert osmef("reap", "--json").json() == nothing
 
 
 def test_the_reader_of_a_pipe_may_go(osmef: Osmef) -> None:

@@ -51,7 +51,8 @@ def test_a_regression_fails(
 def test_a_cell_that_b_lost_is_a_regression(osmef: Osmef, make_run: MakeRun) -> None:
     a, b = make_run("a", 1e9), make_run("b", 1e9)
     path = Path(a) / "trials.jsonl"
-    more = [{**json.loads(line), "cell": "other"} for line in path.read_text().splitlines()]
+    known = [json.loads(line) for line in path.read_text().splitlines()]
+    more = [{**one, "index": one["index"] + 1000, "cell": "other"} for one in known]
     path.write_text(path.read_text() + "".join(json.dumps(one) + "\n" for one in more))
     ended = osmef("compare", a, b, "--metric", BTC, "--fail-on", "regression", "--json")
     assert ended.code == 1, ended.err
@@ -78,7 +79,11 @@ def test_nothing_of_long_names_is_cut_off(osmef: Osmef, make_run: MakeRun) -> No
     for run in (a, b):
         path = Path(run) / "trials.jsonl"
         known = [json.loads(line) for line in path.read_text().splitlines()]
-        more = [{**one, "cell": f"{shared},block={n}"} for n in (1, 8) for one in known]
+        more = [
+            {**one, "index": 1000 * n + one["index"], "cell": f"{shared},block={n}"}
+            for n in (1, 8)
+            for one in known
+        ]
         path.write_text("".join(json.dumps(one) + "\n" for one in more))
     ended = osmef("compare", a, b, "--metric", BTC)
     lines = [line.split() for line in ended.out.splitlines()]
