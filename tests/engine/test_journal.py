@@ -184,7 +184,7 @@ def test_a_resource_of_a_name_that_none_has_is_damage(tmp_path: Path, key: str, 
 
 def test_a_pipe_in_the_place_of_a_journal_holds_nobody_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "journal.jsonl")
-    with pytest.raises(StorageError, match="it is no file"):
+    with pytest.raises(StorageError, match="no regular file"):
         Journal(tmp_path / "journal.jsonl").read()
 
 
