@@ -39,7 +39,7 @@ test: $(TESTS) $(AGENT)  ## run the tests that are enough to be sure of a change
 test-real: $(DEVELOP) $(AGENT)  ## run all others, as root; PART=openstack runs one part of them
 	$(BIN)/python -m tests.running.real $(PART) $(ARGS)
 
-coverage:  ## run the tests, and tell which lines none of them reaches
+coverage: $(DEVELOP)  ## run the tests, and tell which lines none of them reaches
 	$(MAKE) test ARGS="--cov --cov-report=term $(ARGS)"
 
 FUZZ_SECONDS ?= 300
