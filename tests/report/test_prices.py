@@ -112,7 +112,10 @@ def test_trials_that_failed_are_counted(make_run: MakeRun) -> None:
     lines = trials.read_text().splitlines(keepends=True)
     failed = {"status": "failed", "metrics": {}, "achieved_placement": None,
               "failure": {"kind": "timeout", "message": "it did not end"}}  # fmt: skip
-    more = [json.dumps({**json.loads(line), **failed}) + "\n" for line in lines * 2]
+    more = [
+        json.dumps({**json.loads(line), **failed, "index": 1000 + number}) + "\n"
+        for number, line in enumerate(lines * 2)
+    ]
     trials.write_text("".join((*lines, *more)))
     _name, found = price_ranking(Data(path), None, None)
     (row,) = found.ranking[["n", "trials", "failed"]].to_dict("records")
