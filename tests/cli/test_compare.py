@@ -146,13 +146,12 @@ def test_where_keeps_cells_and_forgets_how_others_were_measured(
     for run, rates in ((a, (1e9, 1e9)), (b, (1e9, 0.5e9))):
         path = Path(run) / "trials.jsonl"
         made = [json.loads(line) for line in path.read_text().splitlines()]
-        path.write_text(
-            "".join(
-                json.dumps({**one, "cell": f"n={n}", "metrics": {BTC: rate}}) + "\n"
-                for n, rate in enumerate(rates, 1)
-                for one in made
-            )
-        )
+        told = [
+            {**one, "cell": f"n={n}", "metrics": {BTC: rate}, "index": 100 * n + one["index"]}
+            for n, rate in enumerate(rates, 1)
+            for one in made
+        ]
+        path.write_text("".join(json.dumps(one) + "\n" for one in told))
     options = ("--metric", BTC, "--fail-on", "regression", "--json")
     whole = osmef("compare", a, b, *options)
     assert (whole.code, len(whole.json()["rows"])) == (1, 2), whole.err
@@ -247,7 +246,11 @@ def test_a_place_that_b_does_not_have_is_no_regression(osmef: Osmef, make_run: M
     for run, places in sides.items():
         path = Path(run) / "trials.jsonl"
         lines = [json.loads(line) for line in path.read_text().splitlines()]
-        told = [{**line, "achieved_placement": place} for place in places for line in lines]
+        told = [
+            {**line, "achieved_placement": place, "index": 100 * n + line["index"]}
+            for n, place in enumerate(places)
+            for line in lines
+        ]
         path.write_text("".join(json.dumps(one) + "\n" for one in told))
     ended = osmef("compare", *sides, "--metric", BTC, "--fail-on", "regression")
     assert ended.code == 0
