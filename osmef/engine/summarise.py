@@ -199,11 +199,17 @@ def _run_info(
 ) -> RunInfo:
     scenario, cost = plan.study.scenario, spent(journal)
     starts, ends, held = (journal.read(event) for event in ("start", "end", "held"))
-    if not starts:
+    if not starts and journal.path.exists():
         raise StorageError(
-            "the journal of the run is gone, or damaged where it tells of its start",
+            "the journal of the run is damaged where it tells of its start",
             where=str(journal.path),
             cure="put the file back from a copy, or start again with `osmef run`",
+        )
+    if not starts:
+        raise StorageError(
+            "the journal of the run is gone",
+            where=str(journal.path),
+            cure="did something remove the run directory? start again with `osmef run`",
         )
     return RunInfo(
         id=directory.id,
