@@ -236,7 +236,9 @@ def test_the_schemas_are_json_schemas(osmef: Osmef) -> None:
 def test_nothing_to_reap_is_said(osmef: Osmef) -> None:
     ended = osmef("reap")
     assert (ended.code, ended.out.strip()) == (0, "nothing left")
-    nothing = {name: [] for name in ("reaped", "left", "spared", "unread", "errors")}
+    nothing: dict[str, list[str]] = {
+        name: [] for name in ("reaped", "left", "spared", "unread", "errors")
+    }
     assert osmef("reap", "--json").json() == nothing
 
 
