@@ -221,7 +221,7 @@ class Session:
         with self._sftp(f"reading {path}") as sftp, sftp.open(path, "rb") as file:
             size = min(file.stat().st_size or 0, most)
             sftp.left += size
-            file.prefetch(size)
+            # Not ahead, as a thread of its own would: that one can't say that the connection broke.
             return bytes(file.read(size))
 
     def link(self, target: str, path: str) -> bool:
