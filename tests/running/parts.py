@@ -52,11 +52,11 @@ PARTS = {
             "every page in a real browser",
             ("osmef/report/", "osmef/campaigns/", "tests/report/", "tests/chromium.py"),
             minutes=3,
-            debian=("chromium",),
+            debian=("chromium-headless-shell",),
         ),
         Part(
             "campaigns",
-            "PostgreSQL, Dask, twenty kills",
+            "campaigns on PostgreSQL and on Dask",
             ("osmef/campaigns/", "osmef/engine/", "tests/campaigns/", "tests/postgres.py"),
             minutes=6,
             debian=("postgresql",),
