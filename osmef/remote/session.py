@@ -162,8 +162,7 @@ class Session:
         channel = self._channel(argv, timeout_s)
         try:
             with self._limit(timeout_s + CONNECT_TIMEOUT_S):
-                channel.sendall(stdin)
-                channel.shutdown_write()
+                _feed(channel, stdin)
                 stdout, stderr = outputs_of(channel)
                 status = channel.recv_exit_status()
                 if status == _NO_STATUS and not self.is_open:
@@ -346,6 +345,16 @@ def _dial(login: Login, jump: Session | None, timeout_s: float) -> socket.socket
     if login.connect is not None:
         return login.connect()
     return socket.create_connection((login.address, login.port), timeout=timeout_s)
+
+
+def _feed(channel: paramiko.Channel, stdin: bytes) -> None:
+    """Give a program its input, which it need not wait for: it may have ended."""
+    try:
+        channel.sendall(stdin)
+        channel.shutdown_write()
+    except OSError:
+        if not channel.closed:
+            raise
 
 
 def _shake_hands(transport: paramiko.Transport, login: Login) -> None:

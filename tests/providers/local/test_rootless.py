@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+ONLY_ROOT = "only root can be two users"
 AN_ORDINARY_USER = ["unshare", "--user", "--map-user=1000", "--map-group=1000"]
 
 
@@ -24,5 +26,5 @@ def test_an_ordinary_user_has_the_same_cloud(machine: None, module: str, tmp_pat
         cwd=HERE.parents[2],
     )
     assert done.returncode == 0, done.stdout[-4000:]
-    assert "skipped" not in done.stdout
+    assert set(re.findall(r"^skipped \d+: (.*)$", done.stdout, re.MULTILINE)) <= {ONLY_ROOT}
     assert "passed" in done.stdout
