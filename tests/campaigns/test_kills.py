@@ -82,6 +82,7 @@ def kill_often(file: Path, place: Path, kills: int) -> tuple[Path, Path]:
     return place / "calm.sqlite", place / "rough.sqlite"
 
 
+@pytest.mark.real("campaigns")
 @pytest.mark.timeout(1200)  # twenty starts of Python, on a loaded machine
 def test_kills_change_nothing(file: Path, tmp_path: Path) -> None:
     calm, _ = kill_often(file, tmp_path, KILLS)

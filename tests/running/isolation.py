@@ -84,6 +84,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if hasattr(config, "workerinput") or not config.option.numprocesses:
         return
     home = Path(tempfile.mkdtemp(prefix="osmef-tests-"))
+    home.chmod(0o711)  # servers of other users have their folders in it
     isolation = Isolation(home, why_not(home))
     if isolation.why_not is not None:
         config.option.numprocesses = 1

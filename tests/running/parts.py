@@ -56,7 +56,7 @@ PARTS = {
         ),
         Part(
             "campaigns",
-            "campaigns on PostgreSQL and on Dask",
+            "campaigns on PostgreSQL and on Dask, and twenty kills",
             ("osmef/campaigns/", "osmef/engine/", "tests/campaigns/", "tests/postgres.py"),
             minutes=6,
             debian=("postgresql",),
