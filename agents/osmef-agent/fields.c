@@ -116,6 +116,32 @@ bool field_word_or(const struct json_object *command, const char *key, const cha
     return false;
 }
 
+bool field_list_or(const struct json_object *command, const char *key, struct text_list *list,
+                   char *problem)
+{
+    const struct json_member *member = json_find(command, key);
+    list->count = 0;
+    list->size = 0;
+    if (!member)
+        return true;
+    if (member->type != JSON_LIST || member->size > LIST_SIZE || member->count > LIST_ITEMS) {
+        snprintf(problem, PROBLEM_SIZE, "%s must be a list of strings", key);
+        return false;
+    }
+    list->count = member->count;
+    list->size = member->size;
+    memcpy(list->text, member->text, member->size);
+    return true;
+}
+
+void list_items(struct text_list *list, char *items[LIST_ITEMS + 1])
+{
+    char *at = list->text;
+    for (int i = 0; i < list->count; i++, at += strlen(at) + 1)
+        items[i] = at;
+    items[list->count] = NULL;
+}
+
 bool field_id(const struct json_object *command, char id[ID_SIZE])
 {
     const struct json_member *member = json_find(command, "id");

@@ -14,6 +14,16 @@
 #define PROBLEM_SIZE 160
 #define LONGEST_S 1e6
 #define SHORTEST_S 0.01
+/* More than a command holds. */
+#define LIST_SIZE (16 * 1024)
+#define LIST_ITEMS (LIST_SIZE / 3)
+
+/* Strings one behind the other, each with its 0. */
+struct text_list {
+    int count;
+    size_t size;
+    char text[LIST_SIZE];
+};
 
 bool field_number(const struct json_object *command, const char *key, double low, double high,
                   double *value, char *problem);
@@ -37,6 +47,12 @@ bool field_flag_or(const struct json_object *command, const char *key, bool othe
  */
 bool field_word_or(const struct json_object *command, const char *key, const char *const *words,
                    int otherwise, int *value, char *problem);
+
+/* A list of strings; none where the member is missing. */
+bool field_list_or(const struct json_object *command, const char *key, struct text_list *list,
+                   char *problem);
+/* Has the items point to the strings, with NULL behind them. */
+void list_items(struct text_list *list, char *items[LIST_ITEMS + 1]);
 
 /* A job's id: 1 to 64 letters, digits and . _ : - */
 bool field_id(const struct json_object *command, char id[ID_SIZE]);

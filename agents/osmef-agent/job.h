@@ -9,7 +9,7 @@
 struct failure {
     const char *kind; /* NULL: nothing failed */
     int flow;         /* -1: no particular one */
-    char message[256];
+    char message[768];
 };
 
 struct report;

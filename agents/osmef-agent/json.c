@@ -34,49 +34,122 @@ static int hex_value(char digit)
     return found ? (int)(found - digits) : -1;
 }
 
-/* Decodes the escape behind a backslash. No value of the protocol goes beyond ASCII, so other
- * characters become a question mark, and 0 says that the escape is wrong. */
-static char unescape(struct cursor *c)
+/* Reads four hex digits; -1 says that they are none. */
+static int take_code(struct cursor *c)
+{
+    int code = 0;
+    if (c->end - c->at < 4)
+        return -1;
+    for (int i = 0; i < 4; i++) {
+        const int digit = hex_value(*c->at++);
+        if (digit < 0)
+            return -1;
+        code = code * 16 + digit;
+    }
+    return code;
+}
+
+/* Writes a character of Unicode; returns how many bytes it takes. */
+static int write_utf8(int code, char *out)
+{
+    static const int first[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    const int size = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    for (int i = size - 1; i > 0; i--, code >>= 6)
+        out[i] = (char)(0x80 | (code & 0x3f));
+    out[0] = (char)(first[size] | code);
+    return size;
+}
+
+/* Decodes what follows \u: a character, the two halves of one, or a byte that is no UTF-8. */
+static int unescape_unicode(struct cursor *c, char *out)
+{
+    const int code = take_code(c);
+    if (code <= 0)
+        return 0;
+    if (code < 0xd800 || code > 0xdfff)
+        return write_utf8(code, out);
+    if (0xdc80 <= code && code <= 0xdcff) {
+        *out = (char)(code & 0xff);
+        return 1;
+    }
+    if (code >= 0xdc00 || c->end - c->at < 2 || c->at[0] != '\\' || c->at[1] != 'u')
+        return 0;
+    c->at += 2;
+    const int low = take_code(c);
+    if (low < 0xdc00 || low > 0xdfff)
+        return 0;
+    return write_utf8(0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00), out);
+}
+
+/* Decodes the escape behind a backslash. Returns how many bytes it takes, fewer than it had; 0 says
+ * that the escape is wrong. */
+static int unescape(struct cursor *c, char *out)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
     if (c->at >= c->end)
         return 0;
     const char kind = *c->at++;
     const char *found = kind ? strchr(from, kind) : NULL;
-    if (found)
-        return to[found - from];
-    if (kind != 'u' || c->end - c->at < 4)
-        return 0;
-    int code = 0;
-    for (int i = 0; i < 4; i++) {
-        const int digit = hex_value(*c->at++);
-        if (digit < 0)
-            return 0;
-        code = code * 16 + digit;
-    }
-    return code < 128 ? (char)code : '?';
+    if (!found)
+        return kind == 'u' ? unescape_unicode(c, out) : 0;
+    *out = to[found - from];
+    return 1;
 }
 
-/* Decodes in place, since a decoded string is never longer. */
+/* Decodes a string, whose quote was taken, to `*out` and leaves `*out` behind its end. That may be
+ * anywhere before the quote: a decoded string is never longer. */
+static const char *decode_string(struct cursor *c, char **out)
+{
+    char *at = *out;
+    while (c->at < c->end && *c->at != '"') {
+        const char next = *c->at++;
+        if ((unsigned char)next < 0x20)
+            return "a string holds a control character";
+        if (next != '\\') {
+            *at++ = next;
+            continue;
+        }
+        const int size = unescape(c, at);
+        if (!size)
+            return "a string holds an escape that is not allowed";
+        at += size;
+    }
+    if (c->at >= c->end)
+        return "a string has no end";
+    c->at++;
+    *at++ = '\0';
+    *out = at;
+    return NULL;
+}
+
 static const char *parse_string(struct cursor *c, const char **text)
 {
     if (!take(c, '"'))
         return "a string is expected";
     char *out = c->at;
     *text = out;
-    while (c->at < c->end && *c->at != '"') {
-        char next = *c->at++;
-        if ((unsigned char)next < 0x20)
-            return "a string holds a control character";
-        if (next == '\\' && !(next = unescape(c)))
-            return "a string holds an escape that is not allowed";
-        *out++ = next;
-    }
-    if (c->at >= c->end)
-        return "a string has no end";
-    c->at++;
-    *out = '\0';
-    return NULL;
+    return decode_string(c, &out);
+}
+
+static const char *parse_list(struct cursor *c, struct json_member *member)
+{
+    char *out = c->at;
+    member->type = JSON_LIST;
+    member->text = out;
+    member->size = 0;
+    member->count = 0;
+    if (!take(c, '[') || take(c, ']'))
+        return NULL;
+    do {
+        if (!take(c, '"'))
+            return "a list holds strings only";
+        const char *problem = decode_string(c, &out);
+        if (problem)
+            return problem;
+        member->count++;
+    } while (take(c, ','));
+    member->size = (size_t)(out - member->text);
+    return take(c, ']') ? NULL : "a comma or the list's end is expected";
 }
 
 static const char *parse_value(struct cursor *c, struct json_member *member)
@@ -87,6 +160,8 @@ static const char *parse_value(struct cursor *c, struct json_member *member)
         member->type = JSON_STRING;
         return parse_string(c, &member->text);
     }
+    if (c->at < c->end && *c->at == '[')
+        return parse_list(c, member);
     for (size_t i = 0; i < sizeof literals / sizeof *literals; i++) {
         if (strncmp(c->at, literals[i], strlen(literals[i])) == 0) {
             member->type = JSON_LITERAL;
@@ -97,7 +172,7 @@ static const char *parse_value(struct cursor *c, struct json_member *member)
     }
     const char *const end = number_read(c->at, &member->number);
     if (!end)
-        return "a value is neither string, number, true, false nor null";
+        return "a value is neither string, number, list, true, false nor null";
     member->type = JSON_NUMBER;
     c->at += end - c->at;
     return isfinite(member->number) ? NULL : "a number is too large";

@@ -1,4 +1,5 @@
-/* A reader for one flat JSON object: the commands of the protocol have no nested values. */
+/* A reader for one flat JSON object: the commands of the protocol hold nothing nested but lists of
+ * strings. */
 #ifndef OSMEF_JSON_H
 #define OSMEF_JSON_H
 
@@ -6,13 +7,15 @@
 
 #define JSON_MAX_MEMBERS 48
 
-enum json_type { JSON_STRING, JSON_NUMBER, JSON_LITERAL };
+enum json_type { JSON_STRING, JSON_NUMBER, JSON_LITERAL, JSON_LIST };
 enum json_literal { JSON_TRUE, JSON_FALSE, JSON_NULL };
 
 struct json_member {
     const char *key;
     enum json_type type;
-    const char *text; /* strings only */
+    const char *text; /* of a string; of a list: its strings one behind the other, each with its 0 */
+    size_t size;      /* lists only: bytes of that text */
+    int count;        /* lists only: how many strings */
     double number;    /* numbers only */
     enum json_literal literal;
 };
@@ -23,7 +26,8 @@ struct json_object {
 };
 
 /* Parses `length` bytes in place; `text[length]` must be writable. The members point into the
- * text. Returns NULL, or what is wrong. */
+ * text. Returns NULL, or what is wrong. Strings are UTF-8, or any other bytes but 0: those from 0x80
+ * on that are no UTF-8 are told as \udc80 to \udcff (Python's PEP 383). */
 const char *json_parse(char *text, size_t length, struct json_object *object);
 
 /* Returns the member of that key, or NULL; null is as good as none. */

@@ -8,7 +8,7 @@
 
 struct kind {
     const char *name; /* the command's `cmd` */
-    bool serves;      /* it runs until `stop` */
+    bool serves;      /* it runs until `stop`, or may do so */
     /* Reads the command. Returns false and says in `problem` what is wrong with it. Only called
      * while no job runs. */
     bool (*read)(const struct json_object *command, char problem[PROBLEM_SIZE]);

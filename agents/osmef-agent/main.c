@@ -1,12 +1,12 @@
 /* osmef-agent: one end of a measurement. docs/agent-protocol.md describes it. */
 #include "byhand.h"
 #include "httphand.h"
+#include "limits.h"
 #include "serve.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 
 static const char help[] =
     "Usage: osmef-agent recv [OPTIONS]        receive one measurement and report it\n"
@@ -50,21 +50,11 @@ static const char help[] =
     "  one$ osmef-agent recv\n"
     "  two$ osmef-agent send one --flows 4 --duration 10\n";
 
-/* 1000 flows and a room full of strangers need more descriptors than some systems give at first. */
-static void raise_limits(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
 int main(int argc, char **argv)
 {
     const char *command = argc > 1 ? argv[1] : "";
     signal(SIGPIPE, SIG_IGN);
-    raise_limits();
+    limits_raise();
     if (strcmp(command, "serve") == 0 && argc == 2)
         serve();
     if (strcmp(command, "recv") == 0 || strcmp(command, "send") == 0)

@@ -205,15 +205,15 @@ static void show(struct udp_flow *flow)
         atomic_store_explicit(&flow->shown[i], values[i], memory_order_relaxed);
 }
 
-/* Returns how many messages came, or -1 when the flow has failed. */
-static int receive_some(struct receiver *r)
+/* Returns how many messages came, or -1 when the flow has failed. The flags are recvmmsg's. */
+static int receive_some(struct receiver *r, int flags)
 {
     for (unsigned i = 0; i < r->batch; i++)
         r->messages[i].msg_hdr = (struct msghdr){.msg_iov = &r->parts[i],
                                                  .msg_iovlen = 1,
                                                  .msg_control = r->controls[i],
                                                  .msg_controllen = CONTROL_SIZE};
-    const int n = recvmmsg(r->flow->fd, r->messages, r->batch, MSG_WAITFORONE, NULL);
+    const int n = recvmmsg(r->flow->fd, r->messages, r->batch, flags, NULL);
     if (n < 0) {
         if (errno == EAGAIN || errno == EINTR)
             return 0;
@@ -282,10 +282,22 @@ static bool look(struct receiver *r, int64_t now)
                     patience_s);
 }
 
+/* The count may be heard while datagrams that came before it wait: duplicates are among them. */
+static bool receive_rest(struct receiver *r)
+{
+    const int64_t most_ns = seconds_ns(r->flow->udp->params.loss_threshold_s);
+    const int64_t begun_ns = now_ns();
+    int n;
+    do
+        n = receive_some(r, MSG_DONTWAIT);
+    while (n > 0 && now_ns() - begun_ns < most_ns);
+    return n >= 0;
+}
+
 static bool receive_all(struct receiver *r)
 {
     for (;;) {
-        const int n = receive_some(r);
+        const int n = receive_some(r, MSG_WAITFORONE);
         if (n < 0)
             return false;
         if (atomic_load_explicit(&r->flow->udp->cancelled, memory_order_relaxed))
@@ -294,7 +306,7 @@ static bool receive_all(struct receiver *r)
         if ((n == 0 || now >= r->look_ns) && !look(r, now))
             return false;
         if (is_complete(r, now))
-            return true;
+            return receive_rest(r);
     }
 }
 

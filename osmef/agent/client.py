@@ -7,7 +7,7 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:  # paramiko takes long to import, and `osmef validate` knows w
 
 T = TypeVar("T", Hello, Clock)
 
-HELLO_TIMEOUT_S = 15.0
+ANSWER_S = 15.0
+"""How long an agent that is idle may take to answer, or to end."""
 _NOT_RUN = "exit status 126"
 """What a shell says of a program that is there and can't be run (POSIX)."""
 _CLOCK_EXCHANGES = 5
@@ -82,11 +83,16 @@ class AgentClient:
         self._reader.start()
 
     @classmethod
-    def start(cls, session: Session, deployment: Deployment) -> AgentClient:
-        """Start an agent and check that it speaks our protocol. Raises AgentError, ReachError."""
+    def start(
+        cls, session: Session, deployment: Deployment, hello_s: float = ANSWER_S
+    ) -> AgentClient:
+        """Start an agent and check that it speaks our protocol.
+
+        Its first words are waited for ``hello_s`` seconds. Raises AgentError, ReachError.
+        """
         client = cls(session.name, session.start([f"./{deployment.path}", "serve"]))
         try:
-            hello = client.expect(Hello, HELLO_TIMEOUT_S)
+            hello = client.expect(Hello, hello_s)
             if hello.protocol != PROTOCOL:
                 raise AgentError(
                     f"the agent speaks protocol {hello.protocol}, the controller {PROTOCOL}",
@@ -98,7 +104,7 @@ class AgentClient:
             raise
         return client
 
-    def send(self, command: Mapping[str, str | int | float | bool]) -> None:
+    def send(self, command: Mapping[str, str | int | float | bool | Sequence[str]]) -> None:
         """Send one command. Raises AgentError when the agent is gone."""
         if self.gone is not None:
             raise self.lost(self.gone)
@@ -125,16 +131,16 @@ class AgentClient:
         self.close()
         raise self.lost(f"no {wanted.__name__.lower()} within {timeout_s:g} s")
 
-    def clock_offset(self) -> ClockOffset:
+    def clock_offset(self, answer_s: float = ANSWER_S) -> ClockOffset:
         """Compare clocks as NTP does: of several exchanges the quickest tells most (RFC 5905).
 
-        Only while no job runs.
+        Only while no job runs. Each answer is waited for ``answer_s`` seconds. Raises AgentError.
         """
         best = ClockOffset(0.0, 0.0, float("inf"))
         for _ in range(_CLOCK_EXCHANGES):
             before, started = time.time(), time.monotonic()
             self.send({"cmd": "clock"})
-            clock = self.expect(Clock, HELLO_TIMEOUT_S)
+            clock = self.expect(Clock, answer_s)
             half = (time.monotonic() - started) / 2
             if half < best.uncertainty_s:
                 best = ClockOffset(
@@ -155,7 +161,7 @@ class AgentClient:
         """End the agent: it exits when its standard input does."""
         self._closed.set()
         self._process.close()
-        self._reader.join(timeout=HELLO_TIMEOUT_S)
+        self._reader.join(timeout=ANSWER_S)
 
     def _read(self) -> None:
         while self.gone is None:

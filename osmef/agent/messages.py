@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import re
@@ -11,6 +12,7 @@ from typing import Annotated, Literal, Self
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     TypeAdapter,
@@ -313,6 +315,55 @@ class SiegeResult(_HttpResult):
     failed: int
 
 
+MOST_OUTPUT_BYTES = 48 * 1024
+"""What one event tells of what a program prints."""
+
+
+def _from_base64(text: object) -> object:
+    return base64.b64decode(text, validate=True) if isinstance(text, str) else text
+
+
+class OutputEvent(_Message):
+    """What an external program has printed, ``at_s`` seconds after its start."""
+
+    event: Literal["output"]
+    id: str
+    stream: Literal["stdout", "stderr"]
+    at_s: Annotated[float, Field(ge=0)]
+    data: Annotated[
+        bytes, BeforeValidator(_from_base64), Field(min_length=1, max_length=MOST_OUTPUT_BYTES)
+    ]
+
+
+_Count = Annotated[int, Field(ge=0)]
+
+
+class ExecResult(ResultEvent):
+    """The end of an external program: its exit status, or the signal that ended it.
+
+    Neither is judged: a program that was ``stopped`` may well have been ended by a signal. All that
+    it printed, so many bytes, has been told before. ``process`` is the use of the program and of
+    all that it had started.
+    """
+
+    job: Literal["exec"]
+    start_realtime_ns: int
+    elapsed_s: Annotated[float, Field(ge=0)]
+    status: Annotated[int, Field(ge=0, le=255)] | None
+    signal: Annotated[int, Field(ge=1, le=127)] | None
+    stopped: bool
+    stdout_bytes: _Count
+    stderr_bytes: _Count
+    process: ProcessUse
+    endpoint: EndpointUse
+
+    @model_validator(mode="after")
+    def _has_one_end(self) -> Self:
+        if (self.status is None) == (self.signal is None):
+            raise ValueError("a program ends by itself or by a signal")
+        return self
+
+
 class ErrorEvent(_Message):
     """The end of a job that did not go well, or a command that made no sense."""
 
@@ -331,7 +382,14 @@ class Gone(BaseModel):
 
 
 JobResult = (
-    BulkResult | ExchangeResult | SizesResult | UdpResult | PongResult | PingResult | SiegeResult
+    BulkResult
+    | ExchangeResult
+    | SizesResult
+    | UdpResult
+    | PongResult
+    | PingResult
+    | SiegeResult
+    | ExecResult
 )
 """Any job's result; ``job`` tells them apart."""
 
@@ -341,6 +399,7 @@ JobEvent = (
     | IntervalEvent
     | RequestsEvent
     | PointEvent
+    | OutputEvent
     | Annotated[JobResult, Field(discriminator="job")]
     | ErrorEvent
 )

@@ -13,6 +13,7 @@ from agents import build
 from tests.agents.compiling import compile_agent
 from tests.agents.faulty import FaultyAgent
 from tests.agents.lab import Agent, StartAgent
+from tests.agents.programs import Marked
 
 
 @pytest.fixture(scope="session")
@@ -49,6 +50,13 @@ def start(binary: Path) -> Iterator[StartAgent]:
     """Start agents that end with the test."""
     with ExitStack() as stack:
         yield lambda: stack.enter_context(Agent(binary))
+
+
+@pytest.fixture
+def marked(binary: Path) -> Iterator[Marked]:
+    """An agent all of whose relatives are found."""
+    with Marked(binary) as marked:
+        yield marked
 
 
 @pytest.fixture(scope="session")

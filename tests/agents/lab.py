@@ -99,6 +99,10 @@ class Agent:
         self.command("clock")
         assert self.event()["event"] == "clock"
 
+    def threads(self) -> int:
+        """Count its threads."""
+        return len(list(Path(f"/proc/{self.process.pid}/task").iterdir()))
+
     def close_input(self) -> int:
         """End its input, hear it out, and return its status: with a full pipe it could not end."""
         self._stdin.close()

@@ -11,7 +11,7 @@ from typing import Any
 
 from osmef.agent.messages import BulkResult
 from osmef.results.trial import Interval, TransferEnd
-from osmef.workloads.btc import transfer_end
+from osmef.workloads.kinds.btc import transfer_end
 from tests.agents.lab import Agent, Event, job, succeed
 from tests.agents.udp_peer import flow_of, udp_job
 from tests.bench.room import ADDRESSES, Room

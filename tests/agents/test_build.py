@@ -26,7 +26,7 @@ ELF_MACHINE = {
 }
 PT_DYNAMIC = 2
 PT_INTERP = 3
-MOST_BYTES = 200_000
+MOST_BYTES = 250_000
 HERE = platform.machine()
 
 

@@ -27,6 +27,7 @@ from tests.agents.lab import (
     succeed,
     way,
 )
+from tests.waiting import until
 
 LONG_S = 60
 
@@ -362,11 +363,13 @@ def test_flows_that_do_not_overlap_are_an_error(start: StartAgent) -> None:
         receiver.expect("connected")
         one.sendall(b"x")
         receiver.idle()
+        threads = receiver.threads()
         began = time.monotonic()
         while time.monotonic() - began < 0.05:
             one.sendall(b"x")
         one.shutdown(socket.SHUT_WR)
         assert one.recv(1) == b""
+        until(lambda: receiver.threads() < threads)  # the flow's end is noted after it was told
         two.sendall(b"x")
         two.shutdown(socket.SHUT_WR)
         assert error_of(receiver)["kind"] == "no-overlap"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from osmef.agent.messages import BulkResult, IntervalEvent
-from tests.agents import duet, udp_peer, web
+from tests.agents import duet, programs, udp_peer, web
 from tests.agents.lab import Agent, Event, StartAgent, arm, connect, dial, header, job, succeed, way
 
 
@@ -116,3 +116,7 @@ def test_datagrams(start: StartAgent, start_any: StartAgent, *, foreign_sends: b
 
 def test_pong_ping_and_siege(start_any: StartAgent) -> None:
     web.besiege_in_a_row(start_any(), start_any(), start_any())
+
+
+def test_programs(start_any: StartAgent) -> None:
+    programs.try_all(start_any)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from osmef.agent.messages import BulkResult, IntervalEvent
-from tests.agents import duet, web
+from tests.agents import duet, programs, web
 from tests.agents.compiling import WARNINGS, compile_with
 from tests.agents.faulty import FaultyAgent
 from tests.agents.lab import Agent, StartAgent, arm, connect, job, succeed, way
@@ -110,6 +110,10 @@ def test_the_other_kinds_need_nothing_newer(
 
 def test_pong_ping_and_siege_need_nothing_newer(start_old: StartAgent) -> None:
     web.besiege_in_a_row(start_old(), start_old(), start_old())
+
+
+def test_programs_need_nothing_newer(start_old: StartAgent) -> None:
+    programs.try_all(start_old)
 
 
 @pytest.mark.parametrize(("key", "value"), [("pacing_bps", 1e9), ("mptcp", True)])

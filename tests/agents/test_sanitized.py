@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agents import duet, udp_peer, web
+from tests.agents import duet, programs, udp_peer, web
 from tests.agents.compiling import compile_agent
 from tests.agents.lab import Agent, StartAgent, arm, connect, dial, header, job, succeed
 
@@ -176,3 +176,7 @@ def test_pong_ping_and_siege(start: StartAgent) -> None:
     ping.command("stop", id="ping-1")
     assert ping.expect("result")["requests"] == 602
     leave(siege, ping, pong)
+
+
+def test_programs(start: StartAgent) -> None:
+    programs.try_all(start)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from osmef.scenario.pingpong import PingPongSettings
+from osmef.workloads.kinds.pingpong import PingPongSettings
 from tests.agents.lab import PATIENCE_S, Agent, Event, StartAgent, closed_port
 from tests.agents.web import (
     published_ping,

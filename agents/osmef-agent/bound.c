@@ -1,0 +1,96 @@
+#include "bound.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORD_DIGITS 8
+#define ADDRESS_SIZE 16
+/* The states of sockets that wait for somebody (include/net/tcp_states.h of Linux). */
+#define TCP_STATE 0x0a
+#define UDP_STATE 0x07
+
+/* IPv4 addresses are mapped ones (RFC 4291, section 2.5.5.2). */
+static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
+static const unsigned char zeros[ADDRESS_SIZE];
+
+struct entry {
+    unsigned char address[ADDRESS_SIZE];
+    unsigned long port;
+    unsigned long state;
+};
+
+/* "  0: 0100007F:1F90 00000000:0000 0A ...": addresses are words in this machine's byte order. */
+static bool read_entry(const char *line, struct entry *entry)
+{
+    const char *at = strchr(line, ':');
+    if (!at)
+        return false;
+    at += 1 + strspn(at + 1, " ");
+    const size_t words = strspn(at, "0123456789ABCDEFabcdef") / WORD_DIGITS;
+    if (words != 1 && words != 4)
+        return false;
+    memcpy(entry->address, mapped, sizeof mapped);
+    for (size_t i = 0; i < words; i++, at += WORD_DIGITS) {
+        char digits[WORD_DIGITS + 1] = "";
+        memcpy(digits, at, WORD_DIGITS);
+        const uint32_t word = (uint32_t)strtoul(digits, NULL, 16);
+        memcpy(entry->address + (words == 1 ? sizeof mapped : i * sizeof word), &word, sizeof word);
+    }
+    char *behind;
+    entry->port = *at ? strtoul(at + 1, &behind, 16) : 0;
+    const char *const remote_port = *at ? strchr(behind, ':') : NULL;
+    if (!remote_port)
+        return false;
+    strtoul(remote_port + 1, &behind, 16);
+    entry->state = strtoul(behind, NULL, 16);
+    return true;
+}
+
+static void write_address(const struct place *at, unsigned char address[ADDRESS_SIZE])
+{
+    if (at->address.any.sa_family == AF_INET6) {
+        memcpy(address, &at->address.v6.sin6_addr, ADDRESS_SIZE);
+    } else {
+        memcpy(address, mapped, sizeof mapped);
+        memcpy(address + sizeof mapped, &at->address.v4.sin_addr, sizeof at->address.v4.sin_addr);
+    }
+}
+
+/* A socket on :: takes IPv4 as well, unless it was told otherwise, which no table tells. */
+static bool covers(const unsigned char *bound, const unsigned char *wanted)
+{
+    const bool is_v4 = memcmp(wanted, mapped, sizeof mapped) == 0;
+    const bool bound_v4 = memcmp(bound, mapped, sizeof mapped) == 0;
+    if (memcmp(bound, zeros, ADDRESS_SIZE) == 0 || memcmp(bound, wanted, ADDRESS_SIZE) == 0)
+        return true;
+    if (is_v4 && memcmp(wanted + sizeof mapped, zeros, 4) == 0)
+        return true; /* any address will do */
+    if (memcmp(wanted, zeros, ADDRESS_SIZE) == 0)
+        return true;
+    return is_v4 && bound_v4 && memcmp(bound + sizeof mapped, zeros, 4) == 0;
+}
+
+static bool table_has(const char *path, unsigned long state, int port, const unsigned char *wanted)
+{
+    char line[512];
+    struct entry entry;
+    bool has = false;
+    FILE *table = fopen(path, "re");
+    while (table && !has && fgets(line, sizeof line, table))
+        has = read_entry(line, &entry) && entry.state == state &&
+              entry.port == (unsigned long)port && covers(entry.address, wanted);
+    if (table)
+        fclose(table);
+    return has;
+}
+
+bool port_is_bound(bool udp, const struct place *at, int port)
+{
+    unsigned char wanted[ADDRESS_SIZE];
+    const unsigned long state = udp ? UDP_STATE : TCP_STATE;
+    write_address(at, wanted);
+    return table_has(udp ? "/proc/net/udp" : "/proc/net/tcp", state, port, wanted) ||
+           table_has(udp ? "/proc/net/udp6" : "/proc/net/tcp6", state, port, wanted);
+}

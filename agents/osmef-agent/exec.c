@@ -1,0 +1,388 @@
+#include "exec.h"
+
+#include "bound.h"
+#include "clock.h"
+#include "cpu.h"
+#include "events.h"
+#include "guard.h"
+#include "link.h"
+#include "out.h"
+#include "printed.h"
+#include "resolve.h"
+#include "tcpinfo.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define MOST_OUTPUT 10000000
+/* No event tells that a port is listened on. */
+#define PORT_LOOK_NS (NS_PER_S / 100)
+/* Behind the program's end, for the end of what it has started and of its guardian. */
+#define END_S (GUARD_PATIENCE_S + 2)
+
+enum ready { READY_START, READY_LINE, READY_TCP, READY_UDP };
+static const char *const ready_words[] = {"start", "line", "tcp", "udp", NULL};
+
+static struct {
+    struct text_list argv;
+    struct text_list env;
+    char dir[PATH_MAX];
+    char input[LINE_SIZE];
+    bool serves; /* started as it is armed, and ready some time later */
+    int ready;
+    char line[READY_LINE_SIZE];
+    char bind[HOST_SIZE];
+    int port;
+    uint64_t most_output;
+    double deadline_s;
+    double grace_s;
+    double arm_timeout_s;
+} params; /* of the job that was read last */
+
+static struct {
+    struct job *job;
+    struct guard guard;
+    struct printed printed;
+    struct place place; /* where the program will listen */
+    bool armed;
+    bool started;
+    bool ended;
+    bool done;    /* and so is all that it had started, and all that was printed has been told */
+    bool stopped; /* by the controller */
+    int status;
+    int64_t start_ns;
+    int64_t ended_ns;
+    int64_t start_realtime_ns;
+    struct note use; /* of the program and all that it had started */
+    struct endpoint_time endpoint;
+} exec;
+
+static bool says(char *problem, const char *what)
+{
+    snprintf(problem, PROBLEM_SIZE, "%s", what);
+    return false;
+}
+
+static bool check_lists(char *problem)
+{
+    const char *at = params.env.text;
+    if (params.argv.count == 0 || !params.argv.text[0])
+        return says(problem, "argv must begin with the name of a program");
+    for (int i = 0; i < params.env.count; i++, at += strlen(at) + 1)
+        if (!strchr(at, '=') || *at == '=')
+            return says(problem, "env must be a list of NAME=VALUE");
+    return true;
+}
+
+static bool read_lists(const struct json_object *command, char *problem)
+{
+    return field_list_or(command, "argv", &params.argv, problem) &&
+           field_list_or(command, "env", &params.env, problem) && check_lists(problem) &&
+           field_text_or(command, "dir", "", params.dir, sizeof params.dir, problem) &&
+           field_text_or(command, "stdin", "", params.input, sizeof params.input, problem);
+}
+
+static bool read_ready(const struct json_object *command, char *problem)
+{
+    if (!field_flag_or(command, "serves", false, &params.serves, problem) ||
+        !field_word_or(command, "ready", ready_words, READY_START, &params.ready, problem))
+        return false;
+    if (!params.serves && params.ready != READY_START)
+        return says(problem, "ready has a say only where the program serves");
+    const bool has_port = params.ready == READY_TCP || params.ready == READY_UDP;
+    params.line[0] = '\0';
+    return (params.ready != READY_LINE || field_text(command, "ready_line", params.line,
+                                                     sizeof params.line, problem)) &&
+           field_text_or(command, "bind", "::", params.bind, sizeof params.bind, problem) &&
+           (has_port ? field_whole(command, "port", 1, 65535, &params.port, problem)
+                     : field_whole_or(command, "port", 0, 65535, 0, &params.port, problem));
+}
+
+static bool read_times(const struct json_object *command, char *problem)
+{
+    return (params.serves ? field_number_or(command, "deadline_s", SHORTEST_S, LONGEST_S, LONGEST_S,
+                                            &params.deadline_s, problem)
+                          : field_number(command, "deadline_s", SHORTEST_S, LONGEST_S,
+                                         &params.deadline_s, problem)) &&
+           field_number_or(command, "grace_s", 0, LONGEST_S, 2, &params.grace_s, problem) &&
+           field_number_or(command, "arm_timeout_s", SHORTEST_S, LONGEST_S, 15,
+                           &params.arm_timeout_s, problem);
+}
+
+static bool read_params(const struct json_object *command, char problem[PROBLEM_SIZE])
+{
+    return read_lists(command, problem) && read_ready(command, problem) &&
+           read_times(command, problem) &&
+           field_size_or(command, "most_output", MOST_OUTPUT, &params.most_output, problem);
+}
+
+static bool fail_to_run(const struct note *note)
+{
+    const char *const why = strerror(note->why);
+    if (note->place == PLACE_DIR)
+        return job_fail(exec.job, "program", -1, "can't go to the directory %s: %s", params.dir,
+                        why);
+    if (note->place == PLACE_SYSTEM)
+        return job_fail(exec.job, "resource", -1, "no process for %s: %s", params.argv.text, why);
+    return job_fail(exec.job, "program", -1, "can't run %s: %s; %s", params.argv.text, why,
+                    note->why == ENOEXEC  ? "it is no program for this machine"
+                    : note->why == ENOENT ? "it is missing, or what it says runs it"
+                                          : "look at its permissions and PATH");
+}
+
+static void note_end(const struct note *note)
+{
+    exec.ended = true;
+    exec.status = note->status;
+    exec.ended_ns = note->at_ns;
+    exec.endpoint = endpoint_since(exec.endpoint);
+}
+
+static void note_done(const struct note *note)
+{
+    exec.done = true;
+    exec.use = *note;
+    printed_drain(&exec.printed);
+    if (note->left || !exec.ended)
+        job_fail(exec.job, "left", -1,
+                 "processes of the program that can't be killed: %d; end them by hand",
+                 note->left);
+}
+
+static void take_note(void)
+{
+    struct note note;
+    bool there;
+    if (!guard_read(&exec.guard, &note, &there) && !exec.done)
+        job_fail(exec.job, "resource", -1, "the process that guards the program was killed");
+    if (!there)
+        return;
+    switch (note.kind) {
+    case NOTE_ARMED:
+        exec.armed = true;
+        break;
+    case NOTE_STARTED:
+        exec.started = true;
+        break;
+    case NOTE_FAILED:
+        fail_to_run(&note);
+        break;
+    case NOTE_ENDED:
+        note_end(&note);
+        break;
+    case NOTE_DONE:
+        note_done(&note);
+        break;
+    }
+}
+
+/* Waits until something happens, or for the moment. Returns false when the job has failed. */
+static bool step(int64_t until_ns)
+{
+    struct pollfd fds[4];
+    printed_watch(&exec.printed, fds + 2, &until_ns);
+    fds[1] = (struct pollfd){.fd = exec.guard.notes, .events = POLLIN};
+    control_wait(exec.job->control, fds, 4, until_ns);
+    if (fds[1].revents)
+        take_note();
+    printed_take(&exec.printed, fds + 2);
+    return !exec.job->failure.kind && !job_aborted(exec.job);
+}
+
+/* What a job that is stopped too early comes to. */
+static bool is_stopped_early(void)
+{
+    if (exec.job->control->stop)
+        job_fail(exec.job, "aborted", -1, "the controller stopped it before it was ready");
+    return exec.job->control->stop;
+}
+
+static bool arm(int64_t deadline_ns)
+{
+    while (!exec.armed) {
+        if (now_ns() >= deadline_ns)
+            return job_fail(exec.job, "arm-timeout", -1, "%s could not be loaded within %g s",
+                            params.argv.text, params.arm_timeout_s);
+        if (!step(deadline_ns) || is_stopped_early())
+            return false;
+    }
+    return true;
+}
+
+static bool await_start(int64_t deadline_ns)
+{
+    const struct control *control = exec.job->control;
+    while (!control->start || now_ns() < control->start_ns) {
+        if (!control->start && now_ns() >= deadline_ns)
+            return job_fail(exec.job, "arm-timeout", -1, "the program was not started within %g s",
+                            params.arm_timeout_s);
+        if (exec.ended)
+            return job_fail(exec.job, "program", -1, "the program was killed before its start");
+        if (!step(control->start ? control->start_ns : deadline_ns) || is_stopped_early())
+            return false;
+    }
+    return true;
+}
+
+static void start(void)
+{
+    exec.start_realtime_ns = clock_ns(CLOCK_REALTIME);
+    exec.start_ns = exec.printed.start_ns = now_ns();
+    guard_go(&exec.guard);
+    exec.endpoint = endpoint_time(); /* takes a while, and counts in hundredths of a second */
+}
+
+static bool is_ready(void)
+{
+    if (params.ready == READY_LINE)
+        return exec.printed.seen;
+    return exec.started && (params.ready == READY_START ||
+                            port_is_bound(params.ready == READY_UDP, &exec.place, params.port));
+}
+
+/* How the program ended, as a part of a message. */
+static const char *ending(void)
+{
+    static char text[64];
+    if (WIFSIGNALED(exec.status))
+        snprintf(text, sizeof text, "by signal %d", WTERMSIG(exec.status));
+    else
+        snprintf(text, sizeof text, "with status %d", WEXITSTATUS(exec.status));
+    return text;
+}
+
+static bool await_ready(int64_t deadline_ns)
+{
+    static const char *const hopes[] = {"begin", "print its line", "listen on its port",
+                                        "bind its port"};
+    while (!is_ready()) {
+        const int64_t now = now_ns();
+        if (exec.done)
+            return job_fail(exec.job, "program", -1, "the program ended %s before it was ready%s",
+                            ending(), printed_tail(&exec.printed));
+        if (now >= deadline_ns)
+            return job_fail(exec.job, "arm-timeout", -1, "the program did not %s within %g s%s",
+                            hopes[params.ready], params.arm_timeout_s,
+                            printed_tail(&exec.printed));
+        const bool looks = params.ready >= READY_TCP && now + PORT_LOOK_NS < deadline_ns;
+        if (!step(looks ? now + PORT_LOOK_NS : deadline_ns) || is_stopped_early())
+            return false;
+    }
+    return true;
+}
+
+/* When something has to be done if nothing happens before. */
+static int64_t due_ns(int64_t kill_ns)
+{
+    if (exec.ended)
+        return exec.ended_ns + seconds_ns(END_S);
+    const int64_t deadline_ns = exec.start_ns + seconds_ns(params.deadline_s);
+    return kill_ns < deadline_ns ? kill_ns : deadline_ns;
+}
+
+/* It is late for its end: `kill_ns` is when its grace is over, if it was told to end. */
+static bool is_late(int64_t *kill_ns)
+{
+    const int64_t now = now_ns();
+    if (exec.ended && now >= due_ns(*kill_ns))
+        return !job_fail(exec.job, "left", -1, "what the program has started does not end");
+    if (!exec.ended && now >= exec.start_ns + seconds_ns(params.deadline_s))
+        return !job_fail(exec.job, "deadline", -1, "the program still ran after %g s%s",
+                         params.deadline_s, printed_tail(&exec.printed));
+    if (now >= *kill_ns) {
+        guard_kill(&exec.guard);
+        *kill_ns = FOREVER;
+    }
+    return false;
+}
+
+static bool await_end(void)
+{
+    int64_t kill_ns = FOREVER;
+    while (!exec.done) {
+        if (exec.job->control->stop && !exec.stopped) {
+            exec.stopped = true;
+            guard_terminate(&exec.guard);
+            kill_ns = now_ns() + seconds_ns(params.grace_s);
+        }
+        if (is_late(&kill_ns) || !step(due_ns(kill_ns)))
+            return false;
+    }
+    return true;
+}
+
+static bool find_place(void)
+{
+    struct places found;
+    if (!resolve(params.bind, params.port, false, &found))
+        return job_fail(exec.job, "bind", -1, "%s is no address; %s", params.bind,
+                        resolve_cure(false));
+    exec.place = found.at[0];
+    if (params.ready >= READY_TCP &&
+        port_is_bound(params.ready == READY_UDP, &exec.place, params.port))
+        return job_fail(exec.job, "bind", -1, "another program has port %d on %s", params.port,
+                        params.bind);
+    return true;
+}
+
+static bool open_guard(void)
+{
+    static char *argv[LIST_ITEMS + 1], *env[LIST_ITEMS + 1];
+    const struct order order = {argv, env, params.dir, params.input};
+    list_items(&params.argv, argv);
+    list_items(&params.env, env);
+    if (!guard_open(exec.job, &order, &exec.guard))
+        return false;
+    printed_begin(&exec.printed, exec.job, exec.guard.output, params.most_output, params.line);
+    return true;
+}
+
+static bool perform(void)
+{
+    const int64_t deadline_ns = now_ns() + seconds_ns(params.arm_timeout_s);
+    if (!find_place() || !open_guard() || !arm(deadline_ns))
+        return false;
+    if (!params.serves) {
+        exec.job->report->connected(exec.job);
+        if (!await_start(deadline_ns))
+            return false;
+    }
+    start();
+    if (params.serves) {
+        if (!await_ready(deadline_ns))
+            return false;
+        exec.job->report->listening(exec.job, params.bind, params.port);
+    }
+    return await_end();
+}
+
+static bool run(struct job *job)
+{
+    memset(&exec, 0, sizeof exec);
+    exec.job = job;
+    const bool ok = perform();
+    guard_close(&exec.guard);
+    return ok && !job->failure.kind;
+}
+
+static void tell_result(const struct job *job)
+{
+    (void)job;
+    const bool killed = WIFSIGNALED(exec.status);
+    out_format(",\"start_realtime_ns\":%lld,\"elapsed_s\":%.9f", (long long)exec.start_realtime_ns,
+               ns_seconds(exec.ended_ns - exec.start_ns));
+    tell_value(",\"status\":", killed ? UNKNOWN : WEXITSTATUS(exec.status));
+    tell_value(",\"signal\":", killed ? WTERMSIG(exec.status) : UNKNOWN);
+    out_format(",\"stopped\":%s,\"stdout_bytes\":%llu,\"stderr_bytes\":%llu",
+               exec.stopped ? "true" : "false", (unsigned long long)exec.printed.streams[0].bytes,
+               (unsigned long long)exec.printed.streams[1].bytes);
+    out_format(",\"process\":{\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f,\"max_rss_kb\":%lld}",
+               exec.use.user_s, exec.use.system_s, (long long)exec.use.max_rss_kb);
+    tell_endpoint(&exec.endpoint);
+}
+
+const struct kind exec_kind = {"exec", true, read_params, run, tell_result};
