@@ -1,6 +1,7 @@
 """Results of other programs as run directories, which all of OSMeF reads.
 
-To add a kind, write a module with ``parse(text) -> Parsed`` and name it in ``KINDS``.
+To add a kind, write a module with ``parse(text) -> Parsed`` and name it in ``KINDS``, and what its
+metrics are in ``MEASURES``.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from osmef.importers.cells import Origin, in_cells, most_ends
 from osmef.importers.files import read_texts
 from osmef.importers.record import Oddity, Parsed, Text
 from osmef.importers.write import write_run
+from osmef.results.measure import Measure, together
 from osmef.results.rundir import RunDirectory
+from osmef.workloads.kinds import pingpong, size_sweep
 
 KINDS: dict[str, Callable[[Text], Parsed]] = {
     "osmef2013": osmef2013.parse,
@@ -38,6 +41,17 @@ KINDS: dict[str, Callable[[Text], Parsed]] = {
     "sessions": sessions.parse,
 }
 """What reads a file of each kind."""
+
+MEASURES: dict[str, Sequence[Measure]] = {
+    "osmef2013": osmef2013.MEASURES,
+    "ppbench": pingpong.MEASURES,
+    "apachebench": apachebench.MEASURES,
+    "iperf3": iperf3.MEASURES,
+    "nuttcp": nuttcp.MEASURES,
+    "netperf": netperf.MEASURES,
+    "netpipe": size_sweep.MEASURES,
+}
+"""What the metrics of each kind are, where they have fixed names."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +84,7 @@ def import_files(  # noqa: PLR0913 - three have defaults
     StorageError.
     """
     by_run: dict[tuple[str, str | None], list[Origin]] = defaultdict(list)
+    measures: list[tuple[str, Sequence[Measure]]] = [(kind, MEASURES.get(kind, ()))]
     odd_of_run: dict[tuple[str, str | None], list[Oddity]] = defaultdict(list)
     odd_of_nobody: list[Oddity] = []
     oddities: list[Oddity] = []
@@ -78,6 +93,7 @@ def import_files(  # noqa: PLR0913 - three have defaults
         count += 1
         parsed = _parsed(kind, text)
         oddities += parsed.oddities
+        measures.append((kind if isinstance(text, InputError) else text.name, parsed.measures))
         if isinstance(text, InputError) or not parsed.records:
             odd_of_nobody += parsed.oddities
             continue
@@ -93,11 +109,12 @@ def import_files(  # noqa: PLR0913 - three have defaults
         raise InputError(
             first.what, where=first.where, cure=f"is this a result of the kind {kind}?"
         )
+    known = list(together(measures).values())
     runs, notes = [], []
     for (scenario, cloud), origins in by_run.items():
         odd = [*odd_of_run[scenario, cloud], *odd_of_nobody]
         placed = in_cells(origins, pool_ends=pool_ends)
-        runs.append(write_run(out, scenario, kind, cloud, placed, odd))
+        runs.append(write_run(out, scenario, kind, cloud, placed, odd, known))
         pairs = most_ends(origin.record for origin in origins)
         if pairs > 1 and not pool_ends:
             notes.append(

@@ -9,11 +9,11 @@ one request took.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping
 
 from osmef.errors import InputError
+from osmef.formats.apachebench import BANNER, Apachebench, Failed, read_all
 from osmef.importers.messages import message, message_metrics
 from osmef.importers.record import (
     RECEIVER,
@@ -22,13 +22,23 @@ from osmef.importers.record import (
     Record,
     Text,
     csv_rows,
+    placed,
     positive,
-    refuse,
     whole,
 )
 from osmef.results.exchange import Request
+from osmef.results.measure import Measure
 from osmef.results.trial import Failure
 from osmef.scenario.study import Scalar
+from osmef.workloads.kinds import pingpong
+
+MEASURES = (
+    *pingpong.MEASURES,
+    Measure(
+        name="request_p90_us", unit="us", better="lower", label="request p90",
+        help="90 % of the requests did not take longer, in whole milliseconds", source="ab(1)",
+    ),
+)  # fmt: skip
 
 COLUMNS = (
     "Tag",
@@ -40,33 +50,11 @@ COLUMNS = (
     "Concurrency Level",
     "Time per request",
 )
-_BANNER = "This is ApacheBench"
-_NUMBERS = {
-    "concurrency": r"Concurrency Level: +([0-9]+)",
-    "elapsed_s": r"Time taken for tests: +([0-9.]+) seconds",
-    "complete": r"Complete requests: +([0-9]+)",
-    "failed": r"Failed requests: +([0-9]+)",
-}
-_LENGTH = re.compile(r"^Document Length: +(?:([0-9]+) bytes|Variable)", re.MULTILINE | re.ASCII)
-_DOCUMENTS = re.compile(r"^HTML transferred: +([0-9]+) bytes", re.MULTILINE | re.ASCII)
-_BAD_STATUS = re.compile(r"^Non-2xx responses: +([0-9]+)", re.MULTILINE | re.ASCII)
-_HOST = re.compile(r"^Server Hostname: +(\S+)", re.MULTILINE)
-_SETTINGS = {
-    "path": re.compile(r"^Document Path: +(\S+)", re.MULTILINE),
-    "port": re.compile(r"^Server Port: +([0-9]{1,5})\b", re.MULTILINE | re.ASCII),
-    "tls": re.compile(r"^SSL/TLS Protocol: +(\S+)", re.MULTILINE),
-}
-_KEPT_ALIVE = re.compile(r"^Keep-Alive requests: ", re.MULTILINE)
-_BEGUN = re.compile(r"^Benchmarking (\S+) (?:\[.*?\] )?\(be patient\)(?:\.\.\.)?(.*)", re.MULTILINE)
-_SENT_BODIES = re.compile(r"^Total body sent: ", re.MULTILINE)
-_NOTHING = re.compile(r"^Total transferred: +0 bytes", re.MULTILINE | re.ASCII)
-_DIFFER = re.compile(r"^ +\(Connect: .*\bLength: [1-9]", re.MULTILINE | re.ASCII)
-_QUANTILE = re.compile(r"^ +(50|90|99|100)% +([0-9]+)\b", re.MULTILINE | re.ASCII)
 _NAMES = {
-    "50": "request_p50_us",
-    "90": "request_p90_us",
-    "99": "request_p99_us",
-    "100": "request_max_us",
+    50: "request_p50_us",
+    90: "request_p90_us",
+    99: "request_p99_us",
+    100: "request_max_us",
 }
 
 
@@ -78,7 +66,7 @@ def parse(text: Text) -> Parsed:
     requests together, without headers. An output of ab that ended with an error is a failed trial.
     Raises InputError.
     """
-    return _of_output(text) if _BANNER in text.text else _of_rows(text)
+    return _of_output(text) if BANNER in text.text else _of_rows(text)
 
 
 def _of_rows(text: Text) -> Parsed:
@@ -141,99 +129,48 @@ def _row(row: Mapping[str, str], where: str) -> tuple[Request, int, int, int]:
 
 
 def _of_output(text: Text) -> Parsed:
-    records, oddities = [], []
-    start = text.text.index(_BANNER)
-    line = text.text.count("\n", 0, start) + 1
-    for output in text.text[start:].split(_BANNER)[1:]:
-        try:
-            records.append(_output(output, text.line(line)))
-        except InputError as error:
-            oddities.append(Oddity(error.where or text.line(line), error.message, False))
-        line += output.count("\n")
-    return Parsed(records, oddities)
+    outputs = read_all(text.text)
+    return Parsed([_record(run) for run in outputs.found], placed(text, outputs))
 
 
-def _output(output: str, where: str) -> Record:
-    if "<table" in output:
-        raise refuse(where, "this is HTML, of -w; ab without it is read")
-    begun, reported = _BEGUN.search(output), _HOST.search(output) is not None
-    if begun and (_NOTHING.search(output) or not reported):
-        return _failed(begun, output, where, reported=reported)
-    told = {name: _number(output, name, where) for name in _NUMBERS}
-    complete = max(1, int(told["complete"]))
-    length = _length(output, complete, where)
-    status = _BAD_STATUS.search(output)
-    bad = whole(status[1], "Non-2xx responses", where) if status else 0
-    failed = max(int(told["failed"]), bad)  # ab may count one answer as both
+def _record(run: Apachebench | Failed) -> Record:
+    if isinstance(run, Failed):
+        return Record(
+            workload="pingpong",
+            metrics={},
+            place=f"line {run.line}",
+            values=_values(run),
+            receivers=(run.host,),
+            connections=run.concurrency,
+            failure=Failure(kind="ab", message=run.error),
+        )
+    complete = max(1, run.complete)
+    bad = run.failed >= complete
     request = message(
-        length,
-        time_s=None if failed >= complete else told["elapsed_s"] / complete,
-        length=length,
-        code=None if bad else 200,
-        error="status" if failed >= complete else None,
+        run.document_bytes,
+        time_s=None if bad else run.elapsed_s / complete,
+        length=run.document_bytes,
+        code=None if run.bad_status else 200,
+        error="status" if bad else None,
     )
-    host = _HOST.search(output)
     return Record(
         workload="pingpong",
         metrics={
-            "requests": told["complete"],
-            "failed_requests": float(failed),
-            "requests_per_s": complete / told["elapsed_s"],
+            "requests": run.complete,
+            "failed_requests": float(run.failed),
+            "requests_per_s": complete / run.elapsed_s,
             **message_metrics([request]),
-            **{_NAMES[q]: 1000 * float(ms) for q, ms in _QUANTILE.findall(output) if len(ms) < 16},
+            **{name: run.quantiles_us[q] for q, name in _NAMES.items() if q in run.quantiles_us},
         },
-        place=where.rpartition(":")[2] and f"line {where.rpartition(':')[2]}",
-        values=_values(output, int(told["concurrency"])),
-        receivers=(host[1] if host else RECEIVER,),
-        connections=int(told["concurrency"]),
-        wall_s=told["elapsed_s"],
+        place=f"line {run.line}",
+        values=_values(run),
+        receivers=(run.host or RECEIVER,),
+        connections=run.concurrency,
+        wall_s=run.elapsed_s,
         requests=[request],
     )
 
 
-def _failed(begun: re.Match[str], output: str, where: str, *, reported: bool) -> Record:
-    concurrency = int(_number(output, "concurrency", where)) if reported else None
-    broken = begun[2].strip(" .") or "ab did not come to its end"
-    message = "no request was answered" if reported else broken
-    return Record(
-        workload="pingpong",
-        metrics={},
-        place=f"line {where.rpartition(':')[2]}",
-        values={} if concurrency is None else _values(output, concurrency),
-        receivers=(begun[1],),
-        connections=concurrency,
-        failure=Failure(kind="ab", message=message),
-    )
-
-
-def _number(output: str, name: str, where: str) -> float:
-    found = re.search(rf"^{_NUMBERS[name]}", output, re.MULTILINE | re.ASCII)
-    if found is None:
-        raise _ended(name, where)
-    return positive(found[1], name, where) if name == "elapsed_s" else whole(found[1], name, where)
-
-
-def _ended(name: str, where: str) -> InputError:
-    return refuse(where, f"ab did not come to its end: there is no {name}")
-
-
-def _length(output: str, complete: int, where: str) -> int:
-    """Return the length of a document; the mean of those that may differ (-l), or did."""
-    told, all_of_them = _LENGTH.search(output), _DOCUMENTS.search(output)
-    differ = _DIFFER.search(output) and all_of_them
-    if told is not None and told[1] and not differ:
-        return whole(told[1], "length", where)
-    if told is None or all_of_them is None:
-        raise _ended("length", where)
-    return round(whole(all_of_them[1], "HTML transferred", where) / complete)
-
-
-def _values(output: str, concurrency: int) -> dict[str, Scalar]:
+def _values(run: Apachebench | Failed) -> dict[str, Scalar]:
     """Return the settings that ab tells."""
-    found = {name: one[1] for name, what in _SETTINGS.items() if (one := what.search(output))}
-    values: dict[str, Scalar] = {"path": None, **found}
-    if _KEPT_ALIVE.search(output):
-        values["keep_alive"] = True
-    if _SENT_BODIES.search(output):
-        values["sends_body"] = True
-    return {**values, "connections": concurrency}
+    return {} if run.concurrency is None else {**run.settings, "connections": run.concurrency}

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from osmef.analysis.fairness import jain_fairness
+from osmef.importers.nuttcp import CONNECT_RTT
 from osmef.importers.record import (
     Oddity,
     Parsed,
@@ -26,6 +27,9 @@ from osmef.importers.record import (
 )
 from osmef.results.trial import Interval
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy
+from osmef.workloads import transfers
+
+MEASURES = (*transfers.MEASURES, CONNECT_RTT)
 
 KIB = 1024
 _FLOW = re.compile(r"conn_([1-9][0-9]{0,5})", re.ASCII)

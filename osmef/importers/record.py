@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import csv
-import math
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any, TypeVar
 
-from osmef.errors import InputError
+from osmef.errors import InputError, OutputError
+from osmef.formats import Outputs, numbers
 from osmef.results.exchange import Request, SizePoint
+from osmef.results.measure import Measure
 from osmef.results.trial import Failure, Interval
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy
 from osmef.scenario.study import Scalar
@@ -18,8 +19,9 @@ from osmef.scenario.study import Scalar
 SENDER, RECEIVER = "sender", "receiver"
 """Names of endpoints that a file does not name."""
 
-_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?", re.ASCII)
-_LARGEST = 1e18  # what is larger was never measured, and does not fit into the tables
+_CURE = "look at the file there; is it of this kind?"
+
+N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True)
@@ -90,53 +92,53 @@ class Record:
 
 @dataclass(frozen=True)
 class Parsed:
-    """The records of a file, and what was odd."""
+    """The records of a file, what was odd, and what its metrics are if the file itself says so."""
 
     records: list[Record] = field(default_factory=list)
     oddities: list[Oddity] = field(default_factory=list)
+    measures: list[Measure] = field(default_factory=list)
 
 
-def refuse(
-    where: str, what: str, cure: str = "look at the file there; is it of this kind?"
-) -> InputError:
+def refuse(where: str, what: str, cure: str = _CURE) -> InputError:
     """Return the error of something that can't be read."""
     return InputError(what, where=where, cure=cure)
 
 
+def refused(error: OutputError, text: Text) -> InputError:
+    """Return the error of a reader of ``osmef.formats`` as that of a file."""
+    return refuse(text.line(error.line or 1), error.message, error.cure or _CURE)
+
+
+def placed(text: Text, outputs: Outputs[Any]) -> list[Oddity]:
+    """Return what a reader found odd, with the places in the file."""
+    return [Oddity(text.line(odd.line), odd.what, odd.kept) for odd in outputs.odd]
+
+
 def number(value: object, what: str, where: str) -> float:
     """Return a finite number, as number or text without a unit. Raises InputError."""
-    found = math.nan
-    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
-        found = float(value)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        found = float(value) if abs(value) <= _LARGEST else math.nan
-    if not abs(found) <= _LARGEST:
-        raise refuse(where, f"{what} is {str(value)[:40]!r}, and not a number that can be")
-    return found
+    return _placed(numbers.number, value, what, where)
 
 
 def amount(value: object, what: str, where: str) -> float:
     """Return a number that is not negative. Raises InputError."""
-    found = number(value, what, where)
-    if found < 0:
-        raise refuse(where, f"{what} is {found:g}, and should not be negative")
-    return found
+    return _placed(numbers.amount, value, what, where)
 
 
 def positive(value: object, what: str, where: str) -> float:
     """Return a number above 0. Raises InputError."""
-    found = number(value, what, where)
-    if found <= 0:
-        raise refuse(where, f"{what} is {found:g}, and should be more than 0")
-    return found
+    return _placed(numbers.positive, value, what, where)
 
 
 def whole(value: object, what: str, where: str) -> int:
     """Return a number that is whole and not negative. Raises InputError."""
-    found = number(value, what, where)
-    if found < 0 or found != int(found):
-        raise refuse(where, f"{what} is {found:g}, and should be a whole number")
-    return int(found)
+    return _placed(numbers.whole, value, what, where)
+
+
+def _placed(read: Callable[[object, str], N], value: object, what: str, where: str) -> N:
+    try:
+        return read(value, what)
+    except OutputError as error:
+        raise refuse(where, error.message) from None
 
 
 def csv_rows(

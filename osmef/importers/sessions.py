@@ -1,28 +1,36 @@
 """CSV files of session results: a row for each metric, platform and session.
 
 Columns as in the measurements published by Deval's authors: instance_class, metric, unit, platform,
-session, value; also window and started_at (ISO 8601), if they are there. Any others stay in the
-copy of the file.
+session, value; also window, started_at (ISO 8601) and better, if they are there. Any others stay in
+the copy of the file.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from osmef.errors import InputError
-from osmef.importers.record import Oddity, Parsed, Record, Text, csv_rows, number
+from osmef.importers.record import Oddity, Parsed, Record, Text, csv_rows, number, refuse
+from osmef.results import older
+from osmef.results.measure import Better, Measure
 
 _Key = tuple[str, str, str, int]
 """Platform, instance class, session, and which data point of the session."""
 
+_BETTER = {"", *Better}
+_SIMPLE = {"bit/s", "B/s", "1/s", "us/kB", "us", "ms", "ns", "s", "%", "B", "1"}
+"""Units that a name tells as well as the file; others are as the file writes them."""
 COLUMNS = ("instance_class", "metric", "unit", "platform", "session", "value")
 
 
 def parse(text: Text) -> Parsed:
     """Read a run for each platform, a cell for each instance class, a trial for each data point.
 
+    What a metric is, its first row says: ``unit``, and which way is better in ``better`` (higher,
+    lower, neither), if that is there. Without, it is as names of older results have it.
     Rows of one metric and session that differ are its data points; a row that is there twice is an
     oddity.
     The platform is the provider. Metrics are named METRIC_UNIT, so ``unixbench_single_score`` and
@@ -34,6 +42,8 @@ def parse(text: Text) -> Parsed:
     lines: dict[_Key, list[int]] = defaultdict(list)
     about: dict[_Key, tuple[str | None, datetime | None]] = {}
     points: Counter[tuple[str, ...]] = Counter()
+    measures: dict[str, Measure] = {}
+    units: dict[str, str] = {}
     seen: set[tuple[str, ...]] = set()
     oddities: list[Oddity] = []
     for line, row in csv_rows(text, COLUMNS, oddities):
@@ -41,6 +51,9 @@ def parse(text: Text) -> Parsed:
         name = _name(f"{row['metric']}_{unit}")
         try:
             value = number(row["value"], "value", text.line(line))
+            _check_unit(row["unit"], units.setdefault(name, row["unit"]), text.line(line))
+            if name not in measures:
+                measures[name] = _measure(name, row, text.line(line))
         except InputError as error:
             oddities.append(Oddity(text.line(line), error.message, False))
             continue
@@ -72,7 +85,26 @@ def parse(text: Text) -> Parsed:
         for key, found in metrics.items()
         if found
     ]
-    return Parsed(records, oddities)
+    return Parsed(records, oddities, sorted(measures.values(), key=lambda one: one.name))
+
+
+def _measure(name: str, row: Mapping[str, str], where: str) -> Measure:
+    """Return what a metric is, by its row."""
+    told = row.get("better", "").strip().lower()
+    if told not in _BETTER:
+        raise refuse(where, f"better is {told[:40]!r}", "write higher, lower or neither")
+    known = older.measure_of(name)
+    unit = known.unit if known.unit in _SIMPLE else row["unit"].strip() or None
+    better = Better(told) if told else known.better
+    return known.model_copy(update={"unit": unit, "better": better, "head": None})
+
+
+def _check_unit(unit: str, first: str, where: str) -> None:
+    """Raise InputError for a row of another unit that gives the same name, as Mb/s and MB/s do."""
+    if unit != first:
+        raise refuse(
+            where, f"its unit is {unit[:40]}, and before it was {first[:40]}", "look there"
+        )
 
 
 def _time(told: str | None, where: str, oddities: list[Oddity]) -> datetime | None:

@@ -14,6 +14,7 @@ from osmef.analysis.describe import describe
 from osmef.importers.cells import Origin, cell_key
 from osmef.importers.record import Oddity, Record, Text
 from osmef.results.files import write_atomically
+from osmef.results.measure import Measure
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import CellInfo, EndpointInfo, RunInfo, Summary
 from osmef.results.tables import as_table
@@ -31,8 +32,12 @@ def write_run(  # noqa: PLR0913, PLR0917 - all that a run directory is made of
     provider: str | None,
     origins: Sequence[Origin],
     oddities: Sequence[Oddity],
+    measures: Sequence[Measure],
 ) -> RunDirectory:
-    """Write a run directory of records, ``in_cells``, under ``out``. Raises StorageError."""
+    """Write a run directory of records, ``in_cells``, under ``out``. Raises StorageError.
+
+    Of ``measures`` it gets those that it has numbers of.
+    """
     run = RunDirectory.create(out, slug(name), None, "")
     with run:
         kept = _keep(run, origins)
@@ -47,7 +52,7 @@ def write_run(  # noqa: PLR0913, PLR0917 - all that a run directory is made of
         lines = "".join(f"{trial.model_dump_json()}\n" for trial in trials)
         write_atomically(run.trials, lines.encode())
         run.finish()
-        run.write_summary(_summary(run, name, provider, trials, origins, oddities))
+        run.write_summary(_summary(run, name, provider, trials, origins, oddities, measures))
     return run
 
 
@@ -125,12 +130,14 @@ def _summary(  # noqa: PLR0913, PLR0917
     trials: Sequence[Trial],
     origins: Sequence[Origin],
     oddities: Sequence[Oddity],
+    measures: Sequence[Measure],
 ) -> Summary:
     starts = [trial.started_at for trial in trials if trial.started_at]
     cells: dict[str, list[Trial]] = defaultdict(list)
     for trial in trials:
         cells[trial.cell].append(trial)
     kinds = {name: kind for origin in origins for name, kind in origin.record.kinds.items()}
+    found = {name for trial in trials for name in trial.metrics}
     names = dict.fromkeys(name for trial in trials for name in (*trial.senders, *trial.receivers))
     return Summary(
         run=RunInfo(
@@ -151,6 +158,7 @@ def _summary(  # noqa: PLR0913, PLR0917
             warnings=_warnings(run, oddities),
         ),
         endpoints=[_endpoint(name, kinds) for name in names],
+        measures=[measure for measure in measures if measure.name in found],
         cells=[_cell(key, cells[key]) for key in sorted(cells, key=lambda key: _order(cells[key]))],
     )
 

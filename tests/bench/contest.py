@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from rich.console import Console
 from rich.progress import track
 
-from tests.bench.parsers import OutputError
+from osmef.errors import OutputError
 from tests.bench.room import ProgramError
 
 AGENT = "agent"

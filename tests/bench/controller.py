@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from typing_extensions import override
@@ -12,6 +13,7 @@ from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial, make_plan
 from osmef.engine.run import Run
 from osmef.engine.stop import stop_on_signals
+from osmef.results.measure import Measure
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Trial
 from osmef.scenario.load import load_text
@@ -50,7 +52,7 @@ class _Clock(Observer):
         self._trial = 0.0
 
     @override
-    def measuring(self, trials: int, planned_s: float) -> None:
+    def measuring(self, trials: int, planned_s: float, measures: Sequence[Measure]) -> None:
         self.provision_s = time.monotonic() - self._began
 
     @override

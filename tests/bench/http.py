@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
+from osmef.errors import OutputError
+from osmef.formats import apachebench, wrk
 from tests.agents.lab import Agent
-from tests.bench import ends, parsers, tools
+from tests.bench import ends, tools
 from tests.bench.contest import AGENT, MORE, Contest, Sample, compare, hold
 from tests.bench.report import Bench, Section, Table
 from tests.bench.room import APART
@@ -103,7 +105,15 @@ def _url(server: str, size: int) -> str:
 def _wrk(bench: Bench, server: str, connections: int, size: int) -> Sample:
     load = ["-t", str(min(connections, THREADS)), "-c", str(connections)]
     command = ["wrk", *load, "-d", f"{bench.duration_s:.0f}", _url(server, size)]
-    return {"rate": parsers.wrk_rate(bench.room.run(APART.client, command).output)}
+    return {"rate": wrk_rate(bench.room.run(APART.client, command).output)}
+
+
+def wrk_rate(output: str) -> float:
+    """Return wrk's requests/s. Raises OutputError, also when a request failed."""
+    told = wrk.read(output)
+    if told.failed:
+        raise OutputError(f"{told.failed} of wrk's requests and connections failed")
+    return told.requests_per_s
 
 
 def _ab(bench: Bench, server: str, connections: int, size: int) -> Sample:
@@ -111,7 +121,15 @@ def _ab(bench: Bench, server: str, connections: int, size: int) -> Sample:
     enough = str(int(AB_REQUESTS_PER_S * bench.duration_s))
     until = ["-t", f"{bench.duration_s:.0f}", "-n", enough]
     command = ["ab", "-q", "-k", "-c", str(connections), *until, _url(server, size)]
-    return {"rate": parsers.ab_rate(bench.room.run(APART.client, command).output)}
+    return {"rate": ab_rate(bench.room.run(APART.client, command).output)}
+
+
+def ab_rate(output: str) -> float | None:
+    """Return ab's requests/s. Raises OutputError, also when a request failed."""
+    told = apachebench.read(output)
+    if told.failed:
+        raise OutputError(f"{told.failed} of ab's requests failed")
+    return told.requests_per_s
 
 
 def _siege(bench: Bench, server: str, connections: int, size: int) -> Sample:
@@ -134,7 +152,7 @@ def _siege_rate(agent: Agent, keys: dict[str, object]) -> float:
     agent.command("start", id=ends.JOB)
     result = ends.expect(agent, "result")
     if result["failed"]:
-        raise parsers.OutputError(f"siege's requests failed: {result['errors']}")
+        raise OutputError(f"siege's requests failed: {result['errors']}")
     return float(result["requests_per_s"])
 
 

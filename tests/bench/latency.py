@@ -8,9 +8,10 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from tests.bench import ends, parsers, tools
+from osmef.errors import OutputError
+from osmef.formats import netpipe, sockperf
+from tests.bench import ends, tools
 from tests.bench.contest import AGENT, LESS, Contest, Sample, compare, hold
-from tests.bench.parsers import RoundTrip
 from tests.bench.report import Bench, Section, Table
 from tests.bench.room import PLACES, Place
 
@@ -40,7 +41,7 @@ def _netpipe(bench: Bench, place: Place) -> Sample:
             # The receiver complains when the sender goes; it is not asked how it ends.
             send = ["NPtcp", "-h", place.address, *port, *one_byte, "-o", str(rows)]
             bench.room.run(place.client, send)
-        return _sample(parsers.netpipe_round_trip(rows.read_text(encoding="ascii")))
+        return netpipe_round_trip(rows.read_text(encoding="ascii"))
 
 
 def _sockperf(bench: Bench, place: Place) -> Sample:
@@ -49,11 +50,24 @@ def _sockperf(bench: Bench, place: Place) -> Sample:
         ping_pong = ["sockperf", "ping-pong", *to, "--full-rtt", "-t", f"{bench.duration_s:.0f}"]
         client = bench.room.run(place.client, ping_pong)
         server.stop(signal.SIGINT)
-    return _sample(parsers.sockperf_round_trip(client.output))
+    return sockperf_round_trip(client.output)
 
 
-def _sample(round_trip: RoundTrip) -> Sample:
-    return {"median_us": round_trip.median_us, "p99_us": round_trip.p99_us}
+def netpipe_round_trip(rows: str) -> Sample:
+    """Return the round trip of one byte; NetPIPE tells half of it. Raises OutputError."""
+    points = netpipe.read(rows).points
+    if [point.size_bytes for point in points] != [1]:
+        raise OutputError(f"NetPIPE measured {len(points)} sizes, and not just one byte")
+    return {"median_us": 2 * points[0].time_us, "p99_us": None}
+
+
+def sockperf_round_trip(output: str) -> Sample:
+    """Return the quantiles of ``sockperf ping-pong --full-rtt``. Raises OutputError."""
+    told = sockperf.read(output)
+    median, p99 = (told.quantiles_us.get(percent) for percent in (50.0, 99.0))
+    if not told.round_trip or median is None or p99 is None:
+        raise OutputError("sockperf tells no quantiles of the whole round trip")
+    return {"median_us": median, "p99_us": p99}
 
 
 def bench(bench: Bench) -> Section:

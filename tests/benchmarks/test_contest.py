@@ -5,8 +5,8 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from osmef.errors import OutputError
 from tests.bench.contest import AGENT, LESS, MORE, Contest, Goal, Spread, compare, hold
-from tests.bench.parsers import OutputError
 
 
 def hold_quietly(contest: Contest, repeat: int) -> tuple[list[str], list[tuple[str, ...]]]:

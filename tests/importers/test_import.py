@@ -12,6 +12,7 @@ import osmef
 from osmef.cli.main import make_app
 from osmef.errors import InputError
 from osmef.importers import KINDS, import_files
+from osmef.results.frame import measures_of
 from tests.importers.samples import DATA, kind_of
 
 
@@ -108,6 +109,31 @@ def test_a_rate_of_sessions_is_judged(tmp_path: Path) -> None:
     sides = tmp_path / "out-a", tmp_path / "out-b"
     assert _osmef("compare", *sides, "--fail-on", "regression")[0] == 1
     assert _osmef("compare", *reversed(sides), "--fail-on", "regression")[0] == 0
+
+
+def test_sessions_say_what_their_metrics_are(tmp_path: Path) -> None:
+    head = "instance_class,metric,unit,platform,session,value,better"
+    rows = [
+        "general,Tachyon,ms,aws,1,50,Lower", "general,dbench,MB/s,aws,1,100,",
+        "general,render,points,aws,1,7,", "general,UnixBench,Score,aws,1,7,",
+        "general,dbench,Mb/s,aws,2,800,", "general,odd,s,aws,1,1,faster",
+    ]  # fmt: skip
+    (tmp_path / "told.csv").write_text("\n".join((head, *rows)))
+    done = import_files("sessions", [tmp_path / "told.csv"], tmp_path / "out")
+    told = {
+        name: (one.unit, one.better.value, one.words)
+        for name, one in measures_of(osmef.load(tmp_path / "out")).items()
+    }
+    assert told == {
+        "tachyon_ms": ("ms", "lower", "tachyon"),
+        "dbench_mb_per_s": ("MB/s", "higher", "dbench"),
+        "render_points": ("points", "neither", "render points"),
+        "unixbench_score": ("1", "higher", "unixbench score"),
+    }
+    assert [one.what for one in done.oddities] == [
+        "its unit is Mb/s, and before it was MB/s",
+        "better is 'faster'",
+    ]
 
 
 def test_sessions_tell_their_windows_where_the_file_does(tmp_path: Path) -> None:

@@ -1,0 +1,172 @@
+"""What ab, of the Apache HTTP server, prints.
+
+Source: ab(1) and ab.c, version 2.3. Quantiles and times of a request are printed in ms, the former
+as whole ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from osmef.errors import OutputError
+from osmef.formats import Odd, Outputs, failed, only, shows_tail
+from osmef.formats.numbers import amount, is_count, positive, whole
+
+BANNER = "This is ApacheBench"
+_NUMBERS = {
+    "concurrency": r"Concurrency Level: +([0-9]+)",
+    "elapsed_s": r"Time taken for tests: +([0-9.]+) seconds",
+    "complete": r"Complete requests: +([0-9]+)",
+    "failed": r"Failed requests: +([0-9]+)",
+}
+_RATE = re.compile(r"^Requests per second: +(\S+)", re.MULTILINE)
+_LENGTH = re.compile(r"^Document Length: +(?:([0-9]+) bytes|Variable)", re.MULTILINE | re.ASCII)
+_DOCUMENTS = re.compile(r"^HTML transferred: +([0-9]+) bytes", re.MULTILINE | re.ASCII)
+_BAD_STATUS = re.compile(r"^Non-2xx responses: +(\S+)", re.MULTILINE)
+_HOST = re.compile(r"^Server Hostname: +(\S+)", re.MULTILINE)
+_SETTINGS = {
+    "path": re.compile(r"^Document Path: +(\S+)", re.MULTILINE),
+    "port": re.compile(r"^Server Port: +([0-9]{1,5})\b", re.MULTILINE | re.ASCII),
+    "tls": re.compile(r"^SSL/TLS Protocol: +(\S+)", re.MULTILINE),
+}
+_KEPT_ALIVE = re.compile(r"^Keep-Alive requests: ", re.MULTILINE)
+_BEGUN = re.compile(r"^Benchmarking (\S+) (?:\[.*?\] )?\(be patient\)(?:\.\.\.)?(.*)", re.MULTILINE)
+_SENT_BODIES = re.compile(r"^Total body sent: ", re.MULTILINE)
+_NOTHING = re.compile(r"^Total transferred: +0 bytes", re.MULTILINE | re.ASCII)
+_DIFFER = re.compile(r"^ +\(Connect: .*\bLength: [1-9]", re.MULTILINE | re.ASCII)
+_QUANTILE = re.compile(r"^ +(50|66|75|80|90|95|98|99|100)% +([0-9]+)\b", re.MULTILINE | re.ASCII)
+
+
+@dataclass(frozen=True)
+class Apachebench:
+    """One run. ``settings`` are path, port and TLS, as text, and whether it kept connections.
+
+    ``failed`` are the requests that ab counts as failed, or those without a status of 2xx, of
+    which ``bad_status`` is the number, whichever are more: ab may count one answer as both.
+    ``document_bytes`` is the length of a document, or the mean where they may differ (-l) or did;
+    ``quantiles_us`` is by percent.
+    """
+
+    line: int
+    host: str | None
+    concurrency: int
+    elapsed_s: float
+    complete: int
+    failed: int
+    bad_status: int
+    document_bytes: int
+    requests_per_s: float | None
+    settings: Mapping[str, str | bool | None]
+    quantiles_us: Mapping[int, float]
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A run without an answer: why, and what ab told of it before."""
+
+    line: int
+    host: str
+    error: str
+    concurrency: int | None = None
+    settings: Mapping[str, str | bool | None] = field(default_factory=dict)
+
+
+@shows_tail
+def read(text: str) -> Apachebench:
+    """Read the output of one run. Raises OutputError, also where no request was answered."""
+    run = only(read_all(text), "ab")
+    if isinstance(run, Failed):
+        raise failed("ab", run.error)
+    if run.requests_per_s is None:  # what follows on the failed ones may be missing, too
+        raise _ended("rate")
+    return run
+
+
+def read_all(text: str) -> Outputs[Apachebench | Failed]:
+    """Read the runs in a text, one after the other, and those that failed.
+
+    A run whose numbers are not all there is odd. Raises OutputError where there is none.
+    """
+    if BANNER not in text:
+        raise OutputError("there is no output of ab in it", line=1)
+    found: list[Apachebench | Failed] = []
+    odd: list[Odd] = []
+    start = text.index(BANNER)
+    line = text.count("\n", 0, start) + 1
+    for output in text[start:].split(BANNER)[1:]:
+        try:
+            found.append(_run(output, line))
+        except OutputError as error:
+            odd.append(Odd(line, error.message))
+        line += output.count("\n")
+    return Outputs(tuple(found), tuple(odd))
+
+
+def _run(output: str, line: int) -> Apachebench | Failed:
+    if "<table" in output:
+        raise OutputError("this is HTML, of -w; ab without it is read")
+    host = _HOST.search(output)
+    begun = _BEGUN.search(output)
+    if begun and (_NOTHING.search(output) or not host):
+        return _failed(begun, output, line, reported=host is not None)
+    told = {name: _number(output, name) for name in _NUMBERS}
+    complete = int(told["complete"])
+    length = _length(output, max(1, complete))
+    status, rate = _BAD_STATUS.search(output), _RATE.search(output)
+    bad = whole(status[1], "Non-2xx responses") if status else 0
+    return Apachebench(
+        line=line,
+        host=host[1] if host else None,
+        concurrency=int(told["concurrency"]),
+        elapsed_s=told["elapsed_s"],
+        complete=complete,
+        failed=max(int(told["failed"]), bad),
+        bad_status=bad,
+        document_bytes=length,
+        requests_per_s=amount(rate[1], "Requests per second") if rate else None,
+        settings=_settings(output),
+        quantiles_us={
+            int(q): 1000 * float(ms) for q, ms in _QUANTILE.findall(output) if is_count(ms)
+        },
+    )
+
+
+def _failed(begun: re.Match[str], output: str, line: int, *, reported: bool) -> Failed:
+    if not reported:
+        broken = begun[2].strip(" .") or "ab did not come to its end"
+        return Failed(line, begun[1], broken)
+    concurrency = int(_number(output, "concurrency"))
+    return Failed(line, begun[1], "no request was answered", concurrency, _settings(output))
+
+
+def _number(output: str, name: str) -> float:
+    found = re.search(rf"^{_NUMBERS[name]}", output, re.MULTILINE | re.ASCII)
+    if found is None:
+        raise _ended(name)
+    return positive(found[1], name) if name == "elapsed_s" else whole(found[1], name)
+
+
+def _ended(name: str) -> OutputError:
+    return OutputError(f"ab did not come to its end: there is no {name}")
+
+
+def _length(output: str, complete: int) -> int:
+    told, all_of_them = _LENGTH.search(output), _DOCUMENTS.search(output)
+    differ = _DIFFER.search(output) and all_of_them
+    if told is not None and told[1] and not differ:
+        return whole(told[1], "length")
+    if told is None or all_of_them is None:
+        raise _ended("length")
+    return round(whole(all_of_them[1], "HTML transferred") / complete)
+
+
+def _settings(output: str) -> dict[str, str | bool | None]:
+    found = {name: one[1] for name, what in _SETTINGS.items() if (one := what.search(output))}
+    values: dict[str, str | bool | None] = {"path": None, **found}
+    if _KEPT_ALIVE.search(output):
+        values["keep_alive"] = True
+    if _SENT_BODIES.search(output):
+        values["sends_body"] = True
+    return values

@@ -1,0 +1,360 @@
+"""Text output of netperf 2: TCP_STREAM, TCP_MAERTS, TCP_SENDFILE, UDP_STREAM, *_RR, TCP_CRR, omni.
+
+Throughput there is in the unit that is printed: 10^3, 10^6 or 10^9 bits/s, or with a capital letter
+of -f KBytes, MBytes, GBytes of 2^10, 2^20, 2^30 bytes. CPU is that of the whole host, in percent of
+all its CPUs. A negative number, such as -1.00, is unknown (Jones, "Care and Feeding of Netperf").
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from osmef.errors import OutputError
+from osmef.formats import Odd, Outputs, Setting, only, shows_tail
+from osmef.formats.numbers import GIBI, KIBI, MEBI, amount, is_count, number
+
+STREAM, DATAGRAMS, EXCHANGES, CONNECTS = "stream", "datagrams", "exchanges", "connects"
+
+_BANNER = re.compile(
+    r"^(?:MIGRATED )?(?P<test>(?:TCP|UDP|SCTP|OMNI)[A-Za-z/| ]*?) TEST"
+    r" (?:from (?P<local>\S+) .*?)?to (?P<remote>\S+)(?P<rest>.*)",
+    re.ASCII | re.MULTILINE,
+)
+_UNIT = re.compile(r"10\^([0369]) ?bits/s|\b([KMG])Bytes/s", re.ASCII)
+_BYTES = {"K": KIBI, "M": MEBI, "G": GIBI}
+_KEY = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)", re.ASCII)
+_ENDS = (
+    ("Send Size", "SEND_SIZE", "send_bytes"),
+    ("Recv Size", "RECV_SIZE", "receive_bytes"),
+    ("Congestion Control Algorithm", "CONG_CONTROL", "congestion_control"),
+    ("NODELAY", "NODELAY", "nodelay"),
+    ("Cork", "CORK", "cork"),
+    ("CPU Bind", "CPU_BIND", "cpu_bind"),
+    ("Interval Usecs", "INTERVAL_USECS", "interval_us"),
+    ("Interval Burst", "INTERVAL_BURST", "interval_burst"),
+    ("Socket TOS", "SOCKET_TOS", "tos"),
+    ("Socket Priority", "SOCKET_PRIO", "priority"),
+)
+"""Settings of an end of omni: in the head of a CSV, as key, and as value."""
+_NAMES = {
+    "Throughput": "THROUGHPUT",
+    "Throughput Units": "THROUGHPUT_UNITS",
+    "Elapsed Time (sec)": "ELAPSED_TIME",
+    "Direction": "DIRECTION",
+    "Protocol": "PROTOCOL",
+    "Remote Recv Throughput": "REMOTE_RECV_THROUGHPUT",
+    "Local Transport Retransmissions": "LOCAL_TRANSPORT_RETRANS",
+    "Local CPU Util %": "LOCAL_CPU_UTIL",
+    "Remote CPU Util %": "REMOTE_CPU_UTIL",
+    "Minimum Latency Microseconds": "MIN_LATENCY",
+    "Mean Latency Microseconds": "MEAN_LATENCY",
+    "50th Percentile Latency Microseconds": "P50_LATENCY",
+    "90th Percentile Latency Microseconds": "P90_LATENCY",
+    "99th Percentile Latency Microseconds": "P99_LATENCY",
+    "Maximum Latency Microseconds": "MAX_LATENCY",
+    "Round Trip Latency usec/tran": "RT_LATENCY",
+    "Socket Type": "SOCKET_TYPE",
+    "Request Size Bytes": "REQUEST_SIZE",
+    "Response Size Bytes": "RESPONSE_SIZE",
+    "Initial Burst Requests": "BURST_SIZE",
+    "Transport MSS bytes": "TRANSPORT_MSS",
+    **{
+        f"{end} {name}": f"{end.upper()}_{key}"
+        for end in ("Local", "Remote")
+        for name, key, _value in _ENDS
+    },
+    "Local Send Socket Size Initial": "LSS_SIZE",
+    "Local Recv Socket Size Initial": "LSR_SIZE",
+    "Remote Send Socket Size Initial": "RSS_SIZE",
+    "Remote Recv Socket Size Initial": "RSR_SIZE",
+}
+_SETTINGS = {
+    "SOCKET_TYPE": "socket_type",
+    "PROTOCOL": "protocol",
+    "DIRECTION": "direction",
+    "REQUEST_SIZE": "request_bytes",
+    "RESPONSE_SIZE": "response_bytes",
+    "BURST_SIZE": "first_burst",
+    "TRANSPORT_MSS": "mss_bytes",
+    **{
+        f"{end}_{key}": f"{end.lower()}_{value}"
+        for end in ("LOCAL", "REMOTE")
+        for _name, key, value in _ENDS
+    },
+    "MESSAGE_SIZE": "message_bytes",
+    "LSS_SIZE": "local_send_socket_bytes",
+    "LSR_SIZE": "local_receive_socket_bytes",
+    "RSS_SIZE": "remote_send_socket_bytes",
+    "RSR_SIZE": "remote_receive_socket_bytes",
+}
+"""What omni tells of its settings; sizes of sockets are those at the beginning."""
+_ANY = {None, "0.0.0.0", "::"}  # noqa: S104 - netperf prints it
+_UNSET = {"", "-1", "?", "Deprecated", "0xffffffff"}
+_NO_SETTING = re.compile(r"demo|histogram|.* conf\.", re.ASCII)
+_TIMES = {
+    "MIN_LATENCY": "min",
+    "MEAN_LATENCY": "mean",
+    "P50_LATENCY": "p50",
+    "P90_LATENCY": "p90",
+    "P99_LATENCY": "p99",
+    "MAX_LATENCY": "max",
+}
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """How busy the hosts of both ends were, in percent of all their CPUs."""
+
+    sender_percent: float | None
+    receiver_percent: float | None
+
+
+@dataclass(frozen=True)
+class Netperf:
+    """One test. ``kind`` is a stream, datagrams, exchanges or connects, and says what is told.
+
+    Streams have ``received_bps``: netperf waits until the other end has read all that was sent, so
+    both ends count the same. Datagrams have ``sent_bps``, too, and classic output the messages.
+    ``per_s`` counts exchanges or connections; ``rtt_us`` has the times of an exchange by ``min``,
+    ``mean``, ``p50``, ``p90``, ``p99`` and ``max``, those that netperf was asked for, and the mean
+    of classic output where one exchange is on its way at a time.
+
+    ``backward`` tells that the remote end sent; ``options`` are the notes of the banner.
+    ``unsure`` is so where netperf did not reach the confidence that it was asked for.
+    """
+
+    kind: str
+    elapsed_s: float | None
+    settings: Mapping[str, Setting]
+    line: int = 1
+    test: str = ""
+    options: str | None = None
+    local: str | None = None
+    remote: str | None = None
+    backward: bool = False
+    omni: bool = False
+    unsure: bool = False
+    received_bps: float | None = None
+    sent_bps: float | None = None
+    messages_sent: float | None = None
+    messages_received: float | None = None
+    retransmits: float | None = None
+    per_s: float | None = None
+    rtt_us: Mapping[str, float | None] = field(default_factory=dict)
+    cpu: Cpu | None = None
+
+
+@shows_tail
+def read(text: str) -> Netperf:
+    """Read the output of one test. Raises OutputError."""
+    return only(read_all(text), "netperf")
+
+
+def read_all(text: str) -> Outputs[Netperf]:
+    """Read the tests in a text; one without its banner (-P 0) can't be told apart.
+
+    A test whose numbers are not all there is odd. Raises OutputError without any banner.
+    """
+    banners = list(_BANNER.finditer(text))
+    if not banners:
+        raise OutputError(
+            "there is no banner of netperf in it", line=1, cure="let netperf print it: no -P 0"
+        )
+    found: list[Netperf] = []
+    odd: list[Odd] = []
+    ends = [banner.start() for banner in banners[1:]] + [len(text)]
+    for banner, end in zip(banners, ends, strict=True):
+        line = text.count("\n", 0, banner.start()) + 1
+        try:
+            test = _test(banner, text[banner.end() : end], line)
+        except OutputError as error:
+            odd.append(Odd(line, error.message))
+            continue
+        found.append(test)
+        if test.unsure:
+            odd.append(Odd(line, "netperf did not reach the wanted confidence", kept=True))
+    return Outputs(tuple(found), tuple(odd))
+
+
+def _test(banner: re.Match[str], body: str, line: int) -> Netperf:
+    test = banner["test"].strip()
+    told = _omni(body)
+    rows = [row for content in body.splitlines() if (row := _numbers(content))]
+    protocol = str(told.get("PROTOCOL") or test.partition(" ")[0]).lower()
+    direction = told.get("DIRECTION", test).lower()
+    back = "maerts" in direction or direction.rpartition(" ")[2].startswith("rec")
+    if told:
+        exchanges = "REQUEST" in test.upper() or "|" in direction
+        found = _of_omni(told, protocol, exchanges=exchanges)
+    elif "REQUEST" in test.upper():
+        found = _of_requests(rows, test, banner["rest"])
+    elif test.startswith("UDP"):
+        found = _of_datagrams(rows, body)
+    else:
+        found = _of_stream(rows, body)
+    return replace(
+        found,
+        line=line,
+        test=test,
+        options=_options(banner["rest"]),
+        local=None if banner["local"] in _ANY else banner["local"],
+        remote=banner["remote"],
+        backward=back,
+        omni=bool(told),
+        unsure="!!! WARNING" in body,
+        cpu=_turned(found.cpu) if back else found.cpu,
+    )
+
+
+def _options(rest: str) -> str | None:
+    """Return the settings that stand at the end of a banner."""
+    notes = [note.strip() for note in rest.split(" : ")[1:]]
+    told = [note for note in notes if note and not _NO_SETTING.fullmatch(note)]
+    return ", ".join(told) or None
+
+
+def _sizes(row: Sequence[str], names: Sequence[str]) -> dict[str, Setting]:
+    """Return the sizes that a row begins with."""
+    return {
+        f"{name}_bytes": int(value)
+        for name, value in zip(names, row, strict=False)
+        if is_count(value)
+    }
+
+
+def _numbers(line: str) -> list[str]:
+    """Return the words of a line that holds nothing but numbers, and a unit at its end."""
+    words = line.split()
+    bare = words[:-1] if words and _UNIT.search(words[-1] + "ec") and len(words) > 1 else words
+    return words if bare and all(re.fullmatch(r"-?[0-9.]+", word) for word in bare) else []
+
+
+def _unit(text: str) -> float:
+    """Return the bits per second in the unit that a text names."""
+    found = _UNIT.search(text)
+    if found is None:
+        raise OutputError("there is no unit of the throughput")
+    return 10.0 ** int(found[1]) if found[1] else 8.0 * _BYTES[found[2]]
+
+
+def _known(value: object, what: str) -> float | None:
+    if value is None or str(value).strip() in ("", "-nan", "nan"):
+        return None
+    found = number(value, what)
+    return None if found < 0 else found
+
+
+def _row(rows: list[list[str]], index: int, least: int) -> list[str]:
+    if len(rows) <= index or len(rows[index]) < least:
+        raise OutputError("the numbers of the test are not there: was it interrupted?")
+    return rows[index]
+
+
+def _system(local: object, remote: object) -> Cpu:
+    return Cpu(_known(local, "the local CPU"), _known(remote, "the remote CPU"))
+
+
+def _turned(cpu: Cpu | None) -> Cpu | None:
+    """Exchange the CPUs of the ends: the remote end sent."""
+    return None if cpu is None else Cpu(cpu.receiver_percent, cpu.sender_percent)
+
+
+def _of_stream(rows: list[list[str]], body: str) -> Netperf:
+    row = _row(rows, 0, 5)
+    cpu = _system(row[5], row[6]) if len(row) >= 9 else None
+    rate = amount(row[4], "the throughput") * _unit(body)
+    sizes = _sizes(row, ("receive_socket", "send_socket", "message"))
+    return Netperf(STREAM, _known(row[3], "the time"), sizes, received_bps=rate, cpu=cpu)
+
+
+def _of_datagrams(rows: list[list[str]], body: str) -> Netperf:
+    sent, got, unit = _row(rows, 0, 6), _row(rows, 1, 4), _unit(body)
+    count, came = amount(sent[3], "the messages sent"), amount(got[2], "the messages received")
+    sizes = _sizes(sent, ("local_socket", "message")) | _sizes(got, ("remote_socket",))
+    return Netperf(
+        DATAGRAMS,
+        received_bps=unit * amount(got[3], "the throughput"),
+        sent_bps=unit * amount(sent[5], "the throughput"),
+        messages_sent=count,
+        messages_received=came,
+        elapsed_s=_known(sent[2], "the time"),
+        settings=sizes,
+    )
+
+
+def _of_requests(rows: list[list[str]], test: str, rest: str) -> Netperf:
+    row = _row(rows, 0, 6)
+    rate = amount(row[5], "the rate")
+    cpu = _system(row[6], row[7]) if len(row) >= 10 else None
+    wall = _known(row[4], "the time")
+    sockets = ("send_socket", "receive_socket")
+    sizes = _sizes(row, (*(f"local_{name}" for name in sockets), "request", "response"))
+    if len(rows) > 1:
+        sizes |= _sizes(rows[1], [f"remote_{name}" for name in sockets])
+    if "connect" in test.lower():
+        return Netperf(CONNECTS, wall, sizes, per_s=rate, cpu=cpu)
+    alone = "first burst 0" in rest and rate > 0
+    mean = {"mean": 1e6 / rate if alone else None}
+    return Netperf(EXCHANGES, wall, sizes, per_s=rate, rtt_us=mean, cpu=cpu)
+
+
+def _omni(body: str) -> dict[str, str]:
+    """Return what the omni test printed, as KEY=VALUE, as CSV or as a table; else nothing."""
+    lines = [line for line in body.splitlines() if line.strip()]
+    pairs = [(m[1], m[2]) for line in lines if (m := _KEY.fullmatch(line.strip()))]
+    if pairs:
+        return dict(pairs)
+    for head, row in pairwise(lines):
+        if head.startswith("Throughput,") or ",Throughput," in head:
+            names, values = next(csv.reader([head])), next(csv.reader([row]))
+            return {
+                _NAMES.get(name.strip(), name): value
+                for name, value in zip(names, values, strict=False)
+            }
+    last = _numbers(lines[-1]) if lines else []
+    if len(last) >= 3 and _UNIT.search(last[-1]):
+        told = {"ELAPSED_TIME": last[-3], "THROUGHPUT": last[-2], "THROUGHPUT_UNITS": last[-1]}
+        if "Request" in body and len(last) >= 5:
+            return {**told, "REQUEST_SIZE": last[-5], "RESPONSE_SIZE": last[-4]}
+        return {**told, "MESSAGE_SIZE": last[-4]} if len(last) >= 4 else told
+    return {}
+
+
+def _settings(told: dict[str, str]) -> dict[str, Setting]:
+    """Return the settings that omni tells and that were set; numbers as numbers."""
+    found = {
+        name: told[key].strip()
+        for key, name in _SETTINGS.items()
+        if told.get(key, "").strip() not in _UNSET
+    }
+    return {
+        name: int(value) if is_count(value) else value
+        for name, value in found.items()
+        if value != "0" or name.endswith("cpu_bind")
+    }
+
+
+def _of_omni(told: dict[str, str], protocol: str, *, exchanges: bool) -> Netperf:
+    rate = amount(told.get("THROUGHPUT"), "THROUGHPUT")
+    if exchanges and "THROUGHPUT_UNITS" not in told:
+        raise OutputError("there is no THROUGHPUT_UNITS: was it interrupted?")
+    units = told.get("THROUGHPUT_UNITS", "10^6bits/s")
+    wall = _known(told.get("ELAPSED_TIME"), "ELAPSED_TIME")
+    settings, cpu = _settings(told), None
+    if "LOCAL_CPU_UTIL" in told:
+        cpu = _system(told["LOCAL_CPU_UTIL"], told.get("REMOTE_CPU_UTIL"))
+    if units.startswith("Trans"):
+        times = {name: _known(told.get(key), key) for key, name in _TIMES.items() if key in told}
+        times.setdefault("mean", _known(told.get("RT_LATENCY"), "RT_LATENCY"))
+        return Netperf(EXCHANGES, wall, settings, per_s=rate, rtt_us=times, cpu=cpu)
+    unit = _unit(units)
+    received = _known(told.get("REMOTE_RECV_THROUGHPUT"), "REMOTE_RECV_THROUGHPUT")
+    if protocol.startswith("udp"):
+        got = None if received is None else unit * received
+        return Netperf(DATAGRAMS, wall, settings, received_bps=got, sent_bps=unit * rate, cpu=cpu)
+    again = _known(told.get("LOCAL_TRANSPORT_RETRANS"), "LOCAL_TRANSPORT_RETRANS")
+    return Netperf(STREAM, wall, settings, received_bps=unit * rate, retransmits=again, cpu=cpu)
