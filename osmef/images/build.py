@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 import osmef
+from osmef.apt import find_suite
 from osmef.drafts import at_work, draft_directory
 from osmef.errors import InputError, ProviderError, StorageError
 from osmef.images import debian
@@ -72,7 +73,7 @@ def build_image(order: Order) -> Bundle:
     """
     began = time.monotonic()
     _check(order)
-    machine, suite = debian.this_machine(), debian.find_suite(order.suite)
+    machine, suite = debian.this_machine(), find_suite(order.suite)
     for program, package in (("mke2fs", "e2fsprogs"), ("qemu-img", "qemu-utils")):
         find_program(program, package, WHERE)
     workshop = open_workshop(order.check)

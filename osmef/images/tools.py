@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from osmef.errors import ProviderError
-from osmef.programs import find_program, search_path
+from osmef.programs import find_program, search_path, start_apart
 
 WHERE = "osmef image build"
 _LOOK_S = 0.2
@@ -42,13 +42,11 @@ class Workshop:
             del tail[:-_TAIL_LINES]
             on_line(line)
 
-        process = subprocess.Popen(
+        process = start_apart(
             [*self.prefix, *argv],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            # The terminal's Ctrl-C is this process's business.
-            start_new_session=True,
             env={**os.environ, **_ENVIRONMENT, "PATH": search_path()},
         )
         with process:

@@ -62,6 +62,7 @@ def test_an_image_is_replaced_only_by_force(order: Order) -> None:
     assert "--force" in refused(order, InputError)
 
 
+@pytest.mark.real("images")
 def test_a_disk_that_is_full(order: Order) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can mount a small file system")
@@ -81,6 +82,7 @@ def test_a_disk_that_is_full(order: Order) -> None:
     assert "are free, and a build needs" in done.stderr
 
 
+@pytest.mark.real("images")
 @pytest.mark.usefixtures("guest_image")  # it skips where nothing can be built
 class TestWithTools:
     """Builds that begin for real."""
@@ -143,6 +145,7 @@ class TestWithTools:
             open_workshop(lambda: None).run(["mke2fs", "/nowhere/disk", "1M"])
 
 
+@pytest.mark.real("images")
 def test_an_image_says_what_is_in_it(guest_image: Bundle) -> None:
     manifest = guest_image.manifest
     assert {"openssh-server", "iproute2", "ethtool"} < set(manifest.packages)

@@ -1,0 +1,221 @@
+"""``osmef program``."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from osmef.cli.console import AsJson, err, print_json, reporting
+from osmef.cli.console import out as console
+from osmef.engine.stop import stop_on_signals
+from osmef.errors import InputError
+from osmef.supply.bundle import Bundle, pack
+from osmef.supply.machines import NAMES, find_machine
+from osmef.supply.program import Program
+from osmef.supply.store import Kept, Store, default_directory, write
+from osmef.supply.supply import Supplier, make
+from osmef.units import format_size
+
+app = typer.Typer(
+    help="Bundle programs that endpoints need, with all that they need to run.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Architecture = Annotated[
+    str | None,
+    typer.Option(
+        "--arch",
+        metavar="NAME",
+        help=f"Kind of the endpoints: {', '.join(NAMES)}. Default: this machine's.",
+        show_default=False,
+    ),
+]
+
+_BUNDLE_EPILOG = """Examples:
+
+osmef program bundle iperf3 -o iperf3.tar.gz
+
+osmef program bundle dbench --file /usr/share/dbench/client.txt --arch aarch64
+
+osmef program bundle ab --package apache2-utils --suite trixie -o ab.tar.gz
+
+A bundle is made of the program's package of Debian and of what that depends on, fetched and \
+verified by an apt of its own: it needs apt-get, dpkg-deb and the internet, and no root. It is \
+kept in `~/.cache/osmef/programs`. Exit codes: 0 done, 2 bad input, 3 it can't be made, \
+4 interrupted, or the disk is full."""
+
+_LIST_EPILOG = """Examples:
+
+osmef program list
+
+osmef program list --json | jq '.programs[].packages'"""
+
+_REMOVE_EPILOG = """Examples:
+
+osmef program remove dbench
+
+osmef program remove dbench --arch aarch64
+
+osmef program remove --all"""
+
+
+@app.command(epilog=_BUNDLE_EPILOG)
+def bundle(  # noqa: PLR0913, PLR0917 - one parameter an option
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The program's name.")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write it there.", show_default=False),
+    ] = None,
+    arch: Architecture = None,
+    package: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Debian's package of it. Default: of the program's name.",
+            show_default=False,
+        ),
+    ] = "",
+    file: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATH", help="A data file of its package to take along. May be repeated."
+        ),
+    ] = None,
+    library: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A library that it loads by itself, such as libnss_dns.so.2. May be repeated.",
+        ),
+    ] = None,
+    with_package: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="A further package that has such files. May be repeated."
+        ),
+    ] = None,
+    suite: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Release of Debian; this machine's own, or bookworm, without it.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Make it again, of the newest packages.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bundle a program of a distribution's package for endpoints that have nothing."""
+
+    def tell(line: str) -> None:
+        if not as_json:
+            err.print(escape(line))
+
+    with reporting(as_json), stop_on_signals(tell) as stop:
+        program = Program(
+            name,
+            package,
+            files=tuple(file or ()),
+            libraries=tuple(library or ()),
+            packages=tuple(with_package or ()),
+        )
+        machine = find_machine(arch or platform.machine())
+        supplier = Supplier(Store(default_directory(), tell, stop.check), suite=suite)
+        made = make("bundle", program, machine, supplier, again=force)
+        if output is not None:
+            write(output, pack(made.manifest, made.contents))
+        if as_json:
+            print_json({"path": output and str(output), **_record(made)})
+        else:
+            where = f": {output}" if output is not None else ""
+            console.print(escape(_line(made) + where))
+
+
+@app.command(name="list", epilog=_LIST_EPILOG)
+def list_(as_json: AsJson = False) -> None:
+    """List the bundles that are kept, each checked."""
+    with reporting(as_json):
+        directory = default_directory()
+        found = Store(directory).bundles()
+        if as_json:
+            print_json(
+                {
+                    "programs": [
+                        {"path": str(one.path), **_record(one.bundle)}
+                        for one in found
+                        if one.bundle is not None
+                    ],
+                    "damaged": [
+                        {"path": str(one.path), "message": one.damage}
+                        for one in found
+                        if one.bundle is None
+                    ],
+                }
+            )
+            return
+        for one in found:
+            console.print(escape(_kept_line(one)))
+        if not found:
+            err.print(escape(f"no bundles in {directory}; make one: osmef program bundle iperf3"))
+
+
+@app.command(epilog=_REMOVE_EPILOG)
+def remove(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="The program's name.", show_default=False),
+    ] = None,
+    arch: Architecture = None,
+    all_: Annotated[bool, typer.Option("--all", help="Remove those of all programs.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove bundles that are kept; they are made again when they are needed."""
+    with reporting(as_json):
+        if (name is None) != all_:
+            raise InputError(
+                "it has to be said what goes",
+                where="osmef program remove",
+                cure="name a program, or write --all",
+            )
+        gone = Store(default_directory()).remove(name, arch)
+        if name is not None and not gone:
+            raise InputError(
+                f"there is no bundle of {name!r}",
+                where=str(default_directory()),
+                cure="osmef program list shows what there is",
+            )
+        if as_json:
+            print_json({"removed": [str(path) for path in gone]})
+        for path in () if as_json else gone:
+            console.print(escape(f"removed {path.name}"))
+
+
+def _record(made: Bundle) -> dict[str, Any]:
+    pushed = sum(file.size_bytes for file in made.pushed.values())
+    return {
+        "sha256": made.sha256,
+        "packed_bytes": made.packed_bytes,
+        "pushed_bytes": pushed,
+        **made.manifest.model_dump(mode="json"),
+    }
+
+
+def _line(made: Bundle) -> str:
+    m = made.manifest
+    pushed = format_size(sum(file.size_bytes for file in made.pushed.values()))
+    packages = [package.version for name, package in m.packages.items() if m.how == "bundle"]
+    main = m.files[m.program].package
+    version = m.packages[main].version if main and packages else m.how
+    size = f"{format_size(made.packed_bytes)} packed, {pushed} on an endpoint"
+    return f"{m.program} {version}  {m.architecture}  {m.libc}  {size}  {made.sha256[:12]}"
+
+
+def _kept_line(one: Kept) -> str:
+    return _line(one.bundle) if one.bundle is not None else f"{one.path.name}: {one.damage}"

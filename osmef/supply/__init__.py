@@ -1,0 +1,1 @@
+"""Where the programs come from that endpoints run and that OSMeF does not bring."""

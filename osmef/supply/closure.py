@@ -1,0 +1,163 @@
+"""Cut unpacked packages down to what one program needs: itself, its libraries, loader and data.
+
+Libraries are looked for as ld.so(8) does it: in the folders that the file names (DT_RPATH,
+DT_RUNPATH), then in those of the distribution.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from osmef.errors import SupplyError
+from osmef.supply.elf import Elf, read_elf
+from osmef.supply.machines import Machine
+from osmef.supply.program import Program
+from osmef.supply.tree import Found, Tree
+
+_PROGRAMS = ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/games", "/usr/local/bin")
+_MOST_LIBRARIES = 500
+_TOLD = 12
+
+
+@dataclass(frozen=True)
+class Closure:
+    """The files of a program, each by the name that it needs to have in one folder."""
+
+    program: Found
+    loader: str | None
+    """The name of its loader; None for a static program."""
+    libraries: dict[str, Found]
+    """With the loader."""
+    data: dict[str, Found]
+    """By their names."""
+
+
+def cut(program: Program, tree: Tree, machine: Machine) -> Closure:
+    """Return what a program needs of its packages. Raises SupplyError."""
+    where = f"program {program.name!r}"
+    path, found = _find_program(program, tree, where)
+    elf = _read(found, path, machine, where)
+    wanted: list[tuple[str, str]] = [("", name) for name in program.libraries]
+    loader = posixpath.basename(elf.interpreter) if elf.interpreter else None
+    libraries: dict[str, Found] = {}
+    if elf.interpreter is not None and loader is not None:
+        at = tree.find(elf.interpreter)
+        if at is None:
+            raise SupplyError(f"its loader {elf.interpreter} is in no package", where=where)
+        libraries[loader] = at
+        _follow(tree, machine, (path, elf), libraries, wanted)
+    return Closure(found, loader, libraries, _data(program, tree, where, {*libraries}))
+
+
+def _find_program(program: Program, tree: Tree, where: str) -> tuple[str, Found]:
+    for folder in _PROGRAMS:
+        path = f"{folder}/{program.name}"
+        found = tree.find(path)
+        if found is not None:
+            _refuse_script(found, where)
+            return path, found
+    package = program.debian_package
+    have = [name for folder in _PROGRAMS for name in tree.names(folder, package)]
+    told = ", ".join(have[:_TOLD]) + (", …" if have[_TOLD:] else "")
+    raise SupplyError(
+        f"the package {package} has no program of this name",
+        where=where,
+        cure=f"it has {told}: is it one of these?" if have else "name the package that has it",
+    )
+
+
+def _refuse_script(found: Found, where: str) -> None:
+    with found.path.open("rb") as file:
+        first = file.readline(200)
+    if first.startswith(b"#!"):
+        shell = first[2:].decode(errors="replace").strip()
+        raise SupplyError(
+            f"it is a script for {shell}, and a bundle holds compiled programs only",
+            where=where,
+            cure="install it on the endpoints, where it is found: how: [present]",
+        )
+
+
+def _read(found: Found, path: str, machine: Machine, where: str) -> Elf:
+    elf = read_elf(found.path)
+    if elf.machine != machine.elf:
+        raise SupplyError(f"{path} of {found.package} is not for {machine.name}", where=where)
+    return elf
+
+
+def _follow(
+    tree: Tree,
+    machine: Machine,
+    program: tuple[str, Elf],
+    libraries: dict[str, Found],
+    wanted: Sequence[tuple[str, str]],
+) -> None:
+    """Add the libraries of a program and those that each of them needs, by their names."""
+    _, root = program
+    where = f"program {posixpath.basename(program[0])!r}"
+    waiting = [*_needs(program[0], root, ()), *((origin, name, ()) for origin, name in wanted)]
+    while waiting:
+        origin, name, folders = waiting.pop()
+        if name in libraries:
+            continue
+        found, path = _find_library(tree, machine, name, folders)
+        if found is None:
+            by = f", which {origin} needs," if origin else ""
+            raise SupplyError(
+                f"the library {name}{by} is in none of its packages",
+                where=where,
+                cure="name the package that has it among the program's packages",
+            )
+        libraries[name] = found
+        if len(libraries) > _MOST_LIBRARIES:
+            raise SupplyError(f"it needs more than {_MOST_LIBRARIES} libraries", where=where)
+        inherited = () if root.runpath else _expanded(root.rpath, program[0])
+        waiting += _needs(path, _read(found, path, machine, where), inherited)
+
+
+def _needs(
+    path: str, elf: Elf, inherited: Sequence[str]
+) -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Give the libraries of a file: whose each is, its name, and folders to look into first."""
+    own = _expanded(elf.runpath or elf.rpath, path)
+    for name in elf.needed:
+        yield path, name, (*own, *inherited)
+
+
+def _expanded(folders: Sequence[str], path: str) -> tuple[str, ...]:
+    """Replace what stands for the folder of a file. Source: ld.so(8)."""
+    origin = posixpath.dirname(path)
+    return tuple(
+        folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for folder in folders
+    )
+
+
+def _find_library(
+    tree: Tree, machine: Machine, name: str, folders: Sequence[str]
+) -> tuple[Found | None, str]:
+    usual = (f"/lib/{machine.triplet}", f"/usr/lib/{machine.triplet}", "/lib64", "/lib", "/usr/lib")
+    for path in (f"{folder}/{name}" for folder in (*folders, *usual)):
+        found = tree.find(path)
+        if found is not None:
+            return found, path
+    return None, ""
+
+
+def _data(program: Program, tree: Tree, where: str, taken: set[str]) -> dict[str, Found]:
+    """Return the data files by their names, which have to be unique in one folder."""
+    data: dict[str, Found] = {}
+    for path in program.files:
+        found = tree.find(path)
+        if found is None:
+            raise SupplyError(
+                f"{path} is in none of its packages",
+                where=where,
+                cure=f"dpkg -L {program.debian_package} lists what is in the package",
+            )
+        name = posixpath.basename(path)
+        if name in data or name in taken or name == program.name:
+            raise SupplyError(f"two of its files have the name {name}", where=where)
+        data[name] = found
+    return data

@@ -1,0 +1,170 @@
+"""Fetch packages of Debian for any architecture, with an apt that knows nothing of this machine's.
+
+It has a state, a cache and settings of its own in a scratch folder, so that it needs no root and
+nothing of the system changes. Sources, proxy and keyring are the machine's; signatures are
+verified, and no setting of the machine can turn that off: apt is given none of the others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from osmef.apt import network_settings, signed_by, sources
+from osmef.errors import ProviderError, SupplyError
+from osmef.programs import find_program, search_path
+from osmef.supply.machines import Machine
+from osmef.supply.tool import Tool
+
+_MIRROR = "http://deb.debian.org"
+_MOST_S = 900.0
+_SETTINGS = """\
+Dir::State "{root}/state";
+Dir::State::status "{root}/status";
+Dir::Cache "{root}/cache";
+Dir::Log "{root}/log";
+Dir::Etc::sourcelist "{root}/sources.list";
+Dir::Etc::sourceparts "/dev/null";
+Dir::Etc::main "/dev/null";
+Dir::Etc::parts "/dev/null";
+Dir::Etc::preferences "/dev/null";
+Dir::Etc::preferencesparts "/dev/null";
+APT::Architecture "{architecture}";
+APT::Architectures {{ "{architecture}"; }};
+APT::Install-Recommends "false";
+APT::Install-Suggests "false";
+APT::Get::AllowUnauthenticated "false";
+APT::Sandbox::User "root";
+Acquire::AllowInsecureRepositories "false";
+Acquire::AllowWeakRepositories "false";
+Acquire::AllowDowngradeToInsecureRepositories "false";
+Acquire::Languages "none";
+Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
+Acquire::IndexTargets::deb::CNF::DefaultEnabled "false";
+"""
+_CURES = {
+    "NO_PUBKEY": "apt install debian-archive-keyring",
+    "is not signed": "apt install debian-archive-keyring",
+    "Mirror sync in progress": "try again later: the registry is being brought up to date",
+    "No space left": "free some space on the disk of temporary files (TMPDIR)",
+    "Temporary failure resolving": "is the package registry reachable? try: apt-get update",
+    "Could not connect": "is the package registry reachable? try: apt-get update",
+    "Could not resolve": "is the package registry reachable? try: apt-get update",
+    "Failed to fetch": "is the package registry reachable? try: apt-get update",
+    "Some index files failed": "is the package registry reachable? try: apt-get update",
+    "Unable to locate package": "look at the names of its packages: apt-cache search WORD",
+    "does not have a Release file": "look at --suite: does the registry have that release?",
+}
+_NO_APT = (
+    "make the bundle on a Debian machine, by `osmef program bundle NAME -o FILE`, and give its path"
+)
+
+
+@dataclass(frozen=True)
+class Deb:
+    """A package that has been fetched and verified."""
+
+    path: Path
+    name: str
+    version: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Shop:
+    """An apt of its own."""
+
+    tool: Tool
+    root: Path
+    suite: str
+    machine: Machine
+
+    def update(self) -> None:
+        """Fetch the indexes of all packages. Raises SupplyError."""
+        self._run("apt-get", "update", "--error-on=any")
+        if not list((self.root / "state/lists").glob(f"*_binary-{self.machine.debian}_Packages*")):
+            raise SupplyError(
+                f"Debian {self.suite} is not made for {self.machine.name}",
+                where=self.tool.where,
+                cure="take a release that is, such as: --suite trixie",
+            )
+
+    def fetch(self, packages: Sequence[str]) -> list[Deb]:
+        """Fetch packages and all that they depend on. Raises SupplyError."""
+        words = ("install", "--download-only", "--yes", "--no-install-recommends")
+        self._run("apt-get", *words, "--", *packages)
+        return [self._deb(path) for path in sorted((self.root / "cache/archives").glob("*.deb"))]
+
+    def unpack(self, deb: Deb) -> Path:
+        """Unpack a package into a folder of its own, which is returned. Raises SupplyError."""
+        folder = self.root / "trees" / deb.name
+        folder.mkdir(parents=True)
+        self._run("dpkg-deb", "--extract", str(deb.path), str(folder))
+        deb.path.unlink()
+        return folder
+
+    def _deb(self, path: Path) -> Deb:
+        said = self._run("dpkg-deb", "--field", str(path), "Package", "Version")
+        fields = dict(re.findall(r"^(Package|Version): (.*)$", said, re.MULTILINE))
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        return Deb(path, fields["Package"], fields["Version"], digest)
+
+    def _run(self, program: str, *arguments: str) -> str:
+        path = find_program(program, "apt", self.tool.where)
+        try:
+            return self.tool.run([path, *arguments])
+        except SupplyError as error:
+            cures = (cure for words, cure in _CURES.items() if words in error.message)
+            raise SupplyError(
+                error.message, where=error.where, cure=next(cures, error.cure)
+            ) from error
+
+
+def can_fetch() -> str | None:
+    """Return why no packages can be fetched here; None if they can, as far as programs tell."""
+    try:
+        for name in ("apt-get", "dpkg-deb"):
+            find_program(name, "apt", "a bundle")
+    except ProviderError as error:
+        return error.message
+    return None
+
+
+def open_shop(
+    root: Path, suite: str, machine: Machine, where: str, check: Callable[[], None]
+) -> Shop:
+    """Make an apt of its own in an empty folder. Raises SupplyError on a machine without one."""
+    why = can_fetch()
+    if why is not None:
+        raise SupplyError(f"packages can't be fetched here: {why}", where=where, cure=_NO_APT)
+    for name in ("state/lists/partial", "cache/archives/partial", "log"):
+        (root / name).mkdir(parents=True)
+    (root / "status").touch()
+    (root / "sources.list").write_text("\n".join([*_lines(suite), ""]))
+    settings = root / "apt.conf"
+    settings.touch(mode=0o600)  # a proxy's address may hold a password
+    own = _SETTINGS.format(root=root, architecture=machine.debian)
+    settings.write_text("\n".join([*network_settings(), own]))
+    environment = {
+        **os.environ,
+        "APT_CONFIG": str(settings),
+        "DEBIAN_FRONTEND": "noninteractive",
+        "LC_ALL": "C.UTF-8",
+        "PATH": search_path(),
+    }
+    return Shop(Tool(where, environment, root, check, _MOST_S), root, suite, machine)
+
+
+def _lines(suite: str) -> list[str]:
+    """Return the sources of a release: this machine's, or else Debian's own."""
+    signed = signed_by()
+    return sources(suite) or [
+        f"deb {signed}{_MIRROR}/debian {suite} main",
+        f"deb {signed}{_MIRROR}/debian {suite}-updates main",
+        f"deb {signed}{_MIRROR}/debian-security {suite}-security main",
+    ]

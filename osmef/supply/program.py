@@ -1,0 +1,124 @@
+"""What is known of a program that endpoints need: its name, its package, its source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from osmef.errors import InputError
+
+Way = Literal["present", "bundle", "build", "install"]
+WAYS: tuple[Way, ...] = ("present", "bundle", "build", "install")
+DEFAULT_WAYS: tuple[Way, ...] = ("present", "bundle", "build")
+"""Nothing is installed on an endpoint unless a scenario allows it."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]{1,63}")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Source code, and how a static program is made of it.
+
+    Only code of OSMeF or of an installed package may make one, never a scenario: its steps run on
+    the controller.
+    """
+
+    steps: tuple[tuple[str, ...], ...]
+    """Commands that run in the unpacked folder, one after the other: argument lists. ``{target}``
+    in one is the machine as compilers name it, such as aarch64-linux-musl. ``cc`` and ``c++`` in
+    PATH, also in CC and CXX, compile for the endpoint, statically."""
+    products: tuple[str, ...]
+    """What they make, as paths in that folder: the program first, then data files."""
+    url: str | None = None
+    sha256: str | None = None
+    """Of the archive; without it only a local path is taken."""
+    path: Path | None = None
+    """A folder or an archive of this machine, instead of a URL."""
+    openmp: bool = False
+    """Whether it is compiled with -fopenmp where the compiler has a static OpenMP."""
+
+    def __post_init__(self) -> None:
+        if (self.url is None) == (self.path is None):
+            raise _bad("source", "either a URL or a path", "give one of the two")
+        if self.url is not None and not _SHA256.fullmatch(self.sha256 or ""):
+            raise _bad("source", "no SHA-256 of what is at its URL", "sha256sum ARCHIVE tells it")
+        if self.url is not None and not self.url.startswith(("https://", "http://")):
+            raise _bad("source", f"{self.url!r} is no URL of the web", "it begins with https://")
+        if not self.products or not all(map(_is_inside, self.products)):
+            raise _bad("source", "products are paths in its folder", "such as src/iozone")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that a workload or a layer needs on an endpoint."""
+
+    name: str
+    """As it is called: the name of its file."""
+    package: str = ""
+    """Debian's package of it, by default of the same name."""
+    files: tuple[str, ...] = ()
+    """Data files of its package that it needs, such as /usr/share/dbench/client.txt."""
+    libraries: tuple[str, ...] = ()
+    """Libraries that it loads by itself (dlopen), such as libnss_dns.so.2: nothing in the file of
+    a program tells of them."""
+    packages: tuple[str, ...] = ()
+    """Further packages of Debian, which hold such libraries or files."""
+    source: Source | None = None
+    bundle: Path | None = None
+    """A bundle that was made elsewhere, by `osmef program bundle`."""
+    how: tuple[Way, ...] = DEFAULT_WAYS
+    """The ways in which it may be had, the first one that works."""
+    version: tuple[str, ...] = ()
+    """The arguments that have it tell its version; by default --version, then -V."""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            cure = "use letters, digits and . _ + -, such as: iperf3"
+            raise _bad(self.name, "this can't be the name of a program", cure)
+        for package in (self.debian_package, *self.packages):
+            if not _PACKAGE.fullmatch(package):
+                cure = "write, for example: --package iperf3"
+                raise _bad(self.name, f"{package!r} is not the name of a package", cure)
+        for path in self.files:
+            if not path.startswith("/") or not _is_inside(path[1:]):
+                cure = "such as /usr/share/dbench/client.txt: dpkg -L PACKAGE lists them"
+                raise _bad(self.name, f"{path!r} is no path of a file of a package", cure)
+        for library in self.libraries:
+            if not _NAME.fullmatch(library):
+                raise _bad(self.name, f"{library!r} is no library", "such as libnss_dns.so.2")
+        check_ways(self.how, self.name)
+
+    @property
+    def debian_package(self) -> str:
+        """The name of its package in Debian."""
+        return self.package or self.name
+
+    def allowed(self, ways: Sequence[Way] | None) -> tuple[Way, ...]:
+        """Return the ways to try: those of a scenario, or its own without; what it has none for."""
+        chosen = self.how if ways is None else tuple(ways)
+        check_ways(chosen, self.name)
+        return tuple(way for way in chosen if way != "build" or self.source is not None)
+
+
+def check_ways(ways: Sequence[str], name: str) -> None:
+    """Raise InputError unless these are ways in which a program can be had, each once."""
+    if not ways or len(set(ways)) != len(ways) or not set(ways) <= set(WAYS):
+        told = ", ".join(ways) or "none"
+        cure = f"name one or several of {', '.join(WAYS)}, each once"
+        raise _bad(name, f"these are not ways to have a program: {told}", cure)
+
+
+def _is_inside(path: str) -> bool:
+    """Tell whether a path stays in the folder in which it begins, and can be that of a file."""
+    parts = path.split("/")
+    plain = not any(ord(char) < 32 for char in path)
+    return plain and all(part not in {"", ".", ".."} for part in parts)
+
+
+def _bad(name: str, message: str, cure: str) -> InputError:
+    return InputError(message, where=f"program {name!r}", cure=cure)

@@ -1,0 +1,305 @@
+"""Have a program on an endpoint: find it there, bundle it, build it, or install it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, assert_never
+
+from pydantic import JsonValue
+
+from osmef.apt import find_suite
+from osmef.errors import SupplyError
+from osmef.supply.built import bundle_of_source, source_hash
+from osmef.supply.bundle import Bundle, BundledFile, read_bundle
+from osmef.supply.compiler import find_compiler
+from osmef.supply.debian import can_fetch
+from osmef.supply.machines import Machine, find_machine
+from osmef.supply.packaged import Order, bundle_of_packages
+from osmef.supply.present import Present, find, install
+from osmef.supply.program import Program, Way
+from osmef.supply.push import Place, place_of, push, words
+from osmef.supply.store import Store, Wanted, default_directory
+from osmef.units import format_size
+
+if TYPE_CHECKING:  # paramiko takes long to import, and `osmef plan` connects to nothing
+    from osmef.remote.session import Session
+
+_FORMAT = 1
+"""Of bundles: those of another one are made again."""
+_MADE: tuple[Way, ...] = ("bundle", "build")
+
+
+def default_store() -> Store:
+    """Return this user's bundles."""
+    return Store(default_directory())
+
+
+@dataclass(frozen=True)
+class Supplier:
+    """How programs are supplied in a run.
+
+    ``ways`` are those that a scenario allows, in their order; None leaves it to each program.
+    ``suite`` is the release of Debian, by default this machine's own.
+    """
+
+    store: Store = field(default_factory=default_store)
+    ways: tuple[Way, ...] | None = None
+    suite: str | None = None
+
+
+@dataclass(frozen=True)
+class Supplied:
+    """A program as an endpoint has it, or will have it once it is pushed."""
+
+    program: str
+    how: Way
+    argv: tuple[str, ...]
+    """What starts it; its arguments go behind."""
+    data: Mapping[str, str]
+    """Where its data files lie, by the paths that the program declares, or those of a build."""
+    facts: Mapping[str, JsonValue]
+    """What a result should tell of it."""
+    bundle: Bundle | None = None
+    place: Place | None = None
+
+    @property
+    def files(self) -> dict[str, BundledFile]:
+        """The files that are to be pushed, by their names."""
+        return {} if self.bundle is None else self.bundle.pushed
+
+    def push(self, session: Session) -> int:
+        """Put its files on the endpoint, verified; return how many bytes were sent.
+
+        What is there already is not sent again. Raises EndpointError, ReachError.
+        """
+        if self.bundle is None or self.place is None:
+            return 0
+        return push(self.bundle, session, self.place)
+
+
+def supply(
+    program: Program,
+    session: Session,
+    architecture: str,
+    directory: str,
+    supplier: Supplier | None = None,
+) -> Supplied:
+    """Decide how an endpoint gets a program, and make what has to be pushed.
+
+    ``architecture`` is what ``uname -m`` says there, ``directory`` that of the run, from the
+    login's home. Raises SupplyError that says why each way has failed, ReachError, StorageError.
+    """
+    supplier = supplier or Supplier()
+    target = _Target(session, architecture, directory)
+    failed: list[tuple[Way, SupplyError]] = []
+    for way in program.allowed(supplier.ways):
+        try:
+            found = _by(way, program, target, supplier)
+        except SupplyError as error:
+            failed.append((way, error))
+            continue
+        tried: list[JsonValue] = [f"{one}: {error.message}" for one, error in failed]
+        return replace(found, facts={**found.facts, "tried": tried}) if tried else found
+    raise _nowhere(program, session.name, failed)
+
+
+def prepare(program: Program, architecture: str, supplier: Supplier | None = None) -> Bundle | None:
+    """Make what would be pushed to endpoints of that kind, before there are any.
+
+    Returns None where a program is only to be found or installed. Raises SupplyError where
+    nothing can be made.
+    """
+    supplier = supplier or Supplier()
+    failed: list[tuple[Way, SupplyError]] = []
+    for way in program.allowed(supplier.ways):
+        if way in _MADE:
+            try:
+                return make(way, program, find_machine(architecture), supplier)
+            except SupplyError as error:
+                failed.append((way, error))
+    if failed:
+        raise _nowhere(program, architecture, failed)
+    return None
+
+
+def plan(program: Program, architecture: str | None, supplier: Supplier | None = None) -> str:
+    """Say in a line how an endpoint would get a program. Nothing is connected to, or made."""
+    supplier = supplier or Supplier()
+    ways = program.allowed(supplier.ways)
+    told = [_planned(way, program, architecture, supplier) for way in ways]
+    return f"{program.name}: {', else '.join(told) or 'no way to have it'}"
+
+
+def make(
+    way: Way, program: Program, machine: Machine, supplier: Supplier, *, again: bool = False
+) -> Bundle:
+    """Return the bundle that holds a program for a kind of machine: kept, or made.
+
+    Raises SupplyError, StorageError.
+    """
+    if way == "bundle" and program.bundle is not None:
+        return _brought(program, machine)
+    wanted, making = _recipe(way, program, machine, supplier)
+    return supplier.store.obtain(wanted, making, again=again)
+
+
+@dataclass(frozen=True)
+class _Target:
+    """An endpoint that a program is for."""
+
+    session: Session
+    architecture: str
+    directory: str
+
+
+def _by(way: Way, program: Program, target: _Target, supplier: Supplier) -> Supplied:
+    match way:
+        case "present":
+            return _there(way, program, find(program, target.session), {})
+        case "install":
+            found, commands = install(program, target.session)
+            ran: list[JsonValue] = [" ".join(argv) for argv in commands]
+            return _there(way, program, found, {"installed_by": ran})
+        case "bundle" | "build":
+            bundle = make(way, program, find_machine(target.architecture), supplier)
+            return _pushed(way, bundle, place_of(bundle, target.session, target.directory))
+        case _:
+            assert_never(way)
+
+
+def _there(
+    way: Way, program: Program, found: Present, more: Mapping[str, JsonValue]
+) -> Supplied:  # fmt: skip
+    facts: dict[str, JsonValue] = {"how": way, "path": found.path, "version": found.version}
+    data = {path: path for path in program.files}
+    return Supplied(program.name, way, (found.path,), data, {**facts, **more})
+
+
+def _pushed(way: Way, bundle: Bundle, place: Place) -> Supplied:
+    manifest = bundle.manifest
+    packages: dict[str, JsonValue] = {
+        name: package.version for name, package in manifest.packages.items()
+    }
+    build = manifest.build.model_dump(mode="json") if manifest.build else None
+    facts: dict[str, JsonValue] = {
+        "how": way,
+        "sha256": bundle.sha256,
+        "libc": manifest.libc,
+        **({"packages": packages} if packages else {}),
+        **({"build": build} if build else {}),
+        **({"notes": list(manifest.notes)} if manifest.notes else {}),
+    }
+    data = {path: f"{place.absolute}/{name}" for path, name in manifest.data.items()}
+    return Supplied(manifest.program, way, words(bundle, place), data, facts, bundle, place)
+
+
+def _brought(program: Program, machine: Machine) -> Bundle:
+    """Return a bundle that was made elsewhere. Raises SupplyError where it is another one."""
+    assert program.bundle is not None  # noqa: S101 - who calls has looked
+    bundle = read_bundle(program.bundle)
+    manifest, where = bundle.manifest, str(program.bundle)
+    if manifest.program != program.name:
+        raise SupplyError(f"it holds {manifest.program}, not {program.name}", where=where)
+    if manifest.architecture != machine.name:
+        raise SupplyError(
+            f"it is for {manifest.architecture}, and this is needed for {machine.name}",
+            where=where,
+            cure=f"osmef program bundle {program.name} --arch {machine.name} -o FILE",
+        )
+    missing = [path for path in program.files if path not in manifest.data]
+    if missing:
+        raise SupplyError(
+            f"it holds no {missing[0]}",
+            where=where,
+            cure=f"osmef program bundle {program.name} --file {missing[0]} -o FILE",
+        )
+    return bundle
+
+
+def _recipe(
+    way: Way, program: Program, machine: Machine, supplier: Supplier
+) -> tuple[Wanted, Callable[[], bytes]]:
+    """Return what a bundle is made of, and what makes it. Raises SupplyError."""
+    store = supplier.store
+    if way == "build" and program.source is not None:
+        source = program.source
+        compiler = find_compiler(machine, openmp=source.openmp, where=f"build of {program.name!r}")
+        steps: list[JsonValue] = [list(step) for step in source.steps]
+        built: JsonValue = {
+            "build": [source_hash(source), steps, list(source.products)],
+            "compiler": [compiler.name, compiler.openmp],
+            "format": _FORMAT,
+        }
+        wanted = Wanted(program.name, machine.name, built)
+        return wanted, lambda: bundle_of_source(program, machine, store.tell, store.check)
+    order = Order(program, machine, find_suite(supplier.suite))
+    packaged: JsonValue = {
+        "packages": [program.debian_package, *program.packages],
+        "files": list(program.files),
+        "libraries": list(program.libraries),
+        "suite": order.suite,
+        "format": _FORMAT,
+    }
+    wanted = Wanted(program.name, machine.name, packaged)
+    return wanted, lambda: bundle_of_packages(order, store.tell, store.check)
+
+
+def _planned(
+    way: Way, program: Program, architecture: str | None, supplier: Supplier
+) -> str:  # fmt: skip
+    match way:
+        case "present":
+            return "the endpoint's own"
+        case "install":
+            packages = ", ".join((program.debian_package, *program.packages))
+            return f"installed there by its package manager ({packages})"
+        case "bundle" | "build":
+            return _planned_making(way, program, architecture, supplier)
+        case _:
+            assert_never(way)
+
+
+def _planned_making(
+    way: Way, program: Program, architecture: str | None, supplier: Supplier
+) -> str:
+    if way == "bundle" and program.bundle is not None:
+        what = f"the bundle {program.bundle}"
+    elif way == "bundle":
+        suite = find_suite(supplier.suite)
+        what = f"a bundle of Debian {suite}'s package {program.debian_package}"
+    else:
+        source = program.source
+        what = f"built from {source and (source.url or source.path)}"
+    try:
+        return what + _state(way, program, architecture, supplier)
+    except SupplyError as error:
+        return f"{what} (which fails: {error.message})"
+
+
+def _state(way: Way, program: Program, architecture: str | None, supplier: Supplier) -> str:
+    """Say whether a bundle is there. Raises SupplyError where it can't be made."""
+    if architecture is None:
+        return ""
+    machine = find_machine(architecture)
+    if way == "bundle" and program.bundle is not None:
+        return f" ({format_size(_brought(program, machine).packed_bytes)})"
+    wanted, _ = _recipe(way, program, machine, supplier)
+    if supplier.store.has(wanted):
+        return f" for {machine.name} (made already)"
+    why = can_fetch() if way == "bundle" else None
+    if why is not None:
+        raise SupplyError(why)
+    return f" for {machine.name}"
+
+
+def _nowhere(
+    program: Program, where: str, failed: Sequence[tuple[Way, SupplyError]]
+) -> SupplyError:
+    why = "; ".join(f"{way}: {error.message}" for way, error in failed)
+    cures = [error.cure for _, error in failed if error.cure]
+    return SupplyError(
+        f"the program {program.name!r} can't be had: {why or 'no way is allowed that it has'}",
+        where=where,
+        cure=cures[-1] if cures else f"install {program.debian_package} on the endpoint",
+    )

@@ -1,0 +1,71 @@
+"""What may be said of a program, and in which ways it is tried."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from osmef.errors import InputError, SupplyError
+from osmef.supply.machines import NAMES, find_machine
+from osmef.supply.program import Program, Source
+
+SOURCE = Source((("make",),), ("bench",), path=Path("/src"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"name": ""}, "name of a program"),
+        ({"name": "../sh"}, "name of a program"),
+        ({"name": "-x"}, "name of a program"),
+        ({"name": "x", "package": "X y"}, "name of a package"),
+        ({"name": "ab", "packages": ("--purge",)}, "name of a package"),
+        ({"name": "ab", "files": ("share/x",)}, "no path of a file"),
+        ({"name": "ab", "files": ("/usr/../etc/shadow",)}, "no path of a file"),
+        ({"name": "ab", "files": ("/usr/a\nb",)}, "no path of a file"),
+        ({"name": "ab", "libraries": ("/lib/x.so",)}, "is no library"),
+        ({"name": "ab", "how": ()}, "not ways to have a program: none"),
+        ({"name": "ab", "how": ("bundle", "bundle")}, "not ways"),
+        ({"name": "ab", "how": ("guess",)}, "not ways to have a program: guess"),
+    ],
+)
+def test_what_no_program_can_be(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        Program(**fields)
+    assert caught.value.cure
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({}, "either a URL or a path"),
+        ({"url": "https://x", "path": Path("x")}, "either a URL or a path"),
+        ({"url": "https://example.org/x"}, "no SHA-256"),
+        ({"url": "file:///etc/passwd", "sha256": "0" * 64}, "no URL of the web"),
+        ({"path": Path("x"), "products": ()}, "products are paths"),
+        ({"path": Path("x"), "products": ("../x",)}, "products are paths"),
+        ({"path": Path("x"), "products": ("/x",)}, "products are paths"),
+    ],
+)
+def test_what_no_source_can_be(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Source(**{"steps": (("make",),), "products": ("x",), **fields})
+
+
+def test_nothing_is_installed_unless_it_is_allowed() -> None:
+    assert Program("bench").allowed(None) == ("present", "bundle")
+    assert Program("bench", source=SOURCE).allowed(None) == ("present", "bundle", "build")
+    assert Program("bench").allowed(("install", "present")) == ("install", "present")
+    assert Program("bench").allowed(("build",)) == ()
+    with pytest.raises(InputError):
+        Program("bench").allowed(("brew",))  # type: ignore[arg-type]
+
+
+def test_machines_by_each_of_their_names() -> None:
+    assert find_machine("arm64") == find_machine("aarch64")
+    assert find_machine("ppc64le").debian == "ppc64el"
+    assert [find_machine(name).name for name in NAMES] == list(NAMES)
+    with pytest.raises(SupplyError, match="not for 'vax'"):
+        find_machine("vax")
