@@ -1,6 +1,12 @@
 # The two commands are `make run` (a first measurement) and `make test`. The rest is for developers.
 SHELL := /bin/sh
-export PYTHON ?= python3
+# The distribution's Python is built for speed; one in PATH before it, such as pyenv's, often is not.
+DISTRIBUTION := /usr/bin/python3
+IS_GOOD := import ensurepip, venv, sys; sys.exit(sys.version_info < (3, 11))
+ifeq ($(origin PYTHON),undefined)
+PYTHON := $(shell $(DISTRIBUTION) -c '$(IS_GOOD)' 2>/dev/null && echo $(DISTRIBUTION) || echo python3)
+endif
+export PYTHON
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python tools/install.py
@@ -29,7 +35,7 @@ check: $(DEVELOP)  ## what every change should pass, in two minutes: style, type
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
-	$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest -n 1 --tier check $(ARGS); tests=$$?; wait $$types && exit $$tests
+	$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest -n 2 --tier check $(ARGS); tests=$$?; wait $$types && exit $$tests
 
 # Three at a time, also on two CPUs: one of them mostly waits for a trial to end.
 test: $(TESTS) $(AGENT)  ## run the tests that are enough to be sure of a change, in a quarter of an hour
@@ -84,7 +90,7 @@ clean:  ## remove what was built; results stay
 # The compiler of the agent comes first: it works while the other packages are installed.
 $(COMPILER): pyproject.toml tools/bootstrap tools/install.py
 	tools/bootstrap
-	$(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(INSTALL) build
 	touch $@
 

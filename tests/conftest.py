@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,10 +14,12 @@ from osmef.images.bundle import Bundle
 from osmef.remote.session import Session
 from tests.guest_image import shared_image
 from tests.libvirt.lab import Lab, skip_unless_possible
+from tests.memory.cloud import World, memory_world
 from tests.sshd import Sshd
 
 # The first test that wants it builds a guest image, on a slow machine from a slow registry.
 IMAGE_TIMEOUT_S = 900
+_ENDS_S = 10
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -39,11 +44,28 @@ def session(sshd: Sshd) -> Iterator[Session]:
     session.close()
 
 
+@pytest.fixture
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A cloud in memory, of which nothing runs after the test."""
+    before = _threads()
+    with memory_world(tmp_path_factory.mktemp("agents")) as made:
+        yield made
+    deadline = time.monotonic() + _ENDS_S  # what was stopped may be just ending
+    while left := _threads() - before:
+        assert time.monotonic() < deadline, left
+        with suppress(RuntimeError):  # it is just beginning
+            next(iter(left)).join(0.1)
+
+
+def _threads() -> set[threading.Thread]:
+    """Return the threads that run; paramiko leaves the timer of a handshake that is cut."""
+    return {one for one in threading.enumerate() if not isinstance(one, threading.Timer)}
+
+
 @pytest.fixture(scope="session")
-def guest_image(request: pytest.FixtureRequest) -> Bundle:
+def guest_image() -> Bundle:
     """A guest image, made as `osmef image build` makes it."""
-    cache: pytest.Cache = request.config.cache
-    return shared_image(cache)
+    return shared_image()
 
 
 @pytest.fixture(scope="session")

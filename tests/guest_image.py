@@ -14,42 +14,48 @@ from osmef.images.build import Order, build_image
 from osmef.images.bundle import Bundle, load_bundle
 from osmef.images.tools import open_workshop
 from osmef.programs import find_program
+from tests.kept import alone, cache
 
 _TOOLS = {"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "qemu-img": "qemu-utils"}
 _SOURCES = Path(osmef.images.__file__).parent
 
 
-def shared_image(cache: pytest.Cache) -> Bundle:
+def shared_image() -> Bundle:
     """Return the image of the tests, built if need be; skips where that is not possible."""
-    directory = cache.mkdir("guest-image")
-    if not (directory / _name()).exists():
+    if not (_directory() / _name()).exists():
         _skip_without_tools()
     try:
-        return kept_image(directory)
+        return kept_image()
     except ProviderError as error:
         if "registry" in (error.cure or ""):
             pytest.skip(f"no packages for a guest image: {error}")
         raise
 
 
-def kept_image(directory: Path) -> Bundle:
-    """Return the image that is kept in a directory, built if need be. Raises ProviderError."""
-    name = _name()
-    if (directory / name).exists():
-        return load_bundle(directory / name)
-    for old in directory.glob("test-*"):
-        shutil.rmtree(old)
-    order = Order(
-        name=name,
-        directory=directory,
-        suite=None,
-        packages=(),
-        disk_bytes=1 << 30,
-        force=False,
-        progress=print,
-        check=lambda: None,
-    )
-    return build_image(order)
+def kept_image() -> Bundle:
+    """Return the image that is kept, built if need be. Raises ProviderError."""
+    directory, name = _directory(), _name()
+    with alone(directory):
+        if (directory / name).exists():
+            return load_bundle(directory / name)
+        directory.mkdir(exist_ok=True)
+        for old in directory.glob("test-*"):
+            shutil.rmtree(old)
+        order = Order(
+            name=name,
+            directory=directory,
+            suite=None,
+            packages=(),
+            disk_bytes=1 << 30,
+            force=False,
+            progress=print,
+            check=lambda: None,
+        )
+        return build_image(order)
+
+
+def _directory() -> Path:
+    return cache() / "guest-image"
 
 
 def _name() -> str:

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from tests.openstack.cloud import Cloud
 from tests.openstack.errors import CloudError
-from tests.openstack.packages import cache
 from tests.openstack.small.talk import write
 from tests.openstack.small.tour import RECORDED, said_by
 from tests.openstack.volumes import VolumeCloud
@@ -40,7 +39,7 @@ def make(arguments: argparse.Namespace) -> Cloud:
 
     def image() -> Bundle:
         try:
-            return kept_image(cache() / "guest-image")
+            return kept_image()
         except ProviderError as error:
             raise CloudError(f"no image for guests: {error}") from error
 

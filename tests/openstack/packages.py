@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -11,6 +10,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tests.kept import alone, cache
 from tests.openstack.errors import CloudError
 
 HERE = Path(__file__).parent
@@ -31,11 +31,6 @@ REAL = (
 LIBVIRT = "libvirt-python==10.10.0"
 # What a cloud with volumes needs as well; the rest of what cinder wants, others do, too.
 VOLUMES = ("cinder==25.0.0", "tabulate==0.9.0")
-
-
-def cache() -> Path:
-    """Return the folder of this user for what is made once."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "osmef"
 
 
 def install() -> Path:
@@ -77,8 +72,7 @@ def volumes(venv: Path) -> Path:
 def _install_at(folder: Path, python: str, *wanted: str) -> None:
     """Install packages into a folder of a venv, unless it is there."""
     venv = folder.parent
-    with (venv / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone(venv):
         if not folder.exists():
             new = folder.with_name(f"{folder.name}.new")
             shutil.rmtree(new, ignore_errors=True)
@@ -117,9 +111,7 @@ def _venv(python: str) -> Path:
     """Make the venv once for each lock file and Python."""
     key = hashlib.sha256(LOCK.read_bytes() + python.encode()).hexdigest()[:12]
     venv = cache() / f"openstack-{key}"
-    venv.mkdir(parents=True, exist_ok=True)
-    with (venv / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # one of several at once makes it
+    with alone(venv):
         if not (venv / "complete").exists():
             _run([python, "-m", "venv", "--clear", str(venv)], python)
             _run([str(venv / "bin/pip"), "install", "--quiet", UV], python)

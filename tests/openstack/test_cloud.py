@@ -19,6 +19,7 @@ from osmef.remote.keys import KeyPair
 from tests.openstack.calls import recorded
 from tests.openstack.cloud import Cloud
 from tests.openstack.faults import calls_fail, guests_hang, hosts_fail
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.timeout(900),  # the first test waits for the cloud
@@ -269,7 +270,7 @@ def test_all_ends_with_the_cloud(tmp_path: Path) -> None:
     output = tmp_path / "state/log/parent.out"
     cloud.processes.wait("parent", 20, lambda: output.read_text().endswith("\n"))
     child = Path(f"/proc/{output.read_text().strip()}/cmdline")
-    assert "600" in child.read_text()
+    until(lambda: "600" in child.read_text())  # it has none while it becomes another program
     cloud.processes.pause("parent")
     cloud.down(purge=True)
     assert not child.exists() or not child.read_text()  # a zombie has no command line

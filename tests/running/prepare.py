@@ -11,13 +11,9 @@ from tests.guest_image import kept_image
 from tests.openstack import packages
 
 
-def _guest_image() -> None:
-    kept_image(packages.cache() / "guest-image")
-
-
 def _openstack_guests() -> None:
     packages.install_real()
-    _guest_image()
+    kept_image()
 
 
 def _openstack_volumes() -> None:
@@ -26,7 +22,7 @@ def _openstack_volumes() -> None:
 
 
 WHAT = {
-    "guest-image": _guest_image,
+    "guest-image": kept_image,
     "openstack": packages.install,
     "openstack-guests": _openstack_guests,
     "openstack-volumes": _openstack_volumes,

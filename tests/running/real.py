@@ -13,7 +13,7 @@ from tests.running.parts import PARTS, ROOT, Part, changed_files, parts_of
 
 WORKERS = 3
 """Also on two CPUs: one of them mostly waits for a guest to boot or a trial to end."""
-_NO_TESTS = 5  # pytest's exit code
+_GOOD = {os.EX_OK, 5}  # pytest's exit code where a part has no tests is 5
 
 
 def run(part: Part, options: Sequence[str]) -> int:
@@ -24,9 +24,18 @@ def run(part: Part, options: Sequence[str]) -> int:
     subprocess.run([sys.executable, "tools/install.py", *part.extras], cwd=ROOT, check=False)
     if part.prepare:
         subprocess.run([*python, *part.prepare], cwd=ROOT, check=False)
+    tier = ("--tier", "real", "--part", part.name, *options)
     workers = "0" if part.online else str(WORKERS)
-    command = [*python, "pytest", "-n", workers, "--tier", "real", "--part", part.name, *options]
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+    code = subprocess.run([*python, "pytest", "-n", workers, *tier], cwd=ROOT, check=False)
+    return code.returncode
+
+
+def again(part: Part, options: Sequence[str]) -> int:
+    """Run the tests of a part that failed once more, one after the other."""
+    workers = "0" if part.online else "1"
+    failed = ("--last-failed", "--last-failed-no-failures", "none")
+    command = ["-m", "pytest", "-n", workers, "--tier", "real", "--part", part.name, *failed]
+    return subprocess.run([sys.executable, *command, *options], cwd=ROOT, check=False).returncode
 
 
 def main() -> int:
@@ -35,12 +44,15 @@ def main() -> int:
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--changed", action="store_true", help="what files changed since a tag")
     parser.add_argument("--within", type=float, help="begin none that may take longer, in minutes")
+    parser.add_argument("--again", action="store_true", help="run what failed once more, alone")
     arguments, options = parser.parse_known_args()
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     wanted = [PARTS[name] for name in arguments.parts or PARTS]
     if arguments.changed:
         wanted = [part for part in wanted if part in parts_of(changed_files())]
+    if arguments.within:  # so as to have as many of them as there is time for
+        wanted.sort(key=lambda part: part.minutes)
     end = time.monotonic() + 60 * arguments.within if arguments.within else float("inf")
     ended: dict[str, str] = {}
     for part in wanted:
@@ -49,8 +61,9 @@ def main() -> int:
             ended[part.name] = f"left out for time: make test-real PART={part.name}"
             continue
         began = time.monotonic()
-        code = run(part, options)
-        passed = "passed" if code in {os.EX_OK, _NO_TESTS} else "failed"
+        passed = "passed" if run(part, options) in _GOOD else "failed"
+        if passed == "failed" and arguments.again and again(part, options) == os.EX_OK:
+            passed = "passed, some tests only when they ran once more and alone,"
         ended[part.name] = f"{passed} in {time.monotonic() - began:.0f} s"
     for name, how in ended.items():
         print(f"{name:18} {how}")  # noqa: T201

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.running import parts, tiers
+from tests.running import parts, real, tiers
 from tests.running.parts import PARTS, ROOT, changed_files, parts_of
 
 
@@ -57,3 +57,38 @@ def test_what_has_changed_since_the_last_release(
     git("add", ".")
     git("commit", "-m", "second")
     assert changed_files() == ["a.py"]
+
+
+@pytest.fixture
+def ends(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
+    """The exit codes of the parts that run: of the first time, and of the second."""
+    codes: dict[str, list[int]] = {}
+    for name in ("run", "again"):
+        monkeypatch.setattr(real, name, lambda part, _options: codes[part.name].pop(0))
+    return codes
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("", [0], 0, "passed in"),
+        ("", [5], 0, "passed in"),
+        ("", [1], 1, "failed in"),
+        ("--again", [1, 0], 0, "passed, some tests only when they ran once more and alone, in"),
+        ("--again", [1, 1], 1, "failed in"),
+        ("--within 100", [0], 0, "passed in"),
+        ("--within 1", [], 0, "left out for time: make test-real PART=agents"),
+    ],
+)
+def test_a_part_that_fails_is_a_failure_and_one_for_which_there_is_no_time_is_named(
+    ends: dict[str, list[int]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    case: tuple[str, list[int], int, str],
+) -> None:
+    options, ends["agents"], code, told = case
+    monkeypatch.setattr("sys.argv", ["real", "agents", *options.split()])
+    assert real.main() == code
+    (line,) = [one for one in capsys.readouterr().out.splitlines() if one.startswith("agents ")]
+    assert told in line
+    assert ends["agents"] == []

@@ -28,6 +28,9 @@ _FIXTURES = {
     ("tests", "lab"): "libvirt",
     ("tests", "guest_image"): "libvirt",
     ("tests/campaigns", "postgresql"): "campaigns",
+    ("tests/images/test_openstack.py", "service"): "libvirt",
+    ("tests/providers/libvirt/test_nocloud.py", "disk"): "libvirt",
+    ("tests/providers/libvirt/test_units.py", "fake"): "libvirt",
 }
 # Files and folders all of whose tests belong to a part.
 _FILES = {
@@ -51,11 +54,13 @@ PROPERTIES = "properties"
 FEW, MANY = 25, 400
 """Examples of a property, in ``test`` and in its part of ``real``."""
 
-# What is in memory or files only, and one measurement on the local provider.
+# What is in memory or files only, whole runs among it, and one measurement on the local provider.
 CHECK = (
     *("tests/analysis/", "tests/benchmarks/", "tests/docs/", "tests/engine/", "tests/facts/"),
-    *("tests/importers/", "tests/prices/", "tests/report/", "tests/results/", "tests/running/"),
-    *("tests/scenario/", "tests/workloads/"),
+    *("tests/formats/", "tests/importers/", "tests/memory/", "tests/prices/", "tests/report/"),
+    *("tests/results/", "tests/running/", "tests/scenario/", "tests/workloads/"),
+    *("tests/supply/test_bundle.py", "tests/supply/test_closure.py", "tests/supply/test_elf.py"),
+    *("tests/supply/test_plan.py", "tests/supply/test_program.py"),
     *("tests/test_errors.py", "tests/test_programs.py", "tests/test_units.py"),
     "tests/cli/test_quickstart.py",
 )

@@ -1,0 +1,145 @@
+"""An agent in memory: it speaks the protocol of docs/agent-protocol.md, and measures nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import osmef
+from osmef.agent.messages import PROTOCOL
+from tests.memory.model import Event
+from tests.memory.network import Job, Network, Place
+
+_SERVES = ("ping", "pong")
+_KINDS = ("bulk", "udp", "exchange", "sizes", "siege", *_SERVES)
+_STEER = ("start", "stop", "abort")
+_KILLED = 128 + 9
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Fault:
+    """What an agent does with a command of a trial, in the place of what it should do.
+
+    It dies, passes it over, or ends its job with an error of this kind. ``then`` is called before;
+    it does what it should where nothing else is asked for.
+    """
+
+    endpoint: str
+    trial: int
+    command: str
+    dies: bool = False
+    passes_over: bool = False
+    error: str | None = None
+    then: Callable[[], None] | None = None
+
+    def meets(self, endpoint: str, command: Mapping[str, Any]) -> bool:
+        """Tell whether it is about this command at this endpoint."""
+        trial = str(command.get("id", "")).partition(".")[0]
+        wanted = (self.endpoint, str(self.trial), self.command)
+        return wanted == (endpoint, trial, command.get("cmd"))
+
+
+Heed = Callable[[str, Mapping[str, Any]], Fault | None]
+"""Told of each command at an endpoint; returns the fault that is about it, if there is one."""
+
+
+class Agent:
+    """A process that takes lines and tells lines. ``status`` is set once it has ended."""
+
+    def __init__(self, place: Place, network: Network, say: Say) -> None:
+        self.place = place
+        self.status: int | None = None
+        self._network = network
+        self._say = say
+        self._job: Job | None = None
+        self._last: str | None = None
+
+    def begin(self, machine: str, pid: int) -> None:
+        """Say hello."""
+        told = {"protocol": PROTOCOL, "version": osmef.__version__, "machine": machine, "pid": pid}
+        self._send({"event": "hello", **told})
+
+    def end(self, status: int = 0) -> None:
+        """End as its input ends, or as it is killed; its peers see that."""
+        with self._network.lock:
+            self.status = status if self.status is None else self.status
+            job, self._job = self._job, None
+            if job is not None:
+                self._network.leave(job)
+
+    def tell(self, job: Job, event: Event) -> None:
+        """Tell an event of the job that runs; the job has ended then, if it is the last one."""
+        if job is not self._job:
+            return
+        if event["event"] in {"result", "error"}:
+            self._job, self._last = None, job.command["id"]
+        self._send({"event": event["event"], "id": job.command["id"], **event})
+
+    def obey(self, line: str, heed: Heed) -> None:
+        """Do what a line says, unless a fault is about it."""
+        with self._network.lock:
+            command: dict[str, Any] = json.loads(line)
+            fault = heed(self.place.name, command)
+            if fault is not None and fault.then is not None:
+                fault.then()
+            if fault is not None and fault.dies:
+                self.end(_KILLED)
+            elif fault is not None and fault.error is not None:
+                self._fail(command, fault.error)
+            elif fault is None or not fault.passes_over:
+                self._obey(command)
+
+    def _fail(self, command: dict[str, Any], kind: str) -> None:
+        job = self._job = self._job or Job(self, command)
+        self._network.leave(job)
+        self.tell(job, {"event": "error", "kind": kind, "flow": 3, "message": "it is told to"})
+
+    def _obey(self, command: dict[str, Any]) -> None:
+        name = command.get("cmd")
+        if name == "clock":
+            real_ns, steady_ns = self.place.clock_ns()
+            self._send({"event": "clock", "realtime_ns": real_ns, "monotonic_ns": steady_ns})
+        elif name in _KINDS:
+            self._take(command)
+        elif name in _STEER:
+            self._steer(str(name), command)
+        else:
+            self._refuse("cmd must be clock, start, stop, abort or a kind of job")
+
+    def _take(self, command: dict[str, Any]) -> None:
+        if self._job is not None:
+            self._refuse("a job is running; abort it or wait for its end")
+            return
+        job = self._job = Job(self, command)
+        if job.kind == "ping":
+            self._network.connect(job)
+        if job.kind in _SERVES or command.get("side") == "listen":
+            self._network.listen(job)
+        else:
+            self._network.arm(job)
+
+    def _steer(self, name: str, command: dict[str, Any]) -> None:
+        job, id_ = self._job, command.get("id")
+        if job is None or job.command["id"] != id_:
+            if id_ != self._last:
+                self._refuse("there is no job with this id")
+        elif name == "start":
+            self._network.start(job, int(command.get("at_monotonic_ns", 0)))
+        elif name == "stop" and job.kind in _SERVES:
+            self._network.stop(job)
+        elif name == "stop":
+            self._refuse("this job ends by itself; abort it to end it early")
+        else:
+            self._network.leave(job)
+            message = "the controller aborted the job"
+            self.tell(job, {"event": "error", "kind": "aborted", "flow": None, "message": message})
+
+    def _refuse(self, message: str) -> None:
+        self._send({"event": "error", "id": None, "kind": "protocol", "message": message})
+
+    def _send(self, event: Event) -> None:
+        self._say(json.dumps(event))
