@@ -10,52 +10,42 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from datetime import date, datetime
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 # The manual describes this source tree, whichever osmef may be installed.
 sys.path.insert(0, str(HERE.parent))
 
 import typer.main  # noqa: E402
-from pydantic import BaseModel, TypeAdapter  # noqa: E402
-from pydantic.fields import FieldInfo  # noqa: E402
+from pydantic import BaseModel  # noqa: E402
 
 from osmef.cli.main import make_app  # noqa: E402
 from osmef.facts.source import Command  # noqa: E402
 from osmef.facts.table import FACTS, INTERFACE_FACTS, Fact  # noqa: E402
 from osmef.images import bundle  # noqa: E402
-from osmef.results import exchange, summary, tables, trial, udp, use  # noqa: E402
+from osmef.kinds import WORKLOADS  # noqa: E402
+from osmef.results import exchange, measure, summary, tables, trial, udp, use  # noqa: E402
+from osmef.results.measure import shown_unit  # noqa: E402
 from osmef.results.schema import summary_schema  # noqa: E402
-from osmef.scenario import clouds, fields, location, model, money, workload  # noqa: E402
-from osmef.scenario.explain import write_scalar  # noqa: E402
-from osmef.scenario.fields import quantity_of  # noqa: E402
+from osmef.scenario import clouds, fields, location, model, money  # noqa: E402
+from osmef.scenario.base import keys_of  # noqa: E402
+from osmef.scenario.describe import Style, default_of, type_of, words  # noqa: E402
 from osmef.scenario.schema import json_schema  # noqa: E402
-from osmef.units import format_duration, format_rate, format_size  # noqa: E402
+from osmef.supply import bundle as program_bundle  # noqa: E402
+from osmef.workloads import programs  # noqa: E402
+from osmef.workloads.programme import usual_measures  # noqa: E402
 
 SCHEMAS = {"scenario.schema.json": json_schema, "summary.schema.json": summary_schema}
 
-_PART = re.compile(r"^\{\{ (?P<name>[a-z]+)(?: (?P<argument>\w+))? \}\}$", re.MULTILINE)
-_WORDS = {
-    str: "text",
-    int: "whole number",
-    float: "number",
-    bool: "`true` or `false`",
-    datetime: "time, ISO 8601 in UTC",
-    date: "day, such as `2026-03-01`",
-    Any: "value",
-}
-_QUANTITIES: dict[Any, str] = {
-    format_duration: "duration",
-    format_rate: "rate",
-    format_size: "size",
-}
-_LIMITS = (("ge", "at least"), ("le", "at most"), ("lt", "below"), ("max_length", "at most"))
+_PART = re.compile(r"^\{\{ (?P<name>[a-z]+)(?: (?P<argument>[\w-]+))? \}\}$", re.MULTILINE)
+_STYLE = Style(
+    code=lambda text: f"`{text}`",
+    model=lambda model: f"[{model.__name__}](#{model.__name__.lower()})",
+)
 
 
 def on_page_markdown(markdown: str, **_mkdocs: Any) -> str:
@@ -74,93 +64,46 @@ def models() -> dict[str, type[BaseModel]]:
     """Return every model of the scenario file and of the results, by the name of its class."""
     names = [f"{clouds.__name__}.{room.name}" for room in iter_modules(clouds.__path__)]
     settings_of_clouds = [import_module(name) for name in names]
-    written = (model, fields, money, *settings_of_clouds, workload, location)
-    rooms = (*written, summary, trial, exchange, udp, use, bundle)
-    return {
+    written = (model, fields, money, *settings_of_clouds, location)
+    rooms = (*written, summary, measure, trial, exchange, udp, use, bundle, program_bundle)
+    found = {
         name: thing
         for room in rooms
         for name, thing in vars(room).items()
         if isinstance(thing, type) and issubclass(thing, BaseModel) and thing.model_fields
     }
+    return {**found, **{one.__name__: one for one in _of_workloads()}}
+
+
+def _of_workloads() -> Iterable[type[BaseModel]]:
+    """Yield the models of all workloads' settings, and those in the same modules."""
+    yield from (programs.Run, programs.Line)
+    for settings in WORKLOADS.all_settings():
+        module = settings.__module__
+        for thing in vars(sys.modules[module]).values():
+            is_model = isinstance(thing, type) and issubclass(thing, BaseModel)
+            if is_model and thing.__module__ == module:
+                yield thing
 
 
 def keys(name: str) -> str:
     """Return the table of a model's keys."""
-    fields = models()[name].model_fields
-    rows = [[f"`{key}`", _type(field), str(field.description)] for key, field in fields.items()]
+    fields = keys_of(models()[name])
+    rows = [
+        [f"`{key}`", type_of(field, _STYLE), str(field.description)]
+        for key, field in fields.items()
+    ]
     return _table(["Key", "Value", "Meaning"], rows)
 
 
 def settings(name: str) -> str:
     """Return the table of the keys of a model that people write, with their defaults."""
-    fields = models()[name].model_fields
+    fields = keys_of(models()[name])
     rows = [
-        [f"`{key}`", _type(field), _default(field), str(field.description)]
+        [f"`{key}`", type_of(field, _STYLE), default_of(field, _STYLE), str(field.description)]
         for key, field in fields.items()
     ]
     return _table(["Key", "Value", "Default", "Meaning"], rows)
-
-
-def _default(field: FieldInfo) -> str:
-    if field.is_required():
-        return "must be written"
-    value = field.get_default(call_default_factory=True)
-    if value in (None, "", {}):
-        return "none"
-    quantity = quantity_of(field)
-    return f"`{quantity.show(value) if quantity else _written(value)}`"
-
-
-def _written(value: Any) -> str:
-    """Return a default as one would write it in a scenario: settings of a kind by the kind."""
-    if hasattr(value, "kind"):
-        return str(value.kind)
-    plain = TypeAdapter(Any).dump_python(value, mode="json", exclude_unset=True)
-    return plain if isinstance(plain, str) else write_scalar(plain)
-
-
-def _type(field: FieldInfo) -> str:
-    quantity = quantity_of(field)
-    show: Callable[[float], str] = quantity.show if quantity else str
-    told = _words(field.annotation)
-    if quantity is not None:
-        told = _QUANTITIES[quantity.show] + " or null" * ("null" in told)
-    limits = [
-        f"{words} {show(getattr(mark, name)) if name != 'lt' else '2^63'}"
-        + (" characters" if name == "max_length" else "")
-        for mark in field.metadata
-        for name, words in _LIMITS
-        if hasattr(mark, name)
-    ]
-    return ", ".join([told, *limits])
-
-
-def _words(annotation: Any) -> str:
-    """Say what a value of this type looks like."""
-    if get_args(annotation):
-        return _compound(annotation)
-    if isinstance(annotation, type) and issubclass(annotation, Enum):
-        return " or ".join(f"`{choice.value}`" for choice in annotation)
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        kind = annotation.model_fields.get("kind")
-        alone = f"`{kind.default}`, or " if kind and get_origin(kind.annotation) is Literal else ""
-        return f"{alone}[{annotation.__name__}](#{annotation.__name__.lower()})"
-    return _WORDS[annotation]
-
-
-def _compound(annotation: Any) -> str:
-    """Say what a value of a type that is made of others looks like."""
-    origin, inner = get_origin(annotation), get_args(annotation)
-    if origin is Literal:
-        return " or ".join(f"`{value}`" for value in inner)
-    if origin in (list, tuple):
-        return f"list of: {_words(inner[0])}"
-    if origin is dict:
-        return f"mapping of names to: {_words(inner[1])}"
-    if hasattr(annotation, "__metadata__"):
-        return _words(inner[0])
-    parts = [_words(one) for one in inner if one is not NoneType]
-    return " or ".join([*dict.fromkeys(parts), *(["null"] if NoneType in inner else [])])
 
 
 def commands(_argument: str | None = None) -> str:
@@ -210,7 +153,7 @@ def _parameters(command: Any) -> list[list[str]]:
 
 def _help(parameter: Any) -> str:
     default = parameter.default
-    choices = f" One of {_words(type(default))}." if isinstance(default, Enum) else ""
+    choices = f" One of {words(type(default), _STYLE)}." if isinstance(default, Enum) else ""
     if isinstance(default, Path | Enum):
         shown = default.value if isinstance(default, Enum) else default
         choices += f" Default: `{shown}`."
@@ -256,6 +199,17 @@ def columns(name: str) -> str:
     return _table(["Column", "Type", "Meaning"], rows)
 
 
+def measures(kind: str) -> str:
+    """Return the table of the numbers of a kind of workload, alone and in one direction."""
+    return _table(
+        ["Metric", "Unit", "Better", "Definition", "Source"],
+        [
+            [f"`{one.name}`", shown_unit(one.unit) or "none", one.better, one.help, one.source]
+            for one in usual_measures(kind)
+        ],
+    )
+
+
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     # A pipe would end the cell, also within code.
@@ -270,4 +224,5 @@ PARTS: dict[str, Callable[[Any], str]] = {
     "commands": commands,
     "facts": facts,
     "columns": columns,
+    "measures": measures,
 }

@@ -12,11 +12,14 @@
     │   ├── BootError          exit 3   an endpoint was made and does not come up
     │   ├── ApiError           exit 3   the cloud's API fails, also after repeating
     │   └── PlacementError     exit 3   the cloud put an endpoint where it was not asked to
+    ├── SupplyError            exit 3   a program that endpoints need can't be had
     ├── EndpointError          exit 3   one endpoint or what runs on it; in a trial it is a record
     │   ├── ReachError         exit 3   SSH: no route, refused, silent
     │   │   ├── HostKeyError   exit 3   the endpoint shows a host key that nobody vouches for
     │   │   └── LoginError     exit 3   sshd does not let us in
-    │   └── AgentError         exit 3   the agent reported an error, or is gone
+    │   ├── AgentError         exit 3   the agent reported an error, or is gone
+    │   └── ProgramError       exit 3   an external program on an endpoint failed
+    │       └── OutputError    exit 3   it printed something else than its numbers
     ├── StorageError           exit 4   the run directory can't be written; the state so far is kept
     ├── LostError              exit 4   endpoints were lost while a run measured; the same
     └── Interrupted            exit 4   Ctrl-C, SIGTERM or the deadline; the state so far is kept
@@ -161,6 +164,13 @@ class PlacementError(ProviderError):
     kind = "placement"
 
 
+class SupplyError(OsmefError):
+    """A program that endpoints need can't be had: not there, not bundled, not built."""
+
+    exit_code = 3
+    kind = "supply"
+
+
 class EndpointError(OsmefError):
     """One endpoint, or what runs on it, failed.
 
@@ -193,6 +203,43 @@ class AgentError(EndpointError):
     """The agent on an endpoint reported an error, broke the protocol or is gone."""
 
     kind = "agent"
+
+
+class ProgramError(EndpointError):
+    """An external program failed; ``tail`` is the end of what it printed."""
+
+    kind = "program"
+
+    def __init__(
+        self, message: str, *, tail: str = "", where: str | None = None, cure: str | None = None
+    ) -> None:
+        super().__init__(message, where=where, cure=cure)
+        self.tail = tail
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{text}\n  it printed: {self.tail}" if self.tail else text
+
+
+class OutputError(ProgramError):
+    """A program printed something else than what it measured.
+
+    ``line`` is where, counted from 1; None where it is the whole output that lacks something.
+    """
+
+    kind = "output"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        line: int | None = None,
+        tail: str = "",
+        where: str | None = None,
+        cure: str | None = None,
+    ) -> None:
+        super().__init__(message, tail=tail, where=where, cure=cure)
+        self.line = line
 
 
 class StorageError(OsmefError):

@@ -1,10 +1,14 @@
-"""Find the programs of the system that OSMeF starts."""
+"""Find the programs of the system that OSMeF starts, and start those that outlive a Ctrl-C."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from osmef.errors import ProviderError
 
@@ -30,3 +34,20 @@ def find_program(name: str, package: str, where: str) -> str:
             cure=f"apt install {package}, or your system's package of it",
         )
     return str(Path(path).absolute())
+
+
+TERMINAL_SIGNALS = (signal.SIGINT, signal.SIGHUP)
+"""What a terminal sends to all processes of the job that runs in it."""
+
+
+def start_apart(argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own, as ``subprocess.Popen`` does.
+
+    No signal of the terminal reaches it, also not between its first moment, in our session, and its
+    own: it has them blocked, and may unblock them. Raises OSError.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL_SIGNALS)
+    try:
+        return subprocess.Popen(argv, start_new_session=True, **options)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -140,3 +140,32 @@ def rate_unit(bits_per_second: float) -> tuple[float, str]:
     """Return the unit of a table or axis that reaches to a rate: what to divide by, its name."""
     divisor, prefix = _scale(bits_per_second)
     return divisor, f"{prefix}bit/s"
+
+
+_PER_SECOND = {f"1/{unit}": 1 / seconds for unit, seconds in _SECONDS.items()}
+_SHARES = {"1": 1.0, "%": 0.01}
+_BINARY = {f"{prefix}b": factor / 8 for prefix, factor in _PREFIX.items()}
+_DIMENSIONS = (
+    _SECONDS,
+    {**_RATES, **{f"{unit}/s": 8 * factor for unit, factor in _SIZES.items()}},
+    {**_SIZES, **_BINARY},
+    _PER_SECOND,
+    _SHARES,
+)
+
+
+def convert(value: float, unit: str, into: str) -> float:
+    """Return a value of one unit in another one: ``convert(1, "MB/s", "bit/s")`` is 8e6.
+
+    Units that are the same need not be known. Raises ValueError for two that measure different
+    things, or of which one is not known.
+    """
+    if unit == into:
+        return value
+    for units in _DIMENSIONS:
+        if unit in units and into in units:
+            return value * units[unit] / units[into]
+    raise ValueError(
+        f"nobody knows how many {into[:40]} one {unit[:40]} is; write both in units of one kind,"
+        " such as MB/s and bit/s, or ms and s"
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from osmef.scenario.model import Scenario
-from osmef.scenario.workload import BtcSettings
+from osmef.workloads.kinds.btc import BtcSettings
 
 
 def btc_of(scenario: Scenario) -> BtcSettings:

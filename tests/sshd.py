@@ -10,7 +10,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -110,7 +110,7 @@ class Sshd:
         """Let all servers hang: they answer nothing, and their connections stay."""
         for server in self.servers:
             for pid in (*self._children(server.pid), server.pid):
-                os.kill(pid, signal.SIGSTOP)
+                _signal(pid, signal.SIGSTOP)
                 self.stopped.append(pid)
 
     @staticmethod
@@ -119,7 +119,7 @@ class Sshd:
 
     def close(self) -> None:
         for pid in self.stopped:
-            os.kill(pid, signal.SIGCONT)
+            _signal(pid, signal.SIGCONT)
         self.stopped.clear()
         for server in self.servers:
             if server.poll() is None:
@@ -129,3 +129,9 @@ class Sshd:
             except subprocess.TimeoutExpired:  # it was just becoming the session's
                 server.kill()
                 server.wait(timeout=10)
+
+
+def _signal(pid: int, number: int) -> None:
+    """Send a signal to a process, which may have ended: one of two only sees to the login."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)

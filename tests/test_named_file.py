@@ -131,7 +131,7 @@ def _import(path: Path) -> None:
 
 
 def _identity(path: Path) -> None:
-    with offers_of(OwnKeys((path,), others_of_agent=False)) as offers:
+    with offers_of(OwnKeys((path,), others_of_agent=False), agent_s=1.0) as offers:
         if not offers.keys:
             raise CredentialsError(offers.unusable[0], cure="another one")
 
@@ -207,7 +207,7 @@ def test_a_lock_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     assert not RunDirectory(tmp_path).is_live()
 
 
-# Files of the system, and those that a build of OSMeF or its image brings along.
+# Files of the system and of packages, and those that a build of OSMeF, an image or a program makes.
 OTHERS = {
     "agent/deploy.py",
     "campaigns/archive.py",
@@ -227,7 +227,12 @@ OTHERS = {
     "providers/local/requirements.py",
     "providers/openstack/networks.py",
     "report/html/shell.py",
+    "results/older.py",
     "results/remote.py",
+    "supply/built.py",
+    "supply/closure.py",
+    "supply/debian.py",
+    "supply/packaged.py",
 }
 
 

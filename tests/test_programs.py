@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,3 +30,29 @@ def test_a_missing_program_names_its_package() -> None:
         find_program("no-such-program", "nothing", "the test")
     assert caught.value.where == "the test"
     assert "apt install nothing" in str(caught.value)
+
+
+STORM = """
+import os, signal, threading
+from osmef.programs import start_apart
+os.setpgid(0, 0)
+signal.signal(signal.SIGINT, lambda *_: None)
+signal.signal(signal.SIGHUP, lambda *_: None)
+ended = threading.Event()
+def storm():
+    while not ended.is_set():
+        os.killpg(0, signal.SIGINT)
+        os.killpg(0, signal.SIGHUP)
+thread = threading.Thread(target=storm)
+thread.start()
+print({start_apart(["true"]).wait() for _ in range(100)})
+ended.set()
+thread.join()
+"""
+
+
+def test_ctrl_c_reaches_no_program_of_another_session_at_any_moment() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STORM], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "{0}\n", done.stderr

@@ -5,7 +5,6 @@ Where trials are of sessions, the medians of these are compared (``osmef.analysi
 
 from __future__ import annotations
 
-import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from enum import StrEnum
 import numpy as np
 import pandas as pd
 
-from osmef.analysis.direction import Direction, direction, quantity
 from osmef.analysis.effects import hodges_lehmann
 from osmef.analysis.pairs import holm, mann_whitney
 from osmef.analysis.quantiles import Interval
@@ -28,6 +26,8 @@ from osmef.analysis.replicates import (
     settled,
 )
 from osmef.errors import InputError
+from osmef.results.frame import measures_of
+from osmef.results.measure import Better, Measure, together
 
 SAME_MEANING = (
     "workload",
@@ -43,10 +43,6 @@ _OF_PLACE = ("distance", *PLACE)  # which trials that failed early do not know
 
 SHOWN = ("provider", "sender_flavors", "receiver_flavors", "window", "price_per_hour")
 """What two cells may differ in, as they do where two clouds are compared; it is told."""
-
-_COUNT = re.compile(
-    r"(^|_)(retransmits|retries|failed_requests|receiver_drops|loss_longest|reordering_extent_max)$"
-)
 
 _NO_SHARE = "A's median is 0, so any difference counts"
 
@@ -78,7 +74,7 @@ class Verdict(StrEnum):
     INCONCLUSIVE = "inconclusive"
 
 
-def verdict(interval: Interval, margin: float, better: Direction) -> Verdict:
+def verdict(interval: Interval, margin: float, better: Better) -> Verdict:
     """Return what the interval of a difference, in a metric's unit, means.
 
     ``margin`` >= 0, in the same unit, is how large a difference does not matter. The same: the
@@ -97,27 +93,28 @@ def verdict(interval: Interval, margin: float, better: Direction) -> Verdict:
         return Verdict.SAME
     if low <= margin and high >= -margin:
         return Verdict.INCONCLUSIVE
-    if better is Direction.NEITHER:
+    if better is Better.NEITHER:
         return Verdict.DIFFERENT
-    return Verdict.BETTER if (low > margin) == (better is Direction.HIGHER) else Verdict.WORSE
+    return Verdict.BETTER if (low > margin) == (better is Better.HIGHER) else Verdict.WORSE
 
 
 def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     a: pd.DataFrame,
     b: pd.DataFrame,
-    metrics: Sequence[str] | None = None,
+    metrics: Sequence[str | Measure] | None = None,
     margin: float = 0.05,
     confidence: float = 0.95,
-    better: Direction | None = None,
+    better: Better | None = None,
 ) -> pd.DataFrame:
     """Return how the trials ``b`` differ from the trials ``a``, one row a common cell and metric.
 
     Both are frames of ``osmef.load``. Cells of several scenarios, platforms (``platform_columns``)
-    or achieved places on a side are compared each with its own. ``metrics`` are columns of them;
-    without, all that have a better way; ``better`` says which way that is, where it is not their
-    names. ``margin`` >= 0 is how large a difference does not matter, as a share of the median of
-    ``a``; it is at least 1 of a count, such as retransmits, and of a time in microseconds, and 0.1
-    of a percentage. Of another metric, whose median is 0, it is 0, and ``reason`` says so.
+    or achieved places on a side are compared each with its own. ``metrics`` are names of what the
+    frames have measured, or measures; without, all that have a better way; ``better`` says which
+    way that is, where they do not. ``margin`` >= 0 is how large a difference does not matter, as a
+    share of the median of ``a``; it is at least what is ``negligible`` of the measure: 1 of a
+    count, such as retransmits, and of a time in microseconds, 0.1 of a percentage. Where that is 0,
+    and so is the median, it is 0, and ``reason`` says so.
     Columns: cell, metric; n_a, n_b, trials that have it, or sessions where either side has any;
     median_a, median_b; difference, of ``b`` over ``a``, with low and high (``hodges_lehmann``) and
     margin, all in the metric's unit; p of ``mann_whitney``, and p_holm over the whole table;
@@ -133,7 +130,8 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     cells that do not differ by more than the margin, up to 5 may get a wrong verdict.
 
     Raises InputError, with all that was found, where cells of one key differ in what was measured
-    (``SAME_MEANING``), a metric has another unit on the other side, or no cell is common.
+    (``SAME_MEANING``), a metric has another unit on the other side, no cell is common, or nothing
+    says what a metric is.
 
     Source: ``verdict``, ``hodges_lehmann``, ``mann_whitney``, ``holm`` and ``failed_more``; Hoefler
     and Belli, SC 2015, rules 5 and 7.
@@ -143,20 +141,21 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     a, b = settled(a), settled(b)
     columns = platform_columns(a, b, columns=(*PLATFORM, *PLACE))
     first, second = (_by_cell(side, columns) for side in (a, b))
-    common = _comparable(first, second, a.columns, b.columns)
-    names = _metrics(a, b) if metrics is None else list(metrics)
+    common = _comparable(first, second)
+    wanted = _wanted(a, b, metrics)
+    if better is not None:
+        wanted = [measure.model_copy(update={"better": better}) for measure in wanted]
     sessions = has_sessions(a, b)
     rows = [
-        {"cell": cell, "metric": name}
+        {"cell": cell, "metric": measure.name}
         | _difference(
-            independent(first[cell], name, by_session=sessions),
-            independent(second[cell], name, by_session=sessions),
-            Allowed(name, margin),
+            independent(first[cell], measure.name, by_session=sessions),
+            independent(second[cell], measure.name, by_session=sessions),
+            Allowed(measure, margin),
             confidence,
-            better or direction(name),
         )
         for cell in common
-        for name in names
+        for measure in wanted
     ]
     rows = [row for row in rows if row["n_a"] or row["n_b"]]
     for row, p in zip(rows, holm([_number(row["p"]) for row in rows]), strict=True):
@@ -188,16 +187,12 @@ def _by_cell(side: pd.DataFrame, columns: Sequence[str]) -> dict[str, pd.DataFra
 class Allowed:
     """How large a difference of a metric does not matter: a share of A's median, or a little."""
 
-    metric: str
+    measure: Measure
     share: float
 
     def margin(self, median: float | None) -> float:
         """Return it in the metric's unit; a share of few would make every retransmission count."""
-        least = 0.0
-        if _COUNT.search(self.metric) or self.metric.endswith("_us"):
-            least = 1.0
-        elif self.metric.endswith("_percent"):
-            least = 0.1
+        least = self.measure.negligible
         return max(self.share * abs(median or 0.0), least) if self.share else 0.0
 
 
@@ -253,12 +248,12 @@ def _differs(
 
 
 def _difference(
-    a: list[float], b: list[float], allowed: Allowed, confidence: float, better: Direction
+    a: list[float], b: list[float], allowed: Allowed, confidence: float
 ) -> dict[str, object]:
     shift = hodges_lehmann(b, a, confidence)
     median = statistics.median(a) if a else None
     margin = allowed.margin(median)
-    found = verdict(shift.interval, margin, better)
+    found = verdict(shift.interval, margin, allowed.measure.better)
     unscaled = median == 0 and allowed.share > margin and found is not Verdict.SAME
     return {
         "n_a": len(a),
@@ -275,12 +270,7 @@ def _difference(
     }
 
 
-def _comparable(
-    a: Mapping[str, pd.DataFrame],
-    b: Mapping[str, pd.DataFrame],
-    columns_a: pd.Index,
-    columns_b: pd.Index,
-) -> list[str]:
+def _comparable(a: Mapping[str, pd.DataFrame], b: Mapping[str, pd.DataFrame]) -> list[str]:
     """Return the cells of both, in the order of ``a``. Raises InputError."""
     common = [cell for cell in a if cell in b]
     problems = [] if common else ["they have no cell in common"]
@@ -292,10 +282,6 @@ def _comparable(
             one, other = (_meaning(side[cell], column) for side in (a, b))
             if one != other:
                 problems.append(f"cell {cell}: {column} is {one} and {other}")
-    for name in columns_a.difference(columns_b):
-        others = [other for other in columns_b.difference(columns_a) if quantity(other)]
-        same = [other for other in others if quantity(other) == quantity(name)]
-        problems += [f"{name} of the one is {other} of the other" for other in same]
     if problems:
         raise InputError(
             "these can't be compared:\n" + "\n".join(f"  {problem}" for problem in problems),
@@ -315,9 +301,23 @@ def _meaning(trials: pd.DataFrame, column: str) -> str:
     return ", ".join(known) or "none"
 
 
-def _metrics(a: pd.DataFrame, b: pd.DataFrame) -> list[str]:
-    names = dict.fromkeys([*a.columns, *b.columns])
-    return [name for name in names if direction(str(name)) is not Direction.NEITHER]
+def _wanted(
+    a: pd.DataFrame, b: pd.DataFrame, metrics: Sequence[str | Measure] | None
+) -> list[Measure]:
+    """Return the measures to compare. Raises InputError where nothing, or two things, say what."""
+    given = {one.name: one for one in metrics or () if isinstance(one, Measure)}
+    if metrics is not None and len(given) == len(metrics):
+        return list(given.values())
+    known = together((name, measures_of(side).values()) for name, side in (("A", a), ("B", b)))
+    if metrics is None:
+        return [one for one in known.values() if one.better is not Better.NEITHER]
+    names = [one.name if isinstance(one, Measure) else one for one in metrics]
+    unknown = [name for name in names if name not in known and name not in given]
+    if unknown:
+        raise InputError(
+            f"nothing says what {', '.join(unknown)} is", cure="name metrics that the runs have"
+        )
+    return [given.get(name) or known[name] for name in names]
 
 
 def _number(value: object) -> float | None:

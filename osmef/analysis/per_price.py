@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from osmef.analysis.direction import Direction, direction
-
-_RATE = re.compile(r"_bps$|_per_s$")
+from osmef.results.measure import Better, Measure
 
 
-def per_price(metric: str, value: float | None, hourly: Sequence[float]) -> float | None:
+def per_price(measure: Measure, value: float | None, hourly: Sequence[float]) -> float | None:
     """Return a result over the hourly price of the VM that gave it: price-performance.
 
     ``hourly`` are the prices of all VMs that took part, in one currency; with several prices it is
@@ -22,7 +19,7 @@ def per_price(metric: str, value: float | None, hourly: Sequence[float]) -> floa
 
     Source: Deval, 2017, section 5.2.
     """
-    good = direction(metric) is Direction.HIGHER and _RATE.search(metric)
+    good = measure.better is Better.HIGHER and measure.is_rate
     if not good or value is None or not hourly:
         return None
     return value / (sum(hourly) / len(hourly))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from osmef.analysis.direction import Direction, direction
 from osmef.errors import InputError
+from osmef.results.measure import Better, Measure
 
 KEY = ("provider", "flavor")
 PRICE = ("price_per_hour", "currency", "region", "date", "source")
@@ -74,15 +74,16 @@ class PriceTable:
         return next(iter(of.values()), None)
 
 
-def price_performance(results: pd.DataFrame, prices: pd.DataFrame, value: str) -> PricePerformance:
+def price_performance(
+    results: pd.DataFrame, prices: pd.DataFrame, measure: Measure
+) -> PricePerformance:
     """Return what each flavor gives for an hour's price.
 
-    ``results`` has the columns of ``KEY`` and ``value``, one row a result, in one unit and better
-    higher, and may have ``region``, None where it is not known; ``prices`` those of ``KEY`` and
-    ``PRICE``. The ranking has all these columns, and
-    ``per_price`` = value / price_per_hour, in the value's unit for a unit of the currency an hour,
-    and ``rank`` from 1. An unknown price (no row, or NaN) is unknown, never 0: such results stand
-    in ``unpriced``. So do unknown results of a known price.
+    ``results`` has the columns of ``KEY`` and that of ``measure``, one row a result, and may have
+    ``region``, None where it is not known; ``prices`` those of ``KEY`` and ``PRICE``. The ranking
+    has all these columns, and ``per_price`` = result / price_per_hour, in the measure's unit for a
+    unit of the currency an hour, and ``rank`` from 1. An unknown price (no row, or NaN) is unknown,
+    never 0: such results stand in ``unpriced``. So do unknown results of a known price.
 
     Raises InputError as ``PriceTable``, and where the prices are in several currencies, or lower
     values are better. Prices are data: with the date, the region and the source.
@@ -93,7 +94,8 @@ def price_performance(results: pd.DataFrame, prices: pd.DataFrame, value: str) -
     Source: Deval, "Empirical Evaluation of Cloud IaaS Platforms using System-level Benchmarks",
     2017, section 5.2.
     """
-    if direction(value) is Direction.LOWER:
+    value = measure.name
+    if measure.better is Better.LOWER:
         raise InputError(
             f"{value} is better lower, so a price per unit of it says nothing",
             cure="rank by a rate, or give a budget instead",

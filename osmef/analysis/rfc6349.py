@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 
 from osmef.results.trial import FlowEnd, Interval, Transfer
 
-METRICS = ("transfer_time_ratio", "tcp_efficiency_percent", "buffer_delay_percent")
-
 
 def rfc6349_metrics(
     transfers: Sequence[Transfer], intervals: Iterable[Interval]

@@ -18,6 +18,7 @@ from osmef.analysis.pairs import holm, mann_whitney, pairwise
 from osmef.analysis.replicates import cell_names, place_columns, settled
 from osmef.analysis.variability import session_results, variability
 from osmef.errors import InputError
+from osmef.results.frame import described_like
 
 KEY = ["platform", "cell", "metric"]
 """What a session's result is of: what was measured, in which cell of its sweep, and the number."""
@@ -52,7 +53,8 @@ def session_table(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
 
     ``trials`` are those of ``session_trials``; those without the metric do not count. Columns:
     ``KEY``, session, window, began (of its first trial, UTC), trials (how many have the metric)
-    and value, their median in the metric's unit.
+    and value, their median in the metric's unit. ``attrs`` say what the metrics are, as those of
+    the trials do.
 
     Assumed is that the trials of a session are of one moment.
 
@@ -60,7 +62,8 @@ def session_table(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     """
     frames = [_sessions_of(trials, metric) for metric in metrics]
     table = pd.concat(frames, ignore_index=True)[[*KEY, *_ABOUT, "value"]]
-    return table.sort_values("began", kind="stable", ignore_index=True)
+    table = table.sort_values("began", kind="stable", ignore_index=True)
+    return described_like(table, trials)
 
 
 _ABOUT = ("session", "window", "began", "trials")
@@ -87,7 +90,8 @@ def platform_table(sessions: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFra
     """
     rows = sessions.dropna(subset=list(by))
     table = variability(rows, "value", [*KEY, *by])
-    return table.sort_values([*KEY, *by], kind="stable", ignore_index=True)
+    table = table.sort_values([*KEY, *by], kind="stable", ignore_index=True)
+    return described_like(table, sessions)
 
 
 def pair_table(sessions: pd.DataFrame) -> pd.DataFrame:

@@ -9,15 +9,16 @@ import pandas as pd
 
 from osmef.errors import InputError
 
-COMPONENTS = (
-    "threads",
-    "cpu_s",
-    "memory_mb",
-    "memory_mb_per_s",
-    "disk_read_mb_per_s",
-    "disk_write_mb_per_s",
-    "network_mb_per_s",
-)
+COMPONENT_WORDS = {
+    "threads": "threads",
+    "cpu_s": "CPU time",
+    "memory_mb": "memory",
+    "memory_mb_per_s": "memory rate",
+    "disk_read_mb_per_s": "disk read",
+    "disk_write_mb_per_s": "disk write",
+    "network_mb_per_s": "network",
+}
+COMPONENTS = tuple(COMPONENT_WORDS)
 """EasyCompare's vector: threads at once, Tachyon's seconds, memory and its STREAM triad, IOzone's
 reads and writes, iperf's rate."""
 

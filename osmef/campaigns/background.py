@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from osmef.errors import StorageError
+from osmef.programs import start_apart
 from osmef.results.files import storage
 
 # A program that begins on a slow machine reads its files for some seconds.
@@ -30,13 +31,12 @@ def start_in_background(
         log.parent.mkdir(parents=True, exist_ok=True)
         with open(log, "ab", opener=_through_no_link) as file:
             told = file.tell()
-            process = subprocess.Popen(
+            process = start_apart(
                 [sys.executable, "-m", "osmef", *arguments],
                 env={**os.environ, **more},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
-                start_new_session=True,
             )
     end = time.monotonic() + _BEGINS_S
     while time.monotonic() < end and process.poll() is None and not begun(process.pid):

@@ -19,8 +19,6 @@ from osmef.errors import InputError
 SLOTS = "osmef"
 """The resource of a worker that says how many sessions it runs at once."""
 
-_CONNECT_S = 10.0
-
 Ended = Callable[[str, object], None]
 
 Job = Callable[[Path], Any]
@@ -64,11 +62,15 @@ class Assignment:
 
 
 class Cluster:
-    """The connection to a scheduler. Raises OSError and TimeoutError where it is lost."""
+    """The connection to a scheduler. Raises OSError and TimeoutError where it is lost.
 
-    def __init__(self, address: str) -> None:
+    To begin and to end it may take ``connect_s`` seconds each.
+    """
+
+    def __init__(self, address: str, connect_s: float) -> None:
+        self._connect_s = connect_s
         try:
-            self._client = Client(address, timeout=_CONNECT_S, set_as_default=False)
+            self._client = Client(address, timeout=connect_s, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             raise InputError(
                 f"no Dask scheduler answers: {error}",
@@ -135,7 +137,7 @@ class Cluster:
     def close(self) -> None:
         """End the connection."""
         with suppress(OSError, TimeoutError, RuntimeError):
-            self._client.close(timeout=_CONNECT_S)
+            self._client.close(timeout=self._connect_s)
 
 
 def _outcome(sent: DaskFuture) -> object:

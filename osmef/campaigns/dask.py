@@ -30,12 +30,25 @@ from osmef.engine.stop import Stop
 from osmef.errors import InputError, Interrupted, OsmefError, StorageError
 
 _MOST_LOSSES = 3
-# So long a session waits for a worker that takes it.
-_WORKER_WAIT_S = 120.0
-_LOOK_S = 2.0
 _RECONNECT_S = 10.0
 
 Tell = Callable[[str, str], None]
+
+
+@dataclass(frozen=True)
+class Waits:
+    """How many seconds to wait for a cluster.
+
+    ``connect_s`` is for its scheduler to answer, ``worker_s`` for a worker that takes a session.
+    ``look_s`` lies between two looks at which workers are there.
+    """
+
+    connect_s: float = 10.0
+    worker_s: float = 120.0
+    look_s: float = 2.0
+
+
+USUAL = Waits()
 
 
 @dataclass(eq=False)
@@ -67,10 +80,10 @@ class _Task:
 class Dask:
     """Sessions on workers of a cluster. Stopping reaches them, and ``tell`` hears of lost ones."""
 
-    def __init__(self, address: str, stop: Stop, tell: Tell) -> None:
+    def __init__(self, address: str, stop: Stop, tell: Tell, waits: Waits = USUAL) -> None:
         open_many_files()
-        self._address, self._stop, self._tell = address, stop, tell
-        self._cluster: Cluster | None = Cluster(address)
+        self._address, self._stop, self._tell, self._waits = address, stop, tell, waits
+        self._cluster: Cluster | None = Cluster(address, waits.connect_s)
         self._workers = self._cluster.workers()
         self._tasks: dict[str, _Task] = {}
         self._lock = threading.RLock()
@@ -204,7 +217,7 @@ class Dask:
         while not self._closed.is_set():
             try:
                 if self._cluster is None:
-                    self._cluster = Cluster(self._address)
+                    self._cluster = Cluster(self._address, self._waits.connect_s)
                 self._turn(self._cluster)
             except (OSError, TimeoutError, RuntimeError, InputError) as error:
                 self._lose_cluster(error)
@@ -223,7 +236,7 @@ class Dask:
     def _turn(self, cluster: Cluster) -> None:
         """Do what workers ask for, then see whether they are still there, and that we are."""
         replies: dict[str, list[Reply]] = {}
-        for letter in cluster.letters(_LOOK_S / 2):
+        for letter in cluster.letters(self._waits.look_s / 2):
             with self._lock:
                 problem = self._take(letter)
             if letter.number:
@@ -232,7 +245,7 @@ class Dask:
         for back, those in replies.items():
             cluster.reply(back, those)
         now = time.monotonic()
-        if now - self._looked >= _LOOK_S:
+        if now - self._looked >= self._waits.look_s:
             self._looked = now
             workers = cluster.workers()
             with self._lock:
@@ -270,7 +283,7 @@ class Dask:
         elif self._fitting(task):
             if task.sent is None:
                 self._dispatch(task)
-        elif time.monotonic() - task.since > _WORKER_WAIT_S:
+        elif time.monotonic() - task.since > self._waits.worker_s:
             self._end(task, self._nobody(task))
         elif task.sent is not None:
             since = task.since

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +17,7 @@ from osmef.drafts import draft_file
 from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial
 from osmef.named_file import read_file
+from osmef.results.measure import Measure
 from osmef.results.trial import Trial
 
 NAME = "live.json"
@@ -42,7 +43,7 @@ class Live(Observer):
         """Show that the run turns to something else."""
         self._change(step=text)
 
-    def measuring(self, trials: int, planned_s: float) -> None:  # noqa: ARG002
+    def measuring(self, trials: int, planned_s: float, measures: Sequence[Measure]) -> None:  # noqa: ARG002
         """Show that so many trials begin now."""
         self._change(trials=trials, step="measuring")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 
 from osmef.campaigns.clock import Clock
 from osmef.campaigns.executor import Executor, Measure
@@ -19,7 +20,8 @@ class Means:
 
     ``halt`` ends a session that is ours no more, by its number, where that can be done. With
     ``until_idle`` the conductor leaves while no window is open or opens soon. ``keeper`` has the
-    VMs that are kept, where that can be done.
+    VMs that are kept, where that can be done. A cloud that others measure is looked at again after
+    ``again``.
     """
 
     holder: str
@@ -30,3 +32,4 @@ class Means:
     halt: Callable[[int], None] = lambda _session: None
     until_idle: bool = False
     keeper: Keeper | None = None
+    again: timedelta = timedelta(seconds=2)

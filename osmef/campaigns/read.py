@@ -138,7 +138,7 @@ def _studies(path: Path, campaign: Campaign, tree: Node) -> dict[Platform, Study
 def _unknown_metric(metric: str, studies: Iterable[Study], tree: Node) -> list[Problem]:
     """Tell of a metric that some scenario never gives: its platforms would never be known."""
     for cell in (cell for study in studies for cell in study.cells):
-        known = list(Programmed(cell.scenario).metrics)
+        known = [measure.name for measure in Programmed(cell.scenario).measures]
         if metric not in known:
             what = f"stop.metric: {cell.scenario.name} has no metric {quoted(metric)}"
             cure = did_you_mean(metric, known, known)

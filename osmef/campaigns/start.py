@@ -31,8 +31,6 @@ _AFTER_YOU = timedelta(seconds=10)
 _NAMES = 100
 # So many begin before ends, a stop and the lease are looked after.
 _AT_ONCE = 100
-# A cloud that others measure is looked at again after so long.
-_AGAIN = timedelta(seconds=2)
 
 
 class Starter:
@@ -93,7 +91,7 @@ class Starter:
                     taken |= {one for name in session.places for one in self._sharing[name]}
         if begun >= _AT_ONCE:
             return timedelta(0)
-        return _AGAIN if waits and not self.is_full else None
+        return self._means.again if waits and not self.is_full else None
 
     def end(self, future: Future[End], now: datetime) -> None:
         """Forget one that has ended."""
@@ -145,7 +143,7 @@ class Starter:
         if self.running:
             return None
         if State.RUNNING in self._store.counts(self._standing.id):
-            return _AGAIN
+            return self._means.again
         budget = self._score.campaign.budget or ""
         most, spent = parse_money(budget).amount, self._store.spent(self._standing.id)
         planned = self._store.sessions(self._standing.id, [State.PLANNED])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,13 +14,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from osmef.analysis.differences import MOVING, Difference, differences, flat
-from osmef.analysis.direction import Direction, direction
 from osmef.cli.console import AsJson, err, out, print_json, reporting
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
+from osmef.kinds import WORKLOADS
 from osmef.report.table import keep_whole
 from osmef.results.brief import brief_summary
 from osmef.results.find import find_runs
+from osmef.results.measure import Better, Measure, together
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.load import load as load_scenario
 
@@ -39,8 +41,8 @@ _Facts = dict[str, dict[str, dict[str, object]]]
 _COLOURS = {"better": "green", "worse": "red", "same": "dim", "inconclusive": "yellow"}
 
 
-class Better(StrEnum):
-    """Which way of a metric is better."""
+class Way(StrEnum):
+    """Which way of a metric is better, as a user may say."""
 
     HIGHER = "higher"
     LOWER = "lower"
@@ -70,9 +72,9 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         ),
     ] = None,
     better: Annotated[
-        Better | None,
+        Way | None,
         typer.Option(
-            help="Which way of the metrics of --metric is better, where their names don't tell.",
+            help="Which way of the metrics of --metric is better, where the runs don't say.",
             show_default=False,
         ),
     ] = None,
@@ -100,9 +102,10 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         first, second = _trials(a, where), _trials(b, where)
         kept = {str(key) for key in (*first["cell"], *second["cell"])} if where else None
         _same_definition(*sides, kept)
-        table = _compared(first, second, metric, margin, better)
+        known = _measures(first, second)
+        table = _compared((first, second), known, metric, margin, better)
         if fail_on is not None and better is None:
-            _refuse_unknown_ways(table)
+            _refuse_unknown_ways(table, known)
         facts = _facts(sides[0]), _facts(sides[1])
         hosts, notes = _hosts(*facts), [*_notes(sides, table), *_unpaired(*facts)]
         if as_json:
@@ -123,10 +126,10 @@ def _fails(table: pd.DataFrame, fail_on: FailOn) -> bool:
     return "worse" in found or lost or alone or unclear
 
 
-def _refuse_unknown_ways(table: pd.DataFrame) -> None:
+def _refuse_unknown_ways(table: pd.DataFrame, known: Mapping[str, Measure]) -> None:
     """Raise InputError for metrics of which nobody can say that they got worse."""
     names = [str(name) for name in table["metric"].unique()]
-    unknown = [name for name in names if direction(name) is Direction.NEITHER]
+    unknown = [name for name in names if known[name].better is Better.NEITHER]
     if unknown:
         raise InputError(
             f"nobody knows which way of {', '.join(unknown)} is better",
@@ -142,19 +145,25 @@ def _trials(runs: Path, where: list[str] | None) -> pd.DataFrame:
     return Data(runs, where=where_of(where)).trials
 
 
+def _measures(first: pd.DataFrame, second: pd.DataFrame) -> dict[str, Measure]:
+    """Return what both sides have measured. Raises InputError for two meanings of a name."""
+    from osmef.report.metric import measured  # noqa: PLC0415 - pandas takes a while to load
+
+    return together([("A", measured(first)), ("B", measured(second))])
+
+
 def _compared(
-    first: pd.DataFrame,
-    second: pd.DataFrame,
+    sides: tuple[pd.DataFrame, pd.DataFrame],
+    known: Mapping[str, Measure],
     metrics: list[str] | None,
     margin: float,
-    better: Better | None,
+    better: Way | None,
 ) -> pd.DataFrame:
     # pandas takes a while to load
     from osmef.analysis.compare import compare  # noqa: PLC0415
-    from osmef.report.metric import metrics_of  # noqa: PLC0415
 
     for name in metrics or ():
-        if name not in first and name not in second:
+        if name not in known:
             raise InputError(
                 f"neither run has a metric {name!r}",
                 where="--metric",
@@ -164,18 +173,18 @@ def _compared(
         raise InputError(
             "which way is better is said of a metric", where="--better", cure="add --metric NAME"
         )
-    told = None if better is None else Direction(better)
-    table = compare(first, second, metrics or None, margin / 100, better=told)
+    told = None if better is None else Better(better)
+    table = compare(*sides, metrics or None, margin / 100, better=told)
     if table.empty:
         raise InputError(
-            "no metric that these cells have says by its name which way is better"
+            "of no metric that these cells have anybody says which way is better"
             if not metrics
             else f"no trial of these cells has {', '.join(metrics)}",
             where="--metric",
             cure="name one of those in `osmef show RUN --json`, and add --better higher or lower",
         )
-    there = () if metrics else dict.fromkeys((*metrics_of(first), *metrics_of(second)))
-    table.attrs["not_judged"] = [one for one in there if direction(one) is Direction.NEITHER]
+    neither = [one.name for one in known.values() if one.better is Better.NEITHER]
+    table.attrs["not_judged"] = [] if metrics else neither
     return table
 
 
@@ -206,13 +215,22 @@ def _name(run: RunDirectory) -> str:
 
 
 def _settings(run: RunDirectory) -> dict[str, dict[str, object]]:
-    if not any(run.path.glob("scenario.*")):
-        return {}  # it was imported, and nobody knows how it was measured
+    if not any(run.path.glob("scenario.*")) or _unknown_workloads(run):
+        return {}  # it was imported, or measured with more than there is here
     cells = load_scenario(run.scenario).cells
     return {
         cell.key: cell.scenario.model_dump(mode="json", include={"workload", "background"})
         for cell in cells
     }
+
+
+def _unknown_workloads(run: RunDirectory) -> set[str]:
+    """Return the workloads of a run whose settings can't be read here."""
+    if not run.summary.exists():
+        return set()
+    cells = run.read_summary().cells
+    used = {kind for cell in cells for kind in (cell.workload, cell.background) if kind}
+    return {kind for kind in used if WORKLOADS.working(kind) is None}
 
 
 def _hosts(a: _Facts, b: _Facts) -> dict[str, list[Difference]]:
@@ -261,6 +279,11 @@ def _notes(sides: Sequence[Sequence[RunDirectory]], table: pd.DataFrame) -> list
             notes.append(f"no run of {name} has ended, so its hosts and settings are not known")
         elif any(not any(run.path.glob("scenario.*")) for run in runs):
             notes.append(f"{name} was imported: only what tells its cells apart says how")
+    unknown = {kind for run in itertools.chain(*sides) for kind in _unknown_workloads(run)}
+    notes += [
+        f"the workload {kind} is not known here, so its settings were not compared"
+        for kind in sorted(unknown)
+    ]
     notes += [
         f"{name} has no sessions, and the other side has: each run of {name} counts as one session"
         for name in table.attrs["without_sessions"]
@@ -269,7 +292,7 @@ def _notes(sides: Sequence[Sequence[RunDirectory]], table: pd.DataFrame) -> list
     notes += [f"{column} is {a} in A and {b} in B" for column, a, b in sorted(differs)]
     if left := table.attrs["not_judged"]:
         told = ", ".join(left)
-        notes.append(f"not judged, for their names tell no better way (--better): {told}")
+        notes.append(f"not judged, for nobody says which way is better (--better): {told}")
     tests = int(table["low"].notna().sum())
     if tests > 1:
         notes.append(

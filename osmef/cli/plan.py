@@ -27,6 +27,7 @@ from osmef.report.table import keep_whole
 from osmef.scenario.load import load
 from osmef.scenario.model import Scenario
 from osmef.scenario.money import Money
+from osmef.supply.supply import plan as how_to_have
 from osmef.units import format_duration
 from osmef.workloads import Programme
 
@@ -57,6 +58,8 @@ def _print(plan: Plan, notes: list[str], cost: PlannedCost, machines: Mapping[st
     out.print(keep_whole(_endpoints(plan, machines)))
     for note in notes:
         out.print(f"[yellow]note[/]: {escape(note)}")
+    for line in _needs(plan):
+        out.print(f"needs {escape(line)}")
     scenario = plan.study.scenario
     out.print(
         f"{len(plan.cells)} cells x {scenario.repeat} = {len(plan.trials)} trials, "
@@ -65,6 +68,12 @@ def _print(plan: Plan, notes: list[str], cost: PlannedCost, machines: Mapping[st
     )
     if cost.vms and (cost.per_hour or scenario.budget or _has_prices(scenario)):
         out.print(f"cost: {_cost(cost)}, without traffic, disks and addresses")
+
+
+def _needs(plan: Plan) -> list[str]:
+    """Say how endpoints will get each program that they need."""
+    needs = (program for cell in plan.cells for program in Programme(cell.cell.scenario).needs)
+    return [how_to_have(program, None) for program in dict.fromkeys(needs)]
 
 
 def _clouds(scenario: Scenario) -> str:
@@ -150,6 +159,7 @@ def _record(
         "trials": len(plan.trials),
         "estimate_s": plan.estimate_s,
         "warnings": notes,
+        "needs": _needs(plan),
         "cost": _cost_record(cost),
         "endpoints": [
             {**vars(end), "flavor": _flavor(end), "machine": machines.get(end.name)}

@@ -139,7 +139,8 @@ def rank_command(  # noqa: PLR0913, PLR0917 - each is an option of the command l
         from osmef.report.data import Data  # noqa: PLC0415
         from osmef.report.prices import price_ranking  # noqa: PLC0415
 
-        name, found = price_ranking(Data(*runs, where=where_of(where)), metric, prices, flavor)
+        measure, found = price_ranking(Data(*runs, where=where_of(where)), metric, prices, flavor)
+        name = measure.name
         ranking, unpriced = (
             table.astype(object).where(table.notna(), None).to_dict("records")
             for table in (found.ranking, found.unpriced)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -23,39 +23,49 @@ from typing_extensions import override
 
 from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial
+from osmef.results.measure import Measure
 from osmef.results.trial import Status, Trial
 from osmef.units import format_duration, format_rate
 
+Clock = Callable[[], float]
+"""Returns seconds since some moment."""
 
-def _trial_line(trial: Trial) -> str:
+
+def _trial_line(trial: Trial, measures: Sequence[Measure]) -> str:
     if trial.status is Status.FAILED and trial.failure is not None:
         where = f"{trial.failure.where}: " if trial.failure.where else ""
         cure = f" (cure: {trial.failure.cure})" if trial.failure.cure else ""
         return f"trial {trial.index} {trial.cell}: failed: {where}{trial.failure.message}{cure}"
-    rate = trial.metrics.get("aggregate_btc_bps")
-    shown = "" if rate is None else f": {format_rate(rate)}"
-    return f"trial {trial.index} {trial.cell}{shown}"
+    told = (
+        measure.with_unit(value)
+        for measure in measures
+        if measure.leading and (value := trial.metrics.get(measure.name)) is not None
+    )
+    shown = next(told, "")
+    return f"trial {trial.index} {trial.cell}{': ' if shown else ''}{shown}"
 
 
 class _Watch(Observer):
     """Counts trials and estimates the time left from the pace of those that have ended."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, clock: Clock) -> None:
         self._console = console
+        self._clock = clock
         self._lock = threading.Lock()
         self._total = 0
         self._ended = 0
-        self._since = time.monotonic()
+        self._since = clock()
         self._expected_s = 0.0
+        self._measures: Sequence[Measure] = ()
 
     @override
     def warning(self, text: str) -> None:
         self._console.print(f"[yellow]note[/]: {escape(text)}")
 
     @override
-    def measuring(self, trials: int, planned_s: float) -> None:
-        self._total, self._expected_s = trials, planned_s
-        self._since = time.monotonic()
+    def measuring(self, trials: int, planned_s: float, measures: Sequence[Measure]) -> None:
+        self._total, self._expected_s, self._measures = trials, planned_s, measures
+        self._since = self._clock()
 
     def _count(self) -> int:
         with self._lock:
@@ -64,7 +74,7 @@ class _Watch(Observer):
             return self._ended
 
     def _elapsed_s(self) -> float:
-        return time.monotonic() - self._since
+        return self._clock() - self._since
 
     def _left(self) -> str:
         """Return the time left; what was planned until some trials have told the real pace."""
@@ -79,23 +89,23 @@ class PlainProgress(_Watch):
         self._console.print(escape(text))
 
     @override
-    def measuring(self, trials: int, planned_s: float) -> None:
-        super().measuring(trials, planned_s)
+    def measuring(self, trials: int, planned_s: float, measures: Sequence[Measure]) -> None:
+        super().measuring(trials, planned_s, measures)
         plural = "" if trials == 1 else "s"
         self.step(f"measuring: {trials} trial{plural}, about {self._left()}")
 
     @override
     def trial_ended(self, trial: Trial) -> None:
         count = self._count()
-        line = f"[{count}/{self._total}] {_trial_line(trial)}, {self._left()}"
+        line = f"[{count}/{self._total}] {_trial_line(trial, self._measures)}, {self._left()}"
         self._console.print(escape(line))
 
 
 class LiveProgress(_Watch):
     """A bar with the current trial, its rate and the time left; failures stay as lines."""
 
-    def __init__(self, console: Console, progress: Progress) -> None:
-        super().__init__(console)
+    def __init__(self, console: Console, progress: Progress, clock: Clock) -> None:
+        super().__init__(console, clock)
         self._progress = progress
         self._task = progress.add_task("", total=None, rate="", left="")
 
@@ -104,8 +114,8 @@ class LiveProgress(_Watch):
         self._progress.update(self._task, description=escape(text), rate="", left="")
 
     @override
-    def measuring(self, trials: int, planned_s: float) -> None:
-        super().measuring(trials, planned_s)
+    def measuring(self, trials: int, planned_s: float, measures: Sequence[Measure]) -> None:
+        super().measuring(trials, planned_s, measures)
         self._progress.update(self._task, total=trials, completed=0)
 
     @override
@@ -123,7 +133,7 @@ class LiveProgress(_Watch):
     def trial_ended(self, trial: Trial) -> None:
         self._progress.update(self._task, completed=self._count(), left=self._left())
         if trial.status is Status.FAILED:
-            self._console.print(f"[red]failed[/] {escape(_trial_line(trial))}")
+            self._console.print(f"[red]failed[/] {escape(_trial_line(trial, self._measures))}")
 
 
 class _Elastic(TextColumn):
@@ -141,12 +151,14 @@ class _Elastic(TextColumn):
 
 
 @contextmanager
-def progress_for(console: Console, verbose: bool, quiet: bool) -> Iterator[Observer]:
+def progress_for(
+    console: Console, verbose: bool, quiet: bool, clock: Clock = time.monotonic
+) -> Iterator[Observer]:
     """Return the observer that fits the console: live, plain, or silent for machines."""
     if quiet:
         yield Observer()
     elif verbose or not console.is_terminal:
-        yield PlainProgress(console)
+        yield PlainProgress(console, clock)
     else:
         columns = (
             SpinnerColumn(),
@@ -157,4 +169,4 @@ def progress_for(console: Console, verbose: bool, quiet: bool) -> Iterator[Obser
             TextColumn("{task.fields[left]}"),
         )
         with Progress(*columns, console=console, transient=True) as progress:
-            yield LiveProgress(console, progress)
+            yield LiveProgress(console, progress, clock)

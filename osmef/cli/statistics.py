@@ -66,7 +66,7 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         from osmef.report.metric import chosen  # noqa: PLC0415
 
         trials = Data(*runs, where=where_of(where)).trials
-        names = [chosen(trials, name) for name in metric or (None,)]
+        names = [chosen(trials, name).name for name in metric or (None,)]
         table = trust.pairs(trials, names) if pairs else trust.trust(trials, names, error / 100)
         if table.empty:
             raise InputError("there are no two cells to compare", cure="give a run with a sweep")

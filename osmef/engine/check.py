@@ -11,14 +11,16 @@ from osmef.providers.base import Check, go_on
 from osmef.providers.sites import sites_of
 from osmef.scenario.fields import EndpointKind, tries_of
 from osmef.scenario.study import Cell, Study
-from osmef.scenario.workload import BtcSettings, Mode
+from osmef.workloads import measures_of
 
 
 def check_study(study: Study) -> None:
     """Raise InputError with everything that the clouds can't do, where the file asks for it.
 
-    What each cell can have they may lack for all of them together.
+    What each cell can have they may lack for all of them together. Likewise where two workloads
+    call two things by one name.
     """
+    measures_of(cell.scenario for cell in study.cells)
     sites = sites_of(study.scenario)
     problems = [
         cell.problem(key, message, cure)
@@ -56,18 +58,11 @@ def warnings_of(study: Study) -> list[str]:
     return sorted({text for cell in cells for text in (*sites.warnings(cell), *_of_work(cell))})
 
 
-_MODES = {
-    Mode.ZEROCOPY: "the sending end hands over its pages and copies nothing",
-    Mode.DISCARD: "the receiving end throws the data away in the kernel",
-    Mode.ZEROCOPY_DISCARD: "the sending end copies nothing, and the receiving end throws it away",
-}
-
-
 def _of_work(cell: Cell) -> Iterator[str]:
     """Say what makes the numbers others than those of the workload alone, as programs do it."""
     scenario = cell.scenario
     if scenario.background is not None:
         yield f"measured beside a background of {scenario.background.kind}"
     for whose, settings in (("", scenario.workload), ("background's ", scenario.background)):
-        if isinstance(settings, BtcSettings) and settings.mode in _MODES:
-            yield f"{whose}mode {settings.mode}: {_MODES[settings.mode]}"
+        for text in settings.warnings() if settings else ():
+            yield f"{whose}{text}"

@@ -41,9 +41,6 @@ from osmef.results.summary import Cost
 from osmef.scenario.fields import tries_of
 from osmef.scenario.location import Gone, Location, has_moved
 
-# So long endpoints are asked whether they still answer.
-_REACH_S = 20.0
-
 PREFIX = "kept-"
 """Of the names of the directories of those who hold endpoints."""
 WANTED, LENT, BACK, PAID = "wanted", "lent", "back", "paid"
@@ -63,7 +60,7 @@ class User:
 class Holding:
     """All endpoints of a plan, until ``close``. ``since`` is when they began to be made, in UTC.
 
-    One run at a time uses them.
+    One run at a time uses them. For ``reach_s`` seconds they are asked whether they still answer.
     """
 
     plan: Plan
@@ -71,6 +68,7 @@ class Holding:
     deadline: float
     user: User
     since: datetime = field(default_factory=lambda: datetime.now(UTC))
+    reach_s: float = 20.0
 
     @classmethod
     def begin(cls, plan: Plan, out: Path, deadline: float, user: User) -> Holding:
@@ -172,7 +170,7 @@ class Holding:
         self.settled.places[name] = place
 
     def _reach(self, end: Endpoint) -> None:
-        deadline = time.monotonic() + _REACH_S
+        deadline = time.monotonic() + self.reach_s
         wait_for_ssh(end.login, deadline=deadline, check=self._check).close()
 
     def some(self, names: Sequence[str]) -> Settled:

@@ -25,7 +25,6 @@ from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Failure, Status, Trial
 from osmef.scenario.fields import RECORD, Family
 from osmef.scenario.location import Location
-from osmef.scenario.workload import connections_of
 from osmef.workloads import Job, Outcome, Pair, Programme
 
 _POLL_S = 0.1
@@ -162,7 +161,7 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
         achieved_placement=achieved.placement,
         achieved_tenancy=achieved.tenancy,
         distance=achieved.distance,
-        connections=connections_of(scenario.workload),
+        connections=scenario.workload.parallel,
         workload=scenario.workload.kind,
         background=scenario.background.kind if scenario.background else None,
         started_at=started_at,
@@ -199,6 +198,7 @@ def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:
         ],
         progress=lambda rate: bench.observer.rate(planned, rate),
         check=bench.stop.check,
+        keep=lambda name, data: bench.directory.write_raw(planned.index, name, data),
     )
     return Programme(planned.cell.cell.scenario).run(job)
 

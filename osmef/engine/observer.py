@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from osmef.engine.plan import PlannedTrial
 from osmef.engine.telling import contained
+from osmef.results.measure import Measure
 from osmef.results.trial import Trial
 
 
@@ -22,8 +25,11 @@ class Observer:
     def warning(self, text: str) -> None:
         """Tell what a reader of the numbers has to know."""
 
-    def measuring(self, trials: int, planned_s: float) -> None:
-        """Tell that so many trials begin now, and how long they will take by plan."""
+    def measuring(self, trials: int, planned_s: float, measures: Sequence[Measure]) -> None:
+        """Tell that so many trials begin now, how long they will take by plan, and what they give.
+
+        The leading one of ``measures`` that a trial has is its result in short.
+        """
 
     def trial_started(self, planned: PlannedTrial) -> None:
         """Tell that a trial begins."""

@@ -19,6 +19,7 @@ from osmef.engine.cost import (
 )
 from osmef.engine.groups import measure_group
 from osmef.engine.holding import Holding
+from osmef.engine.interruptible import at_once
 from osmef.engine.journal import Journal
 from osmef.engine.losses import is_measurable, lost_error
 from osmef.engine.measure import PATIENCE_S, Bench
@@ -34,11 +35,14 @@ from osmef.errors import Interrupted, LostError, ReachError
 from osmef.providers.base import EndpointRequest, Order
 from osmef.providers.sites import Sites, sites_of
 from osmef.remote.keys import KeyPair
+from osmef.results.measure import Measure
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.results.trial import Status
 from osmef.scenario.fields import tries_of
+from osmef.supply.program import Program
 from osmef.units import format_duration
+from osmef.workloads import Programme, measures_of
 
 # A run's resources may be reaped after its deadline, so no living run may reach it: every trial may
 # use up all its timeouts (arming, draining, stalling, aborting, connecting anew).
@@ -63,6 +67,11 @@ class Run:
     patience_s: float = PATIENCE_S
     """How long to wait for an endpoint that is lost."""
 
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        """What the numbers of its trials mean. Raises InputError where a name means two things."""
+        return measures_of(planned.cell.scenario for planned in self.plan.cells)
+
     def execute(self) -> Summary:
         """Run all trials of the plan that the directory does not hold yet, and summarise them all.
 
@@ -79,6 +88,7 @@ class Run:
         journal = Journal(self.directory.journal)
         who = this_controller(self.directory)
         journal.note("start", seed=self.plan.seed, missing=len(missing), controller=who)
+        self.directory.write_measures(self.measures)
         try:
             if missing:
                 self._work(missing, journal)
@@ -190,6 +200,7 @@ class Run:
         self.observer.step(f"putting the agent on {len(settled.endpoints)} endpoints")
         try:
             stations = open_stations(settled, order)
+            self._provide(missing, stations)
             for name, station in stations.items():
                 what = (station.endpoint.request, station.endpoint.flavor)
                 info = endpoint_info(station, settled.earlier.get(name, []), tags.tag(*what))
@@ -200,12 +211,25 @@ class Run:
         finally:
             close_stations(stations)
 
+    def _provide(self, missing: list[PlannedTrial], stations: dict[str, Station]) -> None:
+        """Have the programs on the endpoints that the trials need. Raises SupplyError."""
+        needed: dict[str, dict[Program, None]] = {}
+        for cell in {t.cell.cell.key: t.cell for t in missing}.values():
+            for program in Programme(cell.cell.scenario).needs:
+                for end in cell.endpoints:
+                    needed.setdefault(end.name, {})[program] = None
+        if not needed:
+            return
+        names = sorted({program.name for programs in needed.values() for program in programs})
+        self.observer.step(f"having {', '.join(names)} on {len(needed)} endpoints")
+        at_once(lambda name: stations[name].provide(needed[name]), needed, self.stop)
+
     def _measure(self, missing: list[PlannedTrial], bench: Bench) -> None:
         """Run the trials group by group, with the facts before and after each.
 
         Raises LostError where some are left, for want of their endpoints.
         """
-        self.observer.measuring(len(missing), estimate(missing))
+        self.observer.measuring(len(missing), estimate(missing), self.measures)
         starts = len(Journal(self.directory.journal).read("start"))
         moment = first_moment(missing[0].group, starts)
         facts = collect_facts(bench.stations, self.directory, moment, {})

@@ -6,6 +6,7 @@ import contextlib
 import random
 import threading
 import time
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime
 from typing import Any
@@ -22,6 +23,8 @@ from osmef.remote.waiting import wait_for_ssh
 from osmef.remote.workdir import directory_of
 from osmef.scenario.location import Location
 from osmef.scenario.ports import DATA_PORTS
+from osmef.supply.program import Program
+from osmef.supply.supply import Supplied, supply
 
 _POLL_S = 0.05
 _MOST_AT_ONCE = 16
@@ -49,6 +52,7 @@ class Station:
         self._agents: dict[str, AgentClient] = {}
         self._used: dict[str, Session] = {}
         self._more: list[Session] = []
+        self._supplied: list[Supplied] = []
         # Not always the same ones, so that runs on one machine rarely meet.
         self._next_port = random.choice(DATA_PORTS)  # noqa: S311 - no secret
         self._session, self.deployment = self._deploy(Session.open(endpoint.login))
@@ -58,15 +62,41 @@ class Station:
         """The endpoint's name."""
         return self.endpoint.name
 
+    @property
+    def directory(self) -> str:
+        """The run's own directory there, from where agents are started."""
+        return self._directory
+
     def _deploy(self, session: Session, *, again: bool = False) -> tuple[Session, Deployment]:
-        """Put the agent there; after an error the session is closed."""
+        """Put the agent and all programs there; after an error the session is closed."""
         try:
             if again:  # an agent that a hanging sshd keeps alive would hold its file
                 session.remove_directory(self._directory)
-            return session, deploy(session, self._directory)
+            deployment = deploy(session, self._directory)
+            for supplied in self._supplied:
+                supplied.push(session)
         except BaseException:
             session.close()
             raise
+        return session, deployment
+
+    def provide(self, programs: Iterable[Program]) -> None:
+        """Have programs there, of those that are not there yet, for the rest of the run.
+
+        Raises SupplyError where one can't be had, ReachError.
+        """
+        machine = self.deployment.binary.machine
+        for program in programs:
+            supplied = supply(program, self._session, machine, self._directory)
+            supplied.push(self._session)
+            self._supplied.append(supplied)
+
+    def words(self, argv: Sequence[str]) -> list[str]:
+        """Return a command line as it is there: with the paths of what was brought."""
+        data = {name: path for one in self._supplied for name, path in one.data.items()}
+        starts = {one.program: one.argv for one in self._supplied}
+        first, *others = argv
+        return [*starts.get(first, (first,)), *(data.get(word, word) for word in others)]
 
     def check(self) -> None:
         """Raise why it can't be measured, if it can't."""
@@ -155,7 +185,12 @@ class Station:
             "clock_offset_s": clock.offset_s,
             "clock_offset_uncertainty_s": clock.uncertainty_s,
             "agent_sha256": self.deployment.binary.sha256,
+            **({"programs": self._programs} if self._supplied else {}),
         }
+
+    @property
+    def _programs(self) -> dict[str, Any]:
+        return {one.program: dict(one.facts) for one in self._supplied}
 
     def close(self) -> None:
         """End the agents, remove what was put there, and disconnect. Never raises."""

@@ -105,6 +105,7 @@ def stop_on_signals(tell: Callable[[str], None]) -> Iterator[Stop]:
         # nohup(1) ignores it, so that a run outlives its terminal.
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN
     }
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, before)  # a process of ``start_apart`` has some
     try:
         yield stop
     finally:

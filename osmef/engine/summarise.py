@@ -43,8 +43,7 @@ from osmef.results.summary import (
 )
 from osmef.results.trial import Status, Trial
 from osmef.scenario.location import Location
-from osmef.scenario.workload import connections_of
-from osmef.workloads import Programme
+from osmef.workloads import Programme, measures_of
 
 
 def endpoint_info(
@@ -90,6 +89,7 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
     return Summary(
         run=_run_info(plan, directory, journal, log, warnings),
         endpoints=[_with_facts(info, directory) for info in endpoints.values()],
+        measures=list(measures_of(planned.cell.scenario for planned in plan.cells)),
         cells=cells,
     )
 
@@ -280,7 +280,7 @@ def _cell_info(
         distance=achieved.distance,
         requested_distance=planned.distance,
         mismatch=mismatches(requested(planned), found),
-        connections=connections_of(scenario.workload),
+        connections=scenario.workload.parallel,
         n_ok=sum(trial.status is Status.OK for trial in trials),
         n_failed=sum(trial.status is Status.FAILED for trial in trials),
         price_per_hour=per_hour,
@@ -321,8 +321,8 @@ def _metrics(
 ) -> dict[str, Metric]:
     """Describe each metric of the trials over those that have it."""
     found = {}
-    for name in Programme(planned.cell.scenario).metrics:
-        metric = describe(trial.metrics.get(name) for trial in trials)
-        priced = per_price(name, metric.median, hourly)
-        found[name] = metric.model_copy(update={"per_price": priced})
+    for measure in Programme(planned.cell.scenario).measures:
+        metric = describe(trial.metrics.get(measure.name) for trial in trials)
+        priced = per_price(measure, metric.median, hourly)
+        found[measure.name] = metric.model_copy(update={"per_price": priced})
     return found

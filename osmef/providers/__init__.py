@@ -7,24 +7,14 @@ add a provider, write its class, name it here, and add its settings to ``osmef.s
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from osmef.errors import ProviderError
+from osmef.kinds import PROVIDERS, KindError
 
 if TYPE_CHECKING:
     from osmef.providers.base import Provider
-    from osmef.scenario.provider import ProviderSettings
-
-_CLASSES = {
-    "aws": ("osmef.providers.aws.provider", "AwsProvider"),
-    "azure": ("osmef.providers.azure.provider", "AzureProvider"),
-    "gce": ("osmef.providers.gce.provider", "GceProvider"),
-    "libvirt": ("osmef.providers.libvirt.provider", "LibvirtProvider"),
-    "local": ("osmef.providers.local.provider", "LocalProvider"),
-    "openstack": ("osmef.providers.openstack.provider", "OpenStackProvider"),
-    "static": ("osmef.providers.static.provider", "StaticProvider"),
-}
+    from osmef.scenario.clouds.base import CloudSettings
 
 AMBIENT = ("local",)
 """Kinds that list what carries our mark without being told where: `osmef reap` always asks them."""
@@ -32,7 +22,7 @@ AMBIENT = ("local",)
 
 def provider_kinds() -> tuple[str, ...]:
     """Return the kinds of clouds there are, as ``provider: {kind: ...}`` names them."""
-    return tuple(_CLASSES)
+    return PROVIDERS.names
 
 
 def provider_class(kind: str) -> type[Provider]:
@@ -41,13 +31,14 @@ def provider_class(kind: str) -> type[Provider]:
     Raises ProviderError where this version knows no such kind, or the library of its cloud is not
     installed.
     """
-    if kind not in _CLASSES:
+    if kind not in PROVIDERS.names:
         message = f"this version of osmef knows no provider {kind[:80]}"
-        cure = f"use the version that made it; this one knows {', '.join(_CLASSES)}"
+        cure = f"use the version that made it; this one knows {', '.join(PROVIDERS.names)}"
         raise ProviderError(message, where="provider", cure=cure)
-    module, name = _CLASSES[kind]
     try:
-        return cast("type[Provider]", getattr(import_module(module), name))
+        return cast("type[Provider]", PROVIDERS.get(kind))
+    except KindError as error:
+        raise ProviderError(error.message, where=error.where, cure=error.cure) from error
     except ModuleNotFoundError as error:
         raise ProviderError(
             f"the provider {kind} needs the Python package {error.name}, which is not installed",
@@ -56,7 +47,7 @@ def provider_class(kind: str) -> type[Provider]:
         ) from error
 
 
-def provider_for(settings: ProviderSettings) -> Provider:
+def provider_for(settings: CloudSettings) -> Provider:
     """Make the provider that a scenario asks for; it makes nothing in the cloud yet."""
-    make = cast("Callable[[ProviderSettings], Provider]", provider_class(settings.kind))
+    make = cast("Callable[[CloudSettings], Provider]", provider_class(settings.kind))
     return make(settings)

@@ -7,12 +7,13 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from osmef.errors import ProviderError
 from osmef.remote.keys import KeyPair
 from osmef.remote.login import Login
 from osmef.scenario.access import CloudAccess
+from osmef.scenario.clouds.base import CloudSettings
 from osmef.scenario.fields import EndpointKind, Family, FlavorNeed, Layer
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
@@ -177,6 +178,8 @@ class Provider(ABC):
     """
 
     kind: str
+    Settings: ClassVar[type[CloudSettings]]
+    """The model of what people write under ``provider:``, with the kind as its default."""
     families: frozenset[Family] = frozenset({Family.IPV4})
     """What its networks can carry; a cell that asks for another is a problem of the file."""
     outside: frozenset[Family] = frozenset()

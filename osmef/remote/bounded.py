@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -77,6 +78,22 @@ class Transport(paramiko.Transport):
 
     def __init__(self, connection: socket.socket | paramiko.Channel) -> None:
         super().__init__(connection, packetizer_class=_Packetizer)
+        self._opened: weakref.WeakSet[paramiko.Channel] = weakref.WeakSet()
+
+    def open_channel(self, *args: Any, **more: Any) -> paramiko.Channel:
+        """Open a channel, as paramiko does, and keep it in mind."""
+        channel = super().open_channel(*args, **more)
+        self._opened.add(channel)
+        return channel
+
+    def give_up(self) -> None:
+        """Close the connection, and have everybody stop waiting for an answer.
+
+        paramiko lets who begins to wait just as a connection ends do so for ever.
+        """
+        self.close()
+        for channel in list(self._opened):
+            channel.event.set()
 
 
 class FileClient(paramiko.SFTPClient):

@@ -49,12 +49,28 @@ class HostKeys:
 
 
 @dataclass(frozen=True)
+class Waits:
+    """How many seconds to wait for what is there at once where all is well.
+
+    ``handshake_s`` is for sshd in each step until we are logged in, ``agent_s`` for the user's SSH
+    agent to list its keys. ``answer_s`` is for sshd to start a program, ``command_s`` for that to
+    say something, or for a file to be written or read.
+    """
+
+    handshake_s: float = 20.0
+    agent_s: float = 5.0
+    answer_s: float = 20.0
+    command_s: float = 30.0
+
+
+@dataclass(frozen=True)
 class Login:
     """How to log in to an endpoint.
 
     ``key`` is the run's own pair, or the user's own keys. ``jump`` is the login of a host whose
     sshd forwards the connection, itself perhaps behind another one. ``connect`` opens the TCP
-    connection where there is another way in than to address and port; it raises OSError.
+    connection where there is another way in than to address and port; it raises OSError. ``waits``
+    are those of the connection, and of what is done over it.
     """
 
     name: str
@@ -65,6 +81,7 @@ class Login:
     port: int = SSH_PORT
     jump: Login | None = None
     connect: Callable[[], socket.socket] | None = field(default=None, compare=False)
+    waits: Waits = field(default_factory=Waits)
 
     @property
     def place(self) -> str:

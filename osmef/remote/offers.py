@@ -22,7 +22,6 @@ from osmef.remote.keys import KeyPair, OwnKeys
 DEFAULT_FILES = tuple(Path("~/.ssh", name) for name in ("id_ed25519", "id_ecdsa", "id_rsa"))
 """The files that OpenSSH looks for where none is named."""
 
-_LIST_S = 5.0
 _SIGN_S = 20.0  # the key may be one that wants to be touched
 _MOST_BYTES = 64 << 10
 _CERTIFICATE = "-cert.pub"
@@ -38,13 +37,16 @@ class Offers:
 
 
 @contextlib.contextmanager
-def offers_of(key: KeyPair | OwnKeys) -> Iterator[Offers]:
-    """Offer what a login holds, for as long as the connection to an SSH agent stands."""
+def offers_of(key: KeyPair | OwnKeys, agent_s: float) -> Iterator[Offers]:
+    """Offer what a login holds, for as long as the connection to an SSH agent stands.
+
+    An agent that has not listed its keys after ``agent_s`` seconds is done without.
+    """
     if isinstance(key, KeyPair):
         yield Offers([("the key of the run", pkey_of(key))])
         return
     try:
-        agent = _Agent()
+        agent = _Agent(agent_s)
     except (OSError, paramiko.SSHException) as error:
         hangs = isinstance(error, TimeoutError | BlockingIOError)
         why = "it does not answer" if hangs else error
@@ -86,13 +88,13 @@ class _Agent(AgentSSH):
     paramiko's own class would wait for ever.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, list_s: float) -> None:
         super().__init__()
         path = os.environ.get("SSH_AUTH_SOCK")
         if path is None:
             return
         agent = socket.socket(socket.AF_UNIX)
-        agent.settimeout(_LIST_S)
+        agent.settimeout(list_s)
         try:
             agent.connect(path)
             self._connect(agent)  # type: ignore[attr-defined] # the stubs leave it out

@@ -25,11 +25,10 @@ from osmef.remote.failure import (
     reason,
     transfer_failed,
 )
-from osmef.remote.login import Login
+from osmef.remote.login import Login, Waits
 from osmef.remote.offers import offers_of
 
-CONNECT_TIMEOUT_S = 20.0
-COMMAND_TIMEOUT_S = 30.0
+_CONNECT_S = 20.0
 KEEPALIVE_S = 15
 EXIT_STATUS_S = 1.0
 MAX_LINE_BYTES = 1 << 20
@@ -37,6 +36,10 @@ MAX_LINE_BYTES = 1 << 20
 _BROKEN = (OSError, EOFError, paramiko.SSHException)
 _MOST_TOLD = 80
 _WORD = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
+_SLOWEST_BYTES_S = 100_000
+"""Of a connection over which a file is still waited for."""
+_DEEPEST = 4
+"""Of directories in a directory that is removed: a run makes one."""
 _NO_STATUS = -1  # what paramiko gives where the other end told none
 # A key of this type signs in newer ways than its name says (RFC 8332).
 _ALGORITHMS = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
@@ -108,13 +111,16 @@ class RemoteProcess:
 class Session:
     """An open, authenticated connection. Safe to use from several threads."""
 
-    def __init__(self, name: str, transport: Transport, jump: Session | None = None) -> None:
+    def __init__(
+        self, name: str, transport: Transport, waits: Waits, jump: Session | None = None
+    ) -> None:
         self.name = name
         self._transport = transport
+        self._waits = waits
         self._jump = jump
 
     @classmethod
-    def open(cls, login: Login, connect_s: float = CONNECT_TIMEOUT_S) -> Session:
+    def open(cls, login: Login, connect_s: float = _CONNECT_S) -> Session:
         """Connect, verify the host key, log in; the same with each jump host before.
 
         ``connect_s`` is how long to wait for TCP. Raises ReachError: HostKeyError, LoginError, or
@@ -129,7 +135,7 @@ class Session:
             if isinstance(error, (OSError, EOFError, paramiko.SSHException, ProviderError)):
                 raise connection_failed(login, error) from error
             raise
-        session = cls(login.name, transport, jump)
+        session = cls(login.name, transport, login.waits, jump)
         try:
             _shake_hands(transport, login)
             _log_in(transport, login)
@@ -156,12 +162,16 @@ class Session:
         return True
 
     def run(
-        self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = COMMAND_TIMEOUT_S
+        self, argv: Sequence[str], *, stdin: bytes = b"", within_s: float | None = None
     ) -> Output:
-        """Run a program to its end. Raises ReachError when it is silent for too long, or floods."""
-        channel = self._channel(argv, timeout_s)
+        """Run a program to its end, which takes so long at most where it is known to take long.
+
+        Raises ReachError when it is silent for too long, or floods.
+        """
+        command_s = self._waits.command_s if within_s is None else within_s
+        channel = self._channel(argv, command_s)
         try:
-            with self._limit(timeout_s + CONNECT_TIMEOUT_S):
+            with self._limit(command_s + self._waits.answer_s):
                 _feed(channel, stdin)
                 stdout, stderr = outputs_of(channel)
                 status = channel.recv_exit_status()
@@ -199,7 +209,7 @@ class Session:
         Through no link. Raises ReachError, also where others may write in its directory.
         """
         parent = path.rpartition("/")[0] or "."
-        with self._sftp(f"writing {path}") as sftp:
+        with self._sftp(f"writing {path}", len(data)) as sftp:
             with contextlib.suppress(OSError):
                 sftp.mkdir(parent, 0o700)
             with contextlib.suppress(FileNotFoundError):
@@ -207,21 +217,26 @@ class Session:
             with sftp.open(path, "wx") as file:
                 file.chmod(mode)
                 if not _is_private(sftp.lstat(parent), file.stat()):
-                    raise ReachError(
-                        f"others may write in {parent}",
-                        where=self.name,
-                        cure="find out who made it, and remove it",
-                    )
+                    raise self._not_ours(parent)
                 file.set_pipelined(True)
                 file.write(data)
 
     def read(self, path: str, most: int) -> bytes:
         """Read a file, of a longer one the beginning of so many bytes. Raises ReachError."""
-        with self._sftp(f"reading {path}") as sftp, sftp.open(path, "rb") as file:
+        with self._sftp(f"reading {path}", most) as sftp, sftp.open(path, "rb") as file:
             size = min(file.stat().st_size or 0, most)
             sftp.left += size
             # Not ahead, as a thread of its own would: that one can't say that the connection broke.
             return bytes(file.read(size))
+
+    def list_directory(self, path: str) -> list[str]:
+        """Return the names of what is in a directory; none where it is not there.
+
+        Raises ReachError.
+        """
+        with self._sftp(f"reading {path}") as sftp, contextlib.suppress(FileNotFoundError):
+            return sorted(sftp.listdir(path))
+        return []
 
     def link(self, target: str, path: str) -> bool:
         """Make a symbolic link; False where something is there already. Raises ReachError."""
@@ -264,12 +279,25 @@ class Session:
                 return False
         return True
 
+    def make_directory(self, path: str) -> None:
+        """Make a directory of the login's alone, if it is not there.
+
+        Raises ReachError, also where others may write in it, or something else is there.
+        """
+        with self._sftp(f"making {path}") as sftp:
+            with contextlib.suppress(OSError):
+                sftp.mkdir(path, 0o700)
+            mode = sftp.lstat(path).st_mode or 0
+            if not stat.S_ISDIR(mode) or mode & 0o022:
+                raise self._not_ours(path)
+
     def remove_directory(self, path: str) -> None:
-        """Remove a directory and the files in it, if it is there. Raises ReachError."""
+        """Remove a directory and what is in it, if it is there. Raises ReachError.
+
+        Through no link; what lies deeper than a run puts anything is an error.
+        """
         with self._sftp(f"removing {path}") as sftp, contextlib.suppress(FileNotFoundError):
-            for name in sftp.listdir(path):
-                sftp.remove(f"{path}/{name}")
-            sftp.rmdir(path)
+            _remove_tree(sftp, path, _DEEPEST)
 
     def forward(self, login: Login, timeout_s: float) -> paramiko.Channel:
         """Let this host's sshd connect to that of a login. Raises what paramiko does."""
@@ -286,7 +314,7 @@ class Session:
 
     def _channel(self, argv: Sequence[str], timeout_s: float | None) -> paramiko.Channel:
         try:
-            with self._limit(CONNECT_TIMEOUT_S):
+            with self._limit(self._waits.answer_s):
                 channel = self._transport.open_session()
                 channel.settimeout(timeout_s)
                 channel.exec_command(shlex.join(argv))
@@ -304,7 +332,7 @@ class Session:
 
         def give_up() -> None:
             expired.set()
-            self._transport.close()
+            self._transport.give_up()
 
         timer = threading.Timer(seconds, give_up)
         timer.daemon = True
@@ -318,10 +346,18 @@ class Session:
         finally:
             timer.cancel()
 
+    def _not_ours(self, path: str) -> ReachError:
+        return ReachError(
+            f"others may write in {path}",
+            where=self.name,
+            cure="find out who made it, and remove it",
+        )
+
     @contextlib.contextmanager
-    def _sftp(self, doing: str) -> Iterator[FileClient]:
+    def _sftp(self, doing: str, size: int = 0) -> Iterator[FileClient]:
+        """Give a file client for what is to be done, which moves so many bytes."""
         try:
-            with self._limit(COMMAND_TIMEOUT_S):
+            with self._limit(self._waits.command_s + size / _SLOWEST_BYTES_S):
                 sftp = FileClient.from_transport(self._transport)
                 if sftp is None:
                     raise ReachError(f"{doing}: no SFTP channel", where=self.name)
@@ -331,6 +367,17 @@ class Session:
             raise
         except Exception as error:  # paramiko fails in many ways where the answers make no sense
             raise transfer_failed(self.name, doing, error) from error
+
+
+def _remove_tree(sftp: FileClient, path: str, deepest: int) -> None:
+    """Remove a directory; one that is too deep is not empty then, which is an error."""
+    for entry in sftp.listdir_attr(path):
+        inner = f"{path}/{entry.filename}"
+        if stat.S_ISDIR(entry.st_mode or 0) and deepest:
+            _remove_tree(sftp, inner, deepest - 1)
+        else:
+            sftp.remove(inner)
+    sftp.rmdir(path)
 
 
 def _is_private(directory: paramiko.SFTPAttributes, file: paramiko.SFTPAttributes) -> bool:
@@ -358,8 +405,7 @@ def _feed(channel: paramiko.Channel, stdin: bytes) -> None:
 
 
 def _shake_hands(transport: paramiko.Transport, login: Login) -> None:
-    transport.banner_timeout = CONNECT_TIMEOUT_S
-    transport.auth_timeout = CONNECT_TIMEOUT_S
+    transport.banner_timeout = transport.auth_timeout = login.waits.handshake_s
     # Asking for the types that are known first keeps an honest server from showing another of its
     # keys; the other types are asked for, too, so that what it shows can be told.
     options = transport.get_security_options()
@@ -368,7 +414,7 @@ def _shake_hands(transport: paramiko.Transport, login: Login) -> None:
     wanted = [one for one in known if one in supported]
     options.key_types = tuple(dict.fromkeys((*wanted, *supported)))
     try:
-        transport.start_client(timeout=CONNECT_TIMEOUT_S)
+        transport.start_client(timeout=login.waits.handshake_s)
         if not transport.initial_kex_done:  # the time is up, of which paramiko says nothing
             raise TimeoutError
     except Exception as error:  # paramiko fails in many ways where the answers make no sense
@@ -379,7 +425,7 @@ def _shake_hands(transport: paramiko.Transport, login: Login) -> None:
 def _log_in(transport: paramiko.Transport, login: Login) -> None:
     """Show one key after the other. Raises LoginError, CredentialsError, ReachError."""
     tried: list[str] = []
-    with offers_of(login.key) as offers:
+    with offers_of(login.key, login.waits.agent_s) as offers:
         if not offers.keys:
             raise CredentialsError(
                 "; ".join(["there is no key to log in with", *offers.unusable]),

@@ -16,6 +16,7 @@ from pathlib import Path
 import paramiko
 
 from osmef.errors import CredentialsError
+from osmef.programs import start_apart
 from osmef.remote.keys import OwnKeys
 from osmef.remote.known_hosts import DEFAULT_FILES as KNOWN_HOSTS
 from osmef.remote.known_hosts import known_keys
@@ -154,10 +155,8 @@ def _through(argv: list[str]) -> socket.socket:
     with there:
         end = there.fileno()
         try:
-            # A session of its own: Ctrl-C is not meant for it, while the run still cleans up.
-            program = subprocess.Popen(
-                argv, stdin=end, stdout=end, stderr=subprocess.DEVNULL, start_new_session=True
-            )
+            # Ctrl-C is not meant for it, while the run still cleans up.
+            program = start_apart(argv, stdin=end, stdout=end, stderr=subprocess.DEVNULL)
         except OSError:
             here.close()
             raise

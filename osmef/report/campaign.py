@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from osmef.analysis.direction import Direction, direction
 from osmef.analysis.seasons import (
     change_table,
     contrast_table,
@@ -22,8 +21,10 @@ from osmef.analysis.seasons import (
 )
 from osmef.errors import InputError
 from osmef.report.data import read_table
-from osmef.report.metric import PREFERRED, chosen, metrics_of
+from osmef.report.metric import chosen, leading, measured
 from osmef.results.files import storage, write_atomically
+from osmef.results.frame import described_like, measures_of
+from osmef.results.measure import Better, Measure
 
 PLANNED = (
     *("platform", "session", "window", "opens", "state"),
@@ -56,6 +57,11 @@ class CampaignData:
     facts: tuple[tuple[str, str], ...] = ()
 
     @cached_property
+    def measures(self) -> dict[str, Measure]:
+        """What the metrics are, by their names."""
+        return measures_of(self.trials)
+
+    @cached_property
     def sessions(self) -> pd.DataFrame:
         """``session_table``; where the calendar tells it, with the ``day`` of each session."""
         table = session_table(self.trials, self.metrics)
@@ -63,7 +69,7 @@ class CampaignData:
             return table
         days = self.planned.set_index(["platform", "session"])["day"]
         days = days[~days.index.duplicated()]
-        return table.join(days, on=["platform", "session"])
+        return described_like(table.join(days, on=["platform", "session"]), table)
 
     @cached_property
     def platforms(self) -> pd.DataFrame:
@@ -98,7 +104,9 @@ class CampaignData:
     @cached_property
     def per_price(self) -> pd.DataFrame:
         """``price_table``, of metrics that are not better lower."""
-        lower = self.platforms["metric"].map(lambda name: direction(name) is Direction.LOWER)
+        lower = self.platforms["metric"].map(
+            lambda name: self.measures[name].better is Better.LOWER
+        )
         return price_table(self.platforms[~lower], self.prices)
 
     def tables(self) -> dict[str, pd.DataFrame]:
@@ -119,16 +127,17 @@ class CampaignData:
 
 
 def wanted_metrics(trials: pd.DataFrame, metrics: Sequence[str]) -> list[str]:
-    """Return the metrics of a report: those wanted, else the preferred ones that there are.
+    """Return the metrics of a report: those wanted, else the leading ones that there are.
 
     Of imported session results all are shown. Raises InputError for one that no trial has.
     """
     if metrics:
-        return [chosen(trials, name) for name in dict.fromkeys(metrics)]
-    known = metrics_of(trials)
+        return [chosen(trials, name).name for name in dict.fromkeys(metrics)]
+    known = measured(trials)
     if set(trials["workload"].dropna()) == {_IMPORTED} and known:
-        return known
-    return [name for name in PREFERRED if name in known] or [chosen(trials, None)]
+        return [one.name for one in known]
+    found = [one.name for one in leading(trials) if one.leading]
+    return found or [chosen(trials, None).name]
 
 
 def recorded_prices(trials: pd.DataFrame) -> pd.DataFrame:

@@ -32,11 +32,11 @@ from osmef.report.series import (
     short_names,
     written,
 )
+from osmef.results.frame import swept_of
 from osmef.scenario.fields import Placement, Tenancy
 
 _ALWAYS = ("placement", "tenancy", "connections", "workload")
 _WORKLOAD = "swept.workload"  # which tells its kind, too
-_BEFORE, _AFTER = "connections", "status"
 
 
 @dataclass(frozen=True)
@@ -172,11 +172,8 @@ def _sources(trials: pd.DataFrame, called: Mapping[str, str]) -> dict[str, str]:
 
 
 def _swept(trials: pd.DataFrame) -> list[str]:
-    """Return the swept keys of a frame of ``osmef.load``, which has them between two columns."""
-    columns = [str(name) for name in trials.columns]
-    if _BEFORE not in columns or _AFTER not in columns:
-        return []
-    return columns[columns.index(_BEFORE) + 1 : columns.index(_AFTER)]
+    """Return the swept keys of a frame of ``osmef.load``, but for those that all frames have."""
+    return [name for name in swept_of(trials) if name not in _ALWAYS]
 
 
 def _told(row: Mapping[Hashable, Any] | pd.Series, names: Sequence[str]) -> dict[str, Any]:

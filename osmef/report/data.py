@@ -15,8 +15,9 @@ from osmef.errors import InputError, NothingToDrawError
 from osmef.named_file import open_file
 from osmef.results.exchange import Purpose
 from osmef.results.find import find_runs
-from osmef.results.frame import load
+from osmef.results.frame import load, measures_of
 from osmef.results.limits import Limit
+from osmef.results.measure import BIT_RATE
 from osmef.results.rows import load_intervals, load_requests
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
@@ -31,7 +32,6 @@ _INTERVALS = (
 )  # fmt: skip
 _MOST_BYTES = 1 << 30
 _DETAILED = ("latency", "size-sweep")
-_RATES = ("aggregate_btc_bps", "goodput_bps")
 
 
 class Data:
@@ -146,7 +146,9 @@ class Data:
             raise NothingToDrawError("a topology is of one run", cure="give one run")
         run = str(self.trials["run"].iloc[0])
         log = next(one for one in self.runs if one.id == run).read_trials()
-        return self._kept(pairs_of((run, trial) for trial in log.trials))
+        measures = measures_of(self.trials).values()
+        rates = [one.name for one in measures if one.leading and one.unit == BIT_RATE]
+        return self._kept(pairs_of(((run, trial) for trial in log.trials), rates))
 
     @cached_property
     def summaries(self) -> dict[str, Summary]:
@@ -289,15 +291,15 @@ def _of_site(name: str | None, site: str | None) -> str | None:
     return name if None in {name, site} else f"{site}: {name}"
 
 
-def pairs_of(trials: Iterable[tuple[str, Trial]]) -> pd.DataFrame:
+def pairs_of(trials: Iterable[tuple[str, Trial]], rates: Sequence[str] = ()) -> pd.DataFrame:
     """Return one row a trial and pair: run, cell, trial, sender, receiver, bps.
 
     The rate is that in their common interval. Where the trial does not tell that, as an imported
-    one, it is the rate of its only pair.
+    one, it is that of its only pair: the first of ``rates``, metrics in bit/s, that it has.
     """
     rows = []
     for run, trial in trials:
-        found = _measured(trial) or _only(trial)
+        found = _measured(trial) or _only(trial, rates)
         of = {"run": run, "cell": trial.cell, "trial": trial.index}
         rows += [
             {**of, "sender": sender, "receiver": receiver, "bps": bps}
@@ -319,8 +321,8 @@ def _measured(trial: Trial) -> dict[tuple[str, str], float]:
     return found
 
 
-def _only(trial: Trial) -> dict[tuple[str, str], float]:
-    rates = [rate for name in _RATES if (rate := trial.metrics.get(name)) is not None]
+def _only(trial: Trial, names: Sequence[str]) -> dict[tuple[str, str], float]:
+    rates = [rate for name in names if (rate := trial.metrics.get(name)) is not None]
     if not rates or len(trial.senders) != 1 or len(trial.receivers) != 1:
         return {}
     return {(trial.senders[0], trial.receivers[0]): rates[0]}

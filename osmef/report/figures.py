@@ -84,11 +84,11 @@ def _messages(kind: pingpong.Kind) -> Drawing:
 
 
 def _price(data: Data, wanted: Wanted) -> Figure:
-    metric, found = price_ranking(data, wanted.metric, wanted.prices, wanted.flavor)
+    measure, found = price_ranking(data, wanted.metric, wanted.prices, wanted.flavor)
     if wanted.prices is None and found.ranking.empty:
         cure = "give a price list or a CSV file with --prices"
         raise NothingToDrawError("these runs recorded no price", cure=cure)
-    return price(found, metric, wanted.look)
+    return price(found, measure, wanted.look)
 
 
 def _similarity(data: Data, wanted: Wanted) -> Figure:

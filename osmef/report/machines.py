@@ -6,10 +6,12 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from osmef.analysis.price import PricePerformance
+from osmef.analysis.similarity import COMPONENT_WORDS
 from osmef.report.cells import nothing
 from osmef.report.look import PLAIN, Look
-from osmef.report.metric import unit, words
+from osmef.report.metric import unit
 from osmef.report.style import GREY, LINE_INCHES, Words, broken, page, patch, styled
+from osmef.results.measure import Measure
 
 _CELL_INCHES = 0.45
 _BAR_INCHES = 0.24
@@ -60,10 +62,10 @@ def similarity(matrix: pd.DataFrame, look: Look = PLAIN) -> Figure:
 
 
 @styled
-def price(result: PricePerformance, value: str, look: Look = PLAIN) -> Figure:
+def price(result: PricePerformance, measure: Measure, look: Look = PLAIN) -> Figure:
     """Draw what each flavor gives for an hour's price as bars, the best first.
 
-    ``result`` is that of ``osmef.analysis.price.price_performance`` for ``value``. What has no
+    ``result`` is that of ``osmef.analysis.price.price_performance`` for ``measure``. What has no
     known price or no result stands below, without a bar. Where the table has ``ci95_low`` and
     ``ci95_high``, lines are the exact 95 % interval of the result over the price. Raises InputError
     for nothing.
@@ -71,9 +73,9 @@ def price(result: PricePerformance, value: str, look: Look = PLAIN) -> Figure:
     ranking, unpriced = result.ranking, result.unpriced
     rows = len(ranking) + len(unpriced)
     if not rows:
-        raise nothing(f"result of {value}", "give runs that measured it")
+        raise nothing(f"result of {measure.name}", "give runs that measured it")
     currency = str(ranking["currency"].iloc[0]) if len(ranking) else "the currency"
-    how = unit(value, float(ranking["per_price"].max()) if len(ranking) else 1.0)
+    how = unit(measure, float(ranking["per_price"].max()) if len(ranking) else 1.0)
     dates = sorted({str(one) for one in ranking["date"].dropna()}) if len(ranking) else []
     when = f" Prices of {' to '.join(dict.fromkeys((dates[0], dates[-1])))}." if dates else ""
     header = Words(
@@ -106,8 +108,9 @@ def price(result: PricePerformance, value: str, look: Look = PLAIN) -> Figure:
 
 
 def _components(matrix: pd.DataFrame) -> str:
-    known = matrix.attrs.get("components")
-    return f" Components: {', '.join(words(name) for name in known)}." if known else ""
+    known = matrix.attrs.get("components") or ()
+    told = ", ".join(COMPONENT_WORDS.get(name, name) for name in known)
+    return f" Components: {told}." if told else ""
 
 
 def _ends(ranking: pd.DataFrame, divisor: float) -> list[tuple[float, float]]:

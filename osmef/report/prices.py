@@ -21,6 +21,7 @@ from osmef.prices.book import read_prices
 from osmef.report.cells import nothing
 from osmef.report.data import Data, read_table
 from osmef.report.metric import chosen
+from osmef.results.measure import Measure
 from osmef.results.summary import EndpointInfo, HourlyPrice
 from osmef.scenario.money import Price
 
@@ -61,26 +62,25 @@ def _read(file: Path) -> pd.DataFrame:
 
 def price_ranking(
     data: Data, metric: str | None, file: Path | None, flavor: str = "sender_flavors"
-) -> tuple[str, PricePerformance]:
-    """Return a metric's name, and what each flavor gives of it for the price of an hour.
+) -> tuple[Measure, PricePerformance]:
+    """Return a measure, and what each flavor gives of it for the price of an hour.
 
     The result of a flavor is the median of the trials of one cell, or of its sessions, where there
     are any; each cell has a row, and each achieved place of one. The tables have the columns of
     ``price_performance``, ``cell``, ``SPREAD``, trials and how many of these failed. ``flavor`` is
-    the column that tells flavors apart. Without ``metric`` it is the first one of ``PREFERRED``.
-    Raises InputError.
+    the column that tells flavors apart. Without ``metric`` it is what leads. Raises InputError.
     """
-    name = chosen(data.trials, metric)
+    measure = chosen(data.trials, metric)
     if flavor not in data.trials:
         raise InputError(
             f"the trials have no column {flavor!r}",
             where="--flavor",
             cure="give the column of the flavors, or of what is as good as one",
         )
-    results = _results(data, name, flavor)
+    results = _results(data, measure.name, flavor)
     if results["flavor"].isna().all():
         raise nothing("flavors", "say with --flavor which column tells them apart")
-    return name, price_performance(results, price_table(data, file), name)
+    return measure, price_performance(results, price_table(data, file), measure)
 
 
 def _results(data: Data, metric: str, flavor: str) -> pd.DataFrame:

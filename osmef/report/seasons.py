@@ -17,7 +17,7 @@ from matplotlib.ticker import MaxNLocator
 
 from osmef.analysis.seasons import levels
 from osmef.report.look import PLAIN, Look
-from osmef.report.metric import unit, words
+from osmef.report.metric import unit
 from osmef.report.style import (
     EDGE,
     LINE_INCHES,
@@ -28,6 +28,8 @@ from osmef.report.style import (
     stroke,
     styled,
 )
+from osmef.results.frame import measure_named
+from osmef.results.measure import Measure
 
 MOST_PANELS = 8
 _MANY = 200  # sessions of which the marks are small
@@ -46,10 +48,10 @@ def course(rows: pd.DataFrame, planned: pd.DataFrame | None, look: Look = PLAIN)
     results is grey. Without a calendar nothing is joined. Levels between change points are drawn
     where there are several. The first ``MOST_PANELS`` platforms are drawn.
     """
-    metric = str(rows["metric"].iloc[0])
+    measure = _measure(rows)
     names = sorted(map(str, rows["platform"].unique()))
     shown = names[:MOST_PANELS]
-    how = unit(metric, float(rows["value"].max()))
+    how = unit(measure, float(rows["value"].max()))
     windows = _windows(rows)
     timed = bool(rows["began"].notna().all())
     caption = "Each point: the median of a session's trials. "
@@ -59,7 +61,7 @@ def course(rows: pd.DataFrame, planned: pd.DataFrame | None, look: Look = PLAIN)
     medians = rows.groupby("platform")["value"].median()
     same = bool(medians.max() <= _ALIKE * medians.min())
     caption += " y does not begin at 0." if same else " The axes of y differ."
-    what = words(metric)
+    what = measure.words
     header = Words(f"{what[0].upper()}{what[1:]} over the sessions", caption, _source(rows))
     legend = {name: _point(number) for name, number in windows.items()} if len(windows) > 1 else {}
     height = 3.4 if len(shown) == 1 else 2.5 * -(-len(shown) // 2)
@@ -79,6 +81,11 @@ def course(rows: pd.DataFrame, planned: pd.DataFrame | None, look: Look = PLAIN)
         look.apply(axes)
     label_y(figure, panels, look.y_label or how.label)
     return figure
+
+
+def _measure(rows: pd.DataFrame) -> Measure:
+    """Return what the numbers of a table of one metric are, as its ``attrs`` say."""
+    return measure_named(rows, str(rows["metric"].iloc[0]))
 
 
 def _date(axes: Axes, most: int) -> None:
@@ -174,11 +181,11 @@ def windows(medians: pd.DataFrame, look: Look = PLAIN) -> Figure:
 
     ``medians`` is ``osmef.analysis.seasons.platform_table`` by window, of one cell and metric.
     """
-    metric = str(medians["metric"].iloc[0])
+    measure = _measure(medians)
     names = sorted(map(str, medians["platform"].unique()))
     kinds = sorted(map(str, medians["window"].unique()))
-    how = unit(metric, float(medians["median"].max()))
-    what = words(metric)
+    how = unit(measure, float(medians["median"].max()))
+    what = measure.words
     caption = (
         "Median over the sessions of a window; bars: its exact 95 % interval, from 6 sessions on."
     )

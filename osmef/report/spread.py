@@ -19,7 +19,7 @@ from osmef.analysis.replicates import has_sessions, independent
 from osmef.analysis.variability import cov_interval
 from osmef.report.cells import Cell, cells_of, nothing, source_of
 from osmef.report.look import PLAIN, Look
-from osmef.report.metric import chosen, metrics_of, unit, words
+from osmef.report.metric import chosen, measured, unit
 from osmef.report.style import (
     LINE_INCHES,
     MOST_BARS,
@@ -47,25 +47,26 @@ def ecdf(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = None)
 
     ``trials`` are those of ``osmef.load``, as in every function here. Where there are sessions it
     is that of their medians. The band holds the whole true
-    function with 95 % (``osmef.analysis.ecdf``). Without ``metric`` it is the first one of
-    ``PREFERRED``. Raises InputError where no trial has it.
+    function with 95 % (``osmef.analysis.ecdf``). Without ``metric`` it is what leads.
+    Raises InputError where no trial has it.
     """
-    name = chosen(trials, metric)
-    cells = [(cell, values) for cell in cells_of(trials, look) if (values := cell.values(name))]
+    measure = chosen(trials, metric)
+    found = [(cell, cell.values(measure.name)) for cell in cells_of(trials, look)]
+    cells = [(cell, values) for cell, values in found if values]
     limit(len(cells), "series")
-    how = unit(name, max(max(values) for _, values in cells))
+    how = unit(measure, max(max(values) for _, values in cells))
     caption = "Bands: 95 % confidence for the whole function (Dvoretzky, Kiefer, Wolfowitz)."
     over = "session results" if has_sessions(trials) else "trials"
-    header = Words(f"Distribution of {words(name)} over the {over}", caption, source_of(trials))
+    header = Words(f"Distribution of {measure.words} over the {over}", caption, source_of(trials))
     legend = {f"{cell.label}, n = {len(values)}": stroke(number).line()
               for number, (cell, values) in enumerate(cells)}  # fmt: skip
     figure, (axes,) = page(header, legend, look)
     for number, (_cell, values) in enumerate(cells):
-        found = distribution(values)
-        x, look_of = found.values / how.divisor, stroke(number)
+        steps = distribution(values)
+        x, look_of = steps.values / how.divisor, stroke(number)
         axes.plot(
             np.append(x[:1], x),
-            np.append(0, found.share),
+            np.append(0, steps.share),
             drawstyle="steps-post",
             color=look_of.colour,
             ls=look_of.dashes,
@@ -74,7 +75,7 @@ def ecdf(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = None)
             markevery=1 if len(x) <= _FEW_STEPS else len(x) // 8,
         )
         axes.fill_between(
-            x, found.low, found.high, step="post", color=look_of.colour, alpha=0.1, linewidth=0
+            x, steps.low, steps.high, step="post", color=look_of.colour, alpha=0.1, linewidth=0
         )
     axes.set_ylim(0, 1.03)
     axes.set_xlabel(how.label)
@@ -94,14 +95,15 @@ def sessions(trials: pd.DataFrame, look: Look = PLAIN, *, metric: str | None = N
     known = trials[trials["session"].notna()]
     if known.empty:
         raise nothing("sessions", "give runs of a campaign, or imported with `osmef import`")
-    name = chosen(known, metric)
+    measure = chosen(known, metric)
+    name = measure.name
     order = _sessions(known[known[name].notna()])
     cells = [cell for cell in cells_of(known, look) if cell.values(name)]
     limit(len(cells), "series")
-    how = unit(name, float(known[name].max()))
+    how = unit(measure, float(known[name].max()))
     counts = [len(rows) for cell in cells for rows in _by_session(cell, name, order) if rows]
     caption = (_BOXES if max(counts) >= _FEWEST else "") + (_FEW if min(counts) < _FEWEST else "")
-    what = words(name)
+    what = measure.words
     header = Words(f"{what[0].upper()}{what[1:]} by session", caption, source_of(known))
     sample = _bar if max(counts) >= _FEWEST else _mark
     legend = {cell.label: sample(number) for number, cell in enumerate(cells)}
@@ -167,12 +169,16 @@ def cov(
     """Draw the coefficient of variation of metrics as bars, one each cell.
 
     Where trials are of sessions it is that over the session results, else over the trials
-    (``osmef.analysis.variability``). Without ``metrics`` it is the first of ``PREFERRED``, of
+    (``osmef.analysis.variability``). Without ``metrics`` it is what leads, of
     sessions all. Raises InputError where there are none.
     """
     by_session = has_sessions(trials)
-    every = metrics_of(trials) if by_session and not metrics else None
-    names = every or [chosen(trials, name) for name in metrics or (None,)]
+    every = measured(trials) if by_session and not metrics else None
+    shown_as = {
+        one.name: one.words
+        for one in every or [chosen(trials, name) for name in metrics or (None,)]
+    }
+    names = list(shown_as)
     cells = cells_of(trials, look)
     limit(len(cells), "cells", MOST_BARS)
     results = {name: [independent(cell.trials, name, by_session=by_session) for cell in cells]
@@ -189,7 +195,7 @@ def cov(
         " brackets: 95 % interval, if they are normally distributed (Vangel).",
         source_of(trials),
     )
-    legend = {words(name): _bar(number) for number, name in enumerate(names)}
+    legend = {shown_as[name]: _bar(number) for number, name in enumerate(names)}
     rows, lines = broken([cells[cell].label for cell in shown])
     height = 0.3 + len(shown) * max(0.14 * len(names) + 0.12, LINE_INCHES * lines + 0.04)
     figure, (axes,) = page(header, legend if len(names) > 1 else {}, look, size=(6.6, height + 0.4))
@@ -197,7 +203,7 @@ def cov(
     for number, name in enumerate(names):
         at = [row + (number - (len(names) - 1) / 2) * thick for row in range(len(shown))]
         widths = [values[name][cell] or 0.0 for cell in shown]
-        bars = axes.barh(at, widths, thick, **patch(number), label=words(name))
+        bars = axes.barh(at, widths, thick, **patch(number), label=shown_as[name])
         known = [values[name][cell] is not None for cell in shown]
         ends = [cov_interval(results[name][cell]) for cell in shown]
         told = [_cov_text(width, end, known=ok)
@@ -207,7 +213,7 @@ def cov(
     axes.set_ylim(len(shown) - 0.5, -0.5)
     axes.margins(x=0.25)
     axes.grid(visible=False, axis="y")
-    alone = f" of {words(names[0])}" if len(names) == 1 else ""
+    alone = f" of {shown_as[names[0]]}" if len(names) == 1 else ""
     axes.set_xlabel(f"coefficient of variation{alone} in %")
     look.apply(axes)
     return figure

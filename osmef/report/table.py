@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from rich import box
 from rich.console import Console
@@ -13,10 +12,11 @@ from rich.text import Text
 
 from osmef.report.series import other_than_asked, short_names, shown_values, written
 from osmef.results.limits import Limit
-from osmef.results.summary import CellInfo, Metric, Summary
+from osmef.results.measure import Measure
+from osmef.results.summary import CellInfo, Summary
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.study import Scalar
-from osmef.units import format_rate, rate_unit
+from osmef.units import rate_unit
 
 _NOTHING = "-"
 _SHORT: dict[object, str] = {
@@ -36,108 +36,34 @@ _LIMITS = {
 }
 
 
-@dataclass(frozen=True)
-class _Column:
-    """A column of one metric; ``form`` is its format, a rate's with a prefix if empty."""
-
-    head: str
-    metric: str
-    form: str = ""
-
-
-_CPU = (
-    _Column("CPU\nsend\n%", "cpu_sender_percent", ".0f"),
-    _Column("CPU\nrecv\n%", "cpu_receiver_percent", ".0f"),
-)
-# The first of each kind is the one whose interval is shown.
-_COLUMNS = {
-    "btc": (
-        _Column("aggregate\nBTC", "aggregate_btc_bps"),
-        _Column("BTC per\nconnection", "connection_btc_bps"),
-        _Column("aggregate\nreverse", "reverse_aggregate_btc_bps"),
-        _Column("J", "jain_fairness", ".3f"),
-        *_CPU,
-        _Column("retr.", "retransmits", ".0f"),
-        _Column("RTT\nµs", "rtt_mean_us", ".0f"),
-    ),
-    "latency": (
-        _Column("RTT\np50\nµs", "rtt_p50_us", ".0f"),
-        _Column("RTT\np99\nµs", "rtt_p99_us", ".0f"),
-        _Column("done\n/s", "exchanges_per_s", ".0f"),
-        _Column("idle\np50\nµs", "idle_rtt_p50_us", ".0f"),
-        _Column("idle\np99\nµs", "idle_rtt_p99_us", ".0f"),
-        _Column("loaded\np50\nµs", "loaded_rtt_p50_us", ".0f"),
-        _Column("loaded\np99\nµs", "loaded_rtt_p99_us", ".0f"),
-        _Column("ratio of\nmedians", "latency_increase_ratio", ".1f"),
-        _Column("loaded\ndone\n/s", "loaded_exchanges_per_s", ".0f"),
-        _Column("background\nBTC", "background_aggregate_btc_bps"),
-        _Column("background\ngoodput", "background_goodput_bps"),
-    ),
-    "size-sweep": (
-        _Column("smallest\nmessage\nµs", "latency_min_us", ".1f"),
-        _Column("highest\nthroughput", "throughput_max_bps"),
-        _Column("half of it\nfrom B", "n_half_bytes", ".0f"),
-        _Column("sizes", "sizes_measured", ".0f"),
-    ),
-    "udp": (
-        _Column("goodput", "goodput_bps"),
-        _Column("sent", "sent_bps"),
-        _Column("loss\n%", "loss_percent", ".2f"),
-        _Column("reverse\ngoodput", "reverse_goodput_bps"),
-        _Column("reverse\nloss\n%", "reverse_loss_percent", ".2f"),
-        _Column("recv.\ndrops", "receiver_drops", ".0f"),
-        _Column("reord.\n%", "reordered_percent", ".2f"),
-        _Column("dup.\n%", "duplicate_percent", ".2f"),
-        _Column("jitter\nµs", "jitter_us", ".1f"),
-        *_CPU,
-    ),
-    "pingpong": (
-        _Column("goodput", "goodput_bps"),
-        _Column("requests\n/s", "requests_per_s", ".0f"),
-        _Column("time\nmedian\nµs", "time_p50_us", ".0f"),
-        _Column("time\n99 %\nµs", "time_p99_us", ".0f"),
-        _Column("request\n99 %\nµs", "request_p99_us", ".0f"),
-        _Column("failed", "failed_requests", ".0f"),
-        _Column("retries", "retries", ".0f"),
-        *_CPU,
-    ),
-}
 _HEADS = {"placement": "host", "tenancy": "tenant", "connections": "conn."}
 
 
 def summary_table(summary: Summary) -> Table:
     """Return the cells of a run, one row each; fits 100 columns with the paper's sweep.
 
-    Numbers are medians over the trials, with the exact 95 % interval of the first one where there
-    is any. CPU is the agent's, in percent of one CPU; retransmits are segments, RTT microseconds.
+    The columns are the measures that have a head. Numbers are medians over the trials, with the
+    exact 95 % interval of the leading one of each cell where there is any.
     """
     same = _same(summary)
     told = dict.fromkeys(key for cell in summary.cells for key in shown_values(cell))
     swept = [key for key in told if key not in same]
-    columns = _columns(summary)
-    interval = any(_interval(cell, columns) for cell in summary.cells)
     table = Table(
         title=Text(f"{summary.run.scenario}  {summary.run.description}".strip(), style="bold"),
         title_justify="left",
-        caption=Text("\n".join([_caption(summary, interval=interval), *_told(same)])),
+        caption=Text("\n".join([_caption(summary), *_told(same)])),
         caption_justify="left",
         box=box.SIMPLE_HEAD,
         padding=0,
     )
     for key, name in short_names(swept).items():
         table.add_column(Text(_HEADS.get(key, name)))
-    heads = ["dist.", "ok", *(column.head for column in columns)]
-    if interval:
-        heads.insert(3, "95 %\ninterval")
-    limits = any(cell.limited_by for cell in summary.cells)
-    if limits:
-        heads.append("limit")
-    for head in heads:
+    numbers = _numbers(summary)
+    for head, _texts in numbers:
         table.add_column(Text(head), justify="right", no_wrap=True)
-    for cell in summary.cells:
+    for place, cell in enumerate(summary.cells):
         values = [_value(cell, key) for key in swept]
-        last = [Text(_limit(cell))] if limits else []
-        table.add_row(*values, *_numbers(cell, columns, interval=interval), *last)
+        table.add_row(*values, *(texts[place] for _head, texts in numbers))
     return keep_whole(table)
 
 
@@ -158,9 +84,20 @@ def _told(same: Mapping[str, Scalar]) -> list[str]:
     return [f"All cells: {values}."] if same else []
 
 
-def leading_metrics(summary: Summary) -> list[str]:
-    """Return the metrics of the table, in its order; the first of each workload leads."""
-    return [column.metric for column in _columns(summary)]
+def _numbers(summary: Summary) -> list[tuple[str, list[Text]]]:
+    """Return the columns of numbers: the head of each, and a text for each cell."""
+    cells, columns = summary.cells, shown_measures(summary)
+    leading = [_leading(cell, columns) for cell in cells]
+    intervals = [_interval(*one) for one in zip(cells, leading, strict=True)]
+    first = next((measure for measure in columns if measure in leading), None)
+    found = [("dist.", list(map(_distance, cells))), ("ok", list(map(_trials, cells)))]
+    for measure in columns:
+        found.append((head_of(measure), [Text(_shown(cell, measure)) for cell in cells]))
+        if measure is first and any(intervals):
+            found.append(("95 %\ninterval", [Text(one or _NOTHING) for one in intervals]))
+    if any(cell.limited_by for cell in cells):
+        found.append(("limit", [Text(_limit(cell)) for cell in cells]))
+    return found
 
 
 def keep_whole(table: Table) -> Table:
@@ -170,28 +107,31 @@ def keep_whole(table: Table) -> Table:
     return table
 
 
-def _columns(summary: Summary) -> list[_Column]:
-    """Return the columns of the run's workloads, as far as they have such a metric."""
-    kinds = {cell.workload for cell in summary.cells}
-    metrics = {name for cell in summary.cells for name in cell.metrics}
-    of_kinds = [c for kind, columns in _COLUMNS.items() if kind in kinds for c in columns]
-    known = [column for column in dict.fromkeys(of_kinds) if column.metric in metrics]
-    # Imported, of a program that OSMeF does not run.
-    foreign = {name for cell in summary.cells if cell.workload not in _COLUMNS
-               for name in cell.metrics}  # fmt: skip
-    more = sorted(foreign - {column.metric for column in known})
-    return [*known, *(_Column(name.replace("_", "\n"), name, ".6g") for name in more)]
+def shown_measures(summary: Summary) -> list[Measure]:
+    """Return the measures that a table of the run shows, in their order.
+
+    They are those with a head; all of a cell that has none of these.
+    """
+    heads = {measure.name for measure in summary.measures if measure.head is not None}
+    bare = [cell for cell in summary.cells if heads.isdisjoint(cell.metrics)]
+    shown = {name for cell in summary.cells for name in cell.metrics if name in heads}
+    shown |= {name for cell in bare for name in cell.metrics}
+    return [measure for measure in summary.measures if measure.name in shown]
 
 
-def _numbers(cell: CellInfo, columns: Sequence[_Column], *, interval: bool) -> list[Text]:
-    texts = [
-        _distance(cell),
-        Text(f"{cell.n_ok}/{cell.n_ok + cell.n_failed}", style="red" if cell.n_failed else ""),
-        *(Text(_shown(cell, column)) for column in columns),
-    ]
-    if interval:
-        texts.insert(3, Text(_interval(cell, columns) or _NOTHING))
-    return texts
+def head_of(measure: Measure) -> str:
+    """Return the head of a measure's column, on several lines."""
+    return measure.head or measure.name.replace("_", "\n")
+
+
+def _leading(cell: CellInfo, columns: Sequence[Measure]) -> Measure | None:
+    """Return what leads of the columns that a cell has; where nothing does, the first of them."""
+    there = [measure for measure in columns if measure.name in cell.metrics]
+    return next((one for one in there if one.leading), there[0] if there else None)
+
+
+def _trials(cell: CellInfo) -> Text:
+    return Text(f"{cell.n_ok}/{cell.n_ok + cell.n_failed}", style="red" if cell.n_failed else "")
 
 
 def _distance(cell: CellInfo) -> Text:
@@ -231,35 +171,40 @@ def _median(cell: CellInfo, name: str) -> float | None:
     return metric.median if metric else None
 
 
-def _shown(cell: CellInfo, column: _Column) -> str:
-    median = _median(cell, column.metric)
-    if median is None:
-        return _NOTHING
-    return format(median, column.form) if column.form else format_rate(median)
+def _shown(cell: CellInfo, measure: Measure) -> str:
+    median = _median(cell, measure.name)
+    return _NOTHING if median is None else measure.written(median)
 
 
-def _interval(cell: CellInfo, columns: Sequence[_Column]) -> str | None:
-    """Return the interval of the leading number in the unit that its median is shown in.
-
-    What leads a workload of another program is the first of the ``columns``.
-    """
-    leading = _COLUMNS.get(cell.workload, columns)
-    metric: Metric | None = cell.metrics.get(leading[0].metric) if leading else None
-    if metric is None or metric.median is None:
+def _interval(cell: CellInfo, leading: Measure | None) -> str | None:
+    """Return the interval of the leading number in the unit that its median is shown in."""
+    metric = cell.metrics.get(leading.name) if leading else None
+    if leading is None or metric is None or metric.median is None:
         return None
     if metric.ci95_low is None or metric.ci95_high is None:
         return None
     ends = (metric.ci95_low, metric.ci95_high)
-    if form := leading[0].form:
-        return "..".join(format(end, form) for end in ends)
+    if not leading.has_prefix:
+        return "..".join(map(leading.written, ends))
     divisor, _unit = rate_unit(metric.median)
     return "..".join(f"{end:.0f}" if end >= 100 else f"{end:.3g}" for end in
                      (end / divisor for end in ends))  # fmt: skip
 
 
-def _caption(summary: Summary, *, interval: bool) -> str:
+def _caption(summary: Summary) -> str:
+    columns = shown_measures(summary)
+    leading = [_leading(cell, columns) for cell in summary.cells]
     told = "Medians of the trials; too few (n < 6) for an interval of 95 %."
-    if interval:
-        told = "Medians of the trials; the interval is that of the first number's median."
+    if any(_interval(*one) for one in zip(summary.cells, leading, strict=True)):
+        told = f"Medians of the trials; the interval is that of {_whose(summary, columns)} median."
     sites = ", ".join(f"{name} ({kind})" for name, kind in summary.run.sites.items())
     return f"{told}\nSites: {sites}." if sites else told
+
+
+def _whose(summary: Summary, columns: Sequence[Measure]) -> str:
+    """Say whose median the interval is of: the first one's of a cell, or that of another."""
+    there = [[one for one in columns if one.name in cell.metrics] for cell in summary.cells]
+    leading = [_leading(cell, columns) for cell in summary.cells]
+    if all(one is (of[0] if of else None) for one, of in zip(leading, there, strict=True)):
+        return "the first number's"
+    return " and ".join(f"the {measure.words}'s" for measure in columns if measure in leading)

@@ -13,7 +13,9 @@ from typing_extensions import TypedDict  # pydantic wants this one before Python
 
 from osmef.results.document import read_document
 from osmef.results.lines import read_lines, read_whole
+from osmef.results.measure import Measure
 from osmef.results.rundir import RunDirectory
+from osmef.results.summary import Summary
 from osmef.results.trial import SCHEMA_VERSION, Trial
 
 
@@ -61,8 +63,8 @@ class _Indexed(TypedDict):
 
 
 class _Versioned(BriefTrial):
-    # Other versions, and what is damaged, go the long way.
-    schema_version: Literal[2]
+    # Version 1, and what is damaged, goes the long way. Version 3 is 2 for trials.
+    schema_version: Literal[2, 3]
 
 
 class _Endpoint(TypedDict):
@@ -86,9 +88,10 @@ class _Run(TypedDict):
 
 
 class _Summary(TypedDict):
-    schema_version: Literal[2]
+    schema_version: Literal[3]
     run: _Run
     endpoints: list[_Endpoint]
+    measures: list[Measure]
     cells: list[_Cell]
 
 
@@ -105,12 +108,14 @@ class BriefSummary:
     """Of ``Summary``: the scenario, the kind of cloud, the flavors by endpoint.
 
     ``prices`` has what an hour of all VMs of a cell costs, and in which currency, where known.
+    ``measures`` are those of its metrics.
     """
 
     scenario: str
     provider: str | None = None
     flavors: dict[str, str | None] = field(default_factory=dict)
     prices: dict[str, tuple[float, str]] = field(default_factory=dict)
+    measures: list[Measure] = field(default_factory=list)
 
 
 def brief_trials(run: RunDirectory) -> Iterator[BriefTrial]:
@@ -168,21 +173,30 @@ def brief_summary(run: RunDirectory) -> BriefSummary:
     """
     if not run.summary.exists():
         # The run's name is SCENARIO-TIME-ID.
-        return BriefSummary(run.id.rsplit("-", 2)[0])
+        return BriefSummary(run.id.rsplit("-", 2)[0], measures=run.read_measures())
     try:
         told = _SUMMARY.validate_json(read_whole(run.summary))
     except ValidationError:
-        whole = run.read_summary()
-        flavors = {end.name: end.flavor for end in whole.endpoints}
-        return BriefSummary(whole.run.scenario, whole.run.provider, flavors)
+        return _brief(run.read_summary())
     flavors = {end["name"]: end["flavor"] for end in told["endpoints"]}
     prices = {
         cell["key"]: (price["amount"], price["currency"])
         for cell in told["cells"]
         if (price := cell.get("price_per_hour"))
     }
-    return BriefSummary(told["run"]["scenario"], told["run"]["provider"], flavors, prices)
+    scenario, provider = told["run"]["scenario"], told["run"]["provider"]
+    return BriefSummary(scenario, provider, flavors, prices, told["measures"])
 
 
-if SCHEMA_VERSION != 2:
+def _brief(whole: Summary) -> BriefSummary:
+    flavors = {end.name: end.flavor for end in whole.endpoints}
+    prices = {
+        cell.key: (cell.price_per_hour.amount, cell.price_per_hour.currency)
+        for cell in whole.cells
+        if cell.price_per_hour
+    }
+    return BriefSummary(whole.run.scenario, whole.run.provider, flavors, prices, whole.measures)
+
+
+if SCHEMA_VERSION != 3:
     raise AssertionError("let the Literals here follow the version")

@@ -7,7 +7,6 @@ from enum import StrEnum
 from pydantic import Field
 
 from osmef.scenario.base import Model
-from osmef.scenario.workload import SweepMode
 
 
 class Purpose(StrEnum):
@@ -22,6 +21,14 @@ class Direction(StrEnum):
 
     FORWARD = "forward"
     REVERSE = "reverse"
+
+
+class SweepMode(StrEnum):
+    """How the messages of a size sweep go."""
+
+    PINGPONG = "pingpong"
+    STREAM = "stream"
+    BOTH = "both"
 
 
 class Phase(StrEnum):

@@ -13,11 +13,17 @@ import numpy as np
 import pandas as pd
 
 from osmef.errors import InputError
+from osmef.results import older
 from osmef.results.brief import BriefSummary, BriefTrial, brief_summary, brief_trials
 from osmef.results.find import find_runs
 from osmef.results.lines import CURE
+from osmef.results.measure import Measure, together
 
 _AT_ONCE = 4096
+_CURE = (
+    "load all runs at once with osmef.load, or name the measures with"
+    " osmef.results.frame.describe_columns"
+)
 _RUN = ("run", "scenario", "provider")
 _PLACE = (
     "cell",
@@ -73,16 +79,85 @@ def load(*paths: str | PathLike[str]) -> pd.DataFrame:
     ``swept.background``), status, failure_kind, failure_message, started_at, wall_s,
     workload, background, limited_by, start_spread_s, and each metric with its unit in the name. The
     endpoints of a group, and their flavors, stand in one text, with commas. What is not known is
-    missing (NaN, <NA> or None), and never 0. Raises InputError when a path leads to no run, or a
-    newer OSMeF wrote it.
+    missing (NaN, <NA> or None), and never 0.
+
+    ``attrs`` of the frame say what its columns are: ``measures_of`` those that were measured,
+    ``swept_of`` those that were swept. Filtering keeps them, and so do ``assign`` and ``copy``;
+    joining two frames only where they are equal: better load both at once.
+
+    Raises InputError when a path leads to no run, a newer OSMeF wrote it, or two runs mean two
+    things by one name.
     """
     columns = _Columns()
+    measures: list[tuple[str, list[Measure]]] = []
     for run in find_runs(*paths):
         summary = brief_summary(run)
+        if not measures or measures[-1][1] != summary.measures:
+            measures.append((run.id, summary.measures))
         trials = brief_trials(run)
         while some := list(islice(trials, _AT_ONCE)):
             columns.add(some, run.id, summary)
-    return columns.frame()
+    return columns.frame(together(measures))
+
+
+class _Shared(dict[str, Any]):
+    """A dict that is never copied: pandas copies ``attrs`` in depth with every frame and column."""
+
+    def __deepcopy__(self, _memo: object) -> _Shared:
+        return self
+
+
+def describe_columns(
+    frame: pd.DataFrame, measures: Iterable[Measure], swept: Iterable[str] = ()
+) -> pd.DataFrame:
+    """Write into the ``attrs`` of a frame what it has measured and swept; return the frame.
+
+    They are plain: ``measures`` has the members of each by its name, ``swept`` is a list of names.
+    """
+    told = {one.name: one.model_dump(mode="json") for one in measures}
+    frame.attrs = {**frame.attrs, "measures": _Shared(told), "swept": list(swept)}
+    return frame
+
+
+def measures_of(frame: pd.DataFrame) -> dict[str, Measure]:
+    """Return what the measured columns of a frame are, by their names, the main ones first.
+
+    Raises InputError for a frame that does not say so: one that ``load`` has not made, or that was
+    joined of several.
+    """
+    told = _told(frame)
+    return {name: Measure.model_validate(one) for name, one in told.items() if name in frame}
+
+
+def measure_named(frame: pd.DataFrame, name: str) -> Measure:
+    """Return what a metric is that a frame says something of, be it a column of it or not.
+
+    Raises InputError as ``measures_of``.
+    """
+    told = _told(frame)
+    if name not in told:
+        raise InputError(f"nothing says what {name!r} of this frame is", cure=_CURE)
+    return Measure.model_validate(told[name])
+
+
+def _told(frame: pd.DataFrame) -> Mapping[str, Any]:
+    if "measures" not in frame.attrs:
+        what = "nothing says what the numbers of this frame are (frame.attrs['measures'])"
+        raise InputError(what, cure=_CURE)
+    told: Mapping[str, Any] = frame.attrs["measures"]
+    return told
+
+
+def swept_of(frame: pd.DataFrame) -> list[str]:
+    """Return which columns of a frame were swept. Raises InputError as ``measures_of``."""
+    _told(frame)
+    return [name for name in frame.attrs.get("swept", ()) if name in frame]
+
+
+def described_like(frame: pd.DataFrame, other: pd.DataFrame) -> pd.DataFrame:
+    """Give a frame that was made of another one what that says of its columns; return it."""
+    frame.attrs = {**frame.attrs, **other.attrs}
+    return frame
 
 
 class _Words:
@@ -114,6 +189,7 @@ class _Columns:
         self._started_in: list[str] = []
         self._times: list[pd.Series] = []
         self._swept: dict[str, list[Any]] = {}
+        self._varied: dict[str, None] = {}
         self._texts: dict[str, str] = {}
         self._metrics: dict[str, array[float]] = {}
 
@@ -122,6 +198,7 @@ class _Columns:
         columns = _columns(trials, run, summary)
         values = [_renamed(trial["values"]) for trial in trials]
         for name in dict.fromkeys(key for one in values for key in one):
+            self._varied[name] = None
             if name in columns:
                 own = zip(values, columns[name], strict=True)
                 columns[name] = [one.get(name, told) for one, told in own]
@@ -167,10 +244,13 @@ class _Columns:
             found = [one.get(name) for one in metrics]
             column.extend([nan if value is None else value for value in found])
 
-    def frame(self) -> pd.DataFrame:
+    def frame(self, told: Mapping[str, Measure]) -> pd.DataFrame:
         """Return all of it, and keep nothing: there is no room for a million trials twice."""
-        names = list(self._words)
-        columns: dict[str, Any] = {name: self._words.pop(name).column() for name in names}
+        names = [*(name for name in told if name in self._metrics),
+                 *(name for name in self._metrics if name not in told)]  # fmt: skip
+        measures = [told.get(name) or older.measure_of(name) for name in names]
+        words = list(self._words)
+        columns: dict[str, Any] = {name: self._words.pop(name).column() for name in words}
         columns |= {name: _whole(np.frombuffer(self._numbers[name])) for name in _WHOLE}
         columns |= {name: np.frombuffer(self._numbers[name]) for name in _NUMBERS}
         if self._started or not self._times:
@@ -179,7 +259,8 @@ class _Columns:
         columns |= {name: _swept(values) for name, values in self._swept.items()}
         columns |= {name: np.frombuffer(column) for name, column in self._metrics.items()}
         order = (*_RUN, *_PLACE, *self._swept, *_COURSE, *_WORK, *self._metrics)
-        return pd.DataFrame({name: columns.pop(name) for name in order}, copy=False)
+        frame = pd.DataFrame({name: columns.pop(name) for name in order}, copy=False)
+        return describe_columns(frame, measures, self._varied)
 
 
 def _check_whole(name: str, numbers: Sequence[int]) -> None:

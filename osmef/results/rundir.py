@@ -1,13 +1,14 @@
 """The run directory: all that is known of one run, on disk from the moment it is known.
 
     RUN/  scenario.yaml  journal.jsonl  trials.jsonl  intervals.parquet  requests.parquet
-          facts/  summary.json  lock
+          facts/  measures.json  raw/  summary.json  lock
 
 ``scenario.json`` stands for ``scenario.yaml`` when the scenario was written in JSON. Trials are
 appended as they end; one that was measured again has several lines, of which the newest counts.
 The intervals of each trial are a part of their own, in ``intervals/``, until
-``finish`` merges them, and so are its requests, if it has any. ``lock`` is held while a controller
-works on the run.
+``finish`` merges them, and so are its requests, if it has any. ``raw`` has what external programs
+printed, a file each: its trial, its number in it, where it ran, and what it is. ``lock`` is held
+while a controller works on the run.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from osmef.results import lock
 from osmef.results.document import read_document, read_json
 from osmef.results.files import append_line, storage, write_atomically
 from osmef.results.lines import CURE, read_lines, read_whole
-from osmef.results.summary import Summary
+from osmef.results.measure import Measure
+from osmef.results.summary import Declared, Summary
 from osmef.results.trial import Interval, Status, Trial
 from osmef.units import parse_count
 
@@ -152,6 +154,11 @@ class RunDirectory:
         """The summary."""
         return self.path / "summary.json"
 
+    @property
+    def measures(self) -> Path:
+        """What the metrics of its trials are, for as long as there is no summary."""
+        return self.path / "measures.json"
+
     def acquire(self) -> None:
         """Hold the lock until ``close`` or the death of this process; refused while it is held."""
         self._lock = lock.hold(self.path)
@@ -242,6 +249,13 @@ class RunDirectory:
         part = self._part(table, trial)
         write_atomically(part, lambda file: write_part(file, tables))
 
+    def write_raw(self, trial: int, name: str, printed: bytes) -> None:
+        """Write what a program printed in a trial, as ``raw/TRIAL-NAME``, in the place of older."""
+        path = self.path / "raw" / f"{trial}-{name}"
+        with storage("make a directory", path.parent):
+            path.parent.mkdir(exist_ok=True)
+        write_atomically(path, printed)
+
     def write_facts(self, moment: str, endpoint: str, facts: Mapping[str, Any]) -> None:
         """Write the facts of an endpoint at one moment, as ``facts/MOMENT/ENDPOINT.json``."""
         path = self.path / "facts" / moment / f"{endpoint}.json"
@@ -275,6 +289,20 @@ class RunDirectory:
             path.parent.mkdir(exist_ok=True)
         write_atomically(path, text.encode(errors="backslashreplace"))
         return str(path)
+
+    def write_measures(self, measures: Sequence[Measure]) -> None:
+        """Write down what the metrics of trials are, before there is a summary."""
+        text = Declared(measures=list(measures)).model_dump_json(indent=1)
+        write_atomically(self.measures, f"{text}\n".encode())
+
+    def read_measures(self) -> list[Measure]:
+        """Return what the metrics of trials are, of a run without a summary; older ones have none.
+
+        Raises InputError if that is damaged or of a newer version.
+        """
+        if not self.measures.exists():
+            return []
+        return read_document(Declared, read_whole(self.measures), str(self.measures)).measures
 
     def write_summary(self, summary: Summary) -> None:
         """Write the summary, in the place of an older one."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from osmef.results.limits import Limit
+from osmef.results.measure import Measure
 from osmef.results.trial import SCHEMA_VERSION
 from osmef.scenario.base import Model
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy
@@ -227,7 +228,7 @@ class CellInfo(Model):
 
 
 class Summary(Model):
-    """The result of a run, for machines. Units stand in the names; what is unknown is null."""
+    """The result of a run, for machines. What is unknown is null."""
 
     schema_version: int = Field(
         default=SCHEMA_VERSION,
@@ -235,4 +236,25 @@ class Summary(Model):
     )
     run: RunInfo = Field(description="what ran, when, and with what")
     endpoints: list[EndpointInfo] = Field(description="every endpoint of the run")
+    measures: list[Measure] = Field(
+        description="what the metrics of the cells are, in the order in which they are declared"
+    )
     cells: list[CellInfo] = Field(description="one entry for each cell, in the order of the sweep")
+
+    @model_validator(mode="after")
+    def _every_metric_has_a_measure(self) -> Summary:
+        told = {measure.name for measure in self.measures}
+        if len(told) < len(self.measures):
+            raise ValueError("two of its measures have one name")
+        names = dict.fromkeys(name for cell in self.cells for name in cell.metrics)
+        unknown = [name for name in names if name not in told]
+        if unknown:
+            raise ValueError(f"nothing in measures says what these are: {', '.join(unknown)}")
+        return self
+
+
+class Declared(Model):
+    """What the metrics of a run are: ``measures.json``, for as long as there is no summary."""
+
+    schema_version: int = Field(default=SCHEMA_VERSION, description="as in the summary")
+    measures: list[Measure] = Field(description="as in the summary")

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from osmef.errors import OsmefError
+from osmef.errors import OsmefError, ProgramError
 from osmef.results.exchange import Direction, Exchange, Purpose, SizePoint
 from osmef.results.limits import FlowLimit, Limit
 from osmef.results.udp import Datagrams
@@ -16,7 +16,7 @@ from osmef.scenario.base import Model
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.study import Scalar
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 class Status(StrEnum):
@@ -37,7 +37,9 @@ class Failure(Model):
     @classmethod
     def of(cls, error: OsmefError) -> Failure:
         """Return what an error tells."""
-        return cls(kind=error.kind, message=error.message, where=error.where, cure=error.cure)
+        tail = error.tail if isinstance(error, ProgramError) else ""
+        message = f"{error.message}; it printed: {tail}" if tail else error.message
+        return cls(kind=error.kind, message=message, where=error.where, cure=error.cure)
 
 
 class Source(Model):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from osmef.results import older
 from osmef.results.summary import Summary
 from osmef.results.trial import SCHEMA_VERSION, Trial
 
@@ -50,7 +51,23 @@ def _ends_in_lists(old: Json) -> Json:
     return new
 
 
+def _trial_of_2(old: Json) -> Json:
+    """Leave trials as they were."""
+    return old
+
+
+def _summary_of_2(old: Json) -> Json:
+    """Say what metrics are, of which there were only names."""
+    listed = old.get("cells")
+    cells = [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+    kinds = [(one.get("workload"), one.get("background")) for one in cells]
+    metrics = [one.get("metrics") for one in cells]
+    names = [name for of in metrics if isinstance(of, dict) for name in of]
+    measures = older.measures_of([(str(one), str(beside)) for one, beside in kinds], names)
+    return {**old, "measures": [one.model_dump(mode="json") for one in measures]}
+
+
 _STEPS: dict[type, tuple[Callable[[Json], Json], ...]] = {
-    Trial: (_trial_of_1,),
-    Summary: (_summary_of_1,),
+    Trial: (_trial_of_1, _trial_of_2),
+    Summary: (_summary_of_1, _summary_of_2),
 }

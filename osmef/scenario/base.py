@@ -1,6 +1,7 @@
 """The base of every model that a file is read into."""
 
 from pydantic import BaseModel, ConfigDict
+from pydantic.fields import FieldInfo
 from pydantic_core import PydanticCustomError
 
 
@@ -8,6 +9,11 @@ class Model(BaseModel):
     """Immutable, and an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def keys_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the fields of a model by the keys under which they are written."""
+    return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
 def conflict(message: str, cure: str, *keys: str) -> PydanticCustomError:

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from osmef.errors import MOST_PROBLEMS, Problem
+from osmef.scenario.base import keys_of
 from osmef.scenario.fields import FLAVOR_TAGS, quantity_of
 from osmef.scenario.model import Scenario
 from osmef.scenario.names import (
@@ -65,7 +66,7 @@ def examine(tree: Node) -> Examined:
         return Examined(scenario, [], 0)
     except ValidationError as error:
         found = error.errors(include_url=False)
-        errors = [_without_tag(one, tree) for one in found if not _is_of_other_type(one)]
+        errors = [_without_choice(one) for one in found if not _is_of_other_type(one)]
         return Examined(None, *first_errors(errors, tree))
 
 
@@ -86,16 +87,13 @@ def _is_of_other_type(error: ErrorDetails) -> bool:
     return _CHOICE.fullmatch(choice) is not None and not choice.startswith(meant)
 
 
-def _without_tag(error: ErrorDetails, tree: Node) -> ErrorDetails:
+def _without_choice(error: ErrorDetails) -> ErrorDetails:
     """Return an error with its path as it stands in the file: pydantic puts choices into it."""
     loc = tuple(
         part
         for part in error["loc"]
         if part not in FLAVOR_TAGS and not _CHOICE.fullmatch(str(part))
     )
-    around = settings_around(str(part) for part in loc) if loc else None
-    if around and len(loc) > len(around) and loc[len(around)] == kind_at(tree, around):
-        loc = (*around, *loc[len(around) + 1 :])
     return {**error, "loc": loc}
 
 
@@ -157,9 +155,9 @@ def _unknown_key(_error: ErrorDetails, path: Path, _node: Node, tree: Node) -> P
     others: list[str] = []
     if (around := settings_around(path)) and len(path) == len(around) + 1:
         kind = kind_at(tree, around)
-        others = [default_kind(m) for m in models if key in m.model_fields]
+        others = [default_kind(m) for m in models if key in keys_of(m)]
         models = [m for m in models if default_kind(m) == kind]
-    known = [name for model in models for name in model.model_fields]
+    known = [name for model in models for name in keys_of(model)]
     if len(path) == 1:
         known.append("sweep")
     where = f" in {_label(path[:-1])}" if len(path) > 1 else ""
@@ -189,12 +187,17 @@ def _unknown_word(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> P
 
 
 def _unknown_kind(error: ErrorDetails, path: Path, _node: Node, tree: Node) -> Problem:
-    choices = re.findall(r"'([^']*)'", str(error["ctx"]["expected_tags"]))
+    choices: list[str] = error["ctx"]["expected"]
     node = tree.nearest((*path, "kind"))
     plain = node.plain()
     given = quoted(plain) if isinstance(plain, str) else kind_of(plain)
     what = "provider" if path[0] == "sites" else path[0]
     return node.problem(f"there is no {what} {given}", did_you_mean(str(plain), choices, choices))
+
+
+def _broken_kind(error: ErrorDetails, path: Path, _node: Node, tree: Node) -> Problem:
+    node = tree.nearest((*path, "kind"))
+    return node.problem(str(error["ctx"]["message"]), str(error["ctx"]["cure"]))
 
 
 def _quantity(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> Problem:
@@ -286,7 +289,8 @@ _EXPLAIN: dict[str, Callable[[ErrorDetails, Path, Node, Node], Problem]] = {
     "missing": _missing,
     "enum": _unknown_word,
     "literal_error": _unknown_word,
-    "union_tag_invalid": _unknown_kind,
+    "unknown_kind": _unknown_kind,
+    "broken_kind": _broken_kind,
     "value_error": _quantity,
     **dict.fromkeys(_LIMITS, _out_of_range),
     **dict.fromkeys(_TEXTS, _wrong_text),

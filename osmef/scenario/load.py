@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from osmef.errors import InputError, Problem
+from osmef.scenario.arguments import with_arguments
 from osmef.scenario.cells import make_cells
 from osmef.scenario.classes import with_classes
 from osmef.scenario.inventory_file import with_inventories
@@ -41,13 +42,14 @@ def load_text(text: str, path: Path, overrides: Mapping[str, str] | None = None)
     tree, problems = override(tree, overrides or {})
     tree, wrong = with_inventories(tree, path.parent)
     tree, wrong_classes = with_classes(tree)
-    sweep = read_sweep(tree.get(("sweep",)))
-    cells, more, uncounted = make_cells(tree.without("sweep"), sweep)
+    values = with_arguments(tree)
+    sweep = read_sweep(values.get(("sweep",)))
+    cells, more, uncounted = make_cells(values.without("sweep"), sweep)
     problems = _first_of_each_place(builder.problems, problems + wrong + wrong_classes + more)
     if problems:
         raise InputError.from_problems(problems, uncounted)
     if tree is not written:
-        data = tree.plain()
+        data = values.plain()
         text = json.dumps(data, indent=2) + "\n" if is_json(path) else write_yaml(data)
     digest = hashlib.sha256(text.encode()).hexdigest()
     return Study(path, text, digest, cells[0].scenario, tuple(cells))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import Field, model_validator
 
+from osmef.kinds import PROVIDERS, WORKLOADS
 from osmef.scenario.base import Model, conflict
-from osmef.scenario.clouds.base import Text
-from osmef.scenario.clouds.local import LocalSettings
+from osmef.scenario.by_kind import ByKind
+from osmef.scenario.clouds.base import CloudSettings, Text
 from osmef.scenario.fields import (
     Duration,
     EndpointKind,
@@ -23,25 +23,12 @@ from osmef.scenario.fields import (
     Tenancy,
 )
 from osmef.scenario.money import InstanceClass, Price, Sum
-from osmef.scenario.pingpong import PingPongSettings
-from osmef.scenario.provider import ProviderSettings
+from osmef.scenario.provider import AnyProvider
 from osmef.scenario.sites import check_sites
-from osmef.scenario.workload import (
-    BackgroundSettings,
-    BtcSettings,
-    LatencySettings,
-    WorkloadSettings,
-)
+from osmef.scenario.workload import AnyBackground, AnyWorkload, without_background
 
 USUAL_KINDS = {"provider": "local", "sites": "local", "workload": "btc", "background": "btc"}
 """Of settings that do not name their kind; each of the sites has one."""
-
-
-def _with_kind(value: Any, usual: str) -> Any:  # pydantic hands over whatever the file holds
-    """Return settings with their kind, which may stand alone."""
-    if isinstance(value, dict):
-        return {"kind": usual, **value}
-    return {"kind": value} if isinstance(value, str) else value
 
 
 class EndpointSettings(Model):
@@ -121,10 +108,11 @@ class Scenario(Model):
 
     name: Name = Field(description="lower-case letters, digits and dashes")
     description: str = Field(default="", description="one line for the reader of the results")
-    provider: ProviderSettings = Field(
-        default_factory=LocalSettings, description="the cloud: its name, or its settings"
+    provider: AnyProvider = Field(
+        default_factory=ByKind(PROVIDERS, "local").default,
+        description="the cloud: its name, or its settings",
     )
-    sites: dict[Name, ProviderSettings] = Field(
+    sites: dict[Name, AnyProvider] = Field(
         default_factory=dict,
         description="several clouds by names of yours, in the place of `provider`: of each its"
         " kind, or its settings; every endpoint names its `site`",
@@ -147,10 +135,11 @@ class Scenario(Model):
     family: Family = Field(
         default=Family.IPV4, description="the version of IP between the endpoints"
     )
-    workload: WorkloadSettings = Field(
-        default_factory=BtcSettings, description="what is run: its name, or its settings"
+    workload: AnyWorkload = Field(
+        default_factory=ByKind(WORKLOADS, "btc").default,
+        description="what is run: its name, or its settings",
     )
-    background: BackgroundSettings | None = Field(
+    background: AnyBackground | None = Field(
         default=None,
         description="a second workload between the same endpoints, beside the measured one",
     )
@@ -210,18 +199,6 @@ class Scenario(Model):
     )
     tags: dict[str, str] = Field(default_factory=dict, description="free text for your own use")
 
-    @field_validator("provider", "workload", "background", mode="before")
-    @classmethod
-    def _kind_alone(cls, value: Any, info: ValidationInfo) -> Any:
-        return _with_kind(value, USUAL_KINDS[str(info.field_name)])
-
-    @field_validator("sites", mode="before")
-    @classmethod
-    def _kinds_alone(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        return {name: _with_kind(one, USUAL_KINDS["sites"]) for name, one in value.items()}
-
     @model_validator(mode="after")
     def _sites_and_ends(self) -> Scenario:
         check_sites(self)
@@ -229,10 +206,10 @@ class Scenario(Model):
 
     @model_validator(mode="after")
     def _background_lasts_as_long_as_needed(self) -> Scenario:
-        written = self.background.model_fields_set if self.background else frozenset()
-        idle = ("idle",) if isinstance(self.background, LatencySettings) else ()
-        for key in ("duration", "bytes", "warmup", *idle):
-            if key in written:
+        if self.background is None:
+            return self
+        for key in self.background.lasting:
+            if key in self.background.model_fields_set:
                 raise conflict(
                     "the background runs as long as what is measured needs it",
                     f"remove {key}; lead says how long it runs before and after",
@@ -241,30 +218,15 @@ class Scenario(Model):
         return self
 
     @model_validator(mode="after")
-    def _what_goes_with_a_background_has_one(self) -> Scenario:
-        latency = isinstance(self.workload, LatencySettings)
-        idle = latency and "idle" in self.workload.model_fields_set
-        for key, is_written in (("lead", "lead" in self.model_fields_set), ("workload.idle", idle)):
-            if is_written and self.background is None:
-                raise conflict(
-                    f"{key} goes with a background, and there is none",
-                    f"write a background, such as background: btc, or remove {key}",
-                    key,
-                )
+    def _lead_has_a_background(self) -> Scenario:
+        if "lead" in self.model_fields_set and self.background is None:
+            raise without_background("lead")
         return self
 
     @model_validator(mode="after")
-    def _background_knows_how_long(self) -> Scenario:
-        if (
-            self.background
-            and isinstance(self.workload, PingPongSettings)
-            and not self.workload.rate
-        ):
-            raise conflict(
-                "nobody knows how long the requests take, and so the background, without a rate",
-                "write workload.rate, the requests per second",
-                *("workload.rate", "background"),
-            )
+    def _workload_agrees(self) -> Scenario:
+        for problem in self.workload.problems(self):
+            raise problem
         return self
 
     @model_validator(mode="after")
@@ -319,9 +281,9 @@ class Scenario(Model):
         return (sender, receiver)
 
     @property
-    def clouds(self) -> Mapping[str | None, ProviderSettings]:
+    def clouds(self) -> Mapping[str | None, CloudSettings]:
         """Settings of the sites by their names; without sites, of the one cloud under None."""
-        one: Mapping[str | None, ProviderSettings] = {None: self.provider}
+        one: Mapping[str | None, CloudSettings] = {None: self.provider}
         return one if not self.sites else dict(self.sites.items())
 
     @property

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from osmef.scenario.base import keys_of
+from osmef.scenario.by_kind import ByKind
 from osmef.scenario.model import USUAL_KINDS, Scenario
 from osmef.scenario.node import Entry, Node, Path
 
@@ -40,10 +42,12 @@ class UnknownNameError(ValueError):
 def models_at(path: Iterable[str]) -> list[type[BaseModel]]:
     """List the models that may stand at a path; parts that are no keys of a model are skipped."""
     current: list[type[BaseModel]] = [Scenario]
+    is_name = False
     for part in path:
-        found = [m for m in current if part in m.model_fields]
-        if found:
-            current = [n for m in found for n in _models(m.model_fields[part].annotation)]
+        fields = [] if is_name else [keys_of(m)[part] for m in current if part in keys_of(m)]
+        is_name = any(get_origin(field.annotation) is dict for field in fields)
+        if fields:
+            current = [n for field in fields for n in _models_of(field)]
     return current
 
 
@@ -70,7 +74,7 @@ def kind_at(tree: Node, path: Path) -> object:
 
 def field_at(path: Path) -> FieldInfo | None:
     """Return the field that a path leads to; None for what no model describes."""
-    fields = (m.model_fields.get(path[-1]) for m in models_at(path[:-1]))
+    fields = (keys_of(m).get(path[-1]) for m in models_at(path[:-1]))
     return next((field for field in fields if field is not None), None)
 
 
@@ -155,10 +159,10 @@ def did_you_mean(word: str, candidates: Iterable[str], known: Iterable[str]) -> 
 
 
 def _walk(model: type[BaseModel], path: Path) -> Iterator[Path]:
-    for name, field in model.model_fields.items():
+    for name, field in keys_of(model).items():
         yield (*path, name)
         if not _is_collection(field.annotation):
-            for inner in _models(field.annotation):
+            for inner in _models_of(field):
                 yield from _walk(inner, (*path, name))
 
 
@@ -167,7 +171,17 @@ def _is_collection(annotation: Any) -> bool:
     return getattr(annotation, "__origin__", None) in {dict, list}
 
 
+def _models_of(field: FieldInfo) -> list[type[BaseModel]]:
+    by_kind = [one for one in field.metadata if isinstance(one, ByKind)]
+    return [*by_kind[0].models()] if by_kind else _models(field.annotation)
+
+
 def _models(annotation: Any) -> list[type[BaseModel]]:
+    """List the models in a type; what is marked as settings by kind has one for each kind."""
+    arguments = get_args(annotation)
+    for mark in arguments:
+        if isinstance(mark, ByKind):
+            return [*mark.models()]
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [model for argument in get_args(annotation) for model in _models(argument)]
+    return [model for argument in arguments for model in _models(argument)]

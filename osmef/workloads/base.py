@@ -9,17 +9,21 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 
 from osmef.agent.messages import JobResult, PointEvent
 from osmef.results.exchange import Exchange, Purpose, SizePoint
+from osmef.results.measure import Measure
 from osmef.results.trial import Interval, Transfer
 from osmef.results.udp import Datagrams
+from osmef.scenario.workload import WorkloadSettings
+from osmef.supply.program import Program
+from osmef.workloads.reading import Printed
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch, Table  # pyarrow is slow to load
 
-Value = str | int | float | bool
+Value = str | int | float | bool | Sequence[str]
 """What a member of an agent's command may be."""
 
 End = Literal["sender", "receiver"]
@@ -33,7 +37,9 @@ class Step:
     members; what all jobs have (id, cookie, addresses, ports, timeouts) is added when it is armed.
     A step that ``listens`` answers ``listening``; the steps after it connect to it. One that
     ``serves`` runs until it is told to stop, once the other steps of all parts have their results.
-    ``udp_ports`` is how many UDP ports it takes, ``requests`` how many requests it tells of.
+    ``udp_ports`` is how many UDP ports it takes, ``requests`` how many requests it tells of,
+    ``output_bytes`` the most that a program prints. One that is ``stoppable`` runs until all else
+    has ended, where it is of a background.
     """
 
     end: End
@@ -43,6 +49,8 @@ class Step:
     serves: bool = False
     udp_ports: int = 0
     requests: int = 0
+    output_bytes: int = 0
+    stoppable: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,8 @@ class Part:
 class Ran:
     """What a part gave between one pair: a result for each step, in order, and the series.
 
-    ``requests`` has what sieges told of their requests (``osmef.workloads.requests``).
+    ``requests`` has what sieges told of their requests (``osmef.workloads.requests``), ``printed``
+    what the program of each step printed, which is nothing of a step that is none.
     """
 
     sender: str
@@ -77,6 +86,7 @@ class Ran:
     intervals: list[Interval]
     points: list[PointEvent] = field(default_factory=list)
     requests: list[RecordBatch] = field(default_factory=list)
+    printed: tuple[Printed, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -96,13 +106,32 @@ class Outcome:
     start_spread_s: float | None = None
 
 
-class Workload(ABC):
+S = TypeVar("S", bound=WorkloadSettings)
+
+
+class Workload(ABC, Generic[S]):
     """What is run between endpoints, with its settings.
 
-    ``metrics`` names the numbers that every trial of it gives, with their units.
+    ``Settings`` is the model of what people write under ``workload:``, whose ``kind`` has the name
+    of the kind as its default. ``background`` tells whether it runs beside one.
+
+    ``measures`` are the numbers that every trial of it gives, in the order in which people want to
+    see them: those that have a ``head`` are the columns of a table.
     """
 
-    metrics: tuple[str, ...]
+    Settings: ClassVar[type[WorkloadSettings]]
+    example: ClassVar[str] = ""
+    """Lines of a scenario that show how it is used, YAML; by default the kind alone."""
+    measures: tuple[Measure, ...] = ()
+
+    def __init__(self, settings: S, *, background: bool = False) -> None:
+        self._settings = settings
+        self._background = background
+
+    @property
+    def needs(self) -> tuple[Program, ...]:
+        """The programs that have to be on the endpoints."""
+        return ()
 
     @abstractmethod
     def parts(self) -> tuple[Part, ...]:

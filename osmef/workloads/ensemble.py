@@ -17,6 +17,7 @@ from osmef.agent.messages import (
     Gone,
     IntervalEvent,
     Listening,
+    OutputEvent,
     PointEvent,
     RequestsEvent,
     ResultEvent,
@@ -26,19 +27,10 @@ from osmef.results.exchange import Purpose
 from osmef.results.trial import Interval
 from osmef.scenario.ports import DATA_PORTS
 from osmef.workloads.base import Part, Ran, Value
-from osmef.workloads.tasks import (
-    ARM_TIMEOUT_S,
-    GRACE_S,
-    Pair,
-    Task,
-    command_of,
-    make_tasks,
-    patience_s,
-)
+from osmef.workloads.reading import Printed
+from osmef.workloads.tasks import Pair, Task, Waits, command_of, make_tasks
 
-STOP_TIMEOUT_S = 5.0
 _CHECK_EVERY_S = 0.2
-_ABORT_TIMEOUT_S = 5.0
 # Between telling all agents when to start and that moment: the time to tell them all.
 _START_MARGIN_S = 0.05
 _START_MARGIN_EACH_S = 0.002
@@ -71,13 +63,16 @@ class Job:
     """One trial: its number and its pairs.
 
     ``progress`` is called with the latest rate of what is measured, in bits per second; ``check``
-    is called often and raises when the run has to stop.
+    is called often and raises when the run has to stop. ``waits`` are for its agents. ``keep`` gets
+    what programs printed, with a name for it.
     """
 
     trial: int
     pairs: Sequence[Pair]
     progress: Callable[[float], None] = field(default=lambda _bps: None)
     check: Callable[[], None] = field(default=lambda: None)
+    waits: Waits = field(default_factory=Waits)
+    keep: Callable[[str, bytes], None] = field(default=lambda _name, _printed: None)
 
 
 @dataclass(frozen=True)
@@ -111,9 +106,9 @@ class _Ensemble:
     """All agents of one trial: keeps what they say, and finds the cause of a failure."""
 
     def __init__(self, job: Job, parts: Sequence[Part]) -> None:
-        self._job = job
+        self._job, self._waits = job, job.waits
         self._inbox = Inbox()
-        self._groups = make_tasks(job.trial, job.pairs, parts)
+        self._groups = make_tasks(job.trial, job.pairs, parts, job.waits)
         self._tasks = [task for pair in self._groups for group in pair for task in group]
         self._of = {task.agent: task for task in self._tasks}
         self._failures: dict[Task, ErrorEvent | Gone] = {}
@@ -128,7 +123,7 @@ class _Ensemble:
             return
         for name, task in {task.host.name: task for task in starters}.items():
             task.agent.inbox = Inbox()  # the one before is of another trial
-            self._clocks[name] = task.agent.clock_offset()
+            self._clocks[name] = task.agent.clock_offset(self._waits.clock_s)
 
     def arm(self) -> None:
         """Arm all steps, those of a part one after the other, and wait until all are connected."""
@@ -136,6 +131,7 @@ class _Ensemble:
             task.agent.inbox = self._inbox
             if task.agent.gone is not None:  # it may have said so to the inbox before
                 raise task.agent.lost(task.agent.gone)
+        armed_s = self._waits.arm_s + self._waits.grace_s
         longest = max(len(group) for pair in self._groups for group in pair)
         for number in range(longest):
             now = [g[number] for pair in self._groups for g in pair if number < len(g)]
@@ -144,10 +140,10 @@ class _Ensemble:
             self._wait_for(
                 [task for task in now if task.step.listens],
                 lambda task: task.port is not None,
-                ARM_TIMEOUT_S + GRACE_S,
+                armed_s,
             )
-        two_ended = [task for task in self._tasks if not task.step.serves]
-        self._wait_for(two_ended, lambda task: task.connected, ARM_TIMEOUT_S + GRACE_S)
+        two_ended = [task for task in self._tasks if not task.step.serves and not task.is_server]
+        self._wait_for(two_ended, lambda task: task.connected, armed_s)
 
     def _listener(self, task: Task) -> Task | None:
         """Return the nearest earlier step of its part that a step connects to."""
@@ -176,19 +172,19 @@ class _Ensemble:
 
     def collect(self) -> None:
         """Wait for the results of all steps that end by themselves."""
-        ending = [task for task in self._tasks if not task.step.serves]
+        ending = [task for task in self._tasks if not task.is_stopped]
         self._wait_for(
             ending,
             lambda task: task.result is not None,
-            max(patience_s(task.part) for task in self._tasks),
+            max(task.patience_s for task in self._tasks),
         )
 
     def stop(self) -> None:
         """End the steps that serve, and wait for their results."""
-        serving = [task for task in self._tasks if task.step.serves]
+        serving = [task for task in self._tasks if task.is_stopped and not task.ended]
         for task in serving:
             task.agent.send({"cmd": "stop", "id": task.id})
-        self._wait_for(serving, lambda task: task.result is not None, STOP_TIMEOUT_S)
+        self._wait_for(serving, lambda task: task.result is not None, self._waits.stop_s)
 
     def performance(self) -> Performance:
         """Return what all parts gave."""
@@ -204,7 +200,7 @@ class _Ensemble:
         for task in self._busy:
             with contextlib.suppress(AgentError):  # its end is on its way to us
                 task.agent.send({"cmd": "abort", "id": task.id})
-        deadline = time.monotonic() + _ABORT_TIMEOUT_S
+        deadline = time.monotonic() + self._waits.abort_s
         while self._busy and time.monotonic() < deadline:
             self._take(_CHECK_EVERY_S)
         for task in self._busy:
@@ -252,7 +248,7 @@ class _Ensemble:
         # A late answer to a job before this one is not ours, nor what comes after the end.
         if task.ended or not _is_of(event, task):
             return
-        if isinstance(event, IntervalEvent | PointEvent | RequestsEvent) and not task.admits(event):
+        if isinstance(event, _SERIES) and not task.admits(event):
             event = ErrorEvent(event="error", id=task.id, kind="protocol", message=_TOO_MUCH)
         self._take_in(task, event)
 
@@ -266,6 +262,8 @@ class _Ensemble:
                 self._keep(task, event)
             case RequestsEvent():
                 self._keep_requests(task, event)
+            case OutputEvent():
+                (task.stdout if event.stream == "stdout" else task.stderr).extend(event.data)
             case PointEvent():
                 task.points.append(event)
             case ErrorEvent() | Gone():
@@ -327,6 +325,9 @@ _DATAGRAM_SERIES = (
 )
 
 
+_SERIES = (IntervalEvent, PointEvent, RequestsEvent, OutputEvent)
+
+
 def _of_datagrams(event: IntervalEvent, flow: int) -> dict[str, Any]:
     """Return what an interval says of the datagrams of one flow; nothing where there are none."""
     series = {name: getattr(event, name) for name in _DATAGRAM_SERIES}
@@ -353,4 +354,6 @@ def _ran(group: list[Task]) -> Ran:
     points = [point for task in group for point in task.points]
     pair = group[0].pair
     requests = [batch for task in group for batch in task.requests]
-    return Ran(pair.sender.name, pair.receiver.name, tuple(results), intervals, points, requests)
+    printed = tuple(Printed(bytes(task.stdout), bytes(task.stderr)) for task in group)
+    ends = (pair.sender.name, pair.receiver.name)
+    return Ran(*ends, tuple(results), intervals, points, requests, printed)

@@ -3,48 +3,49 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import assert_never
+from typing import Any
+
+from pydantic import ValidationError
 
 from osmef.errors import AgentError
+from osmef.kinds import WORKLOADS
 from osmef.results.exchange import Purpose
+from osmef.results.measure import Measure, of_background, together
 from osmef.scenario.model import Scenario
-from osmef.scenario.pingpong import PingPongSettings
-from osmef.scenario.workload import (
-    BtcSettings,
-    LatencySettings,
-    SizeSweepSettings,
-    UdpSettings,
-    WorkloadSettings,
-)
+from osmef.scenario.workload import WorkloadSettings
+from osmef.supply.program import Program
 from osmef.workloads.base import Outcome, Part, Ran, Workload
-from osmef.workloads.btc import BulkTransfer
 from osmef.workloads.ensemble import Job, perform
-from osmef.workloads.latency import Latency
-from osmef.workloads.pingpong import PingPong
-from osmef.workloads.sizes import SizeSweep
-from osmef.workloads.udp import UdpFlows
-
-BACKGROUND = "background_"
-"""What the names of a background's metrics begin with."""
 
 
-def workload_for(settings: WorkloadSettings, *, background: bool) -> Workload:
+def workload_for(settings: WorkloadSettings, *, background: bool) -> Workload[Any]:
     """Return the workload that the settings describe, to run beside a background or without."""
-    match settings:
-        case BtcSettings():
-            return BulkTransfer(settings)
-        case LatencySettings():
-            return Latency(settings, background=background)
-        case SizeSweepSettings():
-            return SizeSweep(settings)
-        case UdpSettings():
-            return UdpFlows(settings)
-        case PingPongSettings():
-            return PingPong(settings)
-        case _:
-            assert_never(settings)
+    made: Workload[Any] = WORKLOADS.get(settings.kind)(settings, background=background)
+    return made
+
+
+def usual_measures(kind: str) -> tuple[Measure, ...]:
+    """Return what the numbers of a kind mean, without a background and with its default settings.
+
+    Where a setting has no default they are those of its class, if it says any. Raises KindError.
+    """
+    try:
+        usual: WorkloadSettings = WORKLOADS.settings(kind)()
+    except ValidationError:
+        declared: object = WORKLOADS.get(kind).measures
+        return declared if isinstance(declared, tuple) else ()  # it may be a property
+    return workload_for(usual, background=False).measures
+
+
+def measures_of(scenarios: Iterable[Scenario]) -> tuple[Measure, ...]:
+    """Return what the numbers of all these scenarios mean, each once.
+
+    Raises InputError where one name has two meanings.
+    """
+    lists = ((one.workload.kind, Programme(one).measures) for one in scenarios)
+    return tuple(together(lists).values())
 
 
 class Programme:
@@ -58,7 +59,7 @@ class Programme:
         beside = scenario.background
         self._measured = workload_for(scenario.workload, background=beside is not None)
         self._parts = [(self._measured, part) for part in self._measured.parts()]
-        self._background: Workload | None = None
+        self._background: Workload[Any] | None = None
         if beside is not None:
             alone = [_end(part) for _, part in self._parts if not part.loaded]
             begin = max(alone, default=0.0)
@@ -67,7 +68,7 @@ class Programme:
                 (workload, _later(part, begin + scenario.lead) if part.loaded else part)
                 for workload, part in self._parts
             ]
-            lasting = beside.model_copy(update={"duration": loaded + 2 * scenario.lead})
+            lasting = beside.for_background(loaded + 2 * scenario.lead)
             self._background = workload_for(lasting, background=False)
             self._parts += [
                 (self._background, replace(_later(part, begin), purpose=Purpose.BACKGROUND))
@@ -80,24 +81,32 @@ class Programme:
         return max(_end(part) for _, part in self._parts)
 
     @property
-    def metrics(self) -> tuple[str, ...]:
-        """The numbers that every trial gives, those of the background with its prefix."""
-        beside = self._background.metrics if self._background else ()
-        return (*self._measured.metrics, *(f"{BACKGROUND}{name}" for name in beside))
+    def measures(self) -> tuple[Measure, ...]:
+        """What the numbers that every trial gives mean, those of the background last."""
+        beside = self._background.measures if self._background else ()
+        return (*self._measured.measures, *map(of_background, beside))
+
+    @property
+    def needs(self) -> tuple[Program, ...]:
+        """The programs that have to be on the endpoints, each once."""
+        beside = self._background.needs if self._background else ()
+        return tuple(dict.fromkeys((*self._measured.needs, *beside)))
 
     def run(self, job: Job) -> Outcome:
         """Run once. Raises AgentError, ReachError; every agent is idle then, or gone."""
         done = perform(job, [part for _, part in self._parts])
+        self._keep(job, done.ran)
         outcome = self._outcome(self._measured, job.trial, Purpose.MEASURED, done.ran)
         intervals = [i for pair in done.ran for ran in pair for i in ran.intervals]
         outcome = replace(outcome, intervals=intervals, start_spread_s=done.start_spread_s)
         if self._background is None:
             return outcome
         beside = self._outcome(self._background, job.trial, Purpose.BACKGROUND, done.ran)
-        named = {f"{BACKGROUND}{name}": value for name, value in beside.metrics.items()}
+        told = zip(map(of_background, self._background.measures), beside.metrics.values(),
+                   strict=True)  # fmt: skip
         return replace(
             outcome,
-            metrics={**outcome.metrics, **named},
+            metrics={**outcome.metrics, **{one.name: value for one, value in told}},
             transfers=outcome.transfers + beside.transfers,
             exchanges=outcome.exchanges + beside.exchanges,
             sizes=outcome.sizes + beside.sizes,
@@ -105,15 +114,28 @@ class Programme:
             datagrams=outcome.datagrams + beside.datagrams,
         )
 
+    def _keep(self, job: Job, pairs: Sequence[Sequence[Ran]]) -> None:
+        """Keep what programs printed, before anybody looks for numbers in it."""
+        printed = [
+            (ran.sender if step.end == "sender" else ran.receiver, one)
+            for pair in pairs
+            for (_, part), ran in zip(self._parts, pair, strict=True)
+            for step, one in zip(part.steps, ran.printed, strict=False)
+        ]
+        for number, (endpoint, one) in enumerate(printed):
+            for stream, data in vars(one).items():
+                if data:
+                    job.keep(f"{number}-{endpoint}.{stream}", data)
+
     def _outcome(
-        self, workload: Workload, trial: int, purpose: Purpose, ran: Sequence[Sequence[Ran]]
+        self, workload: Workload[Any], trial: int, purpose: Purpose, ran: Sequence[Sequence[Ran]]
     ) -> Outcome:
         its_own = [
             [one for (owner, _), one in zip(self._parts, pair, strict=True) if owner is workload]
             for pair in ran
         ]
         try:
-            outcome = workload.outcome(trial, purpose, its_own)
+            outcome = _in_order(workload, workload.outcome(trial, purpose, its_own))
             _check_finite(outcome)
         except (ArithmeticError, LookupError, ValueError) as error:
             names = {name for pair in ran for one in pair for name in (one.sender, one.receiver)}
@@ -123,6 +145,15 @@ class Programme:
                 cure="use the agent that belongs to this version of osmef",
             ) from error
         return outcome
+
+
+def _in_order(workload: Workload[Any], outcome: Outcome) -> Outcome:
+    """Return an outcome with the metrics that its workload declares, in their order."""
+    names = [measure.name for measure in workload.measures]
+    if outcome.metrics.keys() != set(names):
+        odd = sorted(outcome.metrics.keys() ^ set(names))
+        raise ValueError(f"what is declared and what is told differ by {', '.join(odd)}")
+    return replace(outcome, metrics={name: outcome.metrics[name] for name in names})
 
 
 def _check_finite(outcome: Outcome) -> None:

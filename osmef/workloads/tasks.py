@@ -5,27 +5,49 @@ from __future__ import annotations
 import math
 import secrets
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from osmef.agent.client import AgentClient
-from osmef.agent.messages import IntervalEvent, JobResult, PointEvent, RequestsEvent
+from osmef.agent.client import ANSWER_S, AgentClient
+from osmef.agent.messages import (
+    IntervalEvent,
+    JobResult,
+    OutputEvent,
+    PointEvent,
+    RequestsEvent,
+)
+from osmef.results.exchange import Purpose
 from osmef.results.trial import Interval
 from osmef.workloads.base import End, Part, Step, Value
+from osmef.workloads.placeholders import fill
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch  # pyarrow is slow to load
 
-ARM_TIMEOUT_S = 15.0
-STALL_TIMEOUT_S = 10.0
-
-
-# How long the agents let the flows drain after their end, as docs/agent-protocol.md says.
-DRAIN_TIMEOUT_S = 60.0
-# The agent keeps every deadline by itself; this is for an agent that does not.
-GRACE_S = 20.0
 _MOST_POINTS = 10_000
+
+PROGRAM = "exec"
+"""The job of an agent that runs an external program."""
+
+
+@dataclass(frozen=True)
+class Waits:
+    """How many seconds agents may take, and are waited for.
+
+    ``clock_s`` is for telling the time, ``stop_s`` for the result of a server after its stop,
+    ``abort_s`` for being idle after a failure. The agents keep some by themselves: ``arm_s`` until
+    all connections stand, ``stall_s`` without any progress, and ``drain_s`` for the flows to drain
+    after their end, as docs/agent-protocol.md says; ``grace_s`` is for an agent that does not.
+    """
+
+    clock_s: float = ANSWER_S
+    arm_s: float = 15.0
+    stall_s: float = 10.0
+    drain_s: float = 60.0
+    grace_s: float = 20.0
+    stop_s: float = 5.0
+    abort_s: float = 5.0
 
 
 class Host(Protocol):
@@ -37,6 +59,13 @@ class Host(Protocol):
 
     def agent(self, role: str) -> AgentClient:
         """Return a living, idle agent for a role. Raises ReachError or AgentError."""
+
+    @property
+    def directory(self) -> str:
+        """The run's own directory there, from where agents are started."""
+
+    def words(self, argv: Sequence[str]) -> list[str]:
+        """Return a command line as it is there: with the paths of what was brought."""
 
     def data_ports(self, count: int) -> int:
         """Return the first of so many data ports that no other job of the trial is told there."""
@@ -68,6 +97,7 @@ class Task:
     step: Step
     cookie: str
     agent: AgentClient
+    waits: Waits
     port: int | None = None
     refused_ports: int = 0
     connected: bool = False
@@ -79,8 +109,10 @@ class Task:
     points: list[PointEvent] = field(default_factory=list)
     requests: list[RecordBatch] = field(default_factory=list)
     requests_told: int = 0
+    stdout: bytearray = field(default_factory=bytearray)
+    stderr: bytearray = field(default_factory=bytearray)
 
-    def admits(self, event: IntervalEvent | PointEvent | RequestsEvent) -> bool:
+    def admits(self, event: IntervalEvent | PointEvent | RequestsEvent | OutputEvent) -> bool:
         """Tell whether a job such as this one may tell that, after all that it has told."""
         match event:
             case IntervalEvent():
@@ -90,15 +122,18 @@ class Task:
                 return len(event.time_min_us) <= self._flows and len(self.points) < _MOST_POINTS
             case RequestsEvent():
                 return self.requests_told + len(event.size) <= self.step.requests
+            case OutputEvent():
+                printed = len(self.stdout) + len(self.stderr) + len(event.data)
+                return printed <= self.step.output_bytes
 
     @property
     def _flows(self) -> int:
-        return int(self.step.parameters.get("flows", 1))
+        return int(str(self.step.parameters.get("flows", 1)))
 
     @property
     def _most_intervals(self) -> int:
-        interval_s = float(self.step.parameters.get("interval_s", 1.0))
-        each = math.ceil(patience_s(self.part) / interval_s) + 1
+        interval_s = float(str(self.step.parameters.get("interval_s", 1.0)))
+        each = math.ceil(self.patience_s / interval_s) + 1
         return 2 * self._flows * each  # an end that sends and receives tells of both
 
     @property
@@ -112,19 +147,34 @@ class Task:
         return self.pair.receiver if self.step.end == "sender" else self.pair.sender
 
     @property
+    def is_server(self) -> bool:
+        """Whether it is an external program that others connect to: nothing starts it."""
+        return self.step.command == PROGRAM and self.step.listens
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it runs until it is told to stop, once all others have ended."""
+        runs_on = self.step.stoppable and self.part.purpose is Purpose.BACKGROUND
+        return self.step.serves or runs_on
+
+    @property
     def starts(self) -> bool:
         """Whether it is the one of its part that gets the start."""
         return self.step is self.part.steps[-1]
 
+    @property
+    def patience_s(self) -> float:
+        """How long after the common start its result is waited for."""
+        part, waits = self.part, self.waits
+        if part.deadline_s is not None:  # that of a program is kept by its agent
+            grace_s = waits.grace_s if self.step.command == PROGRAM else 0.0
+            return part.delay_s + part.deadline_s + grace_s
+        return part.delay_s + part.duration_s + waits.drain_s + waits.stall_s + waits.grace_s
 
-def patience_s(part: Part) -> float:
-    """Return how long after the common start the results of a part are waited for."""
-    if part.deadline_s is not None:
-        return part.delay_s + part.deadline_s
-    return part.delay_s + part.duration_s + DRAIN_TIMEOUT_S + STALL_TIMEOUT_S + GRACE_S
 
-
-def make_tasks(trial: int, pairs: Sequence[Pair], parts: Sequence[Part]) -> list[list[list[Task]]]:
+def make_tasks(
+    trial: int, pairs: Sequence[Pair], parts: Sequence[Part], waits: Waits
+) -> list[list[list[Task]]]:
     """Give every step of every part of every pair an agent: lists of pairs, parts and steps."""
     used: Counter[str] = Counter()
 
@@ -132,7 +182,7 @@ def make_tasks(trial: int, pairs: Sequence[Pair], parts: Sequence[Part]) -> list
         host = pair.sender if step.end == "sender" else pair.receiver
         agent = host.agent(f"job-{used[host.name]}")
         used[host.name] += 1
-        return Task(f"{trial}.{name}", pair, part, step, cookie, agent)
+        return Task(f"{trial}.{name}", pair, part, step, cookie, agent, waits)
 
     def group(number: int, pair: Pair, place: int, part: Part) -> list[Task]:
         cookie = secrets.token_hex(16)
@@ -161,14 +211,16 @@ def command_of(task: Task, upstream: Task | None) -> dict[str, Value]:
 
     Its own port is the ``listen_port`` then.
     """
+    if task.step.command == PROGRAM:
+        return _command_of_program(task, upstream)
     command: dict[str, Value] = {
         "cmd": task.step.command,
         "id": task.id,
         "side": "listen" if task.step.listens else "connect",
         "cookie": task.cookie,
         # It waits for its start through the delay.
-        "arm_timeout_s": ARM_TIMEOUT_S + task.part.delay_s,
-        "stall_timeout_s": STALL_TIMEOUT_S,
+        "arm_timeout_s": task.waits.arm_s + task.part.delay_s,
+        "stall_timeout_s": task.waits.stall_s,
         **task.step.parameters,
     }
     if task.step.listens:
@@ -179,3 +231,32 @@ def command_of(task: Task, upstream: Task | None) -> dict[str, Value]:
     if upstream is not None and upstream.port is not None:
         command |= {"host": _address(task.pair, upstream.step.end), "port": upstream.port}
     return command
+
+
+def _command_of_program(task: Task, upstream: Task | None) -> dict[str, Value]:
+    """Return the command that arms an external program, with its placeholders filled in."""
+    bind = _bind(task.pair, task.step.end)
+    port = task.host.data_ports(1) if task.step.listens else upstream.port if upstream else None
+    values = {
+        "peer": _address(task.pair, "receiver" if task.step.end == "sender" else "sender"),
+        "bind": bind,
+        "port": str(port),
+        "dir": ".",
+        "duration": str(math.ceil(task.part.duration_s)),
+    }
+    command: dict[str, Value] = {
+        "cmd": PROGRAM,
+        "id": task.id,
+        "arm_timeout_s": task.waits.arm_s + task.part.delay_s,
+        "dir": task.host.directory,
+        **{name: _filled(value, values) for name, value in task.step.parameters.items()},
+    }
+    argv = command["argv"]
+    command["argv"] = task.host.words([] if isinstance(argv, bool | int | float) else list(argv))
+    return {**command, "bind": bind, "port": port} if task.step.listens and port else command
+
+
+def _filled(value: Value, values: Mapping[str, str]) -> Value:
+    if isinstance(value, str):
+        return fill(value, values)
+    return value if isinstance(value, int | float) else [fill(one, values) for one in value]

@@ -9,26 +9,131 @@ from osmef.analysis import rfc6349
 from osmef.analysis.fairness import jain_fairness
 from osmef.analysis.warmup import measured_intervals, without_warmup
 from osmef.errors import AgentError
+from osmef.results.measure import Measure
 from osmef.results.trial import Interval, Transfer, TransferEnd
 from osmef.results.use import EndpointUse
 
-METRICS = (
-    "aggregate_btc_bps",
-    "connection_btc_bps",
-    "jain_fairness",
-    "jain_fairness_senders",
-    "overlap_percent",
-    "cpu_sender_percent",
-    "cpu_receiver_percent",
-    "endpoint_cpu_sender_percent",
-    "endpoint_cpu_receiver_percent",
-    "cpu_sender_us_per_kb",
-    "cpu_receiver_us_per_kb",
-    "retransmits",
-    "rtt_mean_us",
-    "rtt_min_us",
-    *rfc6349.METRICS,
-)
+CPU = (
+    Measure(
+        name="cpu_sender_percent", unit="%", better="neither", label="CPU sender",
+        head="CPU\nsend\n%", digits=".0f", over_pairs="sum",
+        help="CPU time, user and system, of the threads that moved the data, divided by the time of"
+        " the transfer, in percent of one CPU; more than 100 is possible with several connections",
+        source="CPU load as in Venzano and Michiardi",
+    ),
+    Measure(
+        name="cpu_receiver_percent", unit="%", better="neither", label="CPU receiver",
+        head="CPU\nrecv\n%", digits=".0f", over_pairs="sum",
+        help="as `cpu_sender_percent`, at the receiver",
+        source="CPU load as in Venzano and Michiardi",
+    ),
+    Measure(
+        name="endpoint_cpu_sender_percent", unit="%", better="neither",
+        label="endpoint CPU sender", over_pairs="pooled",
+        help="everything that was not idle on the CPUs of the endpoint, with interrupts, soft"
+        " interrupts and steal, divided by the time of the transfer, in percent of one CPU",
+        source="proc(5), `/proc/stat`",
+    ),
+    Measure(
+        name="endpoint_cpu_receiver_percent", unit="%", better="neither",
+        label="endpoint CPU receiver", over_pairs="pooled",
+        help="as `endpoint_cpu_sender_percent`, at the receiver", source="proc(5), `/proc/stat`",
+    ),
+)  # fmt: skip
+"""The CPU load of both ends, of the program's part and of all."""
+
+JAIN = Measure(
+    name="jain_fairness", unit="1", better="higher", label="jain fairness", head="J", digits=".3f",
+    over_pairs="pooled",
+    help="J = (sum x)² / (n · sum x²) over the rates x of all connections; 1/n to 1, and 1 for one",
+    source="Jain, Chiu, Hawe, *A Quantitative Measure of Fairness and Discrimination*, DEC-TR-301,"
+    " 1984",
+)  # fmt: skip
+RETRANSMITS = Measure(
+    name="retransmits", unit="1", better="lower", head="retr.", digits=".0f", over_pairs="sum",
+    least=1,
+    help="segments that the sender retransmitted, all connections together; `null` where the kernel"
+    " does not tell",
+    source="tcp(7), `TCP_INFO`",
+)  # fmt: skip
+RATES = (
+    Measure(
+        name="aggregate_btc_bps", unit="bit/s", better="higher", label="aggregate BTC",
+        head="aggregate\nBTC", over_pairs="sum", leading=True,
+        help="payload bits that the receiver got on all connections in the common interval, divided"
+        " by its length",
+        source="RFC 3148 for one connection; the sum over connections as in Venzano and Michiardi",
+    ),
+    Measure(
+        name="connection_btc_bps", unit="bit/s", better="higher", label="connection BTC",
+        head="BTC per\nconnection", over_pairs="pooled",
+        help="mean over the connections of what the receiver got on each in that time, divided by"
+        " its length",
+        source="RFC 3148",
+    ),
+)  # fmt: skip
+RTT_MEAN = Measure(
+    name="rtt_mean_us", unit="us", better="lower", label="RTT mean", head="RTT\nµs",
+    digits=".0f", over_pairs="pooled",
+    help="mean of the sender's smoothed round-trip time at the end of each interval of each"
+    " connection",
+    source="RFC 6298; `TCP_INFO`",
+)  # fmt: skip
+MEASURES = (
+    *RATES,
+    JAIN,
+    Measure(
+        name="jain_fairness_senders", unit="1", better="higher", label="jain fairness senders",
+        over_pairs="pooled",
+        help="as `jain_fairness`, over the senders: x is the sum of a sender's connections; 1 for"
+        " one sender",
+        source="as for `jain_fairness`",
+    ),
+    Measure(
+        name="overlap_percent", unit="%", better="neither", label="overlap", over_pairs="pooled",
+        help="of the time in which any pair was measured, how much all pairs were; 100 for one",
+        source="OSMeF",
+    ),
+    *CPU,
+    Measure(
+        name="cpu_sender_us_per_kb", unit="us/kB", better="lower", label="CPU sender",
+        over_pairs="pooled",
+        help="CPU time of the threads that moved the data, divided by the payload of that end, in"
+        " 1000 bytes",
+        source="OSMeF",
+    ),
+    Measure(
+        name="cpu_receiver_us_per_kb", unit="us/kB", better="lower", label="CPU receiver",
+        over_pairs="pooled", help="as `cpu_sender_us_per_kb`, at the receiver", source="OSMeF",
+    ),
+    RETRANSMITS,
+    RTT_MEAN,
+    Measure(
+        name="rtt_min_us", unit="us", better="lower", label="RTT min", over_pairs="pooled",
+        help="the smallest round-trip time that any of the sender's connections saw",
+        source="`TCP_INFO`",
+    ),
+    Measure(
+        name="transfer_time_ratio", unit="1", better="lower", over_pairs="mean",
+        help="the time of the transfer, divided by what it would have taken at the rate of its best"
+        " interval; 1 is ideal. Mean over the pairs",
+        source="RFC 6349, section 4.1, where the ideal is that of the path's bottleneck, measured"
+        " before",
+    ),
+    Measure(
+        name="tcp_efficiency_percent", unit="%", better="higher", label="TCP efficiency",
+        over_pairs="pooled",
+        help="of payload and what was sent again of it, the payload; `null` before Linux 4.19",
+        source="RFC 6349, section 4.2",
+    ),
+    Measure(
+        name="buffer_delay_percent", unit="%", better="lower", label="buffer delay",
+        over_pairs="mean",
+        help="by how much the mean round-trip time is above the smallest. Mean over the pairs",
+        source="RFC 6349, section 4.3",
+    ),
+)  # fmt: skip
+"""Of transfers in one direction, in the order of ``transfer_metrics``."""
 
 
 def transfer_metrics(

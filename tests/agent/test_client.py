@@ -102,13 +102,10 @@ def test_what_is_not_our_agent_is_refused(
     session.remove_directory(fake.directory)
 
 
-def test_an_agent_that_says_nothing_is_given_up(
-    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("osmef.agent.client.HELLO_TIMEOUT_S", 0.2)
+def test_an_agent_that_says_nothing_is_given_up(session: Session, tmp_path: Path) -> None:
     fake = program(session, tmp_path, "cat")
     with pytest.raises(AgentError, match="no hello within"):
-        AgentClient.start(session, fake)
+        AgentClient.start(session, fake, hello_s=0.2)
     session.remove_directory(fake.directory)
 
 

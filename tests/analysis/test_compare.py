@@ -5,9 +5,11 @@ import pandas as pd
 import pytest
 
 from osmef.analysis.compare import Verdict, compare, verdict
-from osmef.analysis.direction import Direction, direction, quantity
 from osmef.analysis.quantiles import Interval
 from osmef.errors import InputError
+from osmef.results.frame import describe_columns
+from osmef.results.measure import Better, Measure
+from tests.declared import measure, told
 
 BTC, RTT = "aggregate_btc_bps", "rtt_p50_us"
 
@@ -18,7 +20,7 @@ def trials(
     fixed = {"cell": "all", "workload": "btc", "background": None, "distance": 2, "connections": 4}
     values = {BTC: btc, RTT: rtt or [float("nan")] * len(btc)}
     every = {name: [value] * len(btc) for name, value in {**fixed, **(other or {})}.items()}
-    return pd.DataFrame({**values, **every})
+    return told(pd.DataFrame({**values, **every}))
 
 
 BASE = [100.0, 101, 99, 100, 102, 98]
@@ -39,11 +41,11 @@ BASE = [100.0, 101, 99, 100, 102, 98]
 )
 def test_verdicts(low: float | None, high: float | None, expected: Verdict) -> None:
     interval = Interval(low, high, None)
-    assert verdict(interval, 5, Direction.HIGHER) == expected
+    assert verdict(interval, 5, Better.HIGHER) == expected
     turned = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}
-    assert verdict(interval, 5, Direction.LOWER) == turned.get(expected, expected)
+    assert verdict(interval, 5, Better.LOWER) == turned.get(expected, expected)
     sideless = {Verdict.BETTER: Verdict.DIFFERENT, Verdict.WORSE: Verdict.DIFFERENT}
-    assert verdict(interval, 5, Direction.NEITHER) == sideless.get(expected, expected)
+    assert verdict(interval, 5, Better.NEITHER) == sideless.get(expected, expected)
 
 
 @pytest.mark.parametrize(
@@ -92,8 +94,24 @@ def test_what_was_defined_otherwise_is_not_compared(column: str, value: object) 
 
 
 def test_another_unit_is_not_compared() -> None:
-    with pytest.raises(InputError, match="rtt_p50_us of the one is rtt_p50_ms of the other"):
-        compare(trials(BASE, BASE), trials(BASE, BASE).rename(columns={RTT: "rtt_p50_ms"}))
+    other = describe_columns(
+        trials(BASE, BASE), [measure(BTC), measure(RTT).model_copy(update={"unit": "ms"})]
+    )
+    with pytest.raises(InputError, match="rtt_p50_us is in us in A, and in ms in B"):
+        compare(trials(BASE, BASE), other)
+
+
+def test_what_nobody_describes_is_not_judged() -> None:
+    bare = pd.DataFrame({"cell": "all", "frames": BASE})
+    with pytest.raises(InputError, match="nothing says what the numbers of this frame are"):
+        compare(bare, bare)
+    frames = Measure(name="frames", unit="1/s", better="higher")
+    better = compare(bare, bare.assign(frames=lambda rows: 2 * rows["frames"]), [frames])
+    assert better["verdict"].tolist() == ["better"]
+    with pytest.raises(InputError, match="nothing says what frames is"):
+        compare(trials(BASE), trials(BASE), ["frames"])
+    turned = compare(bare, bare.assign(frames=0.0), [frames], better=Better.LOWER)
+    assert turned["verdict"].tolist() == ["better"]
 
 
 def test_cells_of_one_side_are_listed_and_no_common_one_is_an_error() -> None:
@@ -121,52 +139,6 @@ def test_p_values_are_corrected_over_the_whole_table() -> None:
 def test_a_negative_margin_is_refused() -> None:
     with pytest.raises(ValueError, match="not below 0"):
         compare(trials(BASE), trials(BASE), margin=-0.1)
-
-
-@pytest.mark.parametrize(
-    ("metric", "expected"),
-    [
-        ("aggregate_btc_bps", "higher"),
-        ("reverse_jain_fairness", "higher"),
-        ("background_idle_rtt_p999_us", "lower"),
-        ("delay_variation_p50_us", "lower"),
-        ("retransmits", "lower"),
-        ("connect_rtt_mean_us", "lower"),
-        ("connects_per_s", "higher"),
-        ("unixbench_multi_score", "higher"),
-        ("disk_read_mb_per_s", "higher"),
-        ("dbench_mb_s", "higher"),
-        ("iperf_kbits_s", "higher"),
-        ("retransmits_per_s", "lower"),
-        ("errors_per_s", "lower"),
-        ("wall_s", "neither"),
-        ("cpu_sender_us_per_kb", "lower"),
-        ("cpu_sender_percent", "neither"),
-        ("offered_bps", "neither"),
-        ("distance", "neither"),
-    ],
-)
-def test_which_way_is_better(metric: str, expected: str) -> None:
-    assert direction(metric) == expected
-
-
-@pytest.mark.parametrize(
-    ("metric", "expected"),
-    [
-        ("rtt_p50_us", ("rtt_p50", "time")),
-        ("wall_s", ("wall", "time")),
-        ("goodput_bps", ("goodput", "rate")),
-        ("transfer_rate_bytes_per_s", ("transfer_rate", "rate")),
-        ("dbench_mb_s", ("dbench", "rate")),
-        ("dbench_mb_per_s", ("dbench", "rate")),
-        ("n_half_bytes", ("n_half", "size")),
-        ("requests_per_s", None),
-        ("cpu_sender_us_per_kb", None),
-        ("loss_percent", None),
-    ],
-)
-def test_the_quantity_of_a_metric(metric: str, expected: tuple[str, str] | None) -> None:
-    assert quantity(metric) == expected
 
 
 def sessions(
@@ -272,10 +244,12 @@ def test_a_small_median_has_an_absolute_margin(
 def test_a_share_of_nothing_is_told(after: list[float], expected: str) -> None:
     """Once is no regression, always is; how much does not matter of nothing, nobody knows."""
     a = trials(BASE).assign(errors_per_s=0.0)
-    (row,) = compare(a, a.assign(errors_per_s=after), ["errors_per_s"]).to_dict("records")
+    errors = Measure(name="errors_per_s", unit="1/s", better="lower")
+    (row,) = compare(a, a.assign(errors_per_s=after), [errors]).to_dict("records")
     assert (row["verdict"], row["margin"]) == (expected, 0)
     assert (row["reason"] is None) == (expected == "same")
-    assert compare(a, a.assign(errors_per_s=1.0), margin=0)["reason"].tolist()[-1] is None
+    none = compare(a, a.assign(errors_per_s=1.0), [errors], margin=0)
+    assert none["reason"].tolist() == [None]
 
 
 def test_trials_that_failed_before_their_place_was_known_are_of_their_cell() -> None:

@@ -5,10 +5,14 @@ import pytest
 
 from osmef.analysis.price import price_performance
 from osmef.errors import InputError
+from osmef.results.measure import Measure
+from tests.declared import measure
 
 RESULTS = pd.DataFrame(
     {"provider": ["a", "a", "b", "b"], "flavor": ["s", "l", "s", "l"], "rate_bps": [4.0, 9, 5, 7]}
 )
+
+RATE = Measure(name="rate_bps", unit="bit/s", better="higher")
 
 
 def prices(*rows: tuple[str, str, float | None], currency: str = "EUR") -> pd.DataFrame:
@@ -18,7 +22,7 @@ def prices(*rows: tuple[str, str, float | None], currency: str = "EUR") -> pd.Da
 
 def test_the_best_first_and_the_unknown_apart() -> None:
     table = prices(("a", "s", 2.0), ("a", "l", 3.0), ("b", "s", None))
-    found = price_performance(RESULTS, table, "rate_bps")
+    found = price_performance(RESULTS, table, RATE)
     assert found.ranking[["flavor", "per_price", "rank"]].values.tolist() == [
         ["l", 3.0, 1],
         ["s", 2.0, 2],
@@ -42,9 +46,11 @@ def test_the_best_first_and_the_unknown_apart() -> None:
 )
 def test_prices_that_mislead_are_refused(table: pd.DataFrame, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        price_performance(RESULTS, table, "rate_bps")
+        price_performance(RESULTS, table, RATE)
 
 
 def test_what_is_better_lower_has_no_price_performance() -> None:
     with pytest.raises(InputError, match="better lower"):
-        price_performance(RESULTS.assign(rtt_p50_us=1.0), prices(("a", "s", 1.0)), "rtt_p50_us")
+        price_performance(
+            RESULTS.assign(rtt_p50_us=1.0), prices(("a", "s", 1.0)), measure("rtt_p50_us")
+        )

@@ -6,6 +6,7 @@ import pytest
 
 from osmef.analysis.price import price_performance
 from osmef.analysis.variability import cov_interval, session_results, variability
+from osmef.results.measure import Measure
 from tests.published import published
 
 BY = ["instance_class", "metric", "platform"]
@@ -35,7 +36,8 @@ def test_the_published_price_performance_of_four_clouds() -> None:
         prices[["instance_class", "platform", "offering"]], on=["instance_class", "platform"]
     )
     listed = prices.assign(currency="USD", region=None, date="2017", source="Deval 2017")
-    found = price_performance(multi.rename(columns=NAMES), listed.rename(columns=NAMES), "median")
+    score = Measure(name="median", unit="1", better="higher")
+    found = price_performance(multi.rename(columns=NAMES), listed.rename(columns=NAMES), score)
     assert found.unpriced.empty
     for kind, group in found.ranking.groupby("instance_class"):
         theirs = prices[prices["instance_class"] == kind].set_index("platform")

@@ -21,7 +21,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from osmef import providers
 from osmef.campaigns.conduct import Conductor, Means
 from osmef.campaigns.executor import Measure
 from osmef.campaigns.holder import this_process
@@ -37,6 +36,7 @@ from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan, PlannedTrial
 from osmef.engine.stop import Stop
 from osmef.engine.summarise import summarise
+from osmef.kinds import PROVIDERS
 from osmef.providers.base import Resource
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Status, Trial
@@ -207,5 +207,5 @@ def conduct(file: Path, database: Path | str, out: Path, missed: Sequence[int] =
 
 
 if __name__ == "__main__":
-    providers._CLASSES[kept_files.KIND] = kept_files.ENTRY
+    PROVIDERS.classes[kept_files.KIND] = kept_files.FileCloud
     conduct(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))

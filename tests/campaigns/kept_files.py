@@ -16,7 +16,6 @@ from osmef.providers.base import Resource
 from osmef.providers.local.provider import LocalProvider
 
 KIND = "files"
-ENTRY = (__name__, "FileCloud")
 """What ``osmef.providers`` has to know of it."""
 
 

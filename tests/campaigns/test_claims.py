@@ -25,7 +25,7 @@ A, B = "host-a boot 1 1", "host-b boot 1 1"
 """Processes of other machines."""
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.real("campaigns"))])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     url = ""
     if request.param == "postgresql":

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from osmef import providers
 from osmef.campaigns.conduct import Conductor, Means
 from osmef.campaigns.holder import this_process
 from osmef.campaigns.read import read_campaign
@@ -23,6 +22,7 @@ from osmef.engine.journal import Journal
 from osmef.engine.resume import reopen
 from osmef.engine.stop import Stop
 from osmef.errors import ApiError, InputError, Interrupted, StorageError
+from osmef.kinds import PROVIDERS
 from osmef.results.rundir import RunDirectory
 from tests.campaigns.emulated import AtOnce, EmulatedClouds, SimulatedClock
 from tests.engine.memory_cloud import MemoryCloud, Site, thing
@@ -340,7 +340,7 @@ def test_a_webhook_that_is_none_is_noted(tmp_path: Path, url: str) -> None:
 @pytest.fixture
 def cloud(monkeypatch: pytest.MonkeyPatch) -> Site:
     """The cloud in which ``leave`` makes VMs."""
-    monkeypatch.setitem(providers._CLASSES, "memory", (MemoryCloud.__module__, "MemoryCloud"))
+    monkeypatch.setitem(PROVIDERS.classes, "memory", MemoryCloud)
     monkeypatch.setattr(MemoryCloud, "sites", {"lab": Site()})
     return MemoryCloud.sites["lab"]
 

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,7 +21,7 @@ from distributed import Client
 import osmef
 from osmef.campaigns import away
 from osmef.campaigns.conduct import Conductor, Means
-from osmef.campaigns.dask import Dask
+from osmef.campaigns.dask import Dask, Waits
 from osmef.campaigns.executor import Executor, Measure, Threads
 from osmef.campaigns.holder import this_process
 from osmef.campaigns.read import read_campaign
@@ -256,12 +256,11 @@ def test_each_session_runs_where_the_tags_say(
     assert len(set(used)) == 2
 
 
-def test_nobody_has_the_tag(
-    tmp_path: Path, join: Callable[[Stop], Dask], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("osmef.campaigns.dask._WORKER_WAIT_S", 0.1)
+def test_nobody_has_the_tag(tmp_path: Path, address: str) -> None:
     clouds = EmulatedClouds(SimulatedClock(START), tmp_path / "things")
-    error = join(Stop()).submit(clouds.measure, session(tmp_path, "west")).exception(60)
+    waits = Waits(worker_s=0.1, look_s=0.1)
+    with closing(Dask(address, Stop(), lambda *_: None, waits)) as dask:
+        error = dask.submit(clouds.measure, session(tmp_path, "west")).exception(60)
     assert "no worker has osmef west" in str(error)
     assert "--resources 'osmef=8 west=8'" in str(error)
 
@@ -309,16 +308,15 @@ def test_what_is_left_is_taken_away_by_a_worker(
     with RunDirectory.create_at(Path(work.directory), SCENARIO, ".yaml") as directory:
         journal = Journal(directory.journal)
         journal.note("worker", worker="tcp://127.0.0.1:1", host="127.0.0.1")
-        journal.created(Resource("local", "sandbox", "pair", directory.id, "1 1"))
+        journal.created(Resource("local", "sandbox", "pair", directory.id, "pid:1:1"))
     workers.start("osmef=1 north=1")
     join(Stop()).clear(Path(work.directory), "north").result(60)
     assert journal.standing() == []
 
 
-def test_no_cluster_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("osmef.campaigns.cluster._CONNECT_S", 0.5)
+def test_no_cluster_there() -> None:
     with pytest.raises(InputError, match="no Dask scheduler answers"):
-        Dask("tcp://127.0.0.1:1", Stop(), lambda *_: None)
+        Dask("tcp://127.0.0.1:1", Stop(), lambda *_: None, Waits(connect_s=0.5))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs namespaces")

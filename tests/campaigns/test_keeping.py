@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from osmef import providers
 from osmef.campaigns.clock import RealClock
 from osmef.campaigns.conduct import Conductor, Means
 from osmef.campaigns.holder import this_process
@@ -24,13 +23,13 @@ from osmef.campaigns.report import planned_table
 from osmef.campaigns.rows import Phase, State
 from osmef.campaigns.session import End, Work, measure
 from osmef.campaigns.store import Store
-from osmef.engine import holding
 from osmef.engine.holding import BACK, PREFIX
 from osmef.engine.journal import Journal
 from osmef.engine.observer import Observer
 from osmef.engine.reap import Search, find_orphans, reap
 from osmef.engine.stop import Stop
 from osmef.errors import ApiError
+from osmef.kinds import PROVIDERS
 from osmef.providers.local.provider import LocalProvider
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import RunInfo
@@ -80,7 +79,7 @@ class Kept:
 
 @pytest.fixture(autouse=True)
 def _files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(providers._CLASSES, kept_files.KIND, kept_files.ENTRY)
+    monkeypatch.setitem(PROVIDERS.classes, kept_files.KIND, kept_files.FileCloud)
 
 
 @pytest.fixture
@@ -295,10 +294,7 @@ SMALL = "name: pair\nworkload: {duration: 200ms, interval: 100ms}\nrepeat: 1\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs namespaces")
-def test_sessions_on_the_local_cloud_share_a_pair_until_it_is_lost(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(holding, "_REACH_S", 1.0)
+def test_sessions_on_the_local_cloud_share_a_pair_until_it_is_lost(tmp_path: Path) -> None:
     keeper, stop = Keeper(RealClock()), Stop()
     until = time.time() + 600
 
@@ -316,6 +312,9 @@ def test_sessions_on_the_local_cloud_share_a_pair_until_it_is_lost(
         run = str(first.vms_held_by)
         (sandbox,) = LocalProvider.owned({}, run)
         LocalProvider.destroy([sandbox], lambda _: None)
+        (pair,) = keeper.pairs
+        assert pair.holding is not None
+        pair.holding.reach_s = 0.2
         third = session(3)
         assert third.vms_held_by != run
         assert any("made anew" in text for text in third.warnings)

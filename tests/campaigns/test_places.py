@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from osmef.campaigns.places import places_of
 from osmef.scenario.clouds.base import CloudSettings
-from osmef.scenario.provider import ProviderSettings
+from osmef.scenario.provider import AnyProvider
 
 AWS = {"kind": "aws", "region": "eu-central-1", "default_flavor": "c5.large"}
 GCE = {"kind": "gce", "region": "europe-west3", "controller_cidr": "192.0.2.1/32"}
@@ -17,7 +17,7 @@ STACK = {"kind": "openstack", "boot": {"image": "debian"}}
 
 
 def settings(value: dict[str, Any]) -> CloudSettings:
-    found: CloudSettings = TypeAdapter(ProviderSettings).validate_python(value)
+    found: CloudSettings = TypeAdapter(AnyProvider).validate_python(value)
     return found
 
 

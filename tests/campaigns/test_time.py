@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from osmef import providers
 from osmef.campaigns.conduct import Conductor, Means
 from osmef.campaigns.executor import Measure
 from osmef.campaigns.holder import this_process
@@ -21,7 +20,9 @@ from osmef.campaigns.store import LEASE
 from osmef.engine.journal import Journal
 from osmef.engine.stop import Stop
 from osmef.errors import Interrupted
+from osmef.kinds import PROVIDERS
 from osmef.results.rundir import RunDirectory
+from tests.campaigns.emulated import AtOnce
 from tests.campaigns.test_conduct import START, Stage, done
 from tests.engine.memory_cloud import MemoryCloud, Site, thing
 
@@ -153,9 +154,9 @@ def test_what_was_missed_says_why(stage: Stage, monkeypatch: pytest.MonkeyPatch)
             store.finish(held[0], State.DONE, stage.clock.time)
 
     stage.clock.time = START + 8 * HOUR
-    monkeypatch.setattr("osmef.campaigns.start._AGAIN", HOUR)
     monkeypatch.setattr(stage.clock, "wait", waits)
-    stage.conduct(done)
+    means = Means(this_process(), stage.clock, AtOnce(), done, stage.tell, again=HOUR)
+    Conductor(store, store.campaign("test"), stage.score, means, stage.stop).run()
     first, second, *rest = stage.sessions
     assert (first.state, first.why) == (
         State.MISSED,
@@ -228,7 +229,7 @@ def test_what_another_machine_has_left_is_for_that_one_to_clear(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its run directory is not here: the session begins anew, and is cleared when it is back."""
-    monkeypatch.setitem(providers._CLASSES, "memory", (MemoryCloud.__module__, "MemoryCloud"))
+    monkeypatch.setitem(PROVIDERS.classes, "memory", MemoryCloud)
     monkeypatch.setattr(MemoryCloud, "sites", {"lab": Site()})
     now = stage.clock.time = START + 9 * HOUR
     theirs = stage.store.claim(stage.sessions[0], "other boot 1 1", now)

@@ -33,6 +33,9 @@ COMMANDS = (
     "schema",
     "image build",
     "image list",
+    "program bundle",
+    "program list",
+    "program remove",
 )
 
 

@@ -234,7 +234,7 @@ def test_what_is_not_judged_is_told(osmef: Osmef, make_run: MakeRun) -> None:
         path.write_text("".join(json.dumps(one) + "\n" for one in told))
     found = osmef("compare", a, b, "--json").json()
     assert found["not_judged"] == ["frames"]
-    assert "not judged, for their names tell no better way (--better): frames" in found["notes"]
+    assert "not judged, for nobody says which way is better (--better): frames" in found["notes"]
     assert osmef("compare", a, b, "--metric", BTC, "--json").json()["not_judged"] == []
 
 

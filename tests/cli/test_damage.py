@@ -20,10 +20,10 @@ from typing import Any, ClassVar
 import pytest
 from typer.main import get_command
 
-from osmef import providers
 from osmef.cli.main import make_app
 from osmef.engine.journal import Journal
 from osmef.errors import CapacityError, OsmefError
+from osmef.kinds import PROVIDERS
 from osmef.providers.base import Endpoint, Order, Resource
 from osmef.providers.local.provider import LocalProvider
 from osmef.results.frame import load
@@ -38,7 +38,6 @@ repeat: 3
 FILES = ("journal.jsonl", "trials.jsonl", "scenario.yaml", "summary.json")
 COUNT = int(os.environ.get("OSMEF_MUTATIONS", "200"))
 FIRST = int(os.environ.get("OSMEF_MUTATIONS_FROM", "0"))
-_ENTRY = (f"{__name__}", "FullCloud")
 
 
 class FullCloud(LocalProvider):
@@ -80,7 +79,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def full(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setitem(providers._CLASSES, "local", _ENTRY)
+    monkeypatch.setitem(PROVIDERS.classes, "local", FullCloud)
     yield
     FullCloud.gone.clear()
 

@@ -55,6 +55,7 @@ def test_options_that_make_no_sense(osmef: Osmef, options: tuple[str, str], wher
     assert not Path(osmef.directory, "images").exists()
 
 
+@pytest.mark.real("images")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_stopped_build_leaves_nothing(
     osmef: Osmef, number: signal.Signals, guest_image: Bundle

@@ -26,7 +26,10 @@ HOSTS = (
     "a: {ssh: node-a, interface: data0, location: {zone: room-1}}\n"
     "b: {ssh: node-b, interface: data0}\n"
 )
-DNAT = ("-j", "DNAT", "--to-destination", "10.9.3.2")
+DNAT = (
+    "add table ip nat; add chain ip nat in { type nat hook prerouting priority dstnat; };"
+    "add rule ip nat in ip daddr 10.9.4.2 dnat to 10.9.3.2"
+)
 STRANGER = KeyPair.generate("stranger").public
 BRIEF = "duration: 300ms, interval: 100ms"
 
@@ -108,11 +111,11 @@ def test_a_machine_behind_nat_is_measured_at_the_address_that_is_translated(
 ) -> None:
     for machine, *argv in (
         ("a", "ip", "route", "add", "10.9.4.2", "via", "10.9.3.2"),
-        ("b", "iptables", "-t", "nat", "-A", "PREROUTING", "-d", "10.9.4.2", *DNAT),
+        ("b", "nft", DNAT),
     ):
         done = lab.on(machine, *argv)
         if done.returncode != 0:
-            pytest.skip(f"no NAT on this machine (Debian: apt install iptables): {done.stderr}")
+            pytest.skip(f"no NAT on this machine (Debian: apt install nftables): {done.stderr}")
     hosts = HOSTS.replace("node-b, interface: data0", "node-b, data_address: 10.9.4.2")
     kinds = "{kind: btc, %s}, {kind: udp, rate: 1Mbps, %s}".replace("%s", BRIEF)
     text = SCENARIO.format(duration="300ms")

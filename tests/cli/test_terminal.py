@@ -129,7 +129,7 @@ HERE = """\
 import logging, sys
 from rich.markup import escape
 from osmef.cli.console import err, out, print_error, print_text, set_up_logging
-from osmef.cli.progress import LiveProgress, PlainProgress, progress_for
+from osmef.cli.progress import LiveProgress, progress_for
 from osmef.errors import ReachError
 evil = sys.argv[1]
 set_up_logging(verbose=True)
@@ -141,7 +141,8 @@ with progress_for(err, verbose=False, quiet=False) as observer:
     assert isinstance(observer, LiveProgress)
     observer.step(evil)
     observer.warning(evil)
-PlainProgress(err).step(evil)
+with progress_for(err, verbose=True, quiet=False) as observer:
+    observer.step(evil)
 """
 
 

@@ -1,4 +1,4 @@
-"""Endpoints that are real sshds of this machine: each can be cut off in mid-run, and come back."""
+"""Endpoints that are real sshds of this machine: each can be cut off in mid-run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import ClassVar
 
 from osmef.providers.base import Check, Endpoint, EndpointRequest, Order, Provider, go_on
 from osmef.providers.local.provider import LocalProvider
-from osmef.remote.keys import KeyPair
 from osmef.remote.session import Session
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.location import Gone, Location
@@ -24,20 +23,11 @@ class Machine(Sshd):
     """One that can be switched off: all that it runs dies, and it takes no connection."""
 
     is_off = False
-    boots = False
 
     def connect(self) -> socket.socket:
         if self.is_off:
             raise ConnectionRefusedError
-        self._configure()
         return super().connect()
-
-    def _configure(self) -> None:
-        """Take no files over the first connection after a boot, as where homes come later."""
-        config, sftp = self.directory / "config", "Subsystem sftp internal-sftp"
-        text = config.read_text().replace(sftp, "").rstrip()
-        config.write_text(text + "\n" if self.boots else f"{text}\n{sftp}\n")
-        self.boots = False
 
     def switch_off(self) -> None:
         self.is_off = True
@@ -47,19 +37,6 @@ class Machine(Sshd):
             server.wait()
         self.servers.clear()
 
-    def switch_on(self) -> None:
-        self.is_off = False
-
-    def change_host_key(self) -> None:
-        (self.directory / "host_key").write_text(KeyPair.generate("stranger").private)
-
-    def kill_agents(self) -> None:
-        """Kill the agents alone; sshd lives."""
-        for server in self.servers:
-            for pid in descendants(server.pid):
-                if b"osmef-agent" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    os.kill(pid, signal.SIGKILL)
-
 
 class Rack(LocalProvider):
     """A cloud of such machines, all on the loopback; where they stand is as it was asked for."""
@@ -67,14 +44,12 @@ class Rack(LocalProvider):
     folder: ClassVar[Path]
     named: ClassVar[dict[str, Machine]] = {}
     taken_back: ClassVar[set[str]] = set()
-    moved_to: ClassVar[dict[str, str]] = {}
     made: ClassVar[list[Machine]] = []
 
     @classmethod
     def begin(cls, folder: Path) -> None:
         folder.mkdir()
-        cls.folder, cls.named, cls.made = folder, {}, []
-        cls.taken_back, cls.moved_to = set(), {}
+        cls.folder, cls.named, cls.made, cls.taken_back = folder, {}, [], set()
 
     def __init__(self, _settings: object) -> None:
         super().__init__(LocalSettings(kind="local"))
@@ -98,9 +73,7 @@ class Rack(LocalProvider):
         return [
             Gone()
             if end.name in self.taken_back
-            else Location(
-                host=self.moved_to.get(end.name, end.request.host), tenant=end.request.tenant
-            )
+            else Location(host=end.request.host, tenant=end.request.tenant)
             for end in endpoints
         ]
 

@@ -1,4 +1,4 @@
-"""Runs whose endpoints are cut off while they measure: real sshds that die, and some come back."""
+"""Runs whose endpoints are cut off while they measure, and some come back."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from osmef.engine.resume import note_plan, reopen
 from osmef.engine.run import Run
 from osmef.engine.stop import Stop
 from osmef.errors import Interrupted, LostError
-from osmef.providers import sites
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.results.trial import Status
 from osmef.scenario.fields import Placement
 from osmef.scenario.load import load_text
-from tests.engine.rack import Machine, Rack
+from tests.memory.agent import Fault
+from tests.memory.cloud import World
 
 PAIR = """\
 name: pair
@@ -53,8 +53,13 @@ class Script(Observer):
     """Does something as a trial begins, ``times`` of it, and as the run waits for an endpoint."""
 
     def __init__(
-        self, at_trial: dict[int, At], at_waiting: At = lambda _: None, times: int = 1
+        self,
+        world: World,
+        at_trial: dict[int, At],
+        at_waiting: At = lambda _: None,
+        times: int = 1,
     ) -> None:
+        self.world = world
         self.at_trial, self.at_waiting, self.times = at_trial, at_waiting, times
         self.steps: list[str] = []
         self.warnings: list[str] = []
@@ -76,12 +81,8 @@ class Script(Observer):
 
 
 @pytest.fixture(autouse=True)
-def rack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Rack]]:
-    Rack.begin(tmp_path / "machines")
-    monkeypatch.setattr(sites, "provider_for", Rack)
-    yield Rack
-    for machine in Rack.made:
-        machine.close()
+def _endpoints_are_cleaned(world: World) -> None:
+    world.cleans_by_login = True
 
 
 @pytest.fixture
@@ -107,16 +108,23 @@ def go(run: RunDirectory, script: Script, patience_s: float = LONG_S, **more: An
         return Run(reopen(run), run, script, script.stop, patience_s=patience_s, **more).execute()
 
 
-def machine(name: str) -> Machine:
-    return Rack.named[name]
-
-
 def off(name: str) -> At:
-    return lambda _script: machine(name).switch_off()
+    return lambda script: script.world.machine(name).switch_off()
 
 
 def on(name: str) -> At:
-    return lambda _script: machine(name).switch_on()
+    return lambda script: script.world.machine(name).switch_on()
+
+
+def taken_back(name: str) -> At:
+    return lambda script: script.world.take_back(name)
+
+
+def agent_dies(name: str) -> At:
+    def arrange(script: Script) -> None:
+        script.world.faults.append(Fault(name, script.started[-1], "bulk", dies=True))
+
+    return arrange
 
 
 def indices(run: RunDirectory) -> list[int]:
@@ -127,9 +135,9 @@ def records(run: RunDirectory) -> list[dict[str, Any]]:
     return [json.loads(line) for line in run.trials.read_text().splitlines()]
 
 
-def test_an_endpoint_that_boots_costs_no_trial(directory: Make) -> None:
+def test_an_endpoint_that_boots_costs_no_trial(directory: Make, world: World) -> None:
     run = directory(PAIR.replace("40", "4"))
-    script = Script({3: off(RECEIVER)}, on(RECEIVER))
+    script = Script(world, {3: off(RECEIVER)}, on(RECEIVER))
     before = time.monotonic()
     summary = go(run, script)
     assert time.monotonic() - before < LONG_S
@@ -145,9 +153,11 @@ def test_an_endpoint_that_boots_costs_no_trial(directory: Make) -> None:
     assert "lost in attempts at these trials: 3" in warnings
 
 
-def test_an_endpoint_that_stays_away_leaves_its_trials_to_be_measured(directory: Make) -> None:
+def test_an_endpoint_that_stays_away_leaves_its_trials_to_be_measured(
+    directory: Make, world: World
+) -> None:
     run = directory(PAIR)
-    script = Script({3: off(RECEIVER)})
+    script = Script(world, {3: off(RECEIVER)})
     with pytest.raises(LostError) as caught:
         go(run, script, SHORT_S)
     error = caught.value
@@ -161,16 +171,16 @@ def test_an_endpoint_that_stays_away_leaves_its_trials_to_be_measured(directory:
     assert script.started == [1, 2, 3]
     summary = run.read_summary()
     assert (summary.run.complete, summary.cells[0].n_failed) == (False, 0)
-    summary = go(run, Script({}))
+    summary = go(run, Script(world, {}))
     assert summary.run.complete
     assert sorted(indices(run)) == list(range(1, 41))
     assert {one["status"] for one in records(run)} == {"ok"}
 
 
-def test_trials_that_need_no_lost_endpoint_go_on(directory: Make) -> None:
+def test_trials_that_need_no_lost_endpoint_go_on(directory: Make, world: World) -> None:
     run = directory(TWO_PAIRS)
     lost = "receiver-small-h2-t1"
-    script = Script({}, lambda _: None)
+    script = Script(world, {}, lambda _: None)
     first = next(one for one in reopen(run).trials if lost in names_of(one))
     script.at_trial = {first.index: off(lost)}
     with pytest.raises(LostError) as caught:
@@ -181,85 +191,84 @@ def test_trials_that_need_no_lost_endpoint_go_on(directory: Make) -> None:
     assert len(done) == 5
     assert not any(lost in trial.receivers for trial in done)
     assert sum("waiting" in text for text in script.steps) == 1
-    assert go(run, Script({})).run.complete
+    assert go(run, Script(world, {})).run.complete
 
 
 def names_of(planned: PlannedTrial) -> list[str]:
     return [end.name for end in planned.cell.endpoints]
 
 
-def test_all_that_are_lost_at_once_are_awaited_at_once(directory: Make) -> None:
+def test_all_that_are_lost_at_once_are_awaited_at_once(directory: Make, world: World) -> None:
     run = directory(TWO_PAIRS)
 
     def all_off(_script: Script) -> None:
-        for one in Rack.named.values():
+        for one in world.made:
             one.switch_off()
 
-    script = Script({1: all_off})
+    script = Script(world, {1: all_off})
     with pytest.raises(LostError) as caught:
         go(run, script, SHORT_S)
-    assert (caught.value.where or "").split(", ") == list(Rack.named)
+    assert (caught.value.where or "").split(", ") == [one.name for one in world.made]
     assert sum("waiting" in text for text in script.steps) == 1
     assert indices(run) == []
 
 
-def test_what_its_cloud_has_no_more_is_not_awaited(directory: Make) -> None:
+def test_what_its_cloud_has_no_more_is_not_awaited(directory: Make, world: World) -> None:
     run = directory(PAIR)
-
-    def take_back(_script: Script) -> None:
-        Rack.taken_back.add(RECEIVER)
-        machine(RECEIVER).switch_off()
-
-    script = Script({3: take_back})
+    script = Script(world, {3: taken_back(RECEIVER)})
     with pytest.raises(LostError, match="taken back, as spot VMs may be") as caught:
         go(run, script)
     assert caught.value.where == RECEIVER
     assert "38 of 40" in caught.value.message
     assert not any("waiting" in text for text in script.steps)
     assert indices(run) == [1, 2]
-    assert go(run, Script({})).run.complete
-    assert len(Rack.made) == 4
+    assert go(run, Script(world, {})).run.complete
+    assert len(world.made) == 4
 
 
-def test_what_is_taken_back_while_it_is_awaited_is_named_so(directory: Make) -> None:
+def test_what_is_taken_back_while_it_is_awaited_is_named_so(directory: Make, world: World) -> None:
     run = directory(PAIR)
-    script = Script({1: off(RECEIVER)}, lambda _: Rack.taken_back.add(RECEIVER))
+    script = Script(world, {1: off(RECEIVER)}, taken_back(RECEIVER))
     with pytest.raises(LostError, match="taken back, as spot VMs may be"):
         go(run, script, SHORT_S)
 
 
-def test_one_that_comes_back_with_another_host_key_is_not_talked_to(directory: Make) -> None:
+def test_one_that_comes_back_with_another_host_key_is_not_talked_to(
+    directory: Make, world: World
+) -> None:
     run = directory(PAIR)
 
     def changed(_script: Script) -> None:
-        machine(RECEIVER).change_host_key()
-        machine(RECEIVER).switch_on()
+        world.machine(RECEIVER).change_host_key()
+        world.machine(RECEIVER).switch_on()
 
     before = time.monotonic()
     with pytest.raises(LostError, match="is not the one that"):
-        go(run, Script({2: off(RECEIVER)}, changed))
+        go(run, Script(world, {2: off(RECEIVER)}, changed))
     assert time.monotonic() - before < LONG_S
     assert indices(run) == [1]
 
 
-def test_one_that_answers_before_it_takes_files_is_asked_again(directory: Make) -> None:
+def test_one_that_answers_before_it_takes_files_is_asked_again(
+    directory: Make, world: World
+) -> None:
     run = directory(PAIR.replace("40", "2"))
 
     def boots(_script: Script) -> None:
-        machine(RECEIVER).boots = True
-        machine(RECEIVER).switch_on()
+        world.machine(RECEIVER).boots = True
+        world.machine(RECEIVER).switch_on()
 
-    assert go(run, Script({1: off(RECEIVER)}, boots)).run.complete
+    assert go(run, Script(world, {1: off(RECEIVER)}, boots)).run.complete
 
 
-def test_one_that_comes_back_elsewhere_has_moved(directory: Make) -> None:
+def test_one_that_comes_back_elsewhere_has_moved(directory: Make, world: World) -> None:
     run = directory(PAIR.replace("40", "3"))
 
     def moves(_script: Script) -> None:
-        Rack.moved_to[RECEIVER] = "host-1"
-        machine(RECEIVER).switch_on()
+        world.hosts[RECEIVER] = "host-1"
+        world.machine(RECEIVER).switch_on()
 
-    script = Script({2: off(RECEIVER)}, moves)
+    script = Script(world, {2: off(RECEIVER)}, moves)
     go(run, script)
     assert any(f"has moved {RECEIVER}, from host-2 to host-1" in text for text in script.warnings)
     kinds = [one.failure and one.failure.kind for one in run.read_trials().trials]
@@ -267,9 +276,11 @@ def test_one_that_comes_back_elsewhere_has_moved(directory: Make) -> None:
     assert [one.achieved_placement for one in run.read_trials().trials] == [None, SAME, SAME]
 
 
-def test_a_trial_that_brings_its_endpoint_down_each_time_has_failed(directory: Make) -> None:
+def test_a_trial_that_brings_its_endpoint_down_each_time_has_failed(
+    directory: Make, world: World
+) -> None:
     run = directory(PAIR.replace("40", "3"))
-    script = Script({2: off(RECEIVER)}, on(RECEIVER), times=9)
+    script = Script(world, {2: off(RECEIVER)}, on(RECEIVER), times=9)
     summary = go(run, script)
     assert script.started == [1, 2, 2, 2, 3]
     assert summary.run.complete
@@ -279,19 +290,23 @@ def test_a_trial_that_brings_its_endpoint_down_each_time_has_failed(directory: M
     assert "lost in each of its 3 attempts" in failed.failure.message
 
 
-def test_it_has_failed_also_where_each_attempt_was_of_another_start(directory: Make) -> None:
+def test_it_has_failed_also_where_each_attempt_was_of_another_start(
+    directory: Make, world: World
+) -> None:
     run = directory(PAIR.replace("40", "3"))
     for _ in range(3):
         with pytest.raises(LostError):
-            go(run, Script({2: off(RECEIVER)}), SHORT_S)
+            go(run, Script(world, {2: off(RECEIVER)}), SHORT_S)
     assert [one["status"] for one in records(run)] == ["ok", "failed"]
-    assert go(run, Script({})).run.complete
+    assert go(run, Script(world, {})).run.complete
     assert indices(run) == [1, 2, 3]
 
 
-def test_a_stop_ends_the_wait_at_once(directory: Make) -> None:
+def test_a_stop_ends_the_wait_at_once(directory: Make, world: World) -> None:
     run = directory(PAIR)
-    script = Script({2: off(RECEIVER)}, lambda script: script.stop.request("stopped by SIGINT"))
+    script = Script(
+        world, {2: off(RECEIVER)}, lambda script: script.stop.request("stopped by SIGINT")
+    )
     before = time.monotonic()
     with pytest.raises(Interrupted, match="SIGINT"):
         go(run, script)
@@ -300,13 +315,9 @@ def test_a_stop_ends_the_wait_at_once(directory: Make) -> None:
     assert run.read_summary().cells[0].n_ok == 1
 
 
-def test_an_agent_that_dies_alone_fails_its_trial(directory: Make) -> None:
+def test_an_agent_that_dies_alone_fails_its_trial(directory: Make, world: World) -> None:
     run = directory(PAIR.replace("40", "2"))
-
-    def kill_agents(_script: Script) -> None:
-        machine(SENDER).kill_agents()
-
-    script = Script({2: kill_agents})
+    script = Script(world, {2: agent_dies(SENDER)})
     summary = go(run, script)
     assert [one["status"] for one in records(run)] == ["ok", "failed"]
     assert summary.run.complete
@@ -315,23 +326,20 @@ def test_an_agent_that_dies_alone_fails_its_trial(directory: Make) -> None:
 # --- failed trials, measured again by wish
 
 
-def with_failures(run: RunDirectory) -> None:
+def with_failures(run: RunDirectory, world: World) -> None:
     """Measure a pair of which an agent dies in the trials 2 and 4."""
-
-    def kill_agents(_script: Script) -> None:
-        machine(SENDER).kill_agents()
-
-    summary = go(run, Script({2: kill_agents, 4: kill_agents}))
+    dies = agent_dies(SENDER)
+    summary = go(run, Script(world, {2: dies, 4: dies}))
     assert summary.cells[0].n_failed == 2
 
 
-def test_failed_trials_are_measured_again_by_wish_alone(directory: Make) -> None:
+def test_failed_trials_are_measured_again_by_wish_alone(directory: Make, world: World) -> None:
     run = directory(PAIR.replace("40", "5"))
-    with_failures(run)
-    script = Script({})
+    with_failures(run, world)
+    script = Script(world, {})
     summary = go(run, script)
     assert (script.started, summary.cells[0].n_failed) == ([], 2)
-    script = Script({})
+    script = Script(world, {})
     summary = go(run, script, again=True)
     assert script.started == [2, 4]
     assert (summary.cells[0].n_ok, summary.cells[0].n_failed) == (5, 0)
@@ -349,11 +357,11 @@ def test_failed_trials_are_measured_again_by_wish_alone(directory: Make) -> None
     assert set(load_intervals(run.path)["trial"]) == {1, 2, 3, 4, 5}
 
 
-def test_a_lost_endpoint_leaves_failed_trials_as_they_were(directory: Make) -> None:
+def test_a_lost_endpoint_leaves_failed_trials_as_they_were(directory: Make, world: World) -> None:
     run = directory(PAIR.replace("40", "5"))
-    with_failures(run)
+    with_failures(run, world)
     with pytest.raises(LostError, match="2 of 5 trials could not be measured"):
-        go(run, Script({2: off(RECEIVER)}), SHORT_S, again=True)
+        go(run, Script(world, {2: off(RECEIVER)}), SHORT_S, again=True)
     summary = run.read_summary()
     assert (summary.cells[0].n_ok, summary.cells[0].n_failed) == (3, 2)
-    assert go(run, Script({}), again=True).cells[0].n_failed == 0
+    assert go(run, Script(world, {}), again=True).cells[0].n_failed == 0

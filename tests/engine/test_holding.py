@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from osmef.engine import holding
 from osmef.engine.holding import Holding, User
 from osmef.engine.journal import Journal
 from osmef.engine.observer import Observer
@@ -86,10 +85,8 @@ def test_two_runs_measure_on_the_same_endpoints(tmp_path: Path, plan: Plan, held
     assert whole.amount == pytest.approx(0.2)
 
 
-def test_what_does_not_serve_is_told(
-    plan: Plan, held: Holding, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(holding, "_REACH_S", 1.0)
+def test_what_does_not_serve_is_told(plan: Plan, held: Holding) -> None:
+    held.reach_s = 0.2
     held.make()
     other = make_plan(load_text(SCENARIO + "description: another\n", Path("pair.yaml")), 1)
     with pytest.raises(OsmefError, match="has changed"):

@@ -1,4 +1,4 @@
-"""Endpoints that the cloud moves between two groups of trials of a run, on the local cloud."""
+"""Endpoints that the cloud moves between two groups of trials of a run, on a cloud in memory."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from osmef.engine.summarise import summarise
 from osmef.errors import ApiError, CapacityError, Interrupted, LostError
 from osmef.providers import sites
 from osmef.providers.base import Endpoint
-from osmef.providers.local.provider import LocalProvider
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.results.trial import Trial
 from osmef.scenario.fields import Placement
 from osmef.scenario.load import load_text
 from osmef.scenario.location import Gone, Location
+from tests.memory.cloud import MemoryProvider, World
 
 SCENARIO = """\
 name: moves
@@ -39,8 +39,8 @@ TAKEN = "the run other holds it"
 DIFFERENT, SAME = Placement.DIFFERENT_HOST, Placement.SAME_HOST
 
 
-class Migrating(LocalProvider):
-    """The local cloud, where receivers move as a script says: a host at each look, or no answer."""
+class Migrating(MemoryProvider):
+    """A cloud in memory whose receivers move as a script says: a host at each look, or none."""
 
     script: ClassVar[list[str]] = []
 
@@ -64,7 +64,7 @@ RunIt = Callable[..., tuple[Summary, list[Trial]]]
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunIt]:
+def run(tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunIt]:
     monkeypatch.setattr(sites, "provider_for", Migrating)
     stop = Stop()
 

@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from osmef import providers
 from osmef.cli.main import make_app
 from osmef.engine.controller import is_at_work, refuse_second, this_controller
 from osmef.engine.journal import Journal
 from osmef.engine.reap import Orphan, Search, find_orphans, reap
 from osmef.errors import InputError, ReachError, StorageError
+from osmef.kinds import PROVIDERS
 from osmef.providers.base import EndpointRequest, Order, Resource
 from osmef.providers.local.provider import LocalProvider
 from osmef.remote.keys import KeyPair
@@ -117,7 +117,7 @@ def now(later_s: float) -> float:
 
 @pytest.fixture
 def memory(monkeypatch: pytest.MonkeyPatch) -> dict[str, Site]:
-    monkeypatch.setitem(providers._CLASSES, "memory", (MemoryCloud.__module__, "MemoryCloud"))
+    monkeypatch.setitem(PROVIDERS.classes, "memory", MemoryCloud)
     monkeypatch.setattr(MemoryCloud, "sites", {LAB: Site(), FAR: Site()})
     monkeypatch.setattr(MemoryCloud, "calls", [])
     return MemoryCloud.sites

@@ -18,7 +18,7 @@ from osmef.providers.base import Endpoint, Order
 from osmef.providers.local.provider import LocalProvider
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.load import load_text
-from osmef.workloads import tasks
+from osmef.workloads.tasks import Waits
 
 
 @given(repeat=st.integers(1, 300), seconds=st.integers(1, 600))
@@ -27,7 +27,8 @@ def test_a_run_whose_every_trial_uses_up_its_timeouts_ends_before_its_deadline(
 ) -> None:
     text = f"name: slow\nrepeat: {repeat}\nworkload: {{kind: btc, duration: {seconds}s}}\n"
     plan = make_plan(load_text(text, Path("slow.yaml")))
-    timeouts = 2 * tasks.ARM_TIMEOUT_S + tasks.DRAIN_TIMEOUT_S + tasks.STALL_TIMEOUT_S
+    waits = Waits()
+    timeouts = 2 * waits.arm_s + waits.drain_s + waits.stall_s
     assert longest_s(list(plan.trials)) > repeat * (seconds + timeouts + 100)
 
 

@@ -28,6 +28,7 @@ from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.scenario.load import load_text
 from osmef.scenario.location import Location
+from tests.memory.cloud import MemoryProvider, World
 
 
 def plan_of(text: str) -> Plan:
@@ -190,11 +191,11 @@ def test_a_provider_that_can_t_move_says_so() -> None:
     assert caught.value.cure is not None
 
 
-# --- a whole run on the local cloud, that says of one endpoint that it stands elsewhere
+# --- a whole run on a cloud in memory, that says of one endpoint that it stands elsewhere
 
 
-class Wandering(LocalProvider):
-    """The local cloud, where a receiver seems to stand wrongly until it is made anew so often."""
+class Wandering(MemoryProvider):
+    """A cloud in memory, where a receiver seems to stand wrongly until it is made anew so often."""
 
     needed = 1
     made_anew = 0
@@ -220,7 +221,7 @@ RunIt = Callable[[str], Summary]
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunIt]:
+def run(tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[RunIt]:
     monkeypatch.setattr(sites, "provider_for", Wandering)
     monkeypatch.setattr(Wandering, "made_anew", 0)
     stop = Stop()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from osmef.engine.station import Station
 from osmef.errors import ReachError
 from osmef.providers.base import Endpoint, EndpointRequest
+from osmef.remote.login import Waits
 from osmef.scenario.fields import EndpointKind
 from osmef.scenario.location import Location
 from osmef.scenario.ports import DATA_PORTS
@@ -30,17 +32,16 @@ def test_an_endpoint_that_takes_no_agent_is_left_without_a_connection(tmp_path: 
 
 
 def test_an_sshd_that_hangs_costs_one_trial_and_is_connected_to_anew(
-    sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sshd: Sshd, tmp_path: Path
 ) -> None:
-    endpoint = Endpoint(REQUEST, "id", sshd.login(), "192.0.2.1", None, None)
+    login = replace(sshd.login(), waits=Waits(answer_s=0.5))
+    endpoint = Endpoint(REQUEST, "id", login, "192.0.2.1", None, None)
     station = Station(endpoint, Location(host="h", tenant="t"), tmp_path.name)
     held = station.agent("sender")
     sshd.stop()
     try:
-        with monkeypatch.context() as patch:
-            patch.setattr("osmef.remote.session.CONNECT_TIMEOUT_S", 0.3)
-            with pytest.raises(ReachError, match="no answer"):
-                station.agent("receiver")
+        with pytest.raises(ReachError, match="no answer"):
+            station.agent("receiver")
         # The agent of before still runs there, on the file that is to be put.
         assert station.agent("receiver") is not held
         assert station.agent("receiver").clock_offset().uncertainty_s < 5

@@ -16,7 +16,7 @@ import pytest
 
 from osmef.errors import CredentialsError, HostKeyError, LoginError, ReachError
 from osmef.remote.keys import KeyPair, OwnKeys
-from osmef.remote.login import HostKeys, Login
+from osmef.remote.login import HostKeys, Login, Waits
 from osmef.remote.offers import pkey_of
 from osmef.remote.session import Session
 from tests.sshd import Sshd
@@ -127,8 +127,8 @@ def test_an_agent_that_hangs_is_done_without(
     sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waiting: int
 ) -> None:
     monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "hangs"))
-    monkeypatch.setattr("osmef.remote.offers._LIST_S", 0.3)
-    login = replace(sshd.login(), key=OwnKeys((write(tmp_path / "key", sshd.user.private),)))
+    keys = OwnKeys((write(tmp_path / "key", sshd.user.private),))
+    login = replace(sshd.login(), key=keys, waits=Waits(agent_s=0.2))
     with socket.socket(socket.AF_UNIX) as hangs, socket.socket(socket.AF_UNIX) as other:
         hangs.bind(str(tmp_path / "hangs"))
         assert works(login), "nobody listens: there is no agent"
@@ -316,15 +316,12 @@ def test_a_silent_address_is_told_from_one_that_refuses(sshd: Sshd) -> None:
 
 
 @pytest.mark.parametrize("said", [b"", b"SSH-2.0-slow\r\n"])
-def test_a_server_that_falls_silent_is_given_up(
-    sshd: Sshd, monkeypatch: pytest.MonkeyPatch, said: bytes
-) -> None:
-    monkeypatch.setattr("osmef.remote.session.CONNECT_TIMEOUT_S", 0.3)
+def test_a_server_that_falls_silent_is_given_up(sshd: Sshd, said: bytes) -> None:
     here, there = socket.socketpair()
     with there:
         there.sendall(said)
         with pytest.raises(ReachError, match="does not speak SSH with us") as caught:
-            Session.open(replace(sshd.login(), connect=lambda: here))
+            Session.open(replace(sshd.login(), connect=lambda: here, waits=Waits(handshake_s=0.3)))
     assert "overloaded" in str(caught.value.cure)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from osmef.errors import HostKeyError, LoginError, ReachError
 from osmef.remote.keys import KeyPair
-from osmef.remote.login import HostKeys
+from osmef.remote.login import HostKeys, Waits
 from osmef.remote.session import Session
 from tests.sshd import Sshd
 
@@ -38,10 +38,18 @@ def test_large_output_comes_whole(session: Session) -> None:
     assert len(ended.stdout) == 5_000_000
 
 
-def test_a_silent_program_does_not_hang_the_controller(session: Session) -> None:
+def test_a_silent_program_does_not_hang_the_controller(sshd: Sshd) -> None:
+    session = Session.open(replace(sshd.login(), waits=Waits(command_s=0.2)))
     with pytest.raises(ReachError, match="no answer in time") as caught:
-        session.run(["sleep", "60"], timeout_s=0.2)
+        session.run(["sleep", "60"])
     assert caught.value.where == "vm-1"
+    session.close()
+
+
+def test_a_program_that_is_known_to_take_long_is_waited_for(sshd: Sshd) -> None:
+    session = Session.open(replace(sshd.login(), waits=Waits(command_s=0.2)))
+    assert session.run(["sh", "-c", "sleep 0.5; echo done"], within_s=30.0).stdout == b"done\n"
+    session.close()
 
 
 def test_a_file_is_put_with_its_mode_read_back_and_removed(
@@ -57,6 +65,44 @@ def test_a_file_is_put_with_its_mode_read_back_and_removed(
     session.remove_directory(str(path.parent))
     assert not path.parent.exists()
     session.remove_directory(str(path.parent))
+
+
+def test_a_directory_is_removed_with_what_is_in_it_and_through_no_link(
+    session: Session, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "file").touch()
+    path = tmp_path / "run"
+    for directory in (path, path / "program"):
+        session.make_directory(str(directory))
+        session.make_directory(str(directory))
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+        session.put(b"x", str(directory / "file"), 0o600)
+        (directory / "link").symlink_to(kept)
+    assert session.list_directory(str(path)) == ["file", "link", "program"]
+    session.remove_directory(str(path))
+    assert not path.exists()
+    assert session.list_directory(str(path)) == []
+    assert (kept / "file").exists()
+
+
+def test_a_directory_that_is_too_deep_is_not_removed(session: Session, tmp_path: Path) -> None:
+    deep = tmp_path / "run/1/2/3/4/5"
+    deep.mkdir(parents=True)
+    with pytest.raises(ReachError, match="removing"):
+        session.remove_directory(str(tmp_path / "run"))
+    assert deep.exists()
+
+
+def test_a_directory_of_others_is_not_taken(session: Session, tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o777)
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path)
+    for name in ("open", "file", "link"):
+        with pytest.raises(ReachError, match="others may write"):
+            session.make_directory(str(tmp_path / name))
 
 
 @pytest.mark.parametrize("path", ["/proc/no/such/place", "/"])
@@ -223,11 +269,9 @@ def test_an_sshd_without_file_transfer_is_told(tmp_path: Path, options: str, cur
     ids=["run", "start", "put", "remove"],
 )
 def test_a_server_that_hangs_does_not_hang_the_controller(
-    sshd: Sshd, monkeypatch: pytest.MonkeyPatch, act: Callable[[Session], object]
+    sshd: Sshd, act: Callable[[Session], object]
 ) -> None:
-    session = Session.open(sshd.login())
-    monkeypatch.setattr("osmef.remote.session.CONNECT_TIMEOUT_S", 0.3)
-    monkeypatch.setattr("osmef.remote.session.COMMAND_TIMEOUT_S", 0.3)
+    session = Session.open(replace(sshd.login(), waits=Waits(answer_s=0.3, command_s=0.3)))
     sshd.stop()
     with pytest.raises(ReachError, match="no answer"):
         act(session)

@@ -5,10 +5,12 @@ import pandas as pd
 import pytest
 
 from osmef.analysis.describe import describe
+from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, EndpointInfo, RunInfo, Summary
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy
 from osmef.scenario.location import Location
 from osmef.scenario.study import Scalar
+from tests.declared import measures_in, told
 
 RUN = RunInfo(
     id="vm-to-vm-20261121T031500Z-3f9a",
@@ -86,7 +88,9 @@ def make_cell() -> Callable[..., CellInfo]:
 
 @pytest.fixture(scope="session")
 def make_summary() -> Callable[..., Summary]:
-    def make(*cells: CellInfo, kind: EndpointKind = EndpointKind.VM) -> Summary:
+    def make(
+        *cells: CellInfo, kind: EndpointKind = EndpointKind.VM, others: Sequence[Measure] = ()
+    ) -> Summary:
         endpoints = [
             EndpointInfo(
                 name=name,
@@ -102,7 +106,8 @@ def make_summary() -> Callable[..., Summary]:
             )
             for name in ("vm-1", "vm-2")
         ]
-        return Summary(run=RUN, endpoints=endpoints, cells=list(cells))
+        measures = measures_in(cells, others)
+        return Summary(run=RUN, endpoints=endpoints, measures=measures, cells=list(cells))
 
     return make
 
@@ -165,7 +170,7 @@ def make_trials() -> Callable[..., pd.DataFrame]:
             "cpu_receiver_percent": [135.2 if ok else None for ok in good],
         }  # fmt: skip
         frame = pd.DataFrame({**fixed, **changes}, index=range(len(rates)))
-        return frame.astype({"distance": "Int64", "connections": "Int64"})
+        return told(frame.astype({"distance": "Int64", "connections": "Int64"}), swept)
 
     return make
 

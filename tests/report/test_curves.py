@@ -14,11 +14,18 @@ from osmef.errors import NothingToDrawError
 from osmef.report.data import exchanges_of, sizes_of
 from osmef.report.distribution import latency, longer
 from osmef.report.sweep import sweep_throughput, sweep_time
-from osmef.results.exchange import Exchange, Histogram, Phase, Purpose, RoundTrips, SizePoint
+from osmef.results.exchange import (
+    Exchange,
+    Histogram,
+    Phase,
+    Purpose,
+    RoundTrips,
+    SizePoint,
+    SweepMode,
+)
 from osmef.results.summary import CellInfo
 from osmef.results.trial import Status, Trial
 from osmef.scenario.fields import Placement, Tenancy
-from osmef.scenario.workload import SweepMode
 from tests.report.conftest import RUN
 from tests.report.drawn import legend, lines, texts, visible
 

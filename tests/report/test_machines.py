@@ -9,7 +9,10 @@ from osmef.analysis.price import price_performance
 from osmef.errors import NothingToDrawError
 from osmef.report.look import Look
 from osmef.report.machines import price, similarity
+from tests.declared import measure
 from tests.report.drawn import texts, visible
+
+GOODPUT = measure("goodput_bps")
 
 
 def test_the_heatmap_has_every_number() -> None:
@@ -31,7 +34,7 @@ def test_price_bars_the_best_first_and_unknown_prices_apart() -> None:
         {"provider": "aws", "flavor": ["a", "b"], "price_per_hour": [0.5, 0.1], "currency": "USD",
          "region": "", "date": ["2026-01-01", "2026-02-01"], "source": "page"}
     )  # fmt: skip
-    figure = price(price_performance(results, prices, "goodput_bps"), "goodput_bps")
+    figure = price(price_performance(results, prices, GOODPUT), GOODPUT)
     (axes,) = visible(figure)
     names = [text.get_text() for text in axes.get_yticklabels()]
     assert names == ["aws b", "aws a", "aws c"]
@@ -47,4 +50,4 @@ def test_nothing_has_no_price() -> None:
     columns = ("provider", "flavor", "price_per_hour", "currency", "region", "date", "source")
     prices = pd.DataFrame({name: pd.Series(dtype="object") for name in columns})
     with pytest.raises(NothingToDrawError):
-        price(price_performance(empty, prices, "goodput_bps"), "goodput_bps")
+        price(price_performance(empty, prices, GOODPUT), GOODPUT)

@@ -62,14 +62,14 @@ def make_run(tmp_path: Path) -> MakeRun:
 
 def test_a_flavor_has_a_price_in_each_region_and_a_result_in_each_cell(make_run: MakeRun) -> None:
     data = Data(make_run("eu", amount=0.2), make_run("us", amount=0.1, region="us"))
-    name, found = price_ranking(data, None, None)
+    measure, found = price_ranking(data, None, None)
     rows = found.ranking[["region", "price_per_hour", "n", "rank"]].to_dict("records")
     assert rows == [
         {"region": "us", "price_per_hour": 0.1, "n": 6, "rank": 1},
         {"region": "eu", "price_per_hour": 0.2, "n": 6, "rank": 2},
     ]
     assert found.ranking["ci95_low"].notna().all()
-    figure = price(found, name)
+    figure = price(found, measure)
     (axes,) = visible(figure)
     labels = [label.get_text().replace("\n", " ") for label in axes.get_yticklabels()]
     assert [label.split()[:3] for label in labels] == [["local", "m5", "us"], ["local", "m5", "eu"]]

@@ -14,8 +14,10 @@ from osmef.errors import InputError, NothingToDrawError
 from osmef.importers import import_files
 from osmef.report.btc import btc_connections
 from osmef.report.data import Data
-from osmef.report.metric import chosen, unit, words
+from osmef.report.metric import chosen, leading, unit
 from osmef.report.spread import cov, ecdf, sessions
+from osmef.results.measure import Measure
+from tests.declared import measure, told
 from tests.published import published
 from tests.report.drawn import legend, lines, texts, visible
 
@@ -95,16 +97,22 @@ def test_the_published_cov_of_every_platform(tmp_path: Path) -> None:
 
 
 def test_metrics_are_chosen_and_written() -> None:
-    trials = pd.DataFrame({"status": ["ok"], "wall_s": [1.0], "loss_percent": [1.0]})
-    assert chosen(trials, None) == "loss_percent"
-    with pytest.raises(InputError, match=r"no metric|no trial has a metric 'x'.*loss_percent"):
+    columns = {"status": ["ok"], "wall_s": [1.0], "loss_percent": [1.0], "rtt_min_us": [2.0]}
+    trials = told(pd.DataFrame(columns))
+    assert chosen(trials, None).name == "rtt_min_us"
+    assert chosen(trials.assign(goodput_bps=1.0), None).name == "goodput_bps"
+    assert chosen(trials.assign(goodput_bps=np.nan), None).name == "rtt_min_us"
+    assert [one.name for one in leading(trials)] == ["rtt_min_us", "loss_percent"]
+    with pytest.raises(InputError, match=r"no trial has a metric 'x'.*loss_percent"):
         chosen(trials, "x")
     with pytest.raises(NothingToDrawError):
         chosen(trials[["status", "wall_s"]], None)
-    assert unit("rtt_p50_us", 9).label == "RTT p50 in µs"
-    assert unit("aggregate_btc_bps", 9e9).divisor == 1e9
-    assert unit("unixbench_single_score", 9).label == "unixbench single score"
-    assert words("transfer_rate_bytes_per_s") == "transfer rate"
+    assert unit(measure("rtt_p50_us"), 9).label == "RTT p50 in µs"
+    assert unit(measure("aggregate_btc_bps"), 9e9).divisor == 1e9
+    assert unit(measure("exchanges_per_s"), 9).label == "exchanges per second"
+    points = Measure(name="render_score", unit="points", better="higher")
+    assert unit(points, 9).label == "render score in points"
+    assert unit(measure("retransmits"), 9).label == "retransmits"
 
 
 def campaign(make: MakeTrials, provider: str, sessions: int = 6) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from rich.console import Console
 from osmef.analysis.describe import describe
 from osmef.report.table import summary_table
 from osmef.results.limits import Limit
+from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, Summary
 from osmef.scenario.fields import Placement
 
@@ -169,7 +170,10 @@ def test_what_another_program_measured_has_an_interval(
     rows = [
         " ".join(line.split())
         for line in lines(
-            make_summary(make_cell().model_copy(update={"workload": "session", "metrics": scores}))
+            make_summary(
+                make_cell().model_copy(update={"workload": "session", "metrics": scores}),
+                others=[Measure(name="score", unit="points", better="higher")],
+            )
         )
     ]
     assert any(row.endswith(" 1500 1410.5..1600") for row in rows)

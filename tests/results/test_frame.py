@@ -11,6 +11,8 @@ import pytest
 
 import osmef
 from osmef.errors import InputError
+from osmef.results.frame import describe_columns, described_like, measures_of, swept_of
+from osmef.results.measure import Measure
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Cost
 from osmef.results.trial import Failure, Status, Trial
@@ -147,7 +149,7 @@ def test_a_renamed_run_still_knows_its_scenario(tmp_path: Path) -> None:
 def test_a_newer_run_is_refused_with_a_cure(tmp_path: Path) -> None:
     newer = shutil.copytree(OLD_RUN, tmp_path / "newer")
     trials = newer / "trials.jsonl"
-    trials.write_text(trials.read_text().replace('"schema_version":1', '"schema_version":3'))
+    trials.write_text(trials.read_text().replace('"schema_version":1', '"schema_version":4'))
     with pytest.raises(InputError, match="newer OSMeF") as caught:
         osmef.load(newer)
     assert caught.value.cure is not None
@@ -222,3 +224,85 @@ def test_many_trials_need_little_more_memory_than_their_frame(
     growth = sizes[2] - sizes[1]
     assert peaks[2] - peaks[1] < 2 * growth
     assert 2 * growth < 16_384 * len(line), "less than the text of the trials alone"
+
+
+RATE = Measure(name="frames", unit="1/s", better="higher", help="how fast", leading=True)
+
+
+def test_a_frame_says_what_its_columns_are(run: RunDirectory, make_trial: MakeTrial) -> None:
+    run.write_measures([RATE])
+    values = {"placement": "same-host", "colour": "red"}
+    run.append_trial(make_trial(1, values=values, metrics={"odd_us": 3.0, "frames": 2.0}))
+    frame = osmef.load(run.path)
+    assert measures_of(frame)["frames"] == RATE
+    assert list(measures_of(frame)) == ["frames", "odd_us"], "what was declared comes first"
+    assert swept_of(frame) == ["placement", "colour"]
+    plain = json.loads(json.dumps(frame.attrs))
+    assert plain == frame.attrs
+    assert plain["measures"]["frames"]["unit"] == "1/s"
+
+
+def test_what_a_frame_says_of_its_columns_is_kept(
+    run: RunDirectory, make_trial: MakeTrial, tmp_path: Path
+) -> None:
+    run.write_measures([RATE])
+    for index in (1, 2):
+        run.append_trial(make_trial(index, metrics={"frames": 1.0 * index}))
+    frame = osmef.load(run.path)
+    again = osmef.load(run.path)
+    frame.to_parquet(tmp_path / "trials.parquet")
+    kept = [
+        frame[frame["frames"] > 1],
+        frame.copy(),
+        frame.copy(deep=False),
+        frame.assign(more=1),
+        frame.iloc[[1, 0]],
+        frame.sort_values("frames"),
+        frame.astype({"frames": "object"}),
+        frame[["cell", "frames"]],
+        pd.concat([frame, again]),
+        pd.concat([frame[:1], frame[1:]], ignore_index=True),
+        pd.read_parquet(tmp_path / "trials.parquet"),
+    ]
+    assert [measures_of(one) for one in kept] == [{"frames": RATE}] * len(kept)
+    assert measures_of(frame[["cell"]]) == {}
+    assert frame.copy().attrs["measures"] is frame.attrs["measures"], "or each column would copy it"
+
+
+def test_a_frame_that_says_nothing_is_told(run: RunDirectory, make_trial: MakeTrial) -> None:
+    run.write_measures([RATE])
+    run.append_trial(make_trial(1, metrics={"frames": 1.0}))
+    frame = osmef.load(run.path)
+    for mute in (pd.concat([frame, pd.DataFrame({"frames": [1.0]})]), pd.DataFrame()):
+        for told in (measures_of, swept_of):
+            with pytest.raises(InputError, match="nothing says what the numbers") as caught:
+                told(mute)
+            assert "load all runs at once" in str(caught.value.cure)
+    mine = describe_columns(pd.DataFrame({"frames": [1.0], "size": [2]}), [RATE], ["size", "gone"])
+    assert (measures_of(mine), swept_of(mine)) == ({"frames": RATE}, ["size"])
+    other = described_like(mine.groupby("size")[["frames"]].median().reset_index(), mine)
+    assert measures_of(other) == {"frames": RATE}
+
+
+def test_runs_that_mean_two_things_by_a_name_are_not_mixed(
+    run: RunDirectory, make_trial: MakeTrial
+) -> None:
+    other = RunDirectory(run.path.parent / "other")
+    other.path.mkdir()
+    for one, unit in ((run, "1/s"), (other, "1/min")):
+        one.write_measures([RATE.model_copy(update={"unit": unit})])
+        one.append_trial(make_trial(1, metrics={"frames": 1.0}))
+    with pytest.raises(InputError, match=r"frames is in 1/(s|min) in .*, and in 1/(s|min)"):
+        osmef.load(run.path, other.path)
+    other.write_measures([RATE.model_copy(update={"help": "as fast as it can"})])
+    assert measures_of(osmef.load(run.path, other.path)) == {"frames": RATE}
+
+
+def test_an_older_run_is_told_by_its_names() -> None:
+    measures = measures_of(osmef.load(OLD_RUN))
+    btc, jain = (measures[name] for name in ("aggregate_btc_bps", "jain_fairness"))
+    assert (btc.unit, btc.better, btc.leading, btc.head) == (
+        *("bit/s", "higher", True),
+        "aggregate\nBTC",
+    )
+    assert (jain.unit, jain.head) == ("1", "J")

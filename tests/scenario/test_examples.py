@@ -9,14 +9,14 @@ from osmef.scenario.fields import EndpointKind, Layer, Placement, Tenancy
 from osmef.scenario.load import load
 from osmef.scenario.location import Location, distance
 from osmef.scenario.model import Scenario
-from osmef.scenario.pingpong import PingPongSettings
-from osmef.scenario.workload import UdpSettings, connections_of
 from osmef.workloads import Programme
+from osmef.workloads.kinds.pingpong import PingPongSettings
+from osmef.workloads.kinds.udp import UdpSettings
 from tests.btc import btc_of
 
 ROOT = Path(__file__).parents[2] / "scenarios"
 EXAMPLES = sorted(p for p in ROOT.rglob("*.*") if p.parent.name != "campaigns")
-PARALLEL = [p for p in EXAMPLES if connections_of(load(p).scenario.workload) is not None]
+PARALLEL = [p for p in EXAMPLES if load(p).scenario.workload.parallel is not None]
 PAPER = sorted((ROOT / "osmef-paper").iterdir())
 
 
@@ -46,7 +46,7 @@ def test_examples_can_be_shortened(path: Path) -> None:
     short = load(path, {**shorter, "repeat": "1", "connections": "2"})
     assert short.scenario.repeat == 1
     assert all(Programme(c.scenario).duration_s < 3 for c in short.cells)
-    assert {connections_of(c.scenario.workload) for c in short.cells} == {2}
+    assert {c.scenario.workload.parallel for c in short.cells} == {2}
 
 
 def test_quickstart_measures_three_distances_in_about_twenty_seconds() -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
-from osmef.agent.client import AgentClient
+from osmef.agent.client import ANSWER_S, AgentClient
 from osmef.agent.deploy import Binary, Deployment
 from osmef.engine.station import Station
 from osmef.providers.base import Endpoint, EndpointRequest
@@ -34,6 +34,13 @@ class Victim:
     @property
     def name(self) -> str:
         return self.station.name
+
+    @property
+    def directory(self) -> str:
+        return self.station.directory
+
+    def words(self, argv: Sequence[str]) -> list[str]:
+        return self.station.words(argv)
 
     def agent(self, role: str) -> AgentClient:
         """Return an agent; a doomed one is killed at once."""
@@ -94,28 +101,34 @@ def pairs(senders: list[Victim], receivers: list[Victim]) -> list[Pair]:
     return [Pair(one, other, "127.0.0.1", "127.0.0.1") for one in senders for other in receivers]
 
 
+HELLO = 'echo \'{"event":"hello","protocol":2,"version":"9","machine":"x","pid":1}\''
+
+
 @dataclass
 class Script:
-    """An endpoint whose agents are shell scripts, one for each role."""
+    """An endpoint whose agents are shell scripts, one for each role, that say ``hello`` first."""
 
     name: str
     session: Session
     directory: str
     scripts: dict[str, str] = field(default_factory=dict)
+    hello: str = HELLO
+    hello_s: float = ANSWER_S
     started: list[AgentClient] = field(default_factory=list)
+
+    def words(self, argv: Sequence[str]) -> list[str]:
+        return list(argv)
 
     def agent(self, role: str) -> AgentClient:
         path = f"{self.directory}/{role}"
-        self.session.put(f"#!/bin/sh\n{HELLO}\n{self.scripts[role]}\n".encode(), path, 0o700)
+        self.session.put(f"#!/bin/sh\n{self.hello}\n{self.scripts[role]}\n".encode(), path, 0o700)
         deployment = Deployment(self.directory, path, Binary("any", b"", "-"))
-        self.started.append(AgentClient.start(self.session, deployment))
+        self.started.append(AgentClient.start(self.session, deployment, self.hello_s))
         return self.started[-1]
 
     def data_ports(self, _count: int) -> int:
         return DATA_PORTS.start
 
-
-HELLO = 'echo \'{"event":"hello","protocol":2,"version":"9","machine":"x","pid":1}\''
 
 MakeScript = Callable[[dict[str, str]], Script]
 

@@ -17,10 +17,9 @@ from osmef.remote.keys import KeyPair
 from osmef.results.exchange import Purpose
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind, Family, Layer
-from osmef.scenario.workload import BtcSettings
-from osmef.workloads.btc import BulkTransfer
 from osmef.workloads.ensemble import Job, perform
-from osmef.workloads.tasks import Pair
+from osmef.workloads.kinds.btc import BtcSettings, BulkTransfer
+from osmef.workloads.tasks import Pair, Waits
 
 
 class NoLedger:
@@ -56,14 +55,11 @@ def slow_pair(tmp_path: Path) -> Iterator[Pair]:
         provider.close()
 
 
-def test_flows_that_drain_slowly_are_waited_for(
-    slow_pair: Pair, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("osmef.workloads.tasks.STALL_TIMEOUT_S", 2.0)
-    monkeypatch.setattr("osmef.workloads.tasks.GRACE_S", 0.2)
+def test_flows_that_drain_slowly_are_waited_for(slow_pair: Pair) -> None:
+    waits = Waits(stall_s=2.0, grace_s=0.2)
     workload = BulkTransfer(
         BtcSettings.model_validate({"duration": "200ms", "interval": "100ms", "connections": 4})
     )
-    ran = perform(Job(1, [slow_pair]), workload.parts()).ran
+    ran = perform(Job(1, [slow_pair], waits=waits), workload.parts()).ran
     (transfer,) = workload.outcome(1, Purpose.MEASURED, ran).transfers
     assert transfer.sender.elapsed_s > 2.4

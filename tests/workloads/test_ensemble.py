@@ -15,18 +15,15 @@ import pytest
 from osmef.agent.messages import BulkResult
 from osmef.errors import AgentError, Interrupted
 from osmef.results.exchange import Purpose
-from osmef.scenario.pingpong import PingPongSettings
 from osmef.scenario.ports import DATA_PORTS
-from osmef.scenario.workload import (
-    BtcSettings,
-    UdpSettings,
-    WorkloadSettings,
-)
+from osmef.scenario.workload import WorkloadSettings
 from osmef.workloads.base import Part, Ran, Step
-from osmef.workloads.btc import BulkTransfer
 from osmef.workloads.ensemble import Job, perform
+from osmef.workloads.kinds.btc import BtcSettings, BulkTransfer
+from osmef.workloads.kinds.pingpong import PingPongSettings
+from osmef.workloads.kinds.udp import UdpSettings
 from osmef.workloads.programme import workload_for
-from osmef.workloads.tasks import Pair
+from osmef.workloads.tasks import Pair, Waits
 from tests.workloads.conftest import MakeHosts, MakeScript, Victim, pairs
 
 
@@ -201,34 +198,26 @@ def test_a_stop_ends_all_of_it(hosts: MakeHosts) -> None:
     perform(Job(2, pairs(senders, receivers)), parts())
 
 
-def test_an_agent_that_hangs_is_named_and_ended(
-    hosts: MakeHosts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_agent_that_hangs_is_named_and_ended(hosts: MakeHosts) -> None:
     senders, receivers = hosts("s1"), hosts("r1")
     hanging = receivers[0].agent("job-0")
     receivers[0].signal(signal.SIGSTOP)
-    with monkeypatch.context() as patch:
-        for name in ("ARM_TIMEOUT_S", "GRACE_S", "_ABORT_TIMEOUT_S"):
-            patch.setattr(f"osmef.workloads.ensemble.{name}", 0.2)
-        with pytest.raises(AgentError, match="missed every deadline") as caught:
-            perform(Job(1, pairs(senders, receivers)), parts())
+    waits = Waits(arm_s=0.2, grace_s=0.2, abort_s=0.2)
+    with pytest.raises(AgentError, match="missed every deadline") as caught:
+        perform(Job(1, pairs(senders, receivers), waits=waits), parts())
     assert caught.value.where == "r1"
     assert hanging.gone is not None
     perform(Job(2, pairs(senders, receivers)), parts())
 
 
-def test_an_agent_without_a_clock_is_named_and_ended(
-    hosts: MakeHosts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_agent_without_a_clock_is_named_and_ended(hosts: MakeHosts) -> None:
     senders, receivers = hosts("s1", "s2"), hosts("r1")
     for host in (*senders, *receivers):
         host.agent("job-0")
     receivers[0].agent("job-1")
     senders[1].signal(signal.SIGSTOP)
-    with monkeypatch.context() as patch:
-        patch.setattr("osmef.agent.client.HELLO_TIMEOUT_S", 0.5)
-        with pytest.raises(AgentError, match="no clock within") as caught:
-            perform(Job(1, pairs(senders, receivers)), parts())
+    with pytest.raises(AgentError, match="no clock within") as caught:
+        perform(Job(1, pairs(senders, receivers), waits=Waits(clock_s=0.5)), parts())
     assert caught.value.where == "s2"
     perform(Job(2, pairs(senders, receivers)), parts())
 
@@ -310,12 +299,11 @@ def test_a_relay_listens_and_connects(scripted: MakeScript) -> None:
 
 
 def test_a_server_that_does_not_stop_fails_the_trial_and_is_ended(
-    scripted: MakeScript, monkeypatch: pytest.MonkeyPatch
+    scripted: MakeScript,
 ) -> None:
-    monkeypatch.setattr("osmef.workloads.ensemble.STOP_TIMEOUT_S", 0.2)
-    monkeypatch.setattr("osmef.workloads.ensemble._ABORT_TIMEOUT_S", 0.2)
     host = scripted({"job-0": f"{SERVER}\ncat >/dev/null", "job-1": CLIENT})
+    pair, waits = Pair(host, host, "127.0.0.1", "127.0.0.1"), Waits(stop_s=0.2, abort_s=0.2)
     with pytest.raises(AgentError, match="missed every deadline") as caught:
-        perform(Job(3, [Pair(host, host, "127.0.0.1", "127.0.0.1")]), [SERVED])
+        perform(Job(3, [pair], waits=waits), [SERVED])
     assert caught.value.where == host.name
     assert host.started[0].gone is not None

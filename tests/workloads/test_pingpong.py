@@ -16,10 +16,9 @@ from osmef.agent.messages import Gone, PongResult, RequestsEvent, SiegeResult, p
 from osmef.errors import AgentError
 from osmef.results.exchange import Purpose
 from osmef.results.tables import TABLES
-from osmef.scenario.pingpong import PingPongSettings
 from osmef.workloads.base import Outcome, Ran
 from osmef.workloads.ensemble import Job, perform
-from osmef.workloads.pingpong import PingPong, request_metrics
+from osmef.workloads.kinds.pingpong import PingPong, PingPongSettings, request_metrics
 from osmef.workloads.requests import as_batch, requests_table
 from osmef.workloads.tasks import Pair
 from tests.workloads.conftest import MakeHosts, MakeScript, pairs
@@ -37,7 +36,7 @@ def workload(**settings: Any) -> PingPong:
 
 def run(work: PingPong, job: Job) -> Outcome:
     outcome = work.outcome(job.trial, Purpose.MEASURED, perform(job, work.parts()).ran)
-    assert tuple(outcome.metrics) == work.metrics
+    assert outcome.metrics.keys() == {one.name for one in work.measures}
     return outcome
 
 

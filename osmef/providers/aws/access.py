@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import boto3
@@ -33,11 +34,29 @@ _CONFIG = Config(
 )
 
 
+@dataclass(frozen=True)
+class Waits:
+    """How many seconds to wait for EC2.
+
+    ``look_s`` lies between two looks at instances that are on their way. What was asked for just
+    before a controller was killed has come about after ``late_s``. An instance that ran a moment
+    ago, and is not known for ``gone_s``, was taken back.
+    """
+
+    look_s: float = 1.0
+    late_s: float = 5.0
+    gone_s: float = 10.0
+
+
+USUAL = Waits()
+
+
 class Account:
     """One account in one region, as one profile's credentials see it. Safe for several threads."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, waits: Waits = USUAL) -> None:
         self.access = access
+        self.waits = waits
         self.patience = Patience()
         self._lock = threading.Lock()
         self._clients: dict[str, Any] = {}

@@ -29,9 +29,6 @@ from osmef.remote.keys import KeyPair
 from osmef.remote.login import Login
 from osmef.scenario.clouds.aws import AwsSettings
 
-_POLL_S = 1.0
-_NOT_YET_S = 10.0
-"""An instance that ran a moment ago, and is not known for that long, was taken back."""
 _GIB = 2**30
 _NO_ROOM = ("Server.InsufficientInstanceCapacity", "Server.SpotInstanceTermination")
 _ENDED = {"shutting-down", "terminated", "stopping", "stopped"}
@@ -163,7 +160,8 @@ def await_instances(orders: Mapping[str, InstanceOrder], timeout_s: float) -> li
                 where=orders[key].request.name,
                 cure="look at it in the EC2 console, or raise provider.boot_timeout",
             )
-        next(iter(orders.values())).account.patience.wait(_POLL_S)
+        account = next(iter(orders.values())).account
+        account.patience.wait(account.waits.look_s)
 
 
 def _look(orders: Mapping[str, InstanceOrder], found: dict[str, Instance]) -> dict[str, str]:
@@ -198,7 +196,7 @@ def _list(account: Account, again: Again, **which: Any) -> list[Facts]:
 
 def list_standing(account: Account, ids: Sequence[str]) -> list[Facts]:
     """List those of instances that ran that still do. Raises ProviderError."""
-    end = time.monotonic() + _NOT_YET_S
+    end = time.monotonic() + account.waits.gone_s
 
     def again(error: Exception) -> bool:
         late = failures.is_missing(error) and time.monotonic() < end

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from osmef.errors import ProviderError
 from osmef.providers.aws import feasible, removal
-from osmef.providers.aws.access import Account
+from osmef.providers.aws.access import USUAL, Account, Waits
 from osmef.providers.aws.building import Build
 from osmef.providers.aws.controller import controller_of
 from osmef.providers.aws.instances import Instance
@@ -43,12 +43,13 @@ class AwsProvider(Provider):
     """Instances of one or several accounts in one region of EC2."""
 
     kind = PROVIDER
+    Settings = AwsSettings
     access_model = AwsAccess
     outside = frozenset({Family.IPV4})
     has_zones = True
 
-    def __init__(self, settings: AwsSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: AwsSettings, waits: Waits = USUAL) -> None:
+        self._settings, self._waits = settings, waits
         self._order: Order | None = None
         self._maker: Maker | None = None
         self._build: Build | None = None
@@ -60,7 +61,7 @@ class AwsProvider(Provider):
         controller_of(settings)
         if settings.placement_by is AwsPlacedBy.PARTITION:
             partitions_of(requests)
-        tenants = tenants_of(settings, slots_of(requests))
+        tenants = tenants_of(settings, slots_of(requests), self._waits)
         for tenant in tenants:
             tenant.account.patience.check = still
         names = side_by_side(
@@ -89,7 +90,7 @@ class AwsProvider(Provider):
     def create(self, order: Order) -> list[Endpoint]:
         """Make networks and instances, and wait until SSH gets in."""
         self._order, self._maker = order, Maker(Mark.of(order), order.ledger)
-        self._tenants = tenants_of(self._settings, slots_of(order.requests))
+        self._tenants = tenants_of(self._settings, slots_of(order.requests), self._waits)
         for tenant in self._tenants:
             tenant.account.patience.check = order.check
         self._build = Build(self._settings, order, self._maker, self._tenants, self._give_back)

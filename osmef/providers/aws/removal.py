@@ -21,9 +21,6 @@ _STAGES = (
     ("vpc",),
 )
 _GONE_S = 300.0
-_POLL_S = 2.0
-_LATE_S = 5.0
-"""What was asked for just before a controller was killed has come about by then."""
 
 Gone = Callable[[Resource], None]
 
@@ -47,7 +44,8 @@ def remove(resources: Sequence[tuple[Resource, Account]], gone: Gone) -> None:
         if number == 1:
             removal.await_instances()
             if removal.unseen:
-                removal.unseen[0][1].patience.wait(_LATE_S)
+                account = removal.unseen[0][1]
+                account.patience.wait(account.waits.late_s)
                 removal.find(list(removal.unseen), again=True)
                 removal.delete_all(_STAGES[0])
                 removal.await_instances()
@@ -119,7 +117,7 @@ class _Removal:
     def await_instances(self) -> None:
         """Wait until all instances are gone, looking at all of an account in one call."""
         end = time.monotonic() + _GONE_S
-        pause = _POLL_S / 4
+        pauses = 0.5  # and two from the second on: most are gone soon, or take long
         while instances := self._there(["instance"]):
             by_account: dict[int, list[Thing]] = defaultdict(list)
             for instance in instances:
@@ -131,8 +129,9 @@ class _Removal:
                     self._fail(ProviderError("the instance does not go away", cure=_CURE), thing)
                 return
             if self._there(["instance"]):
-                instances[0].account.patience.wait(pause)
-                pause = _POLL_S
+                account = instances[0].account
+                account.patience.wait(pauses * account.waits.look_s)
+                pauses = 2.0
 
     def _look_at(self, instances: Sequence[Thing]) -> None:
         kind, account = KINDS["instance"], instances[0].account

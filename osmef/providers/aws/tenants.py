@@ -9,7 +9,7 @@ from typing import Any
 
 from osmef.errors import ProviderError, QuotaError
 from osmef.providers.aws import failures
-from osmef.providers.aws.access import Account, access_of
+from osmef.providers.aws.access import USUAL, Account, Waits, access_of
 from osmef.providers.aws.making import Maker
 from osmef.providers.base import EndpointRequest
 from osmef.providers.parallel import side_by_side
@@ -77,10 +77,10 @@ def check_rules(requests: Sequence[EndpointRequest], elsewhere: Sequence[Endpoin
             )
 
 
-def tenants_of(settings: AwsSettings, slots: Sequence[str]) -> list[Tenant]:
+def tenants_of(settings: AwsSettings, slots: Sequence[str], waits: Waits = USUAL) -> list[Tenant]:
     """Log into the accounts of the tenants, one for each slot. Raises ProviderError."""
     if settings.tenants is None:
-        account = Account(access_of(settings))
+        account = Account(access_of(settings), waits)
         return [Tenant(slot, number, account) for number, slot in enumerate(slots, 1)]
     profiles = list(settings.tenants.values())
     if len(slots) > len(profiles):
@@ -89,7 +89,9 @@ def tenants_of(settings: AwsSettings, slots: Sequence[str]) -> list[Tenant]:
             where="provider.tenants",
             cure="name more of them",
         )
-    accounts = side_by_side(lambda p: Account(access_of(settings, p)), profiles[: len(slots)])
+    accounts = side_by_side(
+        lambda p: Account(access_of(settings, p), waits), profiles[: len(slots)]
+    )
     if len({account.id for account in accounts}) < len(accounts):
         raise ProviderError(
             "two profiles of provider.tenants have credentials of one and the same account",

@@ -23,13 +23,14 @@ class Leases:
     """The schedules of a run's VMs. Safe to use from several threads.
 
     A schedule can't be more than a day away. Where the deadline is, they are moved on as long as
-    the controller lives.
+    the controller lives, each time after ``renewed_s`` seconds.
     """
 
-    def __init__(self, maker: Maker, order: Order, region: str) -> None:
+    def __init__(self, maker: Maker, order: Order, region: str, renewed_s: float) -> None:
         self._maker = maker
         self._order = order
         self._region = region
+        self._renewed_s = renewed_s
         self._vms: list[Vm] = []
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._keep, daemon=True)
@@ -81,7 +82,7 @@ class Leases:
         return min(self._order.deadline, now + schedules.FARTHEST_S)
 
     def _keep(self) -> None:
-        while not self._stopped.wait(RENEWED_S):
+        while not self._stopped.wait(self._renewed_s):
             try:
                 self.renew(time.time())
             except Interrupted:

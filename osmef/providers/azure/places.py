@@ -8,19 +8,22 @@ from osmef.providers.azure import failures
 from osmef.providers.azure.vms import Vm
 from osmef.scenario.location import Gone, Location
 
-_NOT_YET_S = 10.0
+GONE_S = 10.0
 """A VM that ran a moment ago, and is not seen for that long, was taken back."""
 
 
-def read_place(vm: Vm, region: str) -> Location:
-    """Read back where a VM stands, if it is not being deleted. Raises ProviderError."""
+def read_place(vm: Vm, region: str, gone_s: float = GONE_S) -> Location:
+    """Read back where a VM stands, if it is not being deleted.
+
+    Raises ProviderError, NotFoundError where it is not seen for ``gone_s`` seconds.
+    """
     site, (group, name) = vm.order.site, vm.order.path.split("/")
     subscription = site.subscription
     found = subscription.do(
         f"looking at the vm {name}",
         lambda: subscription.compute.virtual_machines.get(group, name, expand="instanceView"),
         failures.is_gone,
-        _NOT_YET_S,
+        gone_s,
     )
     if found.properties and found.properties.provisioning_state == "Deleting":
         return Gone()

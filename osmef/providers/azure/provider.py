@@ -9,11 +9,11 @@ from osmef.providers.azure import feasible, removal
 from osmef.providers.azure.access import Subscription, open_subscription
 from osmef.providers.azure.building import Build
 from osmef.providers.azure.kinds import KINDS, PROVIDER
-from osmef.providers.azure.leases import Leases
+from osmef.providers.azure.leases import RENEWED_S, Leases
 from osmef.providers.azure.making import Maker
 from osmef.providers.azure.names import look_up
 from osmef.providers.azure.needs import check_namespaces, check_quotas, needs_of
-from osmef.providers.azure.places import read_place
+from osmef.providers.azure.places import GONE_S, read_place
 from osmef.providers.azure.reach import reach_all
 from osmef.providers.azure.schedules import schedule_of
 from osmef.providers.azure.sites import Tenant, open_tenants, slots_of
@@ -44,12 +44,15 @@ class AzureProvider(Provider):
     """VMs of one or several subscriptions in one region of Azure."""
 
     kind = PROVIDER
+    Settings = AzureSettings
     access_model = AzureAccess
     outside = frozenset({Family.IPV4})
     has_zones = True
 
-    def __init__(self, settings: AzureSettings) -> None:
-        self._settings = settings
+    def __init__(
+        self, settings: AzureSettings, renewed_s: float = RENEWED_S, gone_s: float = GONE_S
+    ) -> None:
+        self._settings, self._renewed_s, self._gone_s = settings, renewed_s, gone_s
         self._order: Order | None = None
         self._maker: Maker | None = None
         self._leases: Leases | None = None
@@ -97,7 +100,7 @@ class AzureProvider(Provider):
         self._tenants = open_tenants(self._settings, slots_of(order.requests))
         for tenant in self._tenants:
             tenant.subscription.check = order.check
-        self._leases = Leases(self._maker, order, self._settings.region)
+        self._leases = Leases(self._maker, order, self._settings.region, self._renewed_s)
         self._build = Build(
             self._settings, order, self._maker, self._leases, self._tenants, self._give_back
         )
@@ -125,7 +128,7 @@ class AzureProvider(Provider):
 
         def read(endpoint: Endpoint) -> Location:
             try:
-                return read_place(self._vms[endpoint.name], region)
+                return read_place(self._vms[endpoint.name], region, self._gone_s)
             except NotFoundError:  # taken back, as spot VMs may be
                 return Gone()
 

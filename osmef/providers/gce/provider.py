@@ -45,6 +45,7 @@ class GceProvider(Provider):
     """VMs in one or several projects of Google Cloud."""
 
     kind = PROVIDER
+    Settings = GceSettings
     access_model = GceAccess
     outside = frozenset({Family.IPV4})
     has_zones = True

@@ -49,6 +49,7 @@ class LibvirtProvider(Provider):
     """Guests of QEMU on one or several hosts, and physical hosts of an inventory beside them."""
 
     kind = PROVIDER
+    Settings = LibvirtSettings
     access_model = LibvirtAccess
 
     def __init__(self, settings: LibvirtSettings) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from osmef.errors import ProviderError
+from osmef.programs import TERMINAL_SIGNALS
 from osmef.providers.local import wire
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def main() -> None:
     _exit_with_controller(channel)
     # The terminal's Ctrl-C is the controller's business.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, TERMINAL_SIGNALS)  # guests have theirs as usual
     _Daemon().serve(channel)
 
 

@@ -47,6 +47,7 @@ class LocalProvider(Provider):
     """Hosts, tenants and VMs as namespaces of this Linux machine, as root or without."""
 
     kind = _KIND
+    Settings = LocalSettings
     families = frozenset(Family)
 
     def __init__(self, settings: LocalSettings) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import osmef
 from osmef.errors import ProviderError
+from osmef.programs import start_apart
 from osmef.providers.local import processes, wire
 
 _ANSWER_S = 60.0
@@ -46,14 +47,13 @@ class Sandbox:
         # The same modules as here, also when they came from the current directory ("").
         path = [str(Path(osmef.__file__).parent.parent), *filter(None, sys.path)]
         try:
-            self._process = subprocess.Popen(
+            # The terminal's Ctrl-C is for the controller alone, which then takes the cloud down in
+            # order.
+            self._process = start_apart(
                 isolated(unshare, processes.command(sys.executable, run, deadline)),
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=self._log,
-                # A session of its own: the terminal's Ctrl-C is for the controller alone, which
-                # then takes the cloud down in order.
-                start_new_session=True,
                 cwd="/",
                 env={
                     "PATH": os.environ.get("PATH", os.defpath),

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -33,16 +34,43 @@ S = TypeVar("S")
 FLOATING_AT_ONCE = 1
 """Floating addresses at once: each changes their router, so that several only collide there, and
 neutron begins those anew: 12 at once took 38 s each, 2 took 10 s, and one by one 1.3 s."""
-PATIENCE_S = 150.0  # one answer that never comes, and another try
 _ANSWER_S = 60.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 8.0
 _LOOK_S = 0.5
 
 
+@dataclass(frozen=True)
+class Waits:
+    """How many seconds to wait for a cloud.
+
+    ``patience_s`` is for a call that it fails at and that may work yet: one answer that never
+    comes, and another try. ``look_s`` lies between two looks at one thing that is on its way;
+    ``again_s`` later a deletion is asked for again, which it seems to have dropped.
+    """
+
+    patience_s: float = 150.0
+    look_s: float = 1.0
+    again_s: float = 60.0
+
+    def pause_for(self, things: int, unchanged_s: float) -> float:
+        """Return the seconds until the next look at so many things, unchanged for so long.
+
+        It costs the cloud more the more there are, and a tenth of the time that they take is soon
+        enough.
+        """
+        return self.look_s * max(1.0, 0.05 * things, min(0.1 * unchanged_s, 5.0))
+
+
+USUAL = Waits()
+
+
 class Cloud:
     """One project in one region of a cloud. Safe to use from several threads."""
 
-    def __init__(self, region: CloudRegion, access: Access, check: Check = go_on) -> None:
+    def __init__(
+        self, region: CloudRegion, access: Access, check: Check = go_on, waits: Waits = USUAL
+    ) -> None:
+        self.waits = waits
         self.check = check
         """Called at least once a second in every wait; may raise."""
         self._region = region
@@ -123,7 +151,7 @@ class Cloud:
             "changing the project",
             lambda c: c.connect_as(project_id=project_id, project_name=None).config,
         )
-        return Cloud(region, {**self.access, "project": project_id}, self.check)
+        return Cloud(region, {**self.access, "project": project_id}, self.check, self.waits)
 
     def do(
         self,
@@ -162,7 +190,7 @@ class Cloud:
     def _repeat(
         self, doing: str, call: Callable[[Connection], T], again: Callable[[Exception], bool]
     ) -> T:
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + self.waits.patience_s
         pause = _FIRST_PAUSE_S
         while True:
             # One that failed is not used again: it may have found no version of a service that
@@ -200,7 +228,7 @@ class Cloud:
 _PROJECT_CURE = "give project_name or project_id in clouds.yaml, or OS_PROJECT_NAME"
 
 
-def open_cloud(access: Access, check: Check = go_on) -> Cloud:
+def open_cloud(access: Access, check: Check = go_on, waits: Waits = USUAL) -> Cloud:
     """Log into the cloud that ``access`` names, or else the environment.
 
     ``check`` is called at least once a second in every wait, and may raise.
@@ -210,7 +238,7 @@ def open_cloud(access: Access, check: Check = go_on) -> Cloud:
     """
     region = find_region(access)
     try:
-        found = Cloud(region, {k: v for k, v in access.items() if k != "project"}, check)
+        found = Cloud(region, {k: v for k, v in access.items() if k != "project"}, check, waits)
     except (TypeError, ValueError) as error:  # only what logs in reads all of the settings
         raise useless(access.get("cloud"), f"a part of it makes no sense ({error})") from error
     home = access.get("home", found.project_id)

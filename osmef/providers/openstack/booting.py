@@ -13,15 +13,9 @@ from typing import Any
 from osmef.errors import BootError, NotFoundError, ProviderError
 from osmef.providers.openstack import failures
 from osmef.providers.openstack.access import Cloud
-from osmef.providers.openstack.kinds import pause_for, servers_in
+from osmef.providers.openstack.kinds import servers_in
 from osmef.providers.openstack.making import Maker
-from osmef.providers.openstack.servers import (
-    POLL_S,
-    Server,
-    ServerOrder,
-    list_servers,
-    make_server,
-)
+from osmef.providers.openstack.servers import Server, ServerOrder, list_servers, make_server
 from osmef.providers.parallel import AT_ONCE, side_by_side
 from osmef.scenario.clouds.openstack import OpenStackSettings
 
@@ -134,9 +128,10 @@ class Boot:
     def watch(self, asking: Future[Any]) -> None:
         """Wait for all that ``asking`` asks for, all of a project looked at in one call."""
         missing: dict[str, str] = {}
-        changed = began = time.monotonic()
+        cloud, changed = self.clouds[0], time.monotonic()
+        began = changed
         while True:
-            self.clouds[0].wait(pause_for(len(missing), time.monotonic() - changed))
+            cloud.wait(cloud.waits.pause_for(len(missing), time.monotonic() - changed))
             complete = asking.done()
             if not complete:
                 began = time.monotonic()
@@ -211,7 +206,7 @@ def _look_closer(cloud: Cloud, server_id: str, server: Any | None) -> Any | None
     for _ in range(_LOOKS):
         if server is not None and (server.status != "ERROR" or server.fault):
             break
-        cloud.wait(POLL_S)
+        cloud.wait(cloud.waits.look_s)
         try:
             server = cloud.do("looking at a server", lambda c: c.compute.get_server(server_id))
         except NotFoundError:

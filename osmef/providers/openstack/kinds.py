@@ -82,15 +82,6 @@ class Kind:
         ]
 
 
-def pause_for(servers: int, unchanged_s: float) -> float:
-    """Return the seconds until the next look at so many servers, unchanged for so long.
-
-    It costs the cloud more the more there are, and a tenth of the time that they take is soon
-    enough.
-    """
-    return max(1.0, 0.05 * servers, min(0.1 * unchanged_s, 5.0))
-
-
 def servers_there(connection: Connection, run: str | None, **query: Any) -> Iterable[Any]:
     """List servers of a run, or of all."""
     # The name is a regular expression, matched by the service.

@@ -11,7 +11,7 @@ from openstack.connection import Connection
 
 from osmef.errors import CredentialsError, NotFoundError, PolicyError, ProviderError
 from osmef.providers.base import Access, Check, EndpointRequest
-from osmef.providers.openstack.access import Cloud, identity, login_of, open_cloud
+from osmef.providers.openstack.access import Cloud, Waits, identity, login_of, open_cloud
 from osmef.providers.openstack.kinds import KINDS
 from osmef.providers.openstack.making import Maker
 from osmef.providers.openstack.tenants import Tenant
@@ -31,7 +31,9 @@ def slots_of(requests: Sequence[EndpointRequest]) -> list[str]:
     return sorted(slots, key=lambda slot: (len(slot), slot))
 
 
-def named_tenants(settings: OpenStackSettings, slots: Sequence[str], check: Check) -> list[Tenant]:
+def named_tenants(
+    settings: OpenStackSettings, slots: Sequence[str], check: Check, waits: Waits
+) -> list[Tenant]:
     """Log into the projects that the settings name, one for each slot. Raises ProviderError."""
     if isinstance(settings.projects, dict):
         clouds = settings.projects
@@ -45,7 +47,7 @@ def named_tenants(settings: OpenStackSettings, slots: Sequence[str], check: Chec
         )
     wanted = list(zip(slots, clouds.items(), strict=False))
     opened = side_by_side(
-        lambda one: open_cloud(access_of(settings, one[1][1] or None), check), wanted
+        lambda one: open_cloud(access_of(settings, one[1][1] or None), check, waits), wanted
     )
     _refuse_one_project_twice(opened)
     return [

@@ -19,7 +19,7 @@ from osmef.providers.base import (
     pass_over,
 )
 from osmef.providers.openstack import feasible, removal
-from osmef.providers.openstack.access import Cloud, open_cloud
+from osmef.providers.openstack.access import USUAL, Cloud, Waits, open_cloud
 from osmef.providers.openstack.building import Build
 from osmef.providers.openstack.hosts import HostEndpoints
 from osmef.providers.openstack.kinds import KINDS, PROVIDER
@@ -54,10 +54,11 @@ class OpenStackProvider(Provider):
     """Servers of one or several projects in one region of an OpenStack cloud."""
 
     kind = PROVIDER
+    Settings = OpenStackSettings
     access_model = OpenStackAccess
 
-    def __init__(self, settings: OpenStackSettings) -> None:
-        self._settings = settings
+    def __init__(self, settings: OpenStackSettings, waits: Waits = USUAL) -> None:
+        self._settings, self._waits = settings, waits
         if settings.way_in is not Reach.JUMP:  # else its servers' addresses are its own
             self.outside = frozenset({Family.IPV4})
         self._build: Build | None = None
@@ -76,11 +77,11 @@ class OpenStackProvider(Provider):
     def _check(self, requests: Sequence[EndpointRequest], still: Check) -> None:
         settings, slots = self._settings, slots_of(requests)
         if settings.projects == _MADE:
-            base = open_cloud(access_of(settings), still)
+            base = open_cloud(access_of(settings), still, self._waits)
             tenants = [Tenant(slot, n, slot, base) for n, slot in enumerate(slots, 1)]
             compare = check_default_quotas
         else:
-            tenants = named_tenants(settings, slots, still)
+            tenants = named_tenants(settings, slots, still, self._waits)
             compare = check_quotas
         if settings.placement_by is PlacedBy.HOST:
             usable_hosts(tenants[0].cloud, settings)
@@ -117,11 +118,11 @@ class OpenStackProvider(Provider):
         if not slots:
             return self._hosts.create(order)
         if settings.projects == _MADE:
-            base = open_cloud(access_of(settings), order.check)
+            base = open_cloud(access_of(settings), order.check, self._waits)
             self._clouds = [base]
             tenants = make_tenants(maker, base, slots)
         else:
-            tenants = named_tenants(settings, slots, order.check)
+            tenants = named_tenants(settings, slots, order.check, self._waits)
         self._clouds += [tenant.cloud for tenant in tenants]
         hosts = self._hosts.create(order)
         fixed = self._hosts.names(order.requests)

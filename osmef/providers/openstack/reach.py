@@ -14,7 +14,7 @@ from osmef.providers.cloud_init import host_keys
 from osmef.providers.openstack.access import FLOATING_AT_ONCE
 from osmef.providers.openstack.making import Maker
 from osmef.providers.openstack.networks import Rule, rules_for, source_address
-from osmef.providers.openstack.servers import POLL_S, Server, console_of
+from osmef.providers.openstack.servers import Server, console_of
 from osmef.providers.openstack.tenants import Site, close_group, open_group
 from osmef.providers.parallel import side_by_side
 from osmef.remote.login import HostKeys, Login
@@ -211,7 +211,7 @@ def _host_keys(server: Server, order: Order, deadline: float) -> HostKeys:
     while not (found := host_keys(console_of(server.id, server.cloud))):
         if time.monotonic() > deadline:
             raise _unbooted(server, "its console shows no SSH host keys", order.keep)
-        server.cloud.wait(POLL_S)
+        server.cloud.wait(server.cloud.waits.look_s)
     return HostKeys(accepted=tuple(found), source="the console")
 
 

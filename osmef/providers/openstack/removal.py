@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import defaultdict
@@ -12,7 +13,7 @@ from osmef.errors import OsmefError, ProviderError
 from osmef.providers.base import Resource, Unread, pass_over
 from osmef.providers.openstack import failures
 from osmef.providers.openstack.access import Cloud
-from osmef.providers.openstack.kinds import GOING, KINDS, PROVIDER, Thing, pause_for
+from osmef.providers.openstack.kinds import GOING, KINDS, PROVIDER, Thing
 from osmef.providers.parallel import AT_ONCE, side_by_side
 
 _STAGES = (
@@ -29,7 +30,6 @@ _GONE_S = 180.0
 # to its database, and what fails there leaves the server as it was, with the status ERROR. The more
 # there are, the more work is each of them: 2.0 CPU-seconds with 24 at once, 1.4 with eight.
 _ON_THEIR_WAY = AT_ONCE
-_AGAIN_S = 60.0
 
 Gone = Callable[[Resource], None]
 
@@ -137,7 +137,8 @@ class _Removal:
         while left := self.things(GOING.keys() & set(kinds)):
             if len(left) != before:
                 changed, before = time.monotonic(), len(left)
-            left[0].cloud.wait(pause_for(min(before, _ON_THEIR_WAY), time.monotonic() - changed))
+            cloud, unchanged_s = left[0].cloud, time.monotonic() - changed
+            cloud.wait(cloud.waits.pause_for(min(before, _ON_THEIR_WAY), unchanged_s))
             groups: dict[tuple[int, str, str], list[Thing]] = defaultdict(list)
             for thing in left:
                 groups[id(thing.cloud), thing.kind, thing.mark.run].append(thing)
@@ -152,8 +153,12 @@ class _Removal:
 
     def _ask(self, things: Sequence[Thing], asked: dict[tuple[str, str], float]) -> None:
         """Ask for some more deletions, and again for those that the cloud seems to have dropped."""
-        since = time.monotonic() - _AGAIN_S
-        due = [thing for thing in things if asked.get((thing.kind, thing.id), since) <= since]
+        now = time.monotonic()
+        due = [
+            thing
+            for thing in things
+            if now - asked.get((thing.kind, thing.id), -math.inf) >= thing.cloud.waits.again_s
+        ]
         some = due[: max(_ON_THEIR_WAY - (len(things) - len(due)), 0)]
         side_by_side(self.delete, some)
         asked.update({(thing.kind, thing.id): time.monotonic() for thing in some})

@@ -21,7 +21,6 @@ from osmef.remote.keys import KeyPair
 from osmef.remote.ssh_text import in_home
 from osmef.scenario.clouds.openstack import OpenStackSettings
 
-POLL_S = 1.0
 _GIB = 2**30
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.-]+")
 
@@ -134,7 +133,7 @@ def _make_volume(maker: Maker, order: ServerOrder, settings: OpenStackSettings) 
                 where=order.request.name,
                 cure="look at it: openstack volume show; is there room for volumes?",
             )
-        cloud.wait(POLL_S)
+        cloud.wait(cloud.waits.look_s)
 
 
 def list_servers(cloud: Cloud, run: str) -> list[Any]:

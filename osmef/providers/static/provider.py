@@ -40,6 +40,7 @@ class StaticProvider(Provider):
     """Machines of an inventory. Nothing is made but a directory and a lock on each, by SSH."""
 
     kind = machine.KIND
+    Settings = StaticSettings
     access_model = StaticAccess
     families = frozenset(Family)
     outside = frozenset(Family)

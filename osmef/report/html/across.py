@@ -18,9 +18,9 @@ from osmef.report.html.results import measured
 from osmef.report.html.table import Column, Field, Mark, Table, number, scale_of, text
 from osmef.report.kinds import Kind
 from osmef.report.look import PLAIN
-from osmef.report.metric import PREFERRED, metrics_of
+from osmef.report.metric import leading
+from osmef.results.measure import Measure
 
-_FEW = 3  # metrics of runs that have none of the main ones
 _MOST_CELLS = 60  # a figure of more shows nothing
 _MOST_NAMES = 6
 _KINDS = (Kind.SESSIONS, Kind.COV, Kind.BTC_CONNECTIONS)
@@ -51,27 +51,22 @@ def across(readings: Sequence[Reading], most: int) -> Across:
     if not paths:
         return Across(None, None, ())
     data = Data(*paths)
-    names = _metrics(data.trials)
+    measures = leading(data.trials)
     several = len(paths) > 1
     figures = list(_figures(data)) if several else []
-    results = _results(data.trials, names, most) if several else None
-    return Across(results, _trust(data.trials, names, most), figures)
+    results = _results(data.trials, measures, most) if several else None
+    return Across(results, _trust(data.trials, [one.name for one in measures], most), figures)
 
 
-def _metrics(trials: pd.DataFrame) -> list[str]:
-    known = metrics_of(trials)
-    return [name for name in PREFERRED if name in known] or known[:_FEW]
-
-
-def _results(trials: pd.DataFrame, names: Sequence[str], most: int) -> Table:
+def _results(trials: pd.DataFrame, measures: Sequence[Measure], most: int) -> Table:
     sessions = has_sessions(trials)
     groups = cells(trials)
     found = {
-        name: {cell: describe(independent(rows, name, by_session=sessions))
-               for cell, rows in groups.items()}
-        for name in names
+        one.name: {cell: describe(independent(rows, one.name, by_session=sessions))
+                   for cell, rows in groups.items()}
+        for one in measures
     }  # fmt: skip
-    scales = {name: scale_of(name, list(of.values())) for name, of in found.items()}
+    scales = {one.name: scale_of(one, list(found[one.name].values())) for one in measures}
     columns = [
         Column("cell"),
         *(Column(head, number=True) for head in ("runs", "trials", "failed")[not sessions :]),

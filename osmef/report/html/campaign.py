@@ -81,7 +81,7 @@ def _sections(data: CampaignData, these: list[tuple[str, str]]) -> Iterator[Sect
     alone = len({cell for cell, _metric in these}) == 1
     for number, (cell, metric) in enumerate(these, start=1):
         platforms = of_section(data.platforms, cell, metric)
-        scale = scale_of(metric, [describe(platforms["median"].tolist())])
+        scale = scale_of(data.measures[metric], [describe(platforms["median"].tolist())])
         title = f"{scale.words[0].upper()}{scale.words[1:]}" + ("" if alone else f", {cell}")
         figures = list(_figures(data, cell, metric, number)) if number <= _MOST_DRAWN else []
         results = sessions_table(of_section(data.sessions, cell, metric), platforms, scale)
@@ -96,7 +96,7 @@ def _tables(data: CampaignData, cell: str, metric: str) -> Iterator[Table]:
             *(data.contrasts, data.windows, data.courses, data.changes),
         )
     )
-    scale = scale_of(metric, [describe(platforms["median"].tolist())])
+    scale = scale_of(data.measures[metric], [describe(platforms["median"].tolist())])
     yield platforms_table(platforms, prices, scale)
     if len(pairs):
         yield pairs_table(pairs, scale)

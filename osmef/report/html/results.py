@@ -23,25 +23,25 @@ from osmef.report.html.table import (
     show_number,
     text,
 )
-from osmef.report.metric import PREFERRED, metrics_of
+from osmef.report.metric import leading
 from osmef.report.series import other_than_asked, short_names, shown_values, written
-from osmef.report.table import leading_metrics
+from osmef.report.table import shown_measures
 from osmef.results.limits import Limit
+from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, Metric, Summary
 
 _NOTE = (
     "Large: the median of the trials. Below it: the exact 95 % interval of that median; then "
     "n, the trials that have the number, and CoV, their coefficient of variation."
 )
-_FEW = 3  # metrics of a run that has none of the main ones
 _HEADS = {"placement": "placement", "tenancy": "tenancy"}
 
 
 def results_table(summary: Summary) -> Table:
     """Return one row a cell: the swept values, distance, trials, the leading metrics, the limit."""
     swept = _swept(summary)
-    leading = leading_metrics(summary)
-    scales = _scales(summary, leading)
+    shown = shown_measures(summary)
+    scales = _scales(summary, shown)
     limits = any(cell.limited_by for cell in summary.cells)
     prices = any(cell.price_per_hour for cell in summary.cells)
     columns = [
@@ -59,7 +59,7 @@ def results_table(summary: Summary) -> Table:
             _distance(cell),
             _trials(cell),
             *(measured(cell.metrics.get(name), scale) for name, scale in scales.items()),
-            *([_price(cell, leading)] if prices else []),
+            *([_price(cell, shown)] if prices else []),
             *([_limit(cell)] if limits else []),
         ]
         for cell in summary.cells
@@ -69,14 +69,13 @@ def results_table(summary: Summary) -> Table:
 
 def trials_table(trials: pd.DataFrame) -> Table:
     """Return one row a cell of the trials of ``osmef.load``, of a run that has no summary."""
-    known = metrics_of(trials)
-    names = [name for name in PREFERRED if name in known] or known[:_FEW]
+    measures = {one.name: one for one in leading(trials)}
     groups = dict(list(trials.groupby("cell", sort=False)))
     found = {
         name: {cell: describe(rows[name].dropna().tolist()) for cell, rows in groups.items()}
-        for name in names
+        for name in measures
     }
-    scales = {name: scale_of(name, list(of.values())) for name, of in found.items()}
+    scales = {name: scale_of(measures[name], list(of.values())) for name, of in found.items()}
     columns = [
         Column("cell"),
         *(Column(head, number=True) for head in ("trials", "failed")),
@@ -143,11 +142,12 @@ def _interval(metric: Metric, scale: Scale) -> str:
     return f"{scale.show(metric.ci95_low)} to {scale.show(metric.ci95_high)}"
 
 
-def _price(cell: CellInfo, leading: Sequence[str]) -> Field:
+def _price(cell: CellInfo, shown: Sequence[Measure]) -> Field:
     """Return what an hour of its VMs costs, and what is got for it of the first rate."""
     if cell.price_per_hour is None:
         return text(None)
-    rates = [(name, metric.per_price) for name in leading if (metric := cell.metrics.get(name))]
+    names = [one.name for one in shown if one.name in cell.metrics]
+    rates = [(name, cell.metrics[name].per_price) for name in names]
     told = [f"{name}: {show_number(rate)} for 1" for name, rate in rates if rate is not None]
     return Field(money(cell.price_per_hour), tuple(told[:1]), repr(cell.price_per_hour.amount))
 
@@ -269,8 +269,7 @@ def numbers_table(summary: Summary, most: int) -> Table:
 
 
 def _numbers(summary: Summary) -> Iterator[list[Field]]:
-    found = dict.fromkeys(name for cell in summary.cells for name in cell.metrics)
-    scales = _scales(summary, found)
+    scales = _scales(summary, summary.measures)
     for cell in summary.cells:
         for name, metric in cell.metrics.items():
             scale = scales[name]
@@ -292,10 +291,9 @@ def _scaled(value: float | None, scale: Scale) -> Field:
     return Field(scale.show(value), key="" if value is None else repr(value))
 
 
-def _scales(
-    summary: Summary, metrics: Iterator[str] | list[str] | dict[str, None]
-) -> dict[str, Scale]:
-    return {
-        name: scale_of(name, [cell.metrics[name] for cell in summary.cells if name in cell.metrics])
-        for name in metrics
+def _scales(summary: Summary, measures: Sequence[Measure]) -> dict[str, Scale]:
+    of = {
+        one.name: [cell.metrics[one.name] for cell in summary.cells if one.name in cell.metrics]
+        for one in measures
     }
+    return {one.name: scale_of(one, of[one.name]) for one in measures}

@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from osmef.results.measure import BIT_RATE, Measure, shown_unit
 from osmef.results.summary import Metric
 from osmef.units import rate_unit
 
 NOTHING = "-"
 _NARROW_SPACE = "\u202f"
-_ACRONYMS = {"btc", "cpu", "rtt", "tcp"}
-_UNITS = (
-    ("_bytes_per_s", "B/s"),
-    ("_us_per_kb", "µs/kB"),
-    ("_per_s", "1/s"),
-    ("_percent", "%"),
-    ("_bytes", "B"),
-    ("_us", "µs"),
-    ("_ms", "ms"),
-    ("_s", "s"),
-)
-_RATE = "_bps"
 
 
 class Mark(StrEnum):
@@ -87,31 +75,13 @@ class Scale:
         return show_number(None if value is None else value / self.divisor)
 
 
-def scale_of(name: str, metrics: Sequence[Metric]) -> Scale:
-    """Return how a metric is shown in all its cells alike, from its name and its medians."""
-    if name.endswith(_RATE):
-        medians = [abs(one.median) for one in metrics if one.median is not None]
-        divisor, unit = rate_unit(max(medians, default=0.0))
-        return Scale(_words(name.removesuffix(_RATE)), unit, divisor)
-    for ending, unit in _UNITS:
-        if name.endswith(ending):
-            return Scale(_words(name.removesuffix(ending)), unit)
-    return Scale(_words(name), "")
-
-
-def _words(name: str) -> str:
-    words = [_word(word) for word in name.split("_")]
-    return " ".join(words).strip() or name
-
-
-def _word(word: str) -> str:
-    if word in _ACRONYMS:
-        return word.upper()
-    quantile = re.fullmatch(r"p(\d\d)(\d*)", word)
-    if quantile is None:
-        return word
-    whole, rest = quantile.groups()
-    return f"{whole}{'.' if rest else ''}{rest} %"
+def scale_of(measure: Measure, metrics: Sequence[Metric]) -> Scale:
+    """Return how a measure is shown in all its cells alike, by its medians."""
+    if measure.unit != BIT_RATE:
+        return Scale(measure.words, shown_unit(measure.unit))
+    medians = [abs(one.median) for one in metrics if one.median is not None]
+    divisor, unit = rate_unit(max(medians, default=0.0))
+    return Scale(measure.words, unit, divisor)
 
 
 def show_number(value: float | None) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from osmef.errors import PolicyError
-from osmef.providers.aws import instances
+from osmef.providers.aws.access import Waits
 from osmef.providers.aws.provider import AwsProvider
 from osmef.providers.base import Endpoint, EndpointRequest, Order
 from osmef.remote.keys import KeyPair
@@ -21,6 +21,8 @@ from tests.aws.api import Fault
 from tests.aws.notes import Notes
 from tests.aws.wiring import OUTSIDE
 from tests.providers.aws.conftest import Lab
+
+QUICK = Waits(look_s=0.1, late_s=0.1, gone_s=0.3)
 
 
 @dataclass
@@ -51,7 +53,7 @@ def pair(lab: Lab) -> Iterator[Made]:
     order = Order(
         run="direct", requests=requests, key=key, ledger=notes, deadline=time.time() + 600
     )
-    provider = AwsProvider(lab.settings())
+    provider = AwsProvider(lab.settings(), QUICK)
     provider.check(requests)
     yield Made(lab, provider, order, lab.cloud.within(lambda: provider.create(order)))
     provider.close()
@@ -95,7 +97,7 @@ def test_the_address_of_an_instance_that_is_gone_is_let_in_no_more(lab: Lab) -> 
     requests = [request("sender"), request("receiver", tenant="tenant-2")]
     key, ledger = KeyPair.generate("test"), Notes()
     order = Order("direct", requests, key, ledger, time.time() + 600)
-    provider = AwsProvider(lab.settings())
+    provider = AwsProvider(lab.settings(), QUICK)
     try:
         sender, receiver = lab.cloud.within(lambda: provider.create(order))
         new = lab.cloud.within(lambda: provider.replace(sender, order))
@@ -137,7 +139,7 @@ def test_a_replacement_stands_before_the_old_one_goes(pair: Made) -> None:
 def test_where_a_replacement_is_not_reached_the_old_one_is_described(lab: Lab) -> None:
     requests = [request("sender", host="host-1"), request("receiver", host="host-2")]
     order = Order("direct", requests, KeyPair.generate("test"), Notes(), time.time() + 600)
-    provider = AwsProvider(lab.settings(host_keys="console", placement_by="spread"))
+    provider = AwsProvider(lab.settings(host_keys="console", placement_by="spread"), QUICK)
     try:
         old, _other = lab.cloud.within(lambda: provider.create(order))
         before = provider.describe([old])
@@ -164,7 +166,7 @@ def test_a_host_of_the_plan_is_a_dedicated_one_in_each_account(lab: Lab) -> None
     ]
     order = Order("direct", requests, KeyPair.generate("test"), Notes(), time.time() + 600)
     tenants = {"red": "red", "blue": "blue"}
-    provider = AwsProvider(lab.settings(tenants=tenants, placement_by="dedicated-host"))
+    provider = AwsProvider(lab.settings(tenants=tenants, placement_by="dedicated-host"), QUICK)
     try:
         endpoints = lab.cloud.within(lambda: provider.create(order))
         hosts = [place.host for place in provider.describe(endpoints)]
@@ -177,10 +179,7 @@ def test_a_host_of_the_plan_is_a_dedicated_one_in_each_account(lab: Lab) -> None
     assert lab.owned() == lab.owned("blue") == []
 
 
-def test_an_instance_that_was_taken_back_is_gone_and_the_others_stand(
-    pair: Made, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(instances, "_NOT_YET_S", 1.0)
+def test_an_instance_that_was_taken_back_is_gone_and_the_others_stand(pair: Made) -> None:
     gone, other = pair.endpoints
     (backend, _) = pair.lab.cloud.backends()
     (held,) = [one for one in backend.reservations.values() if gone.resource_id in ids_of(one)]

@@ -8,7 +8,7 @@ import pytest
 
 from osmef.errors import PolicyError, ProviderError
 from osmef.providers.aws import removal
-from osmef.providers.aws.access import Account
+from osmef.providers.aws.access import Account, Waits
 from osmef.providers.aws.making import Maker
 from osmef.providers.aws.provider import AwsProvider
 from osmef.providers.aws.tenants import SiteMaker, Tenant
@@ -35,7 +35,7 @@ def maker(api: Api) -> Maker:
 
 @pytest.fixture
 def account(api: Api) -> Account:
-    account = Account({"region": REGION, "uri": api.url})
+    account = Account({"region": REGION, "uri": api.url}, Waits(look_s=0.1, late_s=0.1))
     account.patience.limit_s = 0.0
     return account
 
@@ -163,7 +163,7 @@ def test_what_is_not_known_yet_is_looked_for_again_after_a_while(
         Fault("DescribeHosts", "InvalidHostID.NotFound", holding="HostId.1="),
     ]
     removal.remove(list(maker.made), maker.forget)
-    assert waits == [5.0]
+    assert waits == [account.waits.late_s]
     assert kinds(account) == set()
 
 

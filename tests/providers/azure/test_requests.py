@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from osmef.providers.azure import leases, schedules
+from osmef.providers.azure import schedules
 from osmef.providers.azure.places import read_place
+from osmef.providers.azure.provider import AzureProvider
 from osmef.providers.base import EndpointRequest
 from osmef.scenario.location import Gone, same_host
 from osmef.scenario.ports import DATA_PORTS
@@ -106,11 +107,8 @@ def test_a_vm_that_is_needed_for_days_is_ended_a_day_after_its_controller_is_los
 
 
 @pytest.mark.parametrize("days", [0, 2])
-def test_schedules_are_moved_on_only_while_the_run_lasts(
-    api: Api, monkeypatch: pytest.MonkeyPatch, days: int
-) -> None:
-    monkeypatch.setattr(leases, "RENEWED_S", 0.01)
-    provider, moved = api.provider(), threading.Event()
+def test_schedules_are_moved_on_only_while_the_run_lasts(api: Api, days: int) -> None:
+    provider, moved = AzureProvider(api.settings(), renewed_s=0.01), threading.Event()
     put = Fault("PUT .*schedules/", 500, "Broken", times=2, then=moved.set)
     order = replace(api.order(vm("a")), deadline=time.time() + HOUR_S + days * 24 * HOUR_S)
     provider._make(order)
@@ -319,8 +317,9 @@ def test_a_vm_that_is_not_seen_for_a_moment_is_looked_for(api: Api) -> None:
 
 
 def test_a_vm_that_was_taken_back_is_gone(api: Api) -> None:
-    provider, made = api.make(vm("a"), spot=True)
-    endpoint = provider._endpoint(made[0], None)  # type: ignore[arg-type]
+    provider = AzureProvider(api.settings(spot=True), gone_s=0.2)
+    (made,) = provider._make(api.order(vm("a")))
+    endpoint = provider._endpoint(made, None)  # type: ignore[arg-type]
     (body,) = api.bodies("virtualMachines")
     body["properties"]["provisioningState"] = "Deleting"
     assert isinstance(provider.describe([endpoint])[0], Gone)

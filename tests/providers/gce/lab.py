@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +22,6 @@ from tests.providers.conftest import MemoryLedger
 
 RUN = "lab-20260101T000000Z-abcd"
 LONG_S = 7200.0
-_FOUND_S = 120.0
 
 
 @dataclass
@@ -124,15 +122,6 @@ def vm(
 
 def order(*requests: EndpointRequest, run: str = RUN) -> Order:
     return Order(run, requests, KeyPair.generate("lab"), MemoryLedger(), time.time() + LONG_S)
-
-
-def until(there: Callable[[], bool]) -> None:
-    """Look until something is there, as a user would with a watch in hand."""
-    end = time.monotonic() + _FOUND_S
-    waiting = threading.Event()
-    while not there():
-        assert time.monotonic() < end
-        waiting.wait(0.05)
 
 
 def asked(calls: Sequence[dict[str, Any]], method: str) -> list[dict[str, Any]]:

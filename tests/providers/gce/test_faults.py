@@ -19,7 +19,8 @@ from osmef.providers.base import Resource
 from osmef.providers.gce.provider import GceProvider
 from osmef.scenario.location import Gone
 from tests.providers.conftest import MemoryLedger
-from tests.providers.gce.lab import RUN, Lab, asked, order, refusal, until, vm
+from tests.providers.gce.lab import RUN, Lab, asked, order, refusal, vm
+from tests.waiting import until
 
 FULL: dict[str, Any] = {
     "code": "ZONE_RESOURCE_POOL_EXHAUSTED",

@@ -40,6 +40,7 @@ def told(message: str, code: int = 1) -> OsmefError:
     return translate(error, "making the domain", "alpha")
 
 
+@pytest.mark.real("libvirt")
 @pytest.mark.parametrize(
     ("message", "code", "kind", "cure"),
     [

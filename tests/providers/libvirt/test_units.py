@@ -324,6 +324,7 @@ def test_without_a_uri_the_environment_says_where_to_look(
     assert [(one.run, one.access) for one in ours] == [(MARK.run, {"uri": FAKE})]
 
 
+@pytest.mark.real("libvirt")
 @pytest.mark.parametrize(
     ("uri", "kind", "cure"),
     [
@@ -368,6 +369,7 @@ def test_images_that_can_not_be_used(tmp_path: Path, content: bytes | None, said
         find_image(str(path))
 
 
+@pytest.mark.real("libvirt")
 def test_an_image_that_has_the_hypervisor_read_other_files_is_refused(tmp_path: Path) -> None:
     images = tmp_path / "images"
     images.mkdir()

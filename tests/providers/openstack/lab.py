@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import threading
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +18,6 @@ from tests.cli.conftest import Ended, Osmef
 from tests.openstack.cloud import Cloud
 from tests.providers.conftest import MemoryLedger
 
-FOUND_S = 300.0
 DEADLINE = 4_000_000_000
 RUN = "lab-20260101T000000Z-abcd"
 _TOP = ("sweep", "on_mismatch", "workload", "placement", "repeat", "tenancy", "endpoints", "pause")
@@ -81,15 +77,6 @@ class Lab:
     @property
     def summary(self) -> Any:
         return json.loads((self.osmef.run / "summary.json").read_text())
-
-
-def until(there: Callable[[], bool]) -> None:
-    """Look until something is there, as a user would with a watch in hand."""
-    end = time.monotonic() + FOUND_S
-    waiting = threading.Event()
-    while not there():
-        assert time.monotonic() < end
-        waiting.wait(0.05)
 
 
 def servers_of(cloud: str) -> list[str]:

@@ -18,7 +18,9 @@ from osmef.errors import (
     ProviderError,
     QuotaError,
 )
+from osmef.providers.openstack.access import Waits
 from osmef.providers.openstack.provider import OpenStackProvider
+from osmef.scenario.clouds.openstack import OpenStackSettings
 from osmef.scenario.fields import FlavorNeed
 from tests.openstack.calls import recorded
 from tests.openstack.faults import calls_fail
@@ -221,15 +223,13 @@ def test_an_api_that_fails_now_and_then_is_asked_again(
     assert asked == [status, status, 200]
 
 
-def test_an_api_that_stays_away_is_an_error_with_a_cure(
-    provider: Make, lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("osmef.providers.openstack.access.PATIENCE_S", 2.0)
+def test_an_api_that_stays_away_is_an_error_with_a_cure(lab: Lab) -> None:
+    settings = OpenStackSettings.model_validate({"cloud": "alice", "boot": {"image": "guest"}})
     with (
         calls_fail(lab.cloud, "glance-api", "GET", 503, times=1000),
         pytest.raises(ApiError) as caught,
     ):
-        provider().check([server()])
+        OpenStackProvider(settings, Waits(patience_s=1.0)).check([server()])
     assert caught.value.cure is not None
 
 

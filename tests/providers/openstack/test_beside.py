@@ -12,7 +12,8 @@ import pytest
 
 from osmef.providers.cloud_init import host_keys
 from osmef.remote.keys import KeyPair
-from tests.providers.openstack.lab import Lab, until
+from tests.providers.openstack.lab import Lab
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(1200)  # the first test waits for the cloud
 

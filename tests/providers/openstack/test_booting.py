@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 from osmef.errors import BootError, ProviderError
-from osmef.providers.openstack import booting
-from osmef.providers.openstack.access import open_cloud
+from osmef.providers.openstack.access import Waits, open_cloud
 from osmef.providers.openstack.booting import Boot, make_servers
 from osmef.providers.openstack.making import Maker
 from osmef.providers.openstack.marks import Mark
@@ -31,6 +30,7 @@ from tests.providers.openstack.lab import RUN, server
 
 T = TypeVar("T")
 NAME = f"osmef-{RUN}-1-a"
+QUICK = Waits(look_s=0.05)
 ERROR: dict[str, Any] = {"id": "s1", "name": NAME, "status": "ERROR"}
 TOLD = {**ERROR, "fault": {"code": 500, "message": "No valid host was found."}}
 
@@ -67,7 +67,7 @@ def test_the_reason_of_an_error_is_waited_for(
     names = Names(Source("image", "i"), {}, None, None, (), (), ())
     with keystone(answers={"compute": nova}) as url:
         write_cloud(clouds, url, "p1")
-        tenant = Tenant("tenant-1", 1, "one", open_cloud({"cloud": "lab"}))
+        tenant = Tenant("tenant-1", 1, "one", open_cloud({"cloud": "lab"}, waits=QUICK))
         site, key = Site(tenant, names, "net", None, None, "key"), KeyPair.generate("lab")
         order = ServerOrder(server(), NAME, site, flavor, Place(), key, None)
         with pytest.raises(ProviderError, match=said) as caught:
@@ -100,7 +100,7 @@ def make(
     names = Names(Source("image", "i"), {}, None, None, (), (), ())
     with keystone(answers={"compute": nova, "network": neutron}) as url:
         write_cloud(clouds, url, "p1")
-        tenant = Tenant("tenant-1", 1, "one", open_cloud({"cloud": "lab"}))
+        tenant = Tenant("tenant-1", 1, "one", open_cloud({"cloud": "lab"}, waits=QUICK))
         site, key = Site(tenant, names, "net", None, None, "key"), KeyPair.generate("lab")
         orders = [
             ServerOrder(server(name), name, site, flavor, Place(group), key, None)
@@ -159,10 +159,9 @@ def test_of_many_groups_only_some_are_begun_before_others_are_whole(clouds: Path
 
 @pytest.mark.parametrize("wanted", [PAIRS, [(name, None) for name, _ in PAIRS]])
 def test_only_some_servers_are_built_at_once(
-    clouds: Path, wanted: Sequence[tuple[str, str | None]], monkeypatch: pytest.MonkeyPatch
+    clouds: Path, wanted: Sequence[tuple[str, str | None]]
 ) -> None:
     """A cloud that builds a hundred at once takes longer for all than for one after the other."""
-    monkeypatch.setattr(booting, "pause_for", lambda _servers, _unchanged_s: 0.05)
     nova = Nova()
     assert len(make(clouds, nova, wanted)) == 80
     assert 1 < max(nova.together) <= AT_ONCE
@@ -219,5 +218,5 @@ def test_servers_that_are_built_for_ever_end_the_waiting_of_the_others(clouds: P
         return (200, {"servers": there}) if path.startswith("servers") else None
 
     with pytest.raises(BootError, match="still BUILD"):
-        make(clouds, nova, [(name, None) for name, _ in PAIRS], boot_timeout_s=1)
+        make(clouds, nova, [(name, None) for name, _ in PAIRS], boot_timeout_s=0.3)
     assert len(asked) == AT_ONCE

@@ -16,7 +16,8 @@ from osmef.providers.openstack.provider import OpenStackProvider
 from osmef.scenario.clouds.openstack import BootSource, OpenStackSettings
 from tests.openstack.calls import recorded
 from tests.openstack.faults import calls_fail, guests_hang, hosts_fail
-from tests.providers.openstack.lab import Lab, order, server, servers_of, until
+from tests.providers.openstack.lab import Lab, order, server, servers_of
+from tests.waiting import until
 
 pytestmark = pytest.mark.timeout(1200)  # the first test waits for the cloud
 

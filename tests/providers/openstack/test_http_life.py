@@ -13,7 +13,8 @@ from tests.openstack.calls import Call, recorded
 from tests.openstack.faults import calls_fail
 from tests.openstack.small.talk import kind_of, read
 from tests.openstack.small.tour import RECORDED
-from tests.providers.openstack.lab import Lab, order, server, servers_of, until
+from tests.providers.openstack.lab import Lab, order, server, servers_of
+from tests.waiting import until
 
 ALMOST_OURS = "osmef-lab-20260101T000000Z-abcd-1-a"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,9 @@ import pytest
 
 from osmef.errors import ProviderError
 from osmef.providers.base import Resource
-from osmef.providers.openstack import removal
-from osmef.providers.openstack.access import open_cloud
+from osmef.providers.openstack.access import Waits, open_cloud
 from osmef.providers.openstack.kinds import KINDS
-from osmef.providers.openstack.provider import OpenStackProvider
+from osmef.providers.openstack.removal import Gone, remove
 from tests.providers.openstack.keystone import keystone, write_cloud
 
 RUN = "lab-20260101T000000Z-abcd"
@@ -60,6 +59,12 @@ def cinder(clouds: Path) -> Iterator[Cinder]:
         yield volumes
 
 
+def destroy(resources: Sequence[Resource], gone: Gone) -> None:
+    """Destroy what is in the cloud, which is looked at often."""
+    cloud = open_cloud({"cloud": "lab"}, waits=Waits(look_s=0.05, again_s=0.2))
+    remove([(resource, cloud) for resource in resources], gone)
+
+
 @pytest.mark.parametrize("status", [202, 403])
 def test_servers_are_deleted_at_once_where_that_is_allowed(clouds: Path, status: int) -> None:
     name, asked = f"osmef-{RUN}-1-a", []
@@ -79,7 +84,7 @@ def test_servers_are_deleted_at_once_where_that_is_allowed(clouds: Path, status:
     with keystone(answers={"compute": nova}) as url:
         write_cloud(clouds, url, "p1")
         ours = Resource("openstack", "server", name, RUN, "s1", access={"cloud": "lab"})
-        OpenStackProvider.destroy([ours], gone.append)
+        destroy([ours], gone.append)
     assert gone == [ours]
     force, usual = ("POST", "servers/s1/action"), ("DELETE", "servers/s1")
     assert asked == ([force] if status == 202 else [force, usual])
@@ -104,10 +109,8 @@ def volume(key: str | None, name: str) -> Resource:
 
 
 def test_many_servers_go_some_at_a_time_and_what_the_cloud_dropped_is_asked_for_again(
-    clouds: Path, monkeypatch: pytest.MonkeyPatch
+    clouds: Path,
 ) -> None:
-    monkeypatch.setattr(removal, "_AGAIN_S", 0.5)
-    monkeypatch.setattr(removal, "pause_for", lambda _servers, _unchanged_s: 0.05)
     there = {f"s{n}": f"osmef-{RUN}-{n}-a" for n in range(60)}
     dropped, going, most = {"s3", "s50"}, set[str](), [0]
 
@@ -136,7 +139,7 @@ def test_many_servers_go_some_at_a_time_and_what_the_cloud_dropped_is_asked_for_
     ]
     with keystone(answers={"compute": nova}) as url:
         write_cloud(clouds, url, "p1")
-        OpenStackProvider.destroy(ours, gone.append)
+        destroy(ours, gone.append)
     assert {one.name for one in gone} == {one.name for one in ours}
     assert not there
     assert not dropped
@@ -148,7 +151,7 @@ def test_a_volume_is_gone_when_the_cloud_does_not_list_it_any_more(cinder: Cinde
     cinder.add("v1", ours[0].name)
     cinder.add("v2", ours[1].name)
     seen: list[tuple[str, int]] = []
-    OpenStackProvider.destroy(ours, lambda one: seen.append((one.name, len(cinder.there))))
+    destroy(ours, lambda one: seen.append((one.name, len(cinder.there))))
     assert sorted(seen) == [(one.name, 0) for one in ours]
     assert sorted(cinder.asked) == ["volumes/v1", "volumes/v2"]
 
@@ -159,7 +162,7 @@ def test_a_volume_that_can_not_be_deleted_is_told_and_stays_in_the_journal(cinde
     cinder.add("v1", ours.name)
     gone: list[Resource] = []
     with pytest.raises(ProviderError, match="its status is error_deleting") as caught:
-        OpenStackProvider.destroy([ours], gone.append)
+        destroy([ours], gone.append)
     assert "osmef reap" in str(caught.value.cure)
     assert gone == []
 
@@ -167,7 +170,7 @@ def test_a_volume_that_can_not_be_deleted_is_told_and_stays_in_the_journal(cinde
 def test_a_copy_that_has_our_metadata_and_another_name_is_not_ours(cinder: Cinder) -> None:
     cinder.add("v1", f"copy-of-osmef-{RUN}-1-a")
     gone: list[Resource] = []
-    OpenStackProvider.destroy([volume("v1", f"osmef-{RUN}-1-a")], gone.append)
+    destroy([volume("v1", f"osmef-{RUN}-1-a")], gone.append)
     assert len(gone) == 1
     assert cinder.asked == []
     assert list(cinder.there) == ["v1"]

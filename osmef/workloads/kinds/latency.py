@@ -4,36 +4,132 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field
 
 from osmef.agent.messages import ExchangeResult
 from osmef.errors import AgentError
 from osmef.results.exchange import Exchange, Histogram, Phase, Purpose, RoundTrips
-from osmef.scenario.workload import LatencySettings
+from osmef.results.measure import Measure, part
+from osmef.scenario.fields import Duration, Size
+from osmef.scenario.workload import WorkloadSettings, without_background
 from osmef.workloads.base import Outcome, Part, Ran, Step, Value, Workload
 
-_TIMES = (
-    "rtt_min_us",
-    "rtt_mean_us",
-    "rtt_p50_us",
-    "rtt_p90_us",
-    "rtt_p99_us",
-    "rtt_p999_us",
-    "rtt_max_us",
+if TYPE_CHECKING:
+    from pydantic_core import PydanticCustomError
+
+    from osmef.scenario.model import Scenario
+
+_SOURCE = "RFC 2681 for the round trip, here of a payload over TCP"
+_QUANTILE_SOURCE = "Hyndman and Fan, *Sample Quantiles in Statistical Packages*, 1996, definition 1"
+
+
+def _time(what: str, told: str, source: str, **more: object) -> Measure:
+    """Return the measure of a time from request to response, of all pairs together."""
+    return Measure(
+        name=f"rtt_{what}_us", unit="us", better="lower", label=f"RTT {what}", help=told,
+        source=source, over_pairs="pooled", **more,
+    )  # fmt: skip
+
+
+def _quantile(what: str, percent: str, **more: object) -> Measure:
+    told = f"{percent} % of the times from a request to its response are not longer, within the"
+    told += " `error_percent` of the histogram"
+    return _time(what, told, _QUANTILE_SOURCE, **more)
+
+
+TIMES = (
+    _time("min", "shortest time from a request to its response", _SOURCE),
+    _time("mean", "mean time from a request to its response", _SOURCE),
+    _quantile("p50", "50", head="RTT\np50\nµs", digits=".0f", leading=True),
+    _quantile("p90", "90"),
+    _quantile("p99", "99", head="RTT\np99\nµs", digits=".0f"),
+    _quantile("p999", "99.9"),
+    _time("max", "longest time from a request to its response", _SOURCE),
 )
-_METRICS = (*_TIMES, "exchanges_per_s")
+"""Of exchanges in one phase."""
+
+EXCHANGES = Measure(
+    name="exchanges_per_s", unit="1/s", better="higher", label="exchanges", head="done\n/s",
+    digits=".0f", over_pairs="sum",
+    help="exchanges divided by the time that they took, summed over the pairs", source="OSMeF",
+)  # fmt: skip
+INCREASE = Measure(
+    name="latency_increase_ratio", unit="1", better="lower", head="ratio of\nmedians",
+    digits=".1f", over_pairs="pooled", help="the loaded median divided by the idle one",
+    source="OSMeF",
+)  # fmt: skip
+MEASURES = (*TIMES, EXCHANGES)
+"""Of exchanges without a background."""
+
+_TOLD = {Phase.IDLE: "before the background began: ", Phase.LOADED: "while it ran: "}
+_BELOW = {"rtt_p50_us": "p50\nµs", "rtt_p99_us": "p99\nµs"}
 
 
-class Latency(Workload):
+def _in_phase(measure: Measure, phase: Phase, below: str | None = None) -> Measure:
+    """Return a measure of one of two phases, of which the one under load counts.
+
+    What stands ``below`` the phase is the head of its column.
+    """
+    return part(
+        measure, phase.value, _TOLD[phase],
+        head=None if below is None else f"{phase.value}\n{below}",
+        leading=measure.leading and phase is Phase.LOADED,
+    )  # fmt: skip
+
+
+BESIDE = (
+    *(_in_phase(one, phase, _BELOW.get(one.name)) for phase in Phase for one in TIMES),
+    INCREASE,
+    _in_phase(EXCHANGES, Phase.IDLE),
+    _in_phase(EXCHANGES, Phase.LOADED, "done\n/s"),
+)
+"""Of exchanges beside a background, and before it."""
+
+
+class LatencySettings(WorkloadSettings):
+    """Latency: requests and responses of one size, one after the other on one connection."""
+
+    kind: Literal["latency"] = Field(default="latency", description="the kind of workload")
+    duration: Duration = Field(
+        default=10.0, ge=0.1, le=86400.0, description="how long is measured, beside a background"
+    )
+    idle: Duration = Field(
+        default=5.0,
+        ge=0.1,
+        le=3600.0,
+        description="with a background: how long is measured before that begins",
+    )
+    size: Size = Field(
+        default=1, ge=1, le=2**30, description="payload of a request, and of its response"
+    )
+    rate: float | None = Field(
+        default=None,
+        ge=0.001,
+        le=1e6,
+        description="requests per second; by default the next one follows the response at once",
+    )
+
+    in_background: ClassVar = True
+    lasting: ClassVar = ("duration", "idle")
+
+    def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
+        """Say that what is measured before a background needs one."""
+        if "idle" in self.model_fields_set and scenario.background is None:
+            yield without_background("workload.idle")
+
+
+class Latency(Workload[LatencySettings]):
     """A request-response flow. With a background it runs twice: alone, and then beside it."""
 
-    def __init__(self, settings: LatencySettings, *, background: bool) -> None:
-        self._settings = settings
+    Settings = LatencySettings
+
+    def __init__(self, settings: LatencySettings, *, background: bool = False) -> None:
+        super().__init__(settings, background=background)
         self._phases = (Phase.IDLE, Phase.LOADED) if background else (Phase.IDLE,)
-        self.metrics = _METRICS
-        if background:
-            named = (f"{phase.value}_{name}" for phase in self._phases for name in _METRICS)
-            self.metrics = (*named, "latency_increase_ratio")
+        self.measures = BESIDE if background else MEASURES
 
     def parts(self) -> tuple[Part, ...]:
         """Return one part for each phase; the receiver answers."""
@@ -150,9 +246,9 @@ def exchange_metrics(exchanges: Sequence[Exchange]) -> dict[str, float | None]:
         sum(weighted) / total if total else None,
         max((one.rtt.max_us for one in exchanges if one.rtt.max_us is not None), default=None),
     )
-    found = {f"rtt_{name}": value for name, value in times if name.endswith("_us")}
+    found = times.model_dump(exclude={"histogram"})
     rate = sum(one.count / one.elapsed_s for one in exchanges if one.elapsed_s > 0)
-    return {**{name: found[name] for name in _TIMES}, "exchanges_per_s": rate}
+    return {**{f"rtt_{name}": value for name, value in found.items()}, "exchanges_per_s": rate}
 
 
 def merged(histograms: Sequence[Histogram]) -> Histogram:

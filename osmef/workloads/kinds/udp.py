@@ -3,51 +3,207 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+from pydantic import Field, model_validator
 
 from osmef.agent.messages import UdpReceiverResult, UdpSenderResult
 from osmef.analysis.fairness import jain_fairness
 from osmef.errors import AgentError
 from osmef.results.exchange import Direction, Purpose
+from osmef.results.measure import Measure, part
 from osmef.results.udp import DatagramReceiver, Datagrams, DatagramSender, SendingFlow
-from osmef.scenario.workload import TransferDirection, UdpSettings
+from osmef.scenario.fields import Duration, Rate, Size
+from osmef.scenario.workload import TransferDirection, WorkloadSettings, check_interval
 from osmef.workloads.base import Outcome, Part, Ran, Step, Value, Workload
-from osmef.workloads.latency import merged, quantile_us
-from osmef.workloads.transfers import endpoint_cpu_percent
-
-_REVERSE = "reverse_"
-_METRICS = (
-    "offered_bps",
-    "sent_bps",
-    "goodput_bps",
-    "loss_percent",
-    "network_loss_percent",
-    "receiver_drops",
-    "loss_longest",
-    "reordered_percent",
-    "reordering_extent_max",
-    "duplicate_percent",
-    "jitter_us",
-    "delay_variation_p50_us",
-    "delay_variation_p99_us",
-    "delay_variation_p999_us",
-    "jain_fairness",
-    "send_refused",
-    "behind_max_us",
-    "slipped_s",
-    "cpu_sender_percent",
-    "cpu_receiver_percent",
-    "endpoint_cpu_sender_percent",
-    "endpoint_cpu_receiver_percent",
-)
+from osmef.workloads.kinds.latency import merged, quantile_us
+from osmef.workloads.transfers import CPU, JAIN, endpoint_cpu_percent
 
 
-class UdpFlows(Workload):
+def _datagrams(name: str, told: str, source: str, **more: object) -> Measure:
+    """Return the measure of a number of datagrams that is better low."""
+    return Measure(name=name, unit="1", better="lower", help=told, source=source, least=1, **more)
+
+
+def _share(name: str, label: str, told: str, source: str, **more: object) -> Measure:
+    return Measure(
+        name=name, unit="%", better="lower", label=label, help=told, source=source,
+        over_pairs="pooled", **more,
+    )  # fmt: skip
+
+
+def _variation(what: str, percent: str) -> Measure:
+    return Measure(
+        name=f"delay_variation_{what}_us", unit="us", better="lower",
+        label=f"delay variation {what}", over_pairs="pooled",
+        help=f"{percent} % of the absolute differences of the one-way delays of datagrams sent one"
+        " after the other are not larger",
+        source="RFC 3393",
+    )  # fmt: skip
+
+
+RATES = (
+    Measure(
+        name="goodput_bps", unit="bit/s", better="higher", label="goodput", head="goodput",
+        over_pairs="sum", leading=True,
+        help="payload that came, duplicates aside, divided by the time of sending, or of arrival if"
+        " that was longer",
+        source="RFC 2647 for the term",
+    ),
+    Measure(
+        name="sent_bps", unit="bit/s", better="neither", label="sent", head="sent",
+        over_pairs="sum", help="payload that was sent, divided by the time of sending",
+        source="OSMeF",
+    ),
+    Measure(
+        name="offered_bps", unit="bit/s", better="neither", label="offered", over_pairs="sum",
+        help="`rate` times the number of flows: the payload that was asked for; `null` without a"
+        " rate",
+        source="OSMeF",
+    ),
+    _share(
+        "loss_percent", "loss", "datagrams that were lost, of those sent", "RFC 7680",
+        head="loss\n%", digits=".2f",
+    ),
+    _share(
+        "network_loss_percent", "network loss", "as `loss_percent`, without `receiver_drops`",
+        "OSMeF",
+    ),
+)  # fmt: skip
+_MORE = (
+    _datagrams(
+        "receiver_drops", "dropped since the receiver's socket buffer was full; `null` where the"
+        " kernel can't tell, as without a rate", "socket(7), `SO_RXQ_OVFL`",
+        head="recv.\ndrops", digits=".0f", over_pairs="sum",
+    ),
+    _datagrams(
+        "loss_longest", "the longest run of lost datagrams", "RFC 3357", over_pairs="worst"
+    ),
+    _share(
+        "reordered_percent", "reordered", "came behind one that was sent later, of those that came",
+        "RFC 4737, section 3", head="reord.\n%", digits=".2f",
+    ),
+    _datagrams(
+        "reordering_extent_max", "the most arrivals by which one was overtaken",
+        "RFC 4737, section 4.2", over_pairs="worst",
+    ),
+    _share(
+        "duplicate_percent", "duplicate", "copies, of the datagrams that came", "RFC 5560",
+        head="dup.\n%", digits=".2f",
+    ),
+    Measure(
+        name="jitter_us", unit="us", better="lower", label="jitter", head="jitter\nµs",
+        digits=".1f", over_pairs="mean",
+        help="mean over the datagrams of the interarrival jitter", source="RFC 3550, section 6.4.1",
+    ),
+    _variation("p50", "50"),
+    _variation("p99", "99"),
+    _variation("p999", "99.9"),
+    JAIN.model_copy(update={
+        "help": "J = (sum x)² / (n · sum x²) over the goodputs x of the flows", "head": None}),
+    Measure(
+        name="send_refused", unit="1", better="neither", over_pairs="sum", least=1,
+        help="datagrams that the sender's system had no buffer for (`ENOBUFS`); what its own"
+        " queueing discipline drops it calls sent, so that is `lost`",
+        source="send(2)",
+    ),
+    Measure(
+        name="behind_max_us", unit="us", better="neither", label="behind max", over_pairs="worst",
+        help="the most by which a datagram was behind its time", source="OSMeF",
+    ),
+    Measure(
+        name="slipped_s", unit="s", better="neither", label="slipped", over_pairs="worst",
+        help="by how much a sender's schedule was put off, since it was more than 10 ms late; the"
+        " most of all flows",
+        source="OSMeF",
+    ),
+    *CPU,
+)  # fmt: skip
+MEASURES = (*RATES, *_MORE)
+"""Of flows in one direction."""
+
+_HEADS = {"goodput_bps": "reverse\ngoodput", "loss_percent": "reverse\nloss\n%"}
+BACK = {
+    one.name: part(one, "reverse", "of the way back: ", head=_HEADS.get(one.name))
+    for one in MEASURES
+}
+"""Of the way back, by the names of the way there."""
+
+BOTH_WAYS = (*RATES, *BACK.values(), *_MORE)
+"""Of flows in both directions."""
+
+
+class UdpSettings(WorkloadSettings):
+    """UDP at a rate: parallel flows of datagrams, timed, with one start."""
+
+    kind: Literal["udp"] = Field(default="udp", description="the kind of workload")
+    rate: Rate = Field(
+        default=10e6,
+        ge=0,
+        le=1e13,
+        description="payload rate of each connection; 0: as fast as it goes",
+    )
+    size: Size = Field(
+        default=1200,
+        ge=32,
+        le=65507,
+        description="payload of a datagram; the default stays in one packet on most paths",
+    )
+    burst: int = Field(
+        default=1, ge=1, le=64, description="datagrams that are sent together, at the same rate"
+    )
+    duration: Duration = Field(default=10.0, ge=0.1, le=86400.0, description="how long is measured")
+    interval: Duration = Field(
+        default=1.0, ge=0.01, le=3600.0, description="length of the intervals of the time series"
+    )
+    warmup: Duration = Field(
+        default=0.0,
+        ge=0,
+        le=3600.0,
+        description="how long they send before it is measured; it is in the time series",
+    )
+    connections: int = Field(default=1, ge=1, le=1000, description="parallel flows of each pair")
+    direction: TransferDirection = Field(
+        default=TransferDirection.FORWARD,
+        strict=False,
+        description="from sender to receiver, back, or both at once, each with its own flows",
+    )
+    loss_threshold: Duration = Field(
+        default=1.0,
+        ge=0.01,
+        le=5.0,
+        description="a datagram that has not come so long after the end is lost",
+    )
+    window: Size | None = Field(
+        default=None, ge=1, description="socket buffers; by default the kernel's"
+    )
+    dscp: int | None = Field(
+        default=None, ge=0, le=63, description="code point that marks the packets (RFC 2474)"
+    )
+
+    in_background: ClassVar = True
+    lasting: ClassVar = ("duration", "warmup")
+
+    @property
+    def parallel(self) -> int | None:
+        """How many parallel flows each pair has."""
+        return self.connections
+
+    @model_validator(mode="after")
+    def _interval_fits(self) -> UdpSettings:
+        check_interval(self.interval, self.duration)
+        return self
+
+
+class UdpFlows(Workload[UdpSettings]):
     """n flows at a rate, each way in a job of its own."""
 
-    def __init__(self, settings: UdpSettings) -> None:
-        self._settings = settings
+    Settings = UdpSettings
+
+    def __init__(self, settings: UdpSettings, *, background: bool = False) -> None:
+        super().__init__(settings, background=background)
         both = settings.direction is TransferDirection.BOTH
-        self.metrics = (*_METRICS, *(f"{_REVERSE}{name}" for name in _METRICS if both))
+        self.measures = BOTH_WAYS if both else MEASURES
 
     @property
     def _directions(self) -> tuple[Direction, ...]:
@@ -94,7 +250,7 @@ class UdpFlows(Workload):
         for number, direction in enumerate(self._directions):
             there = [self._record(parts[number], purpose, direction) for parts in pairs]
             found = datagram_metrics(there, self._settings.rate)
-            metrics |= {f"{_REVERSE if number else ''}{name}": v for name, v in found.items()}
+            metrics |= {BACK[name].name if number else name: v for name, v in found.items()}
             datagrams += there
         return Outcome(metrics, datagrams=datagrams)
 

@@ -1,0 +1,88 @@
+"""``osmef workloads``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.markup import escape
+from rich.table import Column, Table
+
+from osmef.cli.console import AsJson, err, out, print_json, reporting
+from osmef.kinds import WORKLOADS
+from osmef.results.measure import shown_unit
+from osmef.scenario.base import keys_of
+from osmef.scenario.describe import PLAIN, default_of, type_of
+from osmef.workloads.programme import usual_measures
+
+EPILOG = """Examples:
+
+osmef workloads            what can be run, a line each
+
+osmef workloads latency    its settings with their defaults, what it measures, and an example"""
+
+_KIND = "kind"
+_OF_MEASURE = {"name", "unit", "better", "help"}
+
+
+def command(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="One of them.", show_default=False)
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the workloads: those of osmef, and those that installed packages bring."""
+    with reporting(as_json):
+        if name is not None:
+            _show(name, as_json=as_json)
+            return
+        broken = WORKLOADS.broken()
+        usable = [kind for kind in WORKLOADS.names if WORKLOADS.working(kind)]
+    rows = [(kind, _line(kind), WORKLOADS.package(kind)) for kind in usable]
+    if as_json:
+        listed = [dict(zip(("name", "what", "package"), row, strict=True)) for row in rows]
+        print_json({"workloads": listed, "broken": [vars(one) for one in broken]})
+        return
+    _print_table(("workload", "what it measures", "from"), rows)
+    for one in broken:
+        text = f"the workload {one.name} of the package {one.package} can't be used: {one.why}"
+        err.print(f"[yellow]note[/]: {escape(text)}")
+
+
+def _show(name: str, *, as_json: bool) -> None:
+    example = WORKLOADS.get(name).example or f"workload: {name}"
+    rows = [
+        (key, type_of(field, PLAIN), default_of(field, PLAIN), str(field.description or ""))
+        for key, field in keys_of(WORKLOADS.settings(name)).items()
+        if key != _KIND
+    ]
+    measures = usual_measures(name)
+    if as_json:
+        heads = ("key", "value", "default", "meaning")
+        settings = [dict(zip(heads, row, strict=True)) for row in rows]
+        told = {"name": name, "what": _line(name), "package": WORKLOADS.package(name)}
+        declared = [one.model_dump(mode="json", include=_OF_MEASURE) for one in measures]
+        print_json({**told, "settings": settings, "measures": declared, "example": example})
+        return
+    out.print(f"[bold]{escape(name)}[/]  {escape(_line(name))}\nfrom {WORKLOADS.package(name)}")
+    _print_table(("setting", "value", "default", "meaning"), rows)
+    if measures:
+        numbers = [(one.name, shown_unit(one.unit), one.better, one.help) for one in measures]
+        _print_table(("metric", "unit", "better", "meaning"), numbers)
+    out.print(f"[bold]Example[/]\n\n{escape(example)}")
+
+
+def _print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    name, *others = heads
+    table = Table(Column(name, no_wrap=True), *others, box=box.SIMPLE_HEAD, padding=(0, 1))
+    for row in rows:
+        table.add_row(*map(escape, row))
+    out.print(table)
+
+
+def _line(name: str) -> str:
+    """Return the first line of what a kind's settings say of themselves."""
+    return (inspect.getdoc(WORKLOADS.settings(name)) or "").partition("\n")[0]

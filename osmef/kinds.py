@@ -1,0 +1,216 @@
+"""Kinds of things that a scenario names: modules of the project, and those of other packages.
+
+The project's own are found by their modules' names, and imported when one is used. Other packages
+bring theirs by entry points (PyPA's entry points specification), a name and a class each::
+
+    [project.entry-points."osmef.workloads"]
+    tachyon = "osmef_tachyon:Tachyon"
+"""
+
+from __future__ import annotations
+
+import inspect
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from typing import Any
+
+from osmef.errors import OsmefError
+
+
+class KindError(OsmefError):
+    """There is no such kind, or the package that brings it is broken."""
+
+    exit_code = 2
+    kind = "kind"
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A kind that can't be used: the package that brings it, and why."""
+
+    name: str
+    package: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Own:
+    """Where the project has its own: a package, the module of a kind in it, and the base class.
+
+    ``module`` is a pattern of the module's name; ``base`` a module and a class in it, with a colon.
+    """
+
+    package: str
+    module: str
+    base: str
+
+    def names(self) -> tuple[str, ...]:
+        """Return the kinds that have a module."""
+        spec = find_spec(self.package)
+        found = pkgutil.iter_modules(spec.submodule_search_locations if spec else None)
+        in_packages = "." in self.module
+        return tuple(one.name.replace("_", "-") for one in found if one.ispkg == in_packages)
+
+    def get(self, name: str) -> type[Any]:
+        """Return the one class in a kind's module that is derived from the base."""
+        module = import_module(f"{self.package}.{self.module.format(name.replace('-', '_'))}")
+        found = [
+            one
+            for one in vars(module).values()
+            if isinstance(one, type)
+            and issubclass(one, self.base_class)
+            and one.__module__ == module.__name__
+        ]
+        (only,) = found
+        return only
+
+    @property
+    def base_class(self) -> type[Any]:
+        """What each class is derived from."""
+        module, name = self.base.split(":")
+        found: type[Any] = getattr(import_module(module), name)
+        return found
+
+
+class Kinds:
+    """All kinds of one sort of thing.
+
+    ``group`` is that of the entry points, ``classes`` where the project's own classes are, and
+    ``settings`` where their models are, if not in them; ``what`` is a word for one of a kind.
+    """
+
+    def __init__(self, what: str, group: str, classes: Own, settings: Own | None = None) -> None:
+        self.what = what
+        self.group = group
+        self._own = classes
+        self._own_settings = settings
+        self.classes: dict[str, type[Any]] = {}
+        """Those in use; a program may add one of its own that no package brings."""
+        self._models: dict[str, type[Any]] = {}
+        self._unusable: list[Broken] = []
+        self._failed: dict[str, Broken] = {}
+
+    @cached_property
+    def own(self) -> tuple[str, ...]:
+        """The project's own kinds."""
+        return self._own.names()
+
+    @cached_property
+    def _brought(self) -> Mapping[str, EntryPoint]:
+        """What other packages bring; the first one has a name, and none has one of ours."""
+        found: dict[str, EntryPoint] = {}
+        for point in sorted(entry_points(group=self.group), key=_package_of):
+            if point.name in self.own or point.name in found:
+                taken = found.get(point.name)
+                whose = f"the package {_package_of(taken)}" if taken else "osmef itself"
+                why = f"{whose} has a {self.what} of this name"
+                self._unusable.append(Broken(point.name, _package_of(point), why))
+            else:
+                found[point.name] = point
+        return found
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every kind that there is, whether it can be used or not."""
+        return tuple(dict.fromkeys((*self.own, *sorted(self._brought), *self.classes)))
+
+    def package(self, name: str) -> str:
+        """Return the package that brings a kind, with its version; ours is osmef."""
+        if name in self.own:
+            return "osmef"
+        point = self._brought.get(name)
+        if point is None:
+            return self.classes[name].__module__
+        return f"{_package_of(point)} {point.dist.version}" if point.dist else _package_of(point)
+
+    def broken(self) -> tuple[Broken, ...]:
+        """Return the kinds of other packages that can't be used; it loads all of them."""
+        for name in self._brought:
+            self.working(name)
+        return (*self._unusable, *self._failed.values())
+
+    def working(self, name: str) -> type[Any] | None:
+        """Return the class of a kind that there is; None where its package is broken."""
+        try:
+            return self.get(name)
+        except KindError:
+            return None
+
+    def get(self, name: str) -> type[Any]:
+        """Return the class of a kind. Raises KindError; an ImportError of our own modules."""
+        if name not in self.classes:
+            self.classes[name] = self._own.get(name) if name in self.own else self._load(name)
+        return self.classes[name]
+
+    def settings(self, name: str) -> type[Any]:
+        """Return the model of a kind's settings. Raises KindError.
+
+        That of a cloud of ours is found without what reaches it, which takes long to load.
+        """
+        if name not in self._models:
+            quick = self._own_settings if name in self.own else None
+            self._models[name] = quick.get(name) if quick else self.get(name).Settings
+        return self._models[name]
+
+    def all_settings(self) -> list[type[Any]]:
+        """Return the models of all kinds that can be used."""
+        self.broken()
+        usable = (self.settings(name) for name in self.names if name not in self._failed)
+        return list(dict.fromkeys(usable))
+
+    def _load(self, name: str) -> type[Any]:
+        """Return the class that another package brings."""
+        point = self._brought.get(name)
+        if point is None:
+            raise KindError(
+                f"there is no {self.what} {name[:80]!r}",
+                cure=f"name one of: {', '.join(self.names)}",
+            )
+        if name not in self._failed:
+            try:
+                return self._checked(point)
+            except (Exception, SystemExit) as error:
+                why = f"{type(error).__name__}: {error}"
+                self._failed[name] = Broken(name, _package_of(point), why)
+        broken = self._failed[name]
+        raise KindError(
+            f"the {self.what} {name} can't be used: {broken.why}",
+            where=broken.package,
+            cure=f"mend or remove the package: pip uninstall {broken.package}",
+        )
+
+    def _checked(self, point: EntryPoint) -> type[Any]:
+        found: object = point.load()
+        base = self._own.base_class
+        if not (isinstance(found, type) and issubclass(found, base)):
+            raise TypeError(f"{point.value} is no class derived from {self._own.base}")
+        if inspect.isabstract(found):
+            missing = ", ".join(sorted(getattr(found, "__abstractmethods__", ())))
+            raise TypeError(f"{point.value} has no {missing}")
+        settings = getattr(found, "Settings", None)
+        field = getattr(settings, "model_fields", {}).get("kind")
+        if field is None or field.default != point.name:
+            raise TypeError(f"{point.value}.Settings has no kind whose default is {point.name!r}")
+        return found
+
+
+def _package_of(point: EntryPoint) -> str:
+    return point.dist.name if point.dist else point.value.partition(":")[0]
+
+
+WORKLOADS = Kinds(
+    "workload",
+    "osmef.workloads",
+    Own("osmef.workloads.kinds", "{}", "osmef.workloads.base:Workload"),
+)
+PROVIDERS = Kinds(
+    "provider",
+    "osmef.providers",
+    Own("osmef.providers", "{}.provider", "osmef.providers.base:Provider"),
+    Own("osmef.scenario.clouds", "{}", "osmef.scenario.clouds.base:CloudSettings"),
+)

@@ -1,0 +1,186 @@
+"""What a number means: a measure, declared once by whoever makes it, and kept with the results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from pydantic import Field
+
+from osmef.errors import InputError
+from osmef.scenario.base import Model
+from osmef.units import format_rate
+
+BIT_RATE = "bit/s"
+"""The unit that is written with a prefix, such as ``9.41 Gbit/s``."""
+
+_LEAST = {"us": 1.0, "%": 0.1}
+
+
+class Better(StrEnum):
+    """Which way of a measure is better."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    NEITHER = "neither"
+
+
+class OverPairs(StrEnum):
+    """How the number of a trial is made of those of its pairs."""
+
+    SUM = "sum"
+    MEAN = "mean"
+    WORST = "worst"
+    POOLED = "pooled"
+    ONLY = "only"
+
+
+class Measure(Model):
+    """What one metric of trials is: its unit, which way is better, and how people see it."""
+
+    name: str = Field(description="name of the metric, as trials and cells have it")
+    unit: str | None = Field(
+        description="`bit/s`, `us`, `s`, `%`, `B`, `B/s`, `1/s`, `1` for a pure number, or another;"
+        " null where nobody tells"
+    )
+    better: Better = Field(description="which way is better")
+    help: str = Field(default="", description="what it is, in one line")
+    source: str = Field(default="", description="whose definition that is")
+    label: str | None = Field(
+        default=None, description="what axes and heads call it, without its unit; null: the name"
+    )
+    head: str | None = Field(
+        default=None, description="head of its column in a table; null: it has no column"
+    )
+    digits: str | None = Field(
+        default=None,
+        pattern=r"^\.[0-9][efg]$",
+        description="format of the number in a table, such as `.0f`; null: a rate in bit/s with a"
+        " prefix, all else with six digits",
+    )
+    over_pairs: OverPairs = Field(
+        default=OverPairs.ONLY,
+        description="how the number of several pairs of endpoints is made: the `sum`, `mean` or"
+        " `worst` of theirs; `pooled`, of what all pairs saw taken together; or there is `only`"
+        " that of a single pair",
+    )
+    leading: bool = Field(
+        default=False,
+        description="whether it is what tables, figures and progress show where nobody says what",
+    )
+    least: float | None = Field(
+        default=None,
+        ge=0,
+        description="how large a difference never matters, in the unit; null: 1 us of a time in us,"
+        " 0.1 of a percentage, nothing of all else",
+    )
+
+    @property
+    def is_rate(self) -> bool:
+        """Whether it is an amount per second."""
+        return self.unit is not None and self.unit.endswith("/s")
+
+    @property
+    def negligible(self) -> float:
+        """How large a difference never matters, in the unit."""
+        return _LEAST.get(self.unit or "", 0.0) if self.least is None else self.least
+
+    @property
+    def words(self) -> str:
+        """What axes and heads call it, without its unit."""
+        return self.label or self.name.replace("_", " ")
+
+    @property
+    def has_prefix(self) -> bool:
+        """Whether its numbers are written with a prefix and the unit."""
+        return self.unit == BIT_RATE and self.digits is None
+
+    def written(self, value: float) -> str:
+        """Return a value as a table has it: a rate in bit/s with its unit, all else without."""
+        if self.has_prefix:
+            return format_rate(value)
+        return format(value, self.digits or ".6g")
+
+    def with_unit(self, value: float) -> str:
+        """Return a value with its unit."""
+        text = self.written(value)
+        return text if self.has_prefix else f"{text} {shown_unit(self.unit)}".rstrip()
+
+
+def shown_unit(unit: str | None) -> str:
+    """Return a unit as people write it; nothing for a pure number, and where it is not known."""
+    if unit in {None, "1"}:
+        return ""
+    return f"µ{unit[1:]}" if unit == "us" or str(unit).startswith("us/") else str(unit)
+
+
+def of_background(measure: Measure) -> Measure:
+    """Return the same measure of the background of a trial."""
+    head = f"background\n{measure.head}" if measure.leading and measure.head else None
+    return part(measure, "background", "of the background: ", head=head)
+
+
+def part(measure: Measure, prefix: str, told: str, **changes: object) -> Measure:
+    """Return the same measure of a part of the trial, which ``prefix`` names.
+
+    ``told`` goes before its help. It has no column and does not lead, unless ``changes`` say so.
+    """
+    update = {
+        "name": f"{prefix}_{measure.name}",
+        "label": f"{prefix} {measure.words}",
+        "help": f"{told}{measure.help}",
+        "head": None,
+        "leading": False,
+    }
+    return measure.model_copy(update=update | changes)
+
+
+def together(lists: Iterable[tuple[str, Iterable[Measure]]]) -> dict[str, Measure]:
+    """Return the measures of several lists by name, in the order in which they come first.
+
+    Each list has the name of whose it is. What one does not know, or does not show, another may.
+    Raises InputError where a name has two units, or two ways that are better.
+    """
+    found: dict[str, Measure] = {}
+    whose: dict[str, str] = {}
+    last: object = None
+    for owner, measures in lists:
+        told = tuple(measures)
+        if told == last:
+            continue  # as most runs of a campaign
+        last = told
+        for one in told:
+            known = found.get(one.name)
+            if known is None:
+                found[one.name], whose[one.name] = one, owner
+            elif known != one:
+                _check_meaning(known, one, whose[one.name], owner)
+                found[one.name] = _of_both(known, one)
+    return found
+
+
+def _of_both(known: Measure, other: Measure) -> Measure:
+    return known.model_copy(
+        update={
+            "unit": known.unit if known.unit is not None else other.unit,
+            "better": other.better if known.better is Better.NEITHER else known.better,
+            "label": known.label or other.label,
+            "head": known.head or other.head,
+            "digits": known.digits or other.digits,
+            "leading": known.leading or other.leading,
+        }
+    )
+
+
+def _check_meaning(known: Measure, other: Measure, whose: str, owner: str) -> None:
+    ways = {known.better, other.better} - {Better.NEITHER}
+    if None in {known.unit, other.unit} or known.unit == other.unit:
+        if len(ways) < 2:
+            return
+        told = f"is better {known.better} in {whose}, and {other.better} in {owner}"
+    else:
+        told = f"is in {known.unit} in {whose}, and in {other.unit} in {owner}"
+    raise InputError(
+        f"these don't mean the same: {known.name} {told}",
+        cure="look at each for itself, or give one of both another name",
+    )

@@ -1,0 +1,129 @@
+"""What may be written under a key of a scenario, in words: for the manual and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import Enum
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel, TypeAdapter
+from pydantic.fields import FieldInfo
+
+from osmef.scenario.by_kind import ByKind
+from osmef.scenario.explain import write_scalar
+from osmef.scenario.fields import quantity_of
+from osmef.units import format_duration, format_rate, format_size
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a text writes what is to be typed, and leads to what a model's keys are."""
+
+    code: Callable[[str], str]
+    model: Callable[[type[BaseModel]], str]
+
+
+PLAIN = Style(code=str, model=lambda model: f"the keys of {model.__name__}")
+
+_WORDS = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    datetime: "time, ISO 8601 in UTC",
+    date: "day, such as 2026-03-01",
+    Any: "value",
+}
+_QUANTITIES: dict[Any, str] = {
+    format_duration: "duration",
+    format_rate: "rate",
+    format_size: "size",
+}
+_LIMITS = (("ge", "at least"), ("le", "at most"), ("lt", "below"), ("max_length", "at most"))
+
+
+def default_of(field: FieldInfo, style: Style) -> str:
+    """Return the default of a key, as one would write it."""
+    if field.is_required():
+        return "must be written"
+    value = field.get_default(call_default_factory=True)
+    if value in (None, "", {}):
+        return "none"
+    quantity = quantity_of(field)
+    return style.code(quantity.show(value) if quantity else _written(value))
+
+
+def _written(value: Any) -> str:
+    """Return a default as one would write it in a scenario: settings of a kind by the kind."""
+    if hasattr(value, "kind"):
+        return str(value.kind)
+    plain = TypeAdapter(Any).dump_python(value, mode="json", exclude_unset=True)
+    return plain if isinstance(plain, str) else write_scalar(plain)
+
+
+def type_of(field: FieldInfo, style: Style) -> str:
+    """Say what may be written under a key, with its limits."""
+    quantity = quantity_of(field)
+    show: Callable[[float], str] = quantity.show if quantity else str
+    told = _of_field(field, style)
+    if quantity is not None:
+        told = _QUANTITIES[quantity.show] + " or null" * ("null" in told)
+    limits = [
+        f"{words} {show(getattr(mark, name)) if name != 'lt' else '2^63'}"
+        + (_counted(field) if name == "max_length" else "")
+        for mark in field.metadata
+        for name, words in _LIMITS
+        if hasattr(mark, name)
+    ]
+    return ", ".join([told, *limits])
+
+
+def _of_field(field: FieldInfo, style: Style) -> str:
+    if marks := [one for one in field.metadata if isinstance(one, ByKind)]:
+        return " or ".join(words(model, style) for model in marks[0].models())
+    return words(field.annotation, style)
+
+
+def _counted(field: FieldInfo) -> str:
+    """Say what the length of a value counts."""
+    return " of them" if get_origin(field.annotation) in {list, dict} else " characters"
+
+
+def words(annotation: Any, style: Style) -> str:
+    """Say what a value of this type looks like."""
+    if get_args(annotation):
+        return _compound(annotation, style)
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return " or ".join(style.code(str(choice.value)) for choice in annotation)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        kind = annotation.model_fields.get("kind")
+        alone = (
+            f"{style.code(kind.default)}, or "
+            if kind and get_origin(kind.annotation) is Literal
+            else ""
+        )
+        return f"{alone}{style.model(annotation)}"
+    return (
+        " or ".join(map(style.code, ("true", "false")))
+        if annotation is bool
+        else _WORDS[annotation]
+    )
+
+
+def _compound(annotation: Any, style: Style) -> str:
+    """Say what a value of a type that is made of others looks like."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return " or ".join(style.code(str(value)) for value in inner)
+    if origin in (list, tuple):
+        return f"list of: {words(inner[0], style)}"
+    if origin is dict:
+        return f"mapping of names to: {words(inner[1], style)}"
+    if hasattr(annotation, "__metadata__"):
+        if marks := [one for one in annotation.__metadata__ if isinstance(one, ByKind)]:
+            return " or ".join(words(model, style) for model in marks[0].models())
+        return words(inner[0], style)
+    parts = [words(one, style) for one in inner if one is not NoneType]
+    return " or ".join([*dict.fromkeys(parts), *(["null"] if NoneType in inner else [])])

@@ -1,0 +1,283 @@
+"""Bulk transfer capacity: parallel TCP connections between two endpoints (RFC 3148)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from osmef.agent.messages import BulkResult
+from osmef.analysis.limits import prevailing, transfer_limits
+from osmef.errors import AgentError
+from osmef.results.exchange import Direction, Purpose
+from osmef.results.measure import part
+from osmef.results.trial import EndMeasured, Transfer, TransferEnd
+from osmef.scenario.base import conflict
+from osmef.scenario.fields import Duration, Rate, Size
+from osmef.scenario.workload import TransferDirection, WorkloadSettings, check_interval
+from osmef.workloads.base import End, Outcome, Part, Ran, Step, Value, Workload
+from osmef.workloads.transfers import JAIN, MEASURES, RATES, RETRANSMITS, transfer_metrics
+
+BACK = {
+    one.name: part(one, "reverse", "of the way back: ",
+                   head="aggregate\nreverse" if one.leading else None)
+    for one in (*RATES, JAIN, RETRANSMITS)
+}  # fmt: skip
+"""What is told of the way back, by the names of the way there."""
+
+BOTH_WAYS = (*RATES, *BACK.values(), *MEASURES[len(RATES) :])
+"""Of transfers in both directions."""
+
+Cpus = Annotated[list[Annotated[int, Field(ge=0, le=4095)]], Field(min_length=1)]
+"""Numbers of CPUs, as the kernel counts them."""
+
+
+class Mode(StrEnum):
+    """How the ends move the data: each way to save work is a mode, which the result names."""
+
+    COPY = "copy"
+    ZEROCOPY = "zerocopy"
+    DISCARD = "discard"
+    ZEROCOPY_DISCARD = "zerocopy-discard"
+
+
+_MODES = {
+    Mode.ZEROCOPY: "the sending end hands over its pages and copies nothing",
+    Mode.DISCARD: "the receiving end throws the data away in the kernel",
+    Mode.ZEROCOPY_DISCARD: "the sending end copies nothing, and the receiving end throws it away",
+}
+
+
+class BtcSettings(WorkloadSettings):
+    """Bulk transfer capacity (RFC 3148): parallel TCP connections, timed, with one start."""
+
+    kind: Literal["btc"] = Field(default="btc", description="the kind of workload")
+    duration: Duration = Field(
+        default=10.0,
+        ge=0.1,
+        le=86400.0,
+        description="how long is measured; with `bytes`, how long at most",
+    )
+    bytes: Size | None = Field(
+        default=None, ge=1, description="how much each connection sends, instead of a time"
+    )
+    interval: Duration = Field(
+        default=1.0, ge=0.01, le=3600.0, description="length of the intervals of the time series"
+    )
+    warmup: Duration = Field(
+        default=0.0,
+        ge=0,
+        le=3600.0,
+        description="how long they run before they are measured; it is in the time series",
+    )
+    connections: int = Field(
+        default=1, ge=1, le=1000, description="parallel TCP connections of each pair"
+    )
+    direction: TransferDirection = Field(
+        default=TransferDirection.FORWARD,
+        strict=False,
+        description="from sender to receiver, back, or both at once, each on its own connections",
+    )
+    window: Size | None = Field(
+        default=None, ge=1, description="socket buffers; by default the kernel sizes them"
+    )
+    mss: int | None = Field(
+        default=None, ge=88, le=65495, description="largest segment, bytes; by default the path's"
+    )
+    congestion_control: str | None = Field(
+        default=None, min_length=1, description="algorithm; by default the endpoint's"
+    )
+    pacing: Rate | None = Field(
+        default=None, ge=1000, description="highest rate of each connection"
+    )
+    dscp: int | None = Field(
+        default=None, ge=0, le=63, description="code point that marks the packets (RFC 2474)"
+    )
+    mptcp: bool = Field(default=False, description="Multipath TCP (RFC 8684)")
+    cpus_sender: Cpus | None = Field(
+        default=None, description="CPUs that the sender's connections run on in turn"
+    )
+    cpus_receiver: Cpus | None = Field(
+        default=None, description="CPUs that the receiver's connections run on in turn"
+    )
+    threads: int | None = Field(
+        default=None,
+        ge=1,
+        le=1000,
+        description="threads that share the connections; by default each has its own",
+    )
+    mode: Mode = Field(
+        default=Mode.COPY,
+        strict=False,
+        description="copy: as programs do; zerocopy: the sending end hands over its pages;"
+        " discard: the receiving end throws the data away in the kernel",
+    )
+    active: Duration | None = Field(
+        default=None,
+        ge=0.001,
+        le=3600.0,
+        description="idle-restart: how long the connections send between pauses",
+    )
+    idle: Duration | None = Field(
+        default=None, ge=0.001, le=3600.0, description="idle-restart: how long each pause is"
+    )
+
+    in_background: ClassVar = True
+    lasting: ClassVar = ("duration", "bytes", "warmup")
+
+    @property
+    def parallel(self) -> int | None:
+        """How many parallel connections each pair has."""
+        return self.connections
+
+    def warnings(self) -> Iterator[str]:
+        """Say where the data moves in another way than with usual programs."""
+        if self.mode in _MODES:
+            yield f"mode {self.mode}: {_MODES[self.mode]}"
+
+    @model_validator(mode="after")
+    def _interval_fits(self) -> BtcSettings:
+        check_interval(self.interval, self.duration)
+        return self
+
+    @model_validator(mode="after")
+    def _pauses_follow_work(self) -> BtcSettings:
+        if (self.active is None) != (self.idle is None):
+            raise conflict(
+                "active and idle go together: connections send, pause, and send again",
+                "write both, for example active: 1s and idle: 500ms",
+                *("active", "idle"),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _threads_have_work(self) -> BtcSettings:
+        if self.threads is not None and self.threads > self.connections:
+            raise conflict(
+                "there are more threads than connections",
+                f"use at most {self.connections}",
+                *("threads", "connections"),
+            )
+        return self
+
+
+class BulkTransfer(Workload[BtcSettings]):
+    """n connections, timed or counted, each way in a job of its own."""
+
+    Settings = BtcSettings
+
+    def __init__(self, settings: BtcSettings, *, background: bool = False) -> None:
+        super().__init__(settings, background=background)
+        both = settings.direction is TransferDirection.BOTH
+        self.measures = BOTH_WAYS if both else MEASURES
+
+    @property
+    def _directions(self) -> tuple[Direction, ...]:
+        if self._settings.direction is TransferDirection.BOTH:
+            return (Direction.FORWARD, Direction.REVERSE)
+        return (Direction(self._settings.direction.value),)
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return one part for each direction: the receiver listens, and the sender connects."""
+        length = self._settings.warmup + self._settings.duration
+        return tuple(
+            Part(
+                (
+                    Step("receiver", "bulk", self._parameters("receiver", direction), listens=True),
+                    Step("sender", "bulk", self._parameters("sender", direction)),
+                ),
+                duration_s=length,
+            )
+            for direction in self._directions
+        )
+
+    def _parameters(self, end: End, direction: Direction) -> dict[str, Value]:
+        """Return what an end is told; what the scenario does not say is left to the kernel."""
+        s = self._settings
+        cpus = s.cpus_sender if end == "sender" else s.cpus_receiver
+        wanted: dict[str, Value | None] = {
+            "flows": s.connections,
+            "duration_s": s.duration,
+            "interval_s": s.interval,
+            "warmup_s": s.warmup or None,
+            "direction": direction.value,
+            "bytes": s.bytes,
+            "window": s.window,
+            "mss": s.mss,
+            "congestion_control": s.congestion_control,
+            "pacing_bps": s.pacing,
+            "dscp": s.dscp,
+            "mptcp": s.mptcp or None,
+            "cpus": ",".join(map(str, cpus)) if cpus else None,
+            "threads": s.threads,
+            "mode": s.mode.value,
+            "active_s": s.active,
+            "idle_s": s.idle,
+        }
+        return {name: value for name, value in wanted.items() if value is not None}
+
+    def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:  # noqa: ARG002 - no row of it is of a trial
+        """Make a transfer of every part, and the metrics of each direction over all pairs."""
+        metrics: dict[str, float | None] = {}
+        transfers: list[Transfer] = []
+        for number, direction in enumerate(self._directions):
+            ran = [parts[number] for parts in pairs]
+            there = [_transfer(one, purpose, direction) for one in ran]
+            found = transfer_metrics(there, [i for one in ran for i in one.intervals])
+            if number == 0:
+                metrics = found
+            else:
+                metrics |= {back.name: found[name] for name, back in BACK.items()}
+            transfers += there
+        return Outcome(metrics, transfers)
+
+
+def _transfer(ran: Ran, purpose: Purpose, direction: Direction) -> Transfer:
+    names = (ran.receiver, ran.sender)  # as the steps are
+    ends = {
+        result.role: transfer_end(name, result)
+        for name, result in zip(names, ran.results, strict=True)
+        if isinstance(result, BulkResult)
+    }
+    wanted = "sender" if direction is Direction.FORWARD else "receiver"
+    if ends.keys() != {"sender", "receiver"} or getattr(ran.results[1], "role", None) != wanted:
+        raise AgentError(
+            f"the agents did not transfer {direction.value}, but as {', '.join(ends)}",
+            where=f"{ran.sender} and {ran.receiver}",
+            cure="use the agent that belongs to this version of osmef",
+        )
+    sender, receiver = ends["sender"], ends["receiver"]
+    limits = transfer_limits(sender, receiver, ran.intervals)
+    return Transfer(
+        purpose=purpose,
+        direction=direction,
+        sender=sender,
+        receiver=receiver,
+        limits=limits,
+        limited_by=prevailing(limits, [flow.bytes for flow in receiver.flows]),
+    )
+
+
+def transfer_end(name: str, result: BulkResult) -> TransferEnd:
+    """Return what an agent told of its end of a transfer in one direction."""
+    return TransferEnd(
+        endpoint=name,
+        start_realtime_ns=result.start_realtime_ns,
+        elapsed_s=result.elapsed_s,
+        common_start_s=result.way.common_start_s,
+        common_length_s=result.way.common_length_s,
+        refused=result.refused,
+        flows=result.way.flows,
+        mode=result.way.mode,
+        threads=result.way.threads,
+        process=result.process,
+        host=result.endpoint,
+        measured=EndMeasured(
+            start_s=result.measured.start_s,
+            length_s=result.measured.length_s,
+            process=result.measured.process,
+            host=result.measured.endpoint,
+        ),
+    )

@@ -1,0 +1,133 @@
+"""iperf3: bulk transfers, or datagrams at a rate, as ESnet's program measures them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from osmef.errors import OutputError
+from osmef.formats.iperf3 import read
+from osmef.results.measure import Better, Measure, OverPairs
+from osmef.scenario.fields import Duration, Rate, Size
+from osmef.supply.program import Program
+from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
+from osmef.workloads.tool import Tool
+
+
+class Protocol(StrEnum):
+    """What carries the data."""
+
+    TCP = "tcp"
+    UDP = "udp"
+
+
+class Iperf3Settings(ProgramsSettings):
+    """iperf3: parallel TCP connections, or UDP at a rate, by ESnet's program."""
+
+    kind: Literal["iperf3"] = Field(default="iperf3", description="the kind of workload")
+    connections: int = Field(
+        default=1, ge=1, le=128, description="parallel connections of each pair (-P)"
+    )
+    protocol: Protocol = Field(
+        default=Protocol.TCP, strict=False, description="TCP, or UDP at a rate (-u)"
+    )
+    direction: Literal["forward", "reverse"] = Field(
+        default="forward", description="from sender to receiver, or back (-R)"
+    )
+    rate: Rate | None = Field(
+        default=None,
+        ge=0,
+        description="of each connection (-b); by default TCP as fast as it goes, UDP 1 Mbit/s",
+    )
+    window: Size | None = Field(default=None, ge=1, description="socket buffers (-w)")
+    length: Size | None = Field(
+        default=None, ge=1, description="of what is written at a time, or of a datagram (-l)"
+    )
+    omit: Duration = Field(
+        default=0.0, ge=0, le=60, description="how much of the beginning does not count (-O)"
+    )
+
+    @property
+    def parallel(self) -> int | None:
+        """How many connections each pair has."""
+        return self.connections
+
+
+class Iperf3(Tool[Iperf3Settings]):
+    """A server that takes one client, and its client."""
+
+    Settings = Iperf3Settings
+    example = "workload: {kind: iperf3, connections: 4, duration: 10s}"
+    programs = (Program("iperf3"),)
+    told = (
+        Measure(
+            name="goodput_bps", unit="bit/s", better=Better.HIGHER, label="goodput",
+            head="goodput", over_pairs=OverPairs.SUM, leading=True, source="iperf3(1)",
+            help="what the receiver got, per second; summed over connections and pairs",
+        ),
+        Measure(
+            name="sent_bps", unit="bit/s", better=Better.NEITHER, label="sent",
+            over_pairs=OverPairs.SUM, source="iperf3(1)", help="what the sender sent, per second",
+        ),
+        Measure(
+            name="retransmits", unit="1", better=Better.LOWER, head="retr.", digits=".0f",
+            over_pairs=OverPairs.SUM, source="iperf3(1)", help="segments that were sent again, TCP",
+        ),
+        Measure(
+            name="loss_percent", unit="%", better=Better.LOWER, head="loss\n%", digits=".2f",
+            over_pairs=OverPairs.WORST, source="iperf3(1)", help="datagrams that were lost, UDP",
+        ),
+        Measure(
+            name="jitter_us", unit="us", better=Better.LOWER, label="jitter", head="jitter\nµs",
+            digits=".1f", over_pairs=OverPairs.WORST, source="RFC 1889, as iperf3 has it",
+            help="interarrival jitter of the datagrams, UDP",
+        ),
+        Measure(
+            name="cpu_sender_percent", unit="%", better=Better.NEITHER, label="CPU sender",
+            over_pairs=OverPairs.SUM, source="iperf3(1)", help="of iperf3 at the sending end",
+        ),
+        Measure(
+            name="cpu_receiver_percent", unit="%", better=Better.NEITHER, label="CPU receiver",
+            over_pairs=OverPairs.SUM, source="iperf3(1)", help="of iperf3 at the receiving end",
+        ),
+    )  # fmt: skip
+
+    def runs(self) -> Sequence[Run]:
+        """Return the server, which ends with its client, and the client."""
+        return (
+            Run(
+                on=Where.RECEIVER, argv=["iperf3", "-s", "-1", "-p", "{port}", "-B", "{bind}"],
+                ready="port",
+            ),
+            Run(on=Where.SENDER, argv=["iperf3", "-c", "{peer}", "-p", "{port}", *self._options()]),
+        )  # fmt: skip
+
+    def _options(self) -> list[str]:
+        s = self._settings
+        options = ["-J", "-P", str(s.connections), "-t", str(math.ceil(s.duration))]
+        given = {"-b": s.rate, "-w": s.window, "-l": s.length, "-O": math.ceil(s.omit) or None}
+        for option, value in given.items():
+            options += [] if value is None else [option, f"{value:.0f}"]
+        options += ["-u"] if s.protocol is Protocol.UDP else []
+        return [*options, "-R"] if s.direction == "reverse" else options
+
+    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+        """Read the client's JSON, which has the numbers of both ends."""
+        told = read(ended[-1].printed.text_of_stdout)
+        way = told.forward
+        if way is None or way.received_bps is None:
+            raise OutputError("iperf3 tells no rate of the receiver", tail=ended[-1].printed.tail)
+        lost = None if not way.packets or way.lost is None else 100 * way.lost / way.packets
+        return {
+            "goodput_bps": way.received_bps,
+            "sent_bps": way.sent_bps,
+            "retransmits": way.retransmits,
+            "loss_percent": lost,
+            "jitter_us": way.jitter_us,
+            "cpu_sender_percent": told.cpu_sender_percent,
+            "cpu_receiver_percent": told.cpu_receiver_percent,
+        }

@@ -1,0 +1,189 @@
+"""External programs as a scenario names them: what runs at which end, and where its numbers are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from osmef.errors import OutputError
+from osmef.results.measure import Better, Measure, OverPairs
+from osmef.scenario.base import conflict
+from osmef.supply.program import Program as Supplied
+from osmef.workloads.placeholders import used
+from osmef.workloads.programs import USED, Ended, Programs, ProgramsSettings, Run, Where, together
+from osmef.workloads.reading import Reading
+
+if TYPE_CHECKING:
+    from pydantic_core import PydanticCustomError
+
+    from osmef.scenario.model import Scenario
+
+Needed = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$")]
+_Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,60}$")]
+
+
+class ProgramMetric(Reading):
+    """A number of a program: where it is printed, its unit, and which way is better."""
+
+    better: Better = Field(default=Better.NEITHER, strict=False, description="which way is better")
+    help: str = Field(default="", max_length=500, description="what it is, in one line")
+    over_pairs: Literal["sum", "mean", "worst"] | None = Field(
+        default=None,
+        description="how several pairs, or both ends, make one number; by default the sum of"
+        " amounts per second, else the mean",
+    )
+    on: Literal["sender", "receiver"] | None = Field(
+        default=None,
+        description="the end whose program tells it; by default that of the last one without ready",
+    )
+
+    @property
+    def combined(self) -> OverPairs:
+        """How several pairs, or both ends, make one number."""
+        usual = OverPairs.SUM if self.unit.endswith("/s") else OverPairs.MEAN
+        return OverPairs(self.over_pairs) if self.over_pairs else usual
+
+    def of(self, ended: Ended) -> float | None:
+        """Return the number that a program printed. Raises OutputError, which says where."""
+        try:
+            return self.value(ended.printed)
+        except OutputError as error:
+            error.where = ended.endpoint
+            raise
+
+
+class ProgramSettings(ProgramsSettings):
+    """A program of yours, such as iperf3 or stress-ng, and the numbers that it prints."""
+
+    kind: Literal["program"] = Field(default="program", description="the kind of workload")
+    run: Annotated[list[Run], Field(min_length=1, max_length=16)] = Field(
+        description="the programs; servers are started first, and the others at one moment"
+    )
+    needs: list[Needed] = Field(
+        default_factory=list,
+        max_length=16,
+        description="programs that have to be on the endpoints; one that is not is brought, as a"
+        " bundle of Debian's package of that name",
+    )
+    metrics: dict[_Name, ProgramMetric] = Field(
+        default_factory=dict, description="the numbers that they print, by the metrics' names"
+    )
+
+    @model_validator(mode="after")
+    def _ends_agree(self) -> ProgramSettings:
+        alone = [run for run in self.run if run.on is Where.LOOPBACK]
+        if alone and len(alone) < len(self.run):
+            raise conflict(
+                "a program on the loopback endpoint has no other end beside it",
+                "write on: loopback for all of them, or for none",
+                "run",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _something_is_started(self) -> ProgramSettings:
+        if all(run.ready for run in self.run):
+            raise conflict(
+                "all of these are servers, and nothing measures",
+                "leave ready out of the program that measures",
+                "run",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _ports_have_servers(self) -> ProgramSettings:
+        has_server = any(run.ready for run in self.run)
+        if not has_server and any(used(text, "port") for run in self.run for text in run.argv):
+            raise conflict(
+                "{port} is that of a server, and there is none",
+                "write ready: port for the program that listens there",
+                "run",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _metrics_have_programs(self) -> ProgramSettings:
+        for name, metric in self.metrics.items():
+            if metric.on is not None and not any(metric.on in run.ends for run in self.run):
+                raise conflict(
+                    f"no program runs on the {metric.on}",
+                    f"write the other end, or a program on the {metric.on}",
+                    f"metrics.{name}.on",
+                )
+        for name in {*self.metrics} & {one.name for one in USED}:
+            raise conflict(
+                f"every program has a metric {name}", "call it another way", f"metrics.{name}"
+            )
+        return self
+
+    def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
+        """Say that a loopback endpoint is needed, if it is."""
+        if any(run.on is Where.LOOPBACK for run in self.run) and not scenario.endpoints.loopback:
+            yield conflict(
+                "on: loopback is for a loopback endpoint, and there is none",
+                "write endpoints: {loopback: {}}, or on: sender",
+                *("workload.run", "endpoints"),
+            )
+
+
+class Program(Programs[ProgramSettings]):
+    """The programs of a scenario: servers, and those that are started at the common moment."""
+
+    Settings = ProgramSettings
+    measures = USED
+    example = """\
+workload:
+  kind: program
+  duration: 10s
+  run:
+    - {on: receiver, argv: [iperf3, -s, -1, -p, "{port}"], ready: port}
+    - {on: sender, argv: [iperf3, -c, "{peer}", -p, "{port}", -t, "10", -J]}
+  metrics:
+    goodput_bps: {json: end.sum_received.bits_per_second, unit: bit/s, better: higher}"""
+
+    def __init__(self, settings: ProgramSettings, *, background: bool = False) -> None:
+        super().__init__(settings, background=background)
+        own = (
+            Measure(
+                name=name,
+                unit=metric.unit,
+                better=metric.better,
+                help=metric.help or f"{name} as the program prints it",
+                head=name.replace("_", "\n"),
+                over_pairs=metric.combined,
+                leading=number == 0,
+            )
+            for number, (name, metric) in enumerate(settings.metrics.items())
+        )
+        self.measures = (*own, *USED)
+
+    @property
+    def needs(self) -> tuple[Supplied, ...]:
+        """The programs that the scenario names."""
+        return tuple(map(Supplied, self._settings.needs))
+
+    def runs(self) -> Sequence[Run]:
+        """Return what the scenario names."""
+        return self._settings.run
+
+    def numbers(self, pairs: Sequence[Sequence[Ended]]) -> Mapping[str, float | None]:
+        """Read every metric where its program printed it."""
+        ended = [one for pair in pairs for one in pair]
+        return {
+            name: together(
+                metric.combined,
+                metric.better,
+                [metric.of(one) for one in ended if self._tells(metric, one)],
+            )
+            for name, metric in self._settings.metrics.items()
+        }
+
+    def _tells(self, metric: ProgramMetric, one: Ended) -> bool:
+        """Tell whether a program is the one that a metric is of."""
+        wanted = [run for run in self._settings.run if not run.ready]
+        if metric.on is not None:
+            at_end = [run for run in self._settings.run if metric.on in run.ends]
+            wanted = [run for run in at_end if not run.ready] or at_end
+        return one.run is wanted[-1] and metric.on in {None, one.end}

@@ -1,0 +1,33 @@
+"""What stands in braces in a program's arguments until a trial knows it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+KNOWN = ("peer", "bind", "port", "dir", "duration")
+"""Address of the other end, address of the own end, the port, the directory, whole seconds."""
+
+_BRACES = re.compile(r"\{\{(?P<kept>[a-z_]+)\}\}|\{(?P<name>[a-z_]+)\}")
+
+
+def unknown(text: str) -> Iterator[str]:
+    """Yield the names in braces that stand for nothing. Anything but a word stays as it is."""
+    for found in _BRACES.finditer(text):
+        if found["name"] is not None and found["name"] not in KNOWN:
+            yield found["name"]
+
+
+def used(text: str, name: str) -> bool:
+    """Tell whether a text has a placeholder."""
+    return any(found["name"] == name for found in _BRACES.finditer(text))
+
+
+def fill(text: str, values: Mapping[str, str]) -> str:
+    """Return a text with what its placeholders stand for; ``{{peer}}`` becomes ``{peer}``.
+
+    Raises KeyError for one without a value.
+    """
+    return _BRACES.sub(
+        lambda found: f"{{{found['kept']}}}" if found["kept"] else values[found["name"]], text
+    )

@@ -1,0 +1,325 @@
+"""External programs as jobs of the agents: what runs at which end, and how each has ended."""
+
+from __future__ import annotations
+
+import math
+import signal
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, ClassVar, Generic, Literal, TypeVar
+
+from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+
+from osmef.agent.messages import ExecResult
+from osmef.errors import ProgramError
+from osmef.results.exchange import Purpose
+from osmef.results.measure import Better, Measure, OverPairs
+from osmef.scenario.base import Model, conflict
+from osmef.scenario.fields import Duration, Size
+from osmef.scenario.workload import WorkloadSettings
+from osmef.workloads.base import End, Outcome, Part, Ran, Step, Value, Workload
+from osmef.workloads.placeholders import KNOWN, unknown
+from osmef.workloads.reading import Printed
+from osmef.workloads.transfers import endpoint_cpu_percent
+
+_PATIENCE_S = 60.0
+
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("no program can be given a NUL character; leave it out")
+    return text
+
+
+_Argument = Annotated[
+    str,
+    Field(max_length=8000),
+    AfterValidator(_without_nul),
+    WithJsonSchema({"type": ["string", "number", "boolean"], "maxLength": 8000}),
+]
+_Argv = Annotated[list[_Argument], Field(min_length=1, max_length=200)]
+_Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,60}$")]
+_Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,60}$")]
+_PATIENCE_S = 60.0
+
+
+class Where(StrEnum):
+    """At which end a program runs."""
+
+    SENDER = "sender"
+    RECEIVER = "receiver"
+    BOTH = "both"
+    LOOPBACK = "loopback"
+
+
+class Line(Model):
+    """A line by which a server tells that it is ready."""
+
+    line: str = Field(min_length=1, max_length=255, description="a part of the line")
+
+
+Ready = Literal["port", "udp-port", "start"]
+
+
+class Run(Model):
+    """One program at one end; ``{peer}`` and the other placeholders stand for what is known then.
+
+    One with ``ready`` is a server: it is started before the others.
+    """
+
+    on: Where = Field(strict=False, description="the end at which it runs")
+    argv: _Argv = Field(
+        description="the program and its arguments, which never go through a shell; `{peer}`,"
+        " `{bind}`, `{port}`, `{dir}` and `{duration}` in them are filled in"
+    )
+    ready: Ready | Line | None = Field(
+        default=None,
+        description="of a server: when it is ready, which is when its `port` (TCP) or `udp-port`"
+        " is taken, when it has printed a `line`, or at its `start`",
+    )
+    serves: bool = Field(
+        default=False, description="of a server: true if it runs until it is told to stop"
+    )
+    env: dict[_Variable, _Argument] = Field(
+        default_factory=dict, description="environment variables beside the login's"
+    )
+    stdin: str = Field(default="", max_length=8000, description="what it reads")
+    exits: list[Annotated[int, Field(ge=0, le=255)]] = Field(
+        default=[0], min_length=1, max_length=256, description="exit statuses of success"
+    )
+
+    @property
+    def ends(self) -> tuple[End, ...]:
+        """The ends at which it runs."""
+        match self.on:
+            case Where.BOTH:
+                return ("sender", "receiver")
+            case Where.RECEIVER:
+                return ("receiver",)
+            case _:
+                return ("sender",)
+
+    @model_validator(mode="after")
+    def _placeholders_are_known(self) -> Run:
+        texts = (*self.argv, *self.env.values(), self.stdin)
+        for name in (name for text in texts for name in unknown(text)):
+            raise conflict(
+                f"nobody knows what {{{name}}} stands for",
+                f"name one of {', '.join(f'{{{one}}}' for one in KNOWN)}; as it is: {{{{{name}}}}}",
+                "argv",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _servers_are_ready(self) -> Run:
+        if self.serves and self.ready is None:
+            cure = "write ready: port, or start where nothing tells"
+            raise conflict("a server tells when it is ready", cure, "serves")
+        return self
+
+
+class ProgramsSettings(WorkloadSettings):
+    """What the settings of all workloads have that run external programs."""
+
+    duration: Duration = Field(
+        default=10.0, ge=0.01, le=86400.0, description="how long a trial is expected to run"
+    )
+    deadline: Duration | None = Field(
+        default=None,
+        ge=0.1,
+        le=7 * 86400.0,
+        description="how long it may run at most; the trial fails then; by default the duration"
+        " and a minute",
+    )
+    most_output: Size = Field(
+        default=10_000_000, ge=1000, le=10**9, description="the most that each may print"
+    )
+
+    in_background: ClassVar = True
+    lasting: ClassVar = ("duration", "deadline")
+
+    @property
+    def longest_s(self) -> float:
+        """How long it may run at most, in seconds."""
+        return self.deadline or self.duration + _PATIENCE_S
+
+
+USED: tuple[Measure, ...] = (
+    Measure(
+        name="program_s", unit="s", better=Better.NEITHER, help="how long the program ran",
+        over_pairs=OverPairs.WORST, digits=".3f", head="ran\ns",
+    ),
+    Measure(
+        name="program_cpu_percent", unit="%", better=Better.NEITHER, digits=".0f", head="CPU\n%",
+        help="CPU time of all programs and what they started, of one CPU",
+        over_pairs=OverPairs.SUM,
+    ),
+    Measure(
+        name="program_memory_bytes", unit="B", better=Better.LOWER,
+        help="largest resident memory of one process", over_pairs=OverPairs.WORST,
+    ),
+    Measure(
+        name="endpoint_cpu_sender_percent", unit="%", better=Better.NEITHER,
+        help="all CPU time that is not idle on the sending endpoints, of one CPU",
+        over_pairs=OverPairs.SUM,
+    ),
+    Measure(
+        name="endpoint_cpu_receiver_percent", unit="%", better=Better.NEITHER,
+        help="the same on the receiving endpoints", over_pairs=OverPairs.SUM,
+    ),
+)  # fmt: skip
+"""What every program is measured by."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A program that has ended: where, how, and what it printed."""
+
+    run: Run
+    end: End
+    endpoint: str
+    result: ExecResult
+    printed: Printed
+
+    def check(self) -> None:
+        """Raise ProgramError unless it ended as it should."""
+        if self.result.stopped or self.result.status in self.run.exits:
+            return
+        how = f"exit status {self.result.status}"
+        if self.result.signal is not None:
+            how = f"signal {_signal_name(self.result.signal)}"
+        raise ProgramError(
+            f"{self.run.argv[0]} ended with {how}",
+            tail=self.printed.tail,
+            where=self.endpoint,
+            cure="look at what it printed; exits names the statuses of success",
+        )
+
+
+P = TypeVar("P", bound=ProgramsSettings)
+
+
+class Programs(Workload[P], Generic[P]):
+    """Servers, and programs that are started at the common moment, at one end or at both."""
+
+    @abstractmethod
+    def runs(self) -> Sequence[Run]:
+        """Return what runs between one pair of endpoints."""
+
+    @abstractmethod
+    def numbers(self, pairs: Sequence[Sequence[Ended]]) -> Mapping[str, float | None]:
+        """Return what programs that ended well have measured: a list of them for each pair.
+
+        Raises OutputError where a number is missing.
+        """
+
+    def _groups(self) -> list[list[tuple[Run, End]]]:
+        """Return the programs of each part: the servers with the first other one, others alone."""
+        runs = self.runs()
+        servers = [(run, end) for run in runs if run.ready for end in run.ends]
+        first, *others = [(run, end) for run in runs if not run.ready for end in run.ends]
+        return [[*servers, first], *([other] for other in others)]
+
+    def parts(self) -> tuple[Part, ...]:
+        """Return the servers with the first program that is started, and each other for itself."""
+        return tuple(
+            Part(
+                tuple(self._step(run, end) for run, end in group),
+                duration_s=self._settings.duration,
+                deadline_s=self._settings.longest_s,
+            )
+            for group in self._groups()
+        )
+
+    def _step(self, run: Run, end: End) -> Step:
+        s = self._settings
+        parameters: dict[str, Value] = {
+            "argv": run.argv,
+            "env": [f"{name}={value}" for name, value in run.env.items()],
+            "most_output": s.most_output,
+            "deadline_s": s.longest_s,
+        }
+        if run.stdin:
+            parameters["stdin"] = run.stdin
+        if run.ready is not None:
+            parameters |= {"serves": True, **_ready(run.ready)}
+        return Step(
+            end,
+            "exec",
+            parameters,
+            listens=run.ready is not None,
+            serves=run.serves,
+            output_bytes=s.most_output,
+            stoppable=run.ready is None,
+        )
+
+    def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:  # noqa: ARG002 - no row of it is of a trial
+        """Make the numbers of all pairs, and what the programs used.
+
+        Raises ProgramError where one did not end as expected, OutputError for a missing number.
+        """
+        ended = [list(self._ended(parts)) for parts in pairs]
+        every = [one for pair in ended for one in pair]
+        for one in every:
+            one.check()
+        return Outcome({**self.numbers(ended), **_use(every)})
+
+    def _ended(self, parts: Sequence[Ran]) -> Iterator[Ended]:
+        for group, ran in zip(self._groups(), parts, strict=True):
+            names = {"sender": ran.sender, "receiver": ran.receiver}
+            told = zip(group, ran.results, ran.printed, strict=True)
+            for (run, end), result, printed in told:
+                if not isinstance(result, ExecResult):
+                    raise ProgramError("the agent gave no end of a program", where=names[end])
+                yield Ended(run, end, names[end], result, printed)
+
+
+def together(over_pairs: OverPairs, better: Better, values: Sequence[float | None]) -> float | None:
+    """Make one number of those of all pairs and ends; None where one of them is missing."""
+    known = [value for value in values if value is not None]
+    if len(known) < len(values) or not known:
+        return None
+    match over_pairs:
+        case OverPairs.SUM:
+            return math.fsum(known)
+        case OverPairs.WORST:
+            return min(known) if better is Better.HIGHER else max(known)
+        case _:
+            return math.fsum(known) / len(known)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return str(number)
+
+
+def _ready(ready: Ready | Line) -> dict[str, Value]:
+    if isinstance(ready, Line):
+        return {"ready": "line", "ready_line": ready.line}
+    return {"ready": {"port": "tcp", "udp-port": "udp", "start": "start"}[ready]}
+
+
+def _use(ended: Sequence[Ended]) -> dict[str, float | None]:
+    """Return what all programs used together; how long ran what was started, and not served."""
+    started = [one.result for one in ended if not one.run.ready]
+    cpu = [
+        100 * (one.result.process.cpu_user_s + one.result.process.cpu_system_s)
+        / one.result.elapsed_s
+        for one in ended
+        if one.result.elapsed_s > 0
+    ]  # fmt: skip
+    memory = [one.result.process.max_rss_kb for one in ended]
+    found: dict[str, float | None] = {
+        "program_s": max(one.elapsed_s for one in started),
+        "program_cpu_percent": math.fsum(cpu) if len(cpu) == len(ended) else None,
+        "program_memory_bytes": max((1024.0 * kb for kb in memory if kb is not None), default=None),
+    }
+    for end in ("sender", "receiver"):
+        uses = [(one.endpoint, one.result.endpoint) for one in ended if one.end == end]
+        name = f"endpoint_cpu_{end}_percent"
+        found[name] = endpoint_cpu_percent(uses) if uses else None
+    return found

@@ -1,0 +1,208 @@
+"""Numbers in what programs print: by a regular expression, or by a path into JSON."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field, model_validator
+
+from osmef.errors import OutputError
+from osmef.formats import TAIL
+from osmef.scenario.base import Model, conflict
+from osmef.units import convert
+
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+_MOST_DIGITS = 40
+_DOCUMENT = re.compile(r"^[{\[]", re.MULTILINE)
+
+
+class Stream(StrEnum):
+    """Where a program prints."""
+
+    STDOUT = "stdout"
+    STDERR = "stderr"
+
+
+class Which(StrEnum):
+    """Which number counts where a program prints several."""
+
+    FIRST = "first"
+    LAST = "last"
+    SUM = "sum"
+    MEAN = "mean"
+    MIN = "min"
+    MAX = "max"
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What a program has printed."""
+
+    stdout: bytes
+    stderr: bytes
+
+    def text(self, stream: Stream) -> str:
+        """Return one stream as text; what is no UTF-8 is replaced."""
+        data = self.stdout if stream is Stream.STDOUT else self.stderr
+        return data.decode(errors="replace")
+
+    @property
+    def text_of_stdout(self) -> str:
+        """Standard output as text."""
+        return self.text(Stream.STDOUT)
+
+    @property
+    def tail(self) -> str:
+        """The end of it, of the errors where there are any."""
+        said = (self.stderr.strip() or self.stdout.strip()).decode(errors="replace")
+        return said[-TAIL:] or "nothing"
+
+
+class Reading(Model):
+    """Where a number stands in what a program prints, and what it means."""
+
+    pattern: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=1000,
+        description="regular expression with one group, which is the number",
+    )
+    json_path: str | None = Field(
+        default=None,
+        alias="json",
+        min_length=1,
+        max_length=1000,
+        description="path to the number in JSON that it prints: keys and indices with dots between",
+    )
+    unit: str = Field(
+        default="1", min_length=1, max_length=40, description="of the metric, such as `bit/s`, `s`"
+    )
+    written_in: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=40,
+        description="the unit in which the program writes it, if that is another one: `MB/s`",
+    )
+    which: Which = Field(
+        default=Which.LAST, strict=False, description="which one counts, where there are several"
+    )
+    stream: Stream = Field(
+        default=Stream.STDOUT, strict=False, description="where the program prints it"
+    )
+    optional: bool = Field(
+        default=False, description="true: the number may be missing, and is null then"
+    )
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Reading:
+        if (self.pattern is None) == (self.json_path is None):
+            raise conflict(
+                "a number is found by a pattern or by a path into JSON",
+                "write pattern, or json",
+                *("pattern", "json"),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _pattern_has_a_group(self) -> Reading:
+        if self.pattern is None:
+            return self
+        try:
+            groups = re.compile(self.pattern).groups
+        except (re.error, RecursionError) as error:
+            cure = "see Python's re; put it into single quotes in YAML"
+            raise conflict(f"this is no regular expression: {error}", cure, "pattern") from error
+        if groups != 1:
+            raise conflict(
+                f"the pattern has {groups} groups",
+                "put the number alone into parentheses; (?:...) is no group",
+                "pattern",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _units_convert(self) -> Reading:
+        try:
+            convert(1.0, self.written_in or self.unit, self.unit)
+        except ValueError as error:
+            message, _, cure = str(error).partition("; ")
+            raise conflict(message, cure, *("written_in", "unit")) from error
+        return self
+
+    def value(self, printed: Printed) -> float | None:
+        """Return the number in the metric's unit. Raises OutputError."""
+        text = printed.text(self.stream)
+        found = self._matches(text) if self.pattern is not None else self._at_path(text, printed)
+        if not found:
+            if self.optional:
+                return None
+            what = f"nothing matches {self.pattern!r}" if self.pattern else f"no {self.json_path}"
+            raise OutputError(f"{what} in what it printed", tail=printed.tail)
+        number = _chosen([_number(one, printed) for one in found], self.which)
+        return convert(number, self.written_in or self.unit, self.unit)
+
+    def _matches(self, text: str) -> Sequence[object]:
+        return [one for one in re.findall(str(self.pattern), text) if one]
+
+    def _at_path(self, text: str, printed: Printed) -> Sequence[object]:
+        value = _document(text, printed)
+        for step in str(self.json_path).split("."):
+            value = _inside(value, step)
+        found = value if isinstance(value, list) else [value]
+        return [one for one in found if one is not None]
+
+
+def _document(text: str, printed: Printed) -> Any:
+    """Return the JSON document in a text, which may have lines before and behind it."""
+    begin = _DOCUMENT.search(text)
+    try:
+        if begin is not None:
+            return json.JSONDecoder().raw_decode(text, begin.start())[0]
+    except (ValueError, RecursionError):
+        pass
+    raise OutputError("there is no whole JSON in what it printed", tail=printed.tail)
+
+
+def _inside(value: Any, step: str) -> Any:
+    """Return what a key or an index leads to; None where there is nothing."""
+    if isinstance(value, dict):
+        return value.get(step)
+    if isinstance(value, list) and re.fullmatch(r"-?[0-9]{1,9}", step):
+        return value[int(step)] if -len(value) <= int(step) < len(value) else None
+    return None
+
+
+def _number(found: object, printed: Printed) -> float:
+    """Return a number that JSON or a text has. Raises OutputError."""
+    number = math.nan
+    if isinstance(found, int | float) and not isinstance(found, bool):
+        with contextlib.suppress(OverflowError):
+            number = float(found)
+    elif isinstance(found, str) and len(found) <= _MOST_DIGITS and _NUMBER.fullmatch(found.strip()):
+        number = float(found)
+    if not math.isfinite(number):
+        raise OutputError(f"{str(found)[:60]!r} is no number", tail=printed.tail)
+    return number
+
+
+def _chosen(numbers: Sequence[float], which: Which) -> float:
+    match which:
+        case Which.FIRST:
+            return numbers[0]
+        case Which.LAST:
+            return numbers[-1]
+        case Which.SUM:
+            return math.fsum(numbers)
+        case Which.MEAN:
+            return math.fsum(numbers) / len(numbers)
+        case Which.MIN:
+            return min(numbers)
+        case Which.MAX:
+            return max(numbers)

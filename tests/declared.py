@@ -1,0 +1,49 @@
+"""The measures that workloads and importers declare, for tests that make results by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+from osmef.importers import MEASURES
+from osmef.results.frame import describe_columns
+from osmef.results.measure import Measure, of_background, together
+from osmef.results.summary import CellInfo
+from osmef.workloads.kinds import btc, latency, pingpong, size_sweep, udp
+
+WORKLOADS = {
+    "btc": btc.BOTH_WAYS,
+    "latency": (*latency.MEASURES, *latency.BESIDE),
+    "size-sweep": size_sweep.MEASURES,
+    "udp": udp.BOTH_WAYS,
+    "pingpong": pingpong.MEASURES,
+}
+_EVERY = together([*WORKLOADS.items(), *MEASURES.items()])
+_BACKGROUND = {one.name: one for one in map(of_background, _EVERY.values())}
+
+
+def measures(*names: str) -> list[Measure]:
+    """Return the measures of these names, in the order in which they are declared."""
+    every = {**_EVERY, **_BACKGROUND}
+    unknown = set(names) - every.keys()
+    assert not unknown
+    return [one for one in every.values() if one.name in names]
+
+
+def measure(name: str) -> Measure:
+    """Return the measure of a name."""
+    (found,) = measures(name)
+    return found
+
+
+def told(frame: pd.DataFrame, swept: Iterable[str] = ()) -> pd.DataFrame:
+    """Say of a frame that its columns are what their names are declared to be; return it."""
+    return describe_columns(frame, [*_EVERY.values(), *_BACKGROUND.values()], swept)
+
+
+def measures_in(cells: Iterable[CellInfo], others: Iterable[Measure] = ()) -> list[Measure]:
+    """Return the measures of the metrics of cells; of those that nobody declares the others."""
+    more = {one.name: one for one in others}
+    names = {name for cell in cells for name in cell.metrics}
+    return [*measures(*(names - more.keys())), *more.values()]

@@ -1,0 +1,271 @@
+"""Kinds that installed packages bring: used like our own, and named where they are broken."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from osmef.kinds import PROVIDERS, WORKLOADS
+from osmef.workloads import kinds
+from osmef.workloads.programme import usual_measures
+
+GOOD = r'''
+from typing import Literal
+from pydantic import Field
+from osmef.results.measure import Measure
+from osmef.scenario.fields import Duration
+from osmef.scenario.workload import WorkloadSettings
+from osmef.workloads.base import Outcome, Workload
+
+class Settings(WorkloadSettings):
+    """Paint: how fast a wall gets wet."""
+    kind: Literal["paint"] = Field(default="paint", description="the kind of workload")
+    coats: int = Field(default=2, ge=1, le=9, description="layers of paint")
+    drying: Duration = Field(default=60.0, description="between two layers")
+
+WALLS = Measure(
+    name="walls_per_s", unit="1/s", better="higher", help="walls that got wet", source="Painters",
+    head="walls\n/s", leading=True,
+)
+
+class Paint(Workload[Settings]):
+    Settings = Settings
+    measures = (WALLS,)
+    example = "workload: {kind: paint, coats: 3}"
+    def parts(self): return ()
+    def outcome(self, trial, purpose, pairs): return Outcome({"walls_per_s": None})
+'''
+CLOUD = '''
+from typing import Literal
+from pydantic import Field
+from osmef.providers.local.provider import LocalProvider
+from osmef.scenario.clouds.local import LocalSettings
+
+class Settings(LocalSettings):
+    """A cloud like the local one."""
+    kind: Literal["mist"] = Field(default="mist", description="the kind of cloud")
+
+class Mist(LocalProvider):
+    kind = "mist"
+    Settings = Settings
+'''
+
+
+@dataclass
+class Site:
+    """A folder of installed packages, and ``osmef`` where it sees them."""
+
+    folder: Path
+
+    def install(self, package: str, module: str, *points: str, group: str = "workloads") -> None:
+        """Install a package of one module with these entry points."""
+        (self.folder / f"{package}.py").write_text(module)
+        info = self.folder / f"{package}-1.2.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n")
+        listed = "\n".join(points)
+        (info / "entry_points.txt").write_text(f"[osmef.{group}]\n{listed}\n")
+
+    def osmef(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run ``osmef`` to its end."""
+        path = os.pathsep.join([str(self.folder), *sys.path])
+        return subprocess.run(
+            [sys.executable, "-m", "osmef", *words],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": path, "COLUMNS": "200"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def told(self, *words: str) -> Any:
+        """Return the JSON that ``osmef`` prints."""
+        return json.loads(self.osmef(*words, "--json").stdout)
+
+    def write(self, text: str) -> str:
+        (self.folder / "x.yaml").write_text(f"name: x\n{text}\n")
+        return "x.yaml"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_our_own_are_what_has_a_module() -> None:
+    modules = {path.stem for path in Path(kinds.__file__).parent.glob("[a-z]*.py")}
+    assert set(WORKLOADS.own) == {name.replace("_", "-") for name in modules} >= {"btc", "udp"}
+    clouds = {"aws", "azure", "gce", "libvirt", "local", "openstack", "static"}
+    assert set(PROVIDERS.own) == clouds
+    for found in (WORKLOADS, PROVIDERS):
+        for name in found.own:
+            assert found.settings(name).model_fields["kind"].default == name
+
+
+class TestGood:
+    """A package that brings a workload."""
+
+    @pytest.fixture(autouse=True)
+    def _installed(self, site: Site) -> None:
+        site.install("osmef_paint", GOOD, "paint = osmef_paint:Paint")
+
+    def test_it_is_listed_and_shown_with_its_settings(self, site: Site) -> None:
+        (paint,) = [one for one in site.told("workloads")["workloads"] if one["name"] == "paint"]
+        assert paint["what"] == "Paint: how fast a wall gets wet."
+        assert paint["package"] == "osmef_paint 1.2"
+        told = site.told("workloads", "paint")
+        assert told["settings"][1] == {
+            "key": "drying",
+            "value": "duration",
+            "default": "1 min",
+            "meaning": "between two layers",
+        }
+        walls = {"name": "walls_per_s", "unit": "1/s", "better": "higher"}
+        assert told["measures"] == [{**walls, "help": "walls that got wet"}]
+        shown = site.osmef("workloads", "paint").stdout
+        for text in ("coats: 3", "walls_per_s", "walls that got wet"):
+            assert text in shown
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "workload: paint",
+            "workload: {kind: paint, coats: 3, drying: 2min}",
+            "workload: paint\nsweep: {coats: [1, 2]}",
+            "sweep: {workload: [btc, {kind: paint, drying: 10s}]}",
+        ],
+    )
+    def test_scenarios_take_it(self, site: Site, text: str) -> None:
+        done = site.osmef("validate", site.write(text))
+        assert done.returncode == 0, done.stderr
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("workload: {kind: paint, coat: 3}", "x.yaml:2:25: unknown key 'coat' in workload"),
+            ("workload: {kind: paint, coats: 0}", "workload.coats is 0, but must be at least 1"),
+            ("workload: {kind: paint, drying: 5}", "x.yaml:2:33: workload.drying: "),
+            ("workload: pint", "did you mean 'paint'?"),
+            ("workload: {kind: btc, coats: 2}", "it belongs to kind: paint"),
+            ("background: paint", "there is no background 'paint'"),
+        ],
+    )
+    def test_what_is_wrong_is_told_with_its_place(self, site: Site, text: str, said: str) -> None:
+        done = site.osmef("validate", site.write(text))
+        assert done.returncode == 2
+        assert said in done.stderr
+
+    def test_the_schema_has_it(self, site: Site) -> None:
+        schema = json.loads(site.osmef("schema").stdout)
+        assert "paint" in json.dumps(schema["properties"]["workload"])
+        assert "walls" not in json.dumps(schema)
+        assert "coats" in schema["properties"]["sweep"]["properties"]
+
+
+CLASS_LEVEL = "    measures = (WALLS,)\n"
+BY_SETTINGS = """
+    @property
+    def measures(self): return (WALLS,) if self._settings.coats == 2 else ()
+"""
+DEFAULT, REQUIRED = "Field(default=2, ", "Field("
+
+
+@pytest.mark.parametrize(
+    ("measures", "coats", "names"),
+    [
+        (BY_SETTINGS, DEFAULT, ["walls_per_s"]),
+        (BY_SETTINGS, REQUIRED, []),
+        (CLASS_LEVEL, REQUIRED, ["walls_per_s"]),
+        ("", DEFAULT, []),
+    ],
+)
+def test_the_measures_are_those_of_the_default_settings(
+    site: Site, measures: str, coats: str, names: list[str]
+) -> None:
+    module = GOOD.replace(CLASS_LEVEL, measures).replace(DEFAULT, coats)
+    site.install("osmef_paint", module, "paint = osmef_paint:Paint")
+    assert [one["name"] for one in site.told("workloads", "paint")["measures"]] == names
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("btc", "aggregate_btc_bps"),
+        ("latency", "rtt_p50_us"),
+        ("pingpong", "requests_per_s"),
+        ("program", "program_cpu_percent"),
+        ("size-sweep", "n_half_bytes"),
+        ("udp", "loss_percent"),
+    ],
+)
+def test_our_own_tell_what_they_measure(kind: str, name: str) -> None:
+    names = {one.name for one in usual_measures(kind)}
+    assert name in names
+    assert not {"loaded_rtt_p50_us", "reverse_aggregate_btc_bps"} & names
+
+
+@pytest.mark.parametrize(
+    ("module", "point", "why"),
+    [
+        ("import nothing_like_it", "x = pkg:X", "No module named 'nothing_like_it'"),
+        ("1 / 0", "x = pkg:X", "ZeroDivisionError"),
+        ("raise SystemExit(3)", "x = pkg:X", "SystemExit"),
+        ("X = 3", "x = pkg:X", "pkg:X is no class derived from osmef.workloads.base:Workload"),
+        ("", "x = pkg:X", "has no attribute 'X'"),
+        (f"{GOOD}\nX = Paint", "x = pkg:X", "has no kind whose default is 'x'"),
+        (f"{GOOD}\nclass X(Workload): pass", "x = pkg:X", "has no outcome, parts"),
+        (f"{GOOD}\nX = Paint", "btc = pkg:X", "osmef itself has a workload of this name"),
+    ],
+)
+def test_a_broken_one_is_named_and_stops_no_other(
+    site: Site, module: str, point: str, why: str
+) -> None:
+    site.install("pkg", module, point)
+    site.install("good", GOOD, "paint = good:Paint")
+    listed = site.told("workloads")
+    (broken,) = listed["broken"]
+    assert broken["package"] == "pkg"
+    assert why in broken["why"]
+    assert {"btc", "paint"} <= {one["name"] for one in listed["workloads"]}
+    done = site.osmef("validate", site.write("workload: paint\nsweep: {coats: [1, 2]}"))
+    assert done.returncode == 0, done.stderr
+    assert why in site.osmef("workloads").stderr
+    if broken["name"] == "x":
+        done = site.osmef("validate", site.write("workload: x"))
+        assert done.returncode == 2
+        assert "x.yaml:2:11: the workload x can't be used" in done.stderr
+        assert "cure: mend or remove the package: pip uninstall pkg" in done.stderr
+        assert site.osmef("workloads", "x").returncode == 2
+
+
+def test_of_two_packages_with_one_name_the_first_has_it(site: Site) -> None:
+    site.install("one", GOOD, "paint = one:Paint")
+    site.install("two", GOOD, "paint = two:Paint")
+    listed = site.told("workloads")
+    assert [one["package"] for one in listed["workloads"] if one["name"] == "paint"] == ["one 1.2"]
+    (broken,) = listed["broken"]
+    assert broken["why"] == "the package one has a workload of this name"
+
+
+def test_a_package_brings_a_cloud(site: Site) -> None:
+    site.install("osmef_mist", CLOUD, "mist = osmef_mist:Mist", group="providers")
+    for text in ("provider: mist", "provider: {kind: mist, hosts: 3}"):
+        done = site.osmef("validate", site.write(text))
+        assert done.returncode == 0, done.stderr
+    done = site.osmef("validate", site.write("provider: {kind: mist, host: 3}"))
+    assert "did you mean 'hosts'?" in done.stderr
+    assert site.osmef("plan", site.write("provider: mist")).returncode == 0
+
+
+def test_one_that_is_not_there(site: Site) -> None:
+    done = site.osmef("workloads", "nothing")
+    assert done.returncode == 2
+    assert "there is no workload 'nothing'" in done.stderr
+    assert "name one of: btc, " in done.stderr

@@ -1,0 +1,156 @@
+"""Numbers in what programs print."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from osmef.errors import OutputError
+from osmef.units import convert
+from osmef.workloads.reading import Printed, Reading
+
+DBENCH = b"""\
+  Operation      Count    AvgLat    MaxLat
+  NTCreateX      12345     0.012     4.567
+Throughput 512.345 MB/sec  4 clients  4 procs  max_latency=12.301 ms
+"""
+
+
+def reading(**keys: object) -> Reading:
+    return Reading.model_validate(keys)
+
+
+def value(stdout: bytes | str, stderr: bytes = b"", **keys: object) -> float | None:
+    data = stdout.encode() if isinstance(stdout, str) else stdout
+    return reading(**keys).value(Printed(data, stderr))
+
+
+@pytest.mark.parametrize(
+    ("keys", "stdout", "expected"),
+    [
+        ({"pattern": r"Throughput ([0-9.]+) MB/sec"}, DBENCH, 512.345),
+        (
+            {"pattern": r"Throughput ([0-9.]+)", "unit": "bit/s", "written_in": "MB/s"},
+            *(DBENCH, 512.345 * 8e6),
+        ),
+        ({"pattern": r"max_latency=(\S+) ms", "unit": "us", "written_in": "ms"}, DBENCH, 12301.0),
+        ({"pattern": r"rate (\d+)"}, "rate 1\nrate 2\nrate 3\n", 3.0),
+        ({"pattern": r"rate (\d+)", "which": "first"}, "rate 1\nrate 2\nrate 3\n", 1.0),
+        ({"pattern": r"rate (\d+)", "which": "sum"}, "rate 1\nrate 2\nrate 3\n", 6.0),
+        ({"pattern": r"rate (\d+)", "which": "mean"}, "rate 1\nrate 2\nrate 6\n", 3.0),
+        ({"pattern": r"rate (\d+)", "which": "min"}, "rate 2\nrate 1\n", 1.0),
+        ({"pattern": r"rate (\d+)", "which": "max"}, "rate 2\nrate 1\n", 2.0),
+        ({"pattern": r"(?m)^x=(-?[0-9.e+-]+)$"}, "x=-1.5e-3\n", -0.0015),
+        ({"json": "end.sum.bps"}, '{"end": {"sum": {"bps": 12.5}}}', 12.5),
+        ({"json": "a.0.b"}, '{"a": [{"b": 1}, {"b": 2}]}', 1.0),
+        ({"json": "a.-1.b"}, '{"a": [{"b": 1}, {"b": 2}]}', 2.0),
+        ({"json": "a", "which": "sum"}, '{"a": [1, 2, 3.5]}', 6.5),
+        ({"json": "0"}, "[7]", 7.0),
+        ({"json": "a"}, 'warning: old\n{"a": "42"}\nbye\n', 42.0),
+        ({"json": "a", "optional": True}, '{"a": null}', None),
+        ({"json": "b", "optional": True}, '{"a": 1}', None),
+        ({"pattern": "x(1)", "optional": True}, "nothing like it", None),
+        ({"pattern": "é(\\d)"}, b"\xff\xfe \xc3\xa95", 5.0),
+    ],
+)
+def test_a_number_is_found_and_converted(
+    keys: dict[str, Any], stdout: bytes | str, expected: float | None
+) -> None:
+    found = value(stdout, **keys)
+    assert found == (None if expected is None else pytest.approx(expected))
+
+
+def test_it_may_be_printed_to_standard_error() -> None:
+    assert value(b"1", b"took 3 s", pattern=r"took (\d) s", stream="stderr") == 3
+
+
+@pytest.mark.parametrize(
+    ("keys", "stdout", "said"),
+    [
+        ({"pattern": r"rate (\d+)"}, "the tail of it", "nothing matches 'rate (\\\\d+)'"),
+        ({"pattern": r"rate (\d+)"}, "the tail of it", "the tail of it"),
+        ({"pattern": r"rate (\d+)"}, "", "it printed: nothing"),
+        ({"pattern": r"rate (\S+)"}, "rate inf", "'inf' is no number"),
+        ({"pattern": r"rate (\S+)"}, "rate nan", "'nan' is no number"),
+        ({"pattern": r"rate (\S+)"}, "rate 1e999", "'1e999' is no number"),
+        ({"pattern": r"rate (\S+)"}, "rate " + "9" * 400, "is no number"),
+        ({"pattern": r"rate (\S+)"}, "rate 1_000", "is no number"),
+        ({"pattern": r"rate (\S+)"}, "rate ٣", "is no number"),
+        ({"json": "a"}, '{"a": true}', "'True' is no number"),
+        ({"json": "a"}, '{"a": NaN}', "is no number"),
+        ({"json": "a"}, '{"a": {"b": 1}}', "is no number"),
+        ({"json": "a"}, '{"a": ' + "9" * 400 + "}", "is no number"),
+        ({"json": "a"}, '{"a": null}', "no a in what it printed"),
+        ({"json": "a.b.c"}, '{"a": 1}', "no a.b.c in what it printed"),
+        ({"json": "a.9"}, '{"a": [1]}', "no a.9"),
+        ({"json": "a"}, '{"a": 1', "no whole JSON"),
+        ({"json": "a"}, "{" * 100_000, "no whole JSON"),
+        ({"json": "a"}, "no JSON", "no whole JSON"),
+    ],
+)
+def test_what_is_no_number_is_an_error_that_shows_the_end(
+    keys: dict[str, Any], stdout: str, said: str
+) -> None:
+    with pytest.raises(OutputError) as caught:
+        value(stdout, **keys)
+    assert said.replace("\\\\", "\\") in str(caught.value).replace("\\\\", "\\")
+    assert len(str(caught.value)) < 1500
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({}, "found by a pattern or by a path"),
+        ({"pattern": "(x)", "json": "x"}, "found by a pattern or by a path"),
+        ({"pattern": "("}, "no regular expression"),
+        ({"pattern": "x"}, "the pattern has 0 groups"),
+        ({"pattern": "(x)(y)"}, "the pattern has 2 groups"),
+        ({"pattern": "(x)", "unit": "s", "written_in": "MB"}, "nobody knows how many s one MB is"),
+        ({"pattern": "(x)", "unit": "furlong", "written_in": "s"}, "nobody knows"),
+    ],
+)
+def test_what_can_not_be_read_is_told_before(keys: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValidationError, match=said.replace("(", r"\(")):
+        reading(**keys)
+
+
+@given(st.binary(max_size=300), st.binary(max_size=300))
+def test_garbage_is_an_error_or_a_number(stdout: bytes, stderr: bytes) -> None:
+    for keys in ({"pattern": r"(\S+)"}, {"json": "a"}, {"pattern": "(.)", "stream": "stderr"}):
+        try:
+            found = reading(**keys).value(Printed(stdout, stderr))
+        except OutputError:
+            continue
+        assert found is not None
+        assert math.isfinite(found)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, min_value=-1e30, max_value=1e30))
+def test_every_number_is_read_as_it_was_written(number: float) -> None:
+    assert value(f"x {number!r} y", pattern="x (.+) y") == number
+    assert value(json.dumps({"a": {"b": [number]}}), json="a.b.0") == number
+
+
+@pytest.mark.parametrize(
+    ("amount", "unit", "into", "expected"),
+    [
+        (1, "MB/s", "bit/s", 8e6),
+        (1, "MiB/s", "B/s", 2**20),
+        (8, "Mbit/s", "MB/s", 1),
+        (2, "min", "s", 120),
+        (3, "ms", "us", 3000),
+        (60, "1/min", "1/s", 1),
+        (1, "KiB", "B", 1024),
+        (1, "Mb", "B", 125_000),
+        (50, "%", "1", 0.5),
+        (7, "frames", "frames", 7),
+    ],
+)
+def test_units_convert(amount: float, unit: str, into: str, expected: float) -> None:
+    assert convert(amount, unit, into) == pytest.approx(expected)
