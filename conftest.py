@@ -1,3 +1,8 @@
 """Plugins of all tests, those of the manual's notebooks included."""
 
-pytest_plugins = ["tests.openstack.fixtures", "tests.running.isolation", "tests.running.tiers"]
+pytest_plugins = [
+    "tests.openstack.fixtures",
+    "tests.running.again",
+    "tests.running.isolation",
+    "tests.running.tiers",
+]

@@ -20,6 +20,7 @@ from tests.agents.udp_peer import (
     REVERSE,
     WARMUP,
     Peer,
+    count,
     datagram,
     flow_of,
     playing_sender,
@@ -201,6 +202,18 @@ def test_a_full_socket_buffer_is_not_the_network(start: StartAgent) -> None:
         flow = flow_of(receiver.ending()[1])
     assert flow["dropped"] > 0
     assert flow["lost"] == flow["dropped"] + 10
+
+
+def test_what_waits_when_the_count_is_heard_is_counted(start: StartAgent) -> None:
+    """More than one look at the socket takes, and all of it before the count."""
+    receiver = start()
+    with playing_sender(receiver) as peer:
+        receiver.process.send_signal(signal.SIGSTOP)
+        peer.send([0] * 200)
+        peer.control.sendall(count(1))
+        receiver.process.send_signal(signal.SIGCONT)
+        flow = flow_of(receiver.ending()[1])
+    assert (flow["datagrams"], flow["duplicates"], flow["dropped"]) == (1, 199, 0)
 
 
 def test_jitter_and_delay_variation(start: StartAgent) -> None:

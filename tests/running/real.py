@@ -30,21 +30,12 @@ def run(part: Part, options: Sequence[str]) -> int:
     return code.returncode
 
 
-def again(part: Part, options: Sequence[str]) -> int:
-    """Run the tests of a part that failed once more, one after the other."""
-    workers = "0" if part.online else "1"
-    failed = ("--last-failed", "--last-failed-no-failures", "none")
-    command = ["-m", "pytest", "-n", workers, "--tier", "real", "--part", part.name, *failed]
-    return subprocess.run([sys.executable, *command, *options], cwd=ROOT, check=False).returncode
-
-
 def main() -> int:
     """Run the wanted parts; return 1 if one of them failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.running.real", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--changed", action="store_true", help="what files changed since a tag")
     parser.add_argument("--within", type=float, help="begin none that may take longer, in minutes")
-    parser.add_argument("--again", action="store_true", help="run what failed once more, alone")
     arguments, options = parser.parse_known_args()
     if unknown := set(arguments.parts) - set(PARTS):
         parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
@@ -62,8 +53,6 @@ def main() -> int:
             continue
         began = time.monotonic()
         passed = "passed" if run(part, options) in _GOOD else "failed"
-        if passed == "failed" and arguments.again and again(part, options) == os.EX_OK:
-            passed = "passed, some tests only when they ran once more and alone,"
         ended[part.name] = f"{passed} in {time.monotonic() - began:.0f} s"
     for name, how in ended.items():
         print(f"{name:18} {how}")  # noqa: T201

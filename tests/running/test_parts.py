@@ -61,10 +61,9 @@ def test_what_has_changed_since_the_last_release(
 
 @pytest.fixture
 def ends(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
-    """The exit codes of the parts that run: of the first time, and of the second."""
+    """The exit codes of the parts that run."""
     codes: dict[str, list[int]] = {}
-    for name in ("run", "again"):
-        monkeypatch.setattr(real, name, lambda part, _options: codes[part.name].pop(0))
+    monkeypatch.setattr(real, "run", lambda part, _options: codes[part.name].pop(0))
     return codes
 
 
@@ -74,8 +73,6 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[int]]:
         ("", [0], 0, "passed in"),
         ("", [5], 0, "passed in"),
         ("", [1], 1, "failed in"),
-        ("--again", [1, 0], 0, "passed, some tests only when they ran once more and alone, in"),
-        ("--again", [1, 1], 1, "failed in"),
         ("--within 100", [0], 0, "passed in"),
         ("--within 1", [], 0, "left out for time: make test-real PART=agents"),
     ],
