@@ -36,14 +36,15 @@ class Source:
     """What they make, as paths in that folder: the program first, then data files."""
     url: str | None = None
     sha256: str | None = None
-    """Of the archive; without it only a local path is taken."""
+    """Of the archive; a URL is not taken without."""
     path: Path | None = None
-    """A folder or an archive of this machine, instead of a URL."""
+    """A folder or an archive of this machine. With neither, each user brings the source once:
+    `osmef program build NAME --source PATH`."""
     openmp: bool = False
     """Whether it is compiled with -fopenmp where the compiler has a static OpenMP."""
 
     def __post_init__(self) -> None:
-        if (self.url is None) == (self.path is None):
+        if self.url is not None and self.path is not None:
             raise _bad("source", "either a URL or a path", "give one of the two")
         if self.url is not None and not _SHA256.fullmatch(self.sha256 or ""):
             raise _bad("source", "no SHA-256 of what is at its URL", "sha256sum ARCHIVE tells it")
@@ -98,11 +99,15 @@ class Program:
         """The name of its package in Debian."""
         return self.package or self.name
 
-    def allowed(self, ways: Sequence[Way] | None) -> tuple[Way, ...]:
-        """Return the ways to try: those of a scenario, or its own without; what it has none for."""
-        chosen = self.how if ways is None else tuple(ways)
-        check_ways(chosen, self.name)
-        return tuple(way for way in chosen if way != "build" or self.source is not None)
+    @property
+    def is_sourced(self) -> bool:
+        """Whether it is known where its source code is; else each user brings it."""
+        return self.source is not None and bool(self.source.url or self.source.path)
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """The ways to try: nothing is built that has no source."""
+        return tuple(way for way in self.how if way != "build" or self.source is not None)
 
 
 def check_ways(ways: Sequence[str], name: str) -> None:

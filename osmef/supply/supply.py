@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, assert_never
 
 from pydantic import JsonValue
@@ -14,10 +15,10 @@ from osmef.supply.built import bundle_of_source, source_hash
 from osmef.supply.bundle import Bundle, BundledFile, read_bundle
 from osmef.supply.compiler import find_compiler
 from osmef.supply.debian import can_fetch
-from osmef.supply.machines import Machine, find_machine
+from osmef.supply.machines import NAMES, Machine, find_machine
 from osmef.supply.packaged import Order, bundle_of_packages
 from osmef.supply.present import Present, find, install
-from osmef.supply.program import Program, Way
+from osmef.supply.program import Program, Source, Way
 from osmef.supply.push import Place, place_of, push, words
 from osmef.supply.store import Store, Wanted, default_directory
 from osmef.units import format_size
@@ -39,12 +40,10 @@ def default_store() -> Store:
 class Supplier:
     """How programs are supplied in a run.
 
-    ``ways`` are those that a scenario allows, in their order; None leaves it to each program.
     ``suite`` is the release of Debian, by default this machine's own.
     """
 
     store: Store = field(default_factory=default_store)
-    ways: tuple[Way, ...] | None = None
     suite: str | None = None
 
 
@@ -93,7 +92,7 @@ def supply(
     supplier = supplier or Supplier()
     target = _Target(session, architecture, directory)
     failed: list[tuple[Way, SupplyError]] = []
-    for way in program.allowed(supplier.ways):
+    for way in program.ways:
         try:
             found = _by(way, program, target, supplier)
         except SupplyError as error:
@@ -104,29 +103,44 @@ def supply(
     raise _nowhere(program, session.name, failed)
 
 
-def prepare(program: Program, architecture: str, supplier: Supplier | None = None) -> Bundle | None:
-    """Make what would be pushed to endpoints of that kind, before there are any.
+def check(program: Program, supplier: Supplier | None = None) -> None:
+    """See that endpoints of some machine could get a program, before there are any.
 
-    Returns None where a program is only to be found or installed. Raises SupplyError where
-    nothing can be made.
+    What only an endpoint knows is left open. Raises SupplyError that says why each way fails.
     """
     supplier = supplier or Supplier()
     failed: list[tuple[Way, SupplyError]] = []
-    for way in program.allowed(supplier.ways):
-        if way in _MADE:
+    for way in program.ways:
+        if way not in _MADE:
+            return
+        for name in NAMES:
             try:
-                return make(way, program, find_machine(architecture), supplier)
+                _state(way, program, name, supplier)
             except SupplyError as error:
-                failed.append((way, error))
-    if failed:
-        raise _nowhere(program, architecture, failed)
-    return None
+                last = error
+            else:
+                return
+        failed.append((way, last))
+    raise _nowhere(program, "programs", failed)
+
+
+def bring(
+    program: Program, source: Source, machine: Machine, supplier: Supplier
+) -> Bundle:  # fmt: skip
+    """Build a program of source code that a user has, and keep it for runs from now on.
+
+    ``source`` has the program's own steps and products. Raises SupplyError, StorageError.
+    """
+    wanted = _wanted_of_source(program, machine)
+    store, built = supplier.store, replace(program, source=source)
+    making = partial(bundle_of_source, built, machine, store.tell, store.check)
+    return store.obtain(wanted, making, again=True)
 
 
 def plan(program: Program, architecture: str | None, supplier: Supplier | None = None) -> str:
     """Say in a line how an endpoint would get a program. Nothing is connected to, or made."""
     supplier = supplier or Supplier()
-    ways = program.allowed(supplier.ways)
+    ways = program.ways
     told = [_planned(way, program, architecture, supplier) for way in ways]
     return f"{program.name}: {', else '.join(told) or 'no way to have it'}"
 
@@ -222,17 +236,15 @@ def _recipe(
 ) -> tuple[Wanted, Callable[[], bytes]]:
     """Return what a bundle is made of, and what makes it. Raises SupplyError."""
     store = supplier.store
-    if way == "build" and program.source is not None:
-        source = program.source
-        compiler = find_compiler(machine, openmp=source.openmp, where=f"build of {program.name!r}")
-        steps: list[JsonValue] = [list(step) for step in source.steps]
-        built: JsonValue = {
-            "build": [source_hash(source), steps, list(source.products)],
-            "compiler": [compiler.name, compiler.openmp],
-            "format": _FORMAT,
-        }
-        wanted = Wanted(program.name, machine.name, built)
-        return wanted, lambda: bundle_of_source(program, machine, store.tell, store.check)
+    if way == "build":
+        wanted = _wanted_of_source(program, machine)
+        if not program.is_sourced and not store.has(wanted):
+            raise SupplyError(
+                "nobody has brought its source to this controller",
+                where=f"build of {program.name!r}",
+                cure=f"osmef program build {program.name} --source PATH --arch {machine.name}",
+            )
+        return wanted, partial(bundle_of_source, program, machine, store.tell, store.check)
     order = Order(program, machine, find_suite(supplier.suite))
     packaged: JsonValue = {
         "packages": [program.debian_package, *program.packages],
@@ -243,6 +255,23 @@ def _recipe(
     }
     wanted = Wanted(program.name, machine.name, packaged)
     return wanted, lambda: bundle_of_packages(order, store.tell, store.check)
+
+
+def _wanted_of_source(program: Program, machine: Machine) -> Wanted:
+    """Return what a build is made of; of a source that users bring, the recipe alone."""
+    source = program.source
+    assert source is not None  # noqa: S101 - it is no way without a source
+    steps: list[JsonValue] = [list(step) for step in source.steps]
+    recipe: list[JsonValue] = [steps, list(source.products)]
+    if not program.is_sourced:
+        return Wanted(program.name, machine.name, {"brought": recipe, "format": _FORMAT})
+    compiler = find_compiler(machine, openmp=source.openmp, where=f"build of {program.name!r}")
+    built: JsonValue = {
+        "build": [source_hash(source), *recipe],
+        "compiler": [compiler.name, compiler.openmp],
+        "format": _FORMAT,
+    }
+    return Wanted(program.name, machine.name, built)
 
 
 def _planned(
@@ -270,7 +299,8 @@ def _planned_making(
         what = f"a bundle of Debian {suite}'s package {program.debian_package}"
     else:
         source = program.source
-        what = f"built from {source and (source.url or source.path)}"
+        known = source and (source.url or source.path)
+        what = f"built from {known}" if known else "built from source that you bring"
     try:
         return what + _state(way, program, architecture, supplier)
     except SupplyError as error:

@@ -7,6 +7,7 @@ import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -304,8 +305,8 @@ def test_it_is_installed_only_where_that_is_allowed(
     with pytest.raises(SupplyError):
         supply(program, session, HERE, ".run", supplier)
     assert not log.exists()
-    allowed = Supplier(supplier.store, ("present", "install"))
-    found = supply(program, session, HERE, ".run", allowed)
+    allowed = replace(program, how=("present", "install"))
+    found = supply(allowed, session, HERE, ".run", supplier)
     assert (found.how, found.facts["version"]) == ("install", "bench 1.2")
     update, install = log.read_text().splitlines()
     assert update == "update"
@@ -321,9 +322,9 @@ def test_a_package_manager_that_fails_says_why(
         pytest.skip("only root installs without sudo")
     (folder / "apt-get").write_text("#!/bin/sh\necho E: it is locked >&2\nexit 100\n")
     (folder / "apt-get").chmod(0o755)
-    allowed = Supplier(supplier.store, ("install",))
+    program = Program("osmef-b", how=("install",))
     with pytest.raises(SupplyError, match=r"apt-get failed \(exit status 100\): E: it is locked"):
-        supply(Program("osmef-b"), session, HERE, ".run", allowed)
+        supply(program, session, HERE, ".run", supplier)
 
 
 def test_a_bundle_is_the_same_on_its_way(tmp_path: Path) -> None:

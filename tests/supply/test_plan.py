@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from platform import machine
 
 import pytest
 
 from osmef.errors import SupplyError
 from osmef.supply.bundle import described, pack
+from osmef.supply.machines import find_machine
 from osmef.supply.program import Program, Source
 from osmef.supply.store import Store
-from osmef.supply.supply import Supplier, plan, prepare
+from osmef.supply.supply import Supplier, bring, check, make, plan
 from tests.supply.made import manifest
 
 SOURCE = Source((("make",),), ("bench",), url="https://example.org/b.tar.gz", sha256="0" * 64)
+BROUGHT = Source((("cc", "bench.c", "-o", "bench"),), ("bench",))
 BENCH = Program("bench", package="bench-tools", source=SOURCE)
 
 
@@ -37,13 +41,11 @@ def test_ways_in_their_order(supplier: Supplier) -> None:
         "bench: the endpoint's own, else a bundle of Debian bookworm's package bench-tools,"
         " else built from https://example.org/b.tar.gz"
     )
-    only = Supplier(supplier.store, ("install", "present"))
-    assert plan(BENCH, "x86_64", only) == (
+    only = replace(BENCH, how=("install", "present"))
+    assert plan(only, "x86_64", supplier) == (
         "bench: installed there by its package manager (bench-tools), else the endpoint's own"
     )
-    assert plan(Program("bench"), None, Supplier(supplier.store, ("build",))) == (
-        "bench: no way to have it"
-    )
+    assert plan(Program("bench", how=("build",)), None, supplier) == "bench: no way to have it"
 
 
 def test_what_will_fail_is_said(supplier: Supplier, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,9 +59,9 @@ def test_what_will_fail_is_said(supplier: Supplier, monkeypatch: pytest.MonkeyPa
 def test_a_bundle_that_was_made_elsewhere(supplier: Supplier, elsewhere: Path) -> None:
     program = Program("bench", bundle=elsewhere, how=("bundle",))
     assert plan(program, "aarch64", supplier).startswith(f"bench: the bundle {elsewhere} (")
-    made = prepare(program, "aarch64", supplier)
-    assert made is not None
+    made = make("bundle", program, find_machine("aarch64"), supplier)
     assert made.contents == {"bench": b"program"}
+    check(program, supplier)
 
 
 @pytest.mark.parametrize(
@@ -74,17 +76,49 @@ def test_another_one_is_not_taken(
 ) -> None:
     wrong = Program(name, bundle=elsewhere)
     assert message in plan(wrong, "x86_64", supplier)
-    with pytest.raises(SupplyError, match=message) as caught:
-        prepare(wrong, "x86_64", supplier)
-    assert caught.value.where == "x86_64"
+    with pytest.raises(SupplyError, match=message):
+        make("bundle", wrong, find_machine("x86_64"), supplier)
 
 
 def test_a_bundle_without_the_data_that_is_needed(supplier: Supplier, elsewhere: Path) -> None:
     program = Program("bench", bundle=elsewhere, files=("/usr/share/bench/load",))
     with pytest.raises(SupplyError, match="it holds no /usr/share/bench/load") as caught:
-        prepare(program, "aarch64", supplier)
+        make("bundle", program, find_machine("aarch64"), supplier)
     assert "--file /usr/share/bench/load" in str(caught.value.cure)
 
 
-def test_nothing_is_made_of_what_is_only_found(supplier: Supplier) -> None:
-    assert prepare(Program("bench", how=("present",)), "vax", supplier) is None
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (Program("bench", bundle=Path("/nowhere"), how=("bundle",)), "bundle: .*"),
+        (Program("bench", how=("build",)), "no way is allowed that it has"),
+        (Program("bench", source=BROUGHT, how=("build",)), "nobody has brought its source"),
+        (Program("bench", how=("bundle",)), "no apt-get on this machine"),
+    ],
+)
+def test_what_no_endpoint_can_get_is_known_before_there_are_any(
+    supplier: Supplier, monkeypatch: pytest.MonkeyPatch, program: Program, message: str
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr("osmef.programs.SYSTEM_DIRECTORIES", ())
+    with pytest.raises(SupplyError, match=message):
+        check(program, supplier)
+    check(replace(program, how=("present", *program.how)), supplier)
+
+
+def test_a_source_that_a_user_brings(supplier: Supplier, tmp_path: Path) -> None:
+    """It is built once, and is what the program is built from in runs."""
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "bench.c").write_text("int main(void) { return 0; }\n")
+    program, here = Program("bench", source=BROUGHT, how=("build",)), find_machine(machine())
+    with pytest.raises(SupplyError, match="nobody has brought its source") as caught:
+        make("build", program, here, supplier)
+    assert f"osmef program build bench --source PATH --arch {here.name}" in str(caught.value.cure)
+    assert "built from source that you bring" in plan(program, None, supplier)
+    made = bring(program, replace(BROUGHT, path=code), here, supplier)
+    assert made.manifest.build is not None
+    assert made.manifest.build.source == str(code)
+    assert make("build", program, here, supplier).sha256 == made.sha256
+    assert f"for {here.name} (made already)" in plan(program, here.name, supplier)
+    check(program, supplier)

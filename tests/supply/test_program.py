@@ -40,7 +40,6 @@ def test_what_no_program_can_be(fields: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({}, "either a URL or a path"),
         ({"url": "https://x", "path": Path("x")}, "either a URL or a path"),
         ({"url": "https://example.org/x"}, "no SHA-256"),
         ({"url": "file:///etc/passwd", "sha256": "0" * 64}, "no URL of the web"),
@@ -55,12 +54,12 @@ def test_what_no_source_can_be(fields: dict[str, Any], message: str) -> None:
 
 
 def test_nothing_is_installed_unless_it_is_allowed() -> None:
-    assert Program("bench").allowed(None) == ("present", "bundle")
-    assert Program("bench", source=SOURCE).allowed(None) == ("present", "bundle", "build")
-    assert Program("bench").allowed(("install", "present")) == ("install", "present")
-    assert Program("bench").allowed(("build",)) == ()
+    assert Program("bench").ways == ("present", "bundle")
+    assert Program("bench", source=SOURCE).ways == ("present", "bundle", "build")
+    assert Program("bench", how=("install", "present")).ways == ("install", "present")
+    assert Program("bench", how=("build",)).ways == ()
     with pytest.raises(InputError):
-        Program("bench").allowed(("brew",))  # type: ignore[arg-type]
+        Program("bench", how=("brew",))  # type: ignore[arg-type]
 
 
 def test_machines_by_each_of_their_names() -> None:
