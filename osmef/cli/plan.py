@@ -20,7 +20,7 @@ from osmef.cli.console import (
 )
 from osmef.engine.check import check_study, warnings_of
 from osmef.engine.cost import PlannedCost, check_budget, cost_of
-from osmef.engine.plan import Plan, PlannedCell, make_plan
+from osmef.engine.plan import Plan, PlannedCell, make_plan, programs_of
 from osmef.providers.base import EndpointRequest
 from osmef.providers.sites import sites_of
 from osmef.report.table import keep_whole
@@ -72,8 +72,9 @@ def _print(plan: Plan, notes: list[str], cost: PlannedCost, machines: Mapping[st
 
 def _needs(plan: Plan) -> list[str]:
     """Say how endpoints will get each program that they need."""
-    needs = (program for cell in plan.cells for program in Programme(cell.cell.scenario).needs)
-    return [how_to_have(program, None) for program in dict.fromkeys(needs)]
+    needed = programs_of(plan.cells).values()
+    programs = dict.fromkeys(program for some in needed for program in some)
+    return [how_to_have(program, None) for program in programs]
 
 
 def _clouds(scenario: Scenario) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,15 +16,17 @@ from osmef.cli.console import AsJson, err, print_json, reporting
 from osmef.cli.console import out as console
 from osmef.engine.stop import stop_on_signals
 from osmef.errors import InputError
+from osmef.kinds import WORKLOADS
 from osmef.supply.bundle import Bundle, pack
 from osmef.supply.machines import NAMES, find_machine
 from osmef.supply.program import Program
 from osmef.supply.store import Kept, Store, default_directory, write
-from osmef.supply.supply import Supplier, make
+from osmef.supply.supply import Supplier, bring, make
 from osmef.units import format_size
+from osmef.workloads.tool import Tool
 
 app = typer.Typer(
-    help="Bundle programs that endpoints need, with all that they need to run.",
+    help="Bundle or build programs that endpoints need, with all that they need to run.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -36,6 +41,11 @@ Architecture = Annotated[
     ),
 ]
 
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write it there.", show_default=False),
+]
+
 _BUNDLE_EPILOG = """Examples:
 
 osmef program bundle iperf3 -o iperf3.tar.gz
@@ -47,6 +57,20 @@ osmef program bundle ab --package apache2-utils --suite trixie -o ab.tar.gz
 A bundle is made of the program's package of Debian and of what that depends on, fetched and \
 verified by an apt of its own: it needs apt-get, dpkg-deb and the internet, and no root. It is \
 kept in `~/.cache/osmef/programs`. Exit codes: 0 done, 2 bad input, 3 it can't be made, \
+4 interrupted, or the disk is full."""
+
+_BUILD_EPILOG = """Examples:
+
+osmef program build stream --source STREAM.tar.gz
+
+osmef program build iozone --source https://example.org/iozone3_506.tar --sha256 114ce5c0...
+
+osmef program build stream --source ~/src/stream --arch aarch64 -o stream.tar.gz
+
+How a program is built is known of those that workloads need; its source is yours: an archive, a \
+folder, or a URL with its SHA-256. The program is static, and kept in `~/.cache/osmef/programs`: \
+runs use it from then on, wherever an endpoint has it not. It needs gcc, or `pip install \
+ziglang` for other architectures. Exit codes: 0 done, 2 bad input, 3 it can't be built, \
 4 interrupted, or the disk is full."""
 
 _LIST_EPILOG = """Examples:
@@ -67,10 +91,7 @@ osmef program remove --all"""
 @app.command(epilog=_BUNDLE_EPILOG)
 def bundle(  # noqa: PLR0913, PLR0917 - one parameter an option
     name: Annotated[str, typer.Argument(metavar="NAME", help="The program's name.")],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write it there.", show_default=False),
-    ] = None,
+    output: Output = None,
     arch: Architecture = None,
     package: Annotated[
         str,
@@ -113,12 +134,7 @@ def bundle(  # noqa: PLR0913, PLR0917 - one parameter an option
     as_json: AsJson = False,
 ) -> None:
     """Bundle a program of a distribution's package for endpoints that have nothing."""
-
-    def tell(line: str) -> None:
-        if not as_json:
-            err.print(escape(line))
-
-    with reporting(as_json), stop_on_signals(tell) as stop:
+    with reporting(as_json), _making(as_json) as store:
         program = Program(
             name,
             package,
@@ -127,15 +143,51 @@ def bundle(  # noqa: PLR0913, PLR0917 - one parameter an option
             packages=tuple(with_package or ()),
         )
         machine = find_machine(arch or platform.machine())
-        supplier = Supplier(Store(default_directory(), tell, stop.check), suite=suite)
-        made = make("bundle", program, machine, supplier, again=force)
-        if output is not None:
-            write(output, pack(made.manifest, made.contents))
-        if as_json:
-            print_json({"path": output and str(output), **_record(made)})
-        else:
-            where = f": {output}" if output is not None else ""
-            console.print(escape(_line(made) + where))
+        made = make("bundle", program, machine, Supplier(store, suite=suite), again=force)
+        _show(made, output, as_json=as_json)
+
+
+@app.command(epilog=_BUILD_EPILOG)
+def build(  # noqa: PLR0913, PLR0917 - one parameter an option
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The program's name.")],
+    source: Annotated[
+        str, typer.Option(metavar="PATH|URL", help="Its source code.", show_default=False)
+    ],
+    sha256: Annotated[
+        str | None,
+        typer.Option(metavar="HASH", help="Of what is at the URL.", show_default=False),
+    ] = None,
+    output: Output = None,
+    arch: Architecture = None,
+    as_json: AsJson = False,
+) -> None:
+    """Build a program from source code that you have, as a static one for endpoints."""
+    with reporting(as_json), _making(as_json) as store:
+        program = _known_program(name)
+        assert program.source is not None  # noqa: S101 - those are found
+        is_url = "://" in source
+        code = replace(
+            program.source,
+            url=source if is_url else None,
+            sha256=sha256,
+            path=None if is_url else Path(source).expanduser().absolute(),
+        )
+        machine = find_machine(arch or platform.machine())
+        _show(bring(program, code, machine, Supplier(store)), output, as_json=as_json)
+
+
+def _known_program(name: str) -> Program:
+    """Return a program whose source users bring. Raises InputError."""
+    kinds = (WORKLOADS.working(kind) for kind in WORKLOADS.names)
+    tools = [kind for kind in kinds if kind is not None and issubclass(kind, Tool)]
+    known = {one.name: one for tool in tools for one in tool.programs if one.source is not None}
+    if name not in known:
+        raise InputError(
+            f"nobody knows how to build {name[:80]!r}",
+            where="osmef program build",
+            cure=f"name one of {', '.join(sorted(known)) or 'none'}",
+        )
+    return known[name]
 
 
 @app.command(name="list", epilog=_LIST_EPILOG)
@@ -195,6 +247,29 @@ def remove(
             print_json({"removed": [str(path) for path in gone]})
         for path in () if as_json else gone:
             console.print(escape(f"removed {path.name}"))
+
+
+@contextmanager
+def _making(as_json: bool) -> Iterator[Store]:
+    """Give the user's bundles, which tell what they do; Ctrl-C ends that."""
+
+    def tell(line: str) -> None:
+        if not as_json:
+            err.print(escape(line))
+
+    with stop_on_signals(tell) as stop:
+        yield Store(default_directory(), tell, stop.check)
+
+
+def _show(made: Bundle, output: Path | None, *, as_json: bool) -> None:
+    """Write a bundle to where a user wants it, if at all, and tell what it is."""
+    if output is not None:
+        write(output, pack(made.manifest, made.contents))
+    if as_json:
+        print_json({"path": output and str(output), **_record(made)})
+    else:
+        where = f": {output}" if output is not None else ""
+        console.print(escape(_line(made) + where))
 
 
 def _record(made: Bundle) -> dict[str, Any]:

@@ -16,7 +16,9 @@ from osmef.kinds import WORKLOADS
 from osmef.results.measure import shown_unit
 from osmef.scenario.base import keys_of
 from osmef.scenario.describe import PLAIN, default_of, type_of
+from osmef.supply.supply import plan as how_to_have
 from osmef.workloads.programme import usual_measures
+from osmef.workloads.tool import Tool
 
 EPILOG = """Examples:
 
@@ -59,20 +61,39 @@ def _show(name: str, *, as_json: bool) -> None:
         for key, field in keys_of(WORKLOADS.settings(name)).items()
         if key != _KIND
     ]
-    measures = usual_measures(name)
+    measures, programs = usual_measures(name), _programs(name)
     if as_json:
         heads = ("key", "value", "default", "meaning")
         settings = [dict(zip(heads, row, strict=True)) for row in rows]
         told = {"name": name, "what": _line(name), "package": WORKLOADS.package(name)}
         declared = [one.model_dump(mode="json", include=_OF_MEASURE) for one in measures]
-        print_json({**told, "settings": settings, "measures": declared, "example": example})
+        print_json(
+            {
+                **told,
+                "settings": settings,
+                "measures": declared,
+                "needs": programs,
+                "example": example,
+            }
+        )
         return
     out.print(f"[bold]{escape(name)}[/]  {escape(_line(name))}\nfrom {WORKLOADS.package(name)}")
     _print_table(("setting", "value", "default", "meaning"), rows)
     if measures:
         numbers = [(one.name, shown_unit(one.unit), one.better, one.help) for one in measures]
         _print_table(("metric", "unit", "better", "meaning"), numbers)
+    for line in programs:
+        out.print(f"needs {escape(line)}")
+    if programs:
+        out.print()
     out.print(f"[bold]Example[/]\n\n{escape(example)}")
+
+
+def _programs(name: str) -> list[str]:
+    """Say which programs endpoints have to have, and how they get them."""
+    kind = WORKLOADS.get(name)
+    known = kind.programs if issubclass(kind, Tool) else ()
+    return [how_to_have(program, None) for program in known]
 
 
 def _print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -6,26 +6,27 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from osmef.engine.plan import Plan, endpoints_of
-from osmef.errors import InputError, ProviderError
+from osmef.errors import InputError, ProviderError, SupplyError
 from osmef.providers.base import Check, go_on
 from osmef.providers.sites import sites_of
 from osmef.scenario.fields import EndpointKind, tries_of
 from osmef.scenario.study import Cell, Study
-from osmef.workloads import measures_of
+from osmef.supply.supply import check as check_supply
+from osmef.workloads import Programme, measures_of
 
 
 def check_study(study: Study) -> None:
     """Raise InputError with everything that the clouds can't do, where the file asks for it.
 
     What each cell can have they may lack for all of them together. Likewise where two workloads
-    call two things by one name.
+    call two things by one name, or no endpoint could have a program that is needed.
     """
     measures_of(cell.scenario for cell in study.cells)
     sites = sites_of(study.scenario)
     problems = [
         cell.problem(key, message, cure)
         for cell in study.cells
-        for key, message, cure in sites.problems(cell)
+        for key, message, cure in (*sites.problems(cell), *_lacking(cell))
     ]
     if problems:
         raise InputError.from_problems(problems)
@@ -36,6 +37,16 @@ def check_study(study: Study) -> None:
         message = f"for all cells together {error.message}"
         problem = study.cells[0].problem(place, message, str(error.cure))
         raise InputError.from_problems([problem]) from error
+
+
+def _lacking(cell: Cell) -> Iterator[tuple[str, str, str]]:
+    """Yield the programs that no endpoint could have: the key, what is wrong, and the cure."""
+    programme = Programme(cell.scenario)
+    for program in dict.fromkeys((*programme.needs("sender"), *programme.needs("receiver"))):
+        try:
+            check_supply(program)
+        except SupplyError as error:
+            yield "workload", error.message, str(error.cure)
 
 
 def check_provider(plan: Plan, still: Check = go_on) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import random
 import re
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from osmef.providers.base import EndpointRequest
@@ -14,7 +14,9 @@ from osmef.scenario.fields import EndpointKind, Order, Placement, Tenancy
 from osmef.scenario.location import Location, distance
 from osmef.scenario.model import EndpointSettings, Scenario
 from osmef.scenario.study import Cell, Study
+from osmef.supply.program import Program
 from osmef.workloads import Programme
+from osmef.workloads.base import End
 
 # Rough times for the estimate; a run tells the real ones.
 _PROVISION_S = 3.0
@@ -49,6 +51,20 @@ class PlannedCell:
     def pairs(self) -> tuple[tuple[EndpointRequest, EndpointRequest], ...]:
         """Every sender with every receiver."""
         return tuple((one, other) for one in self.senders for other in self.receivers)
+
+
+def programs_of(cells: Iterable[PlannedCell]) -> dict[str, dict[Program, None]]:
+    """Return the external programs that cells need on their endpoints, by the endpoints' names."""
+    needed: dict[str, dict[Program, None]] = {}
+    for cell in cells:
+        programme = Programme(cell.cell.scenario)
+        ends: tuple[tuple[End, tuple[EndpointRequest, ...]], ...]
+        ends = (("sender", cell.senders), ("receiver", cell.receivers))
+        for end, there in ends:
+            programs = dict.fromkeys(programme.needs(end))
+            for endpoint in there if programs else ():
+                needed.setdefault(endpoint.name, {}).update(programs)
+    return needed
 
 
 @dataclass(frozen=True)

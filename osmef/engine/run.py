@@ -25,7 +25,7 @@ from osmef.engine.losses import is_measurable, lost_error
 from osmef.engine.measure import PATIENCE_S, Bench
 from osmef.engine.metadata import collect_facts, first_moment
 from osmef.engine.observer import Observer
-from osmef.engine.plan import Plan, PlannedTrial, estimate
+from osmef.engine.plan import Plan, PlannedTrial, estimate, programs_of
 from osmef.engine.resume import occasion_of
 from osmef.engine.settle import Settled, settle
 from osmef.engine.station import Station, close_stations, open_stations
@@ -40,9 +40,8 @@ from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.results.trial import Status
 from osmef.scenario.fields import tries_of
-from osmef.supply.program import Program
 from osmef.units import format_duration
-from osmef.workloads import Programme, measures_of
+from osmef.workloads import measures_of
 
 # A run's resources may be reaped after its deadline, so no living run may reach it: every trial may
 # use up all its timeouts (arming, draining, stalling, aborting, connecting anew).
@@ -213,11 +212,8 @@ class Run:
 
     def _provide(self, missing: list[PlannedTrial], stations: dict[str, Station]) -> None:
         """Have the programs on the endpoints that the trials need. Raises SupplyError."""
-        needed: dict[str, dict[Program, None]] = {}
-        for cell in {t.cell.cell.key: t.cell for t in missing}.values():
-            for program in Programme(cell.cell.scenario).needs:
-                for end in cell.endpoints:
-                    needed.setdefault(end.name, {})[program] = None
+        cells = {trial.cell.cell.key: trial.cell for trial in missing}
+        needed = programs_of(cells.values())
         if not needed:
             return
         names = sorted({program.name for programs in needed.values() for program in programs})

@@ -10,8 +10,9 @@ from pydantic import BaseModel, ConfigDict
 
 from osmef.scenario.clouds.base import Text
 from osmef.scenario.clouds.endpoint import AwsUrl, AzureUrl, GoogleUrl
-from osmef.scenario.clouds.inventory import Destination, Destinations, HomePath
+from osmef.scenario.clouds.inventory import Destination, Destinations
 from osmef.scenario.clouds.libvirt_uri import Uri
+from osmef.scenario.fields import HomePath
 
 
 class CloudAccess(BaseModel):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, get_args
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 from pydantic.fields import FieldInfo
 
 from osmef.scenario.base import Model
@@ -159,6 +159,22 @@ Size = Annotated[
     _schema(SIZE_UNITS, "64KiB", "1MB"),
 ]
 """Bytes, written with a unit."""
+
+
+def _whole_path(value: str) -> str:
+    if re.fullmatch(_WHOLE_PATH, value) is None:
+        cure = "write it like ~/.ssh/lab or /etc/osmef/lab"
+        raise ValueError(f"{value[:60]!r} is no whole path; {cure}")
+    return value
+
+
+_WHOLE_PATH = "~?/.+"
+HomePath = Annotated[
+    str,
+    AfterValidator(_whole_path),
+    WithJsonSchema({"type": "string", "pattern": f"^{_WHOLE_PATH}$"}),
+]
+"""A path that means the same wherever the scenario file lies."""
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=48)]
 """Lower-case letters, digits and dashes: it becomes part of directory and resource names."""

@@ -134,7 +134,7 @@ def read_bundle(path: Path) -> Bundle:
         packed = read_file(path, MOST_PACKED_BYTES)
     except OSError as error:
         raise SupplyError(
-            f"can't read this bundle: {error.strerror}",
+            f"can't read the bundle {path}: {error.strerror}",
             where=str(path),
             cure="osmef program bundle NAME -o FILE makes one",
         ) from error

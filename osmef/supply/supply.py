@@ -121,7 +121,7 @@ def check(program: Program, supplier: Supplier | None = None) -> None:
             else:
                 return
         failed.append((way, last))
-    raise _nowhere(program, "programs", failed)
+    raise _nowhere(program, f"program {program.name!r}", failed)
 
 
 def bring(

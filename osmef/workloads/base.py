@@ -128,9 +128,8 @@ class Workload(ABC, Generic[S]):
         self._settings = settings
         self._background = background
 
-    @property
-    def needs(self) -> tuple[Program, ...]:
-        """The programs that have to be on the endpoints."""
+    def needs(self, end: End) -> tuple[Program, ...]:  # noqa: ARG002 - of those that need some
+        """Return the external programs that have to be on the endpoints at an end."""
         return ()
 
     @abstractmethod

@@ -16,7 +16,7 @@ from osmef.results.measure import Measure, of_background, together
 from osmef.scenario.model import Scenario
 from osmef.scenario.workload import WorkloadSettings
 from osmef.supply.program import Program
-from osmef.workloads.base import Outcome, Part, Ran, Workload
+from osmef.workloads.base import End, Outcome, Part, Ran, Workload
 from osmef.workloads.ensemble import Job, perform
 
 
@@ -86,11 +86,10 @@ class Programme:
         beside = self._background.measures if self._background else ()
         return (*self._measured.measures, *map(of_background, beside))
 
-    @property
-    def needs(self) -> tuple[Program, ...]:
-        """The programs that have to be on the endpoints, each once."""
-        beside = self._background.needs if self._background else ()
-        return tuple(dict.fromkeys((*self._measured.needs, *beside)))
+    def needs(self, end: End) -> tuple[Program, ...]:
+        """Return the external programs that have to be on the endpoints at an end, each once."""
+        beside = self._background.needs(end) if self._background else ()
+        return tuple(dict.fromkeys((*self._measured.needs(end), *beside)))
 
     def run(self, job: Job) -> Outcome:
         """Run once. Raises AgentError, ReachError; every agent is idle then, or gone."""

@@ -6,9 +6,10 @@ import math
 import signal
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Annotated, ClassVar, Generic, Literal, TypeVar
+from pathlib import Path
+from typing import Annotated, ClassVar, Generic, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
@@ -17,8 +18,9 @@ from osmef.errors import ProgramError
 from osmef.results.exchange import Purpose
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.base import Model, conflict
-from osmef.scenario.fields import Duration, Size
+from osmef.scenario.fields import Duration, HomePath, Size
 from osmef.scenario.workload import WorkloadSettings
+from osmef.supply.program import Program, Way
 from osmef.workloads.base import End, Outcome, Part, Ran, Step, Value, Workload
 from osmef.workloads.placeholders import KNOWN, unknown
 from osmef.workloads.reading import Printed
@@ -40,7 +42,7 @@ _Argument = Annotated[
     WithJsonSchema({"type": ["string", "number", "boolean"], "maxLength": 8000}),
 ]
 _Argv = Annotated[list[_Argument], Field(min_length=1, max_length=200)]
-_Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,60}$")]
+ProgramName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$")]
 _Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,60}$")]
 _PATIENCE_S = 60.0
 
@@ -137,8 +139,27 @@ class ProgramsSettings(WorkloadSettings):
         default=10_000_000, ge=1000, le=10**9, description="the most that each may print"
     )
 
+    ways: list[Way] | None = Field(
+        default=None,
+        min_length=1,
+        description="how its programs may be had, in this order: `present`, `bundle`, `build` and"
+        " `install`, which changes the endpoint; by default all but the last",
+    )
+    bundles: dict[ProgramName, HomePath] = Field(
+        default_factory=dict,
+        max_length=16,
+        description="bundles that were made elsewhere, by the names of their programs; they are"
+        " used whether an endpoint has the program or not, unless `ways` says otherwise",
+    )
+
     in_background: ClassVar = True
     lasting: ClassVar = ("duration", "deadline")
+
+    @model_validator(mode="after")
+    def _each_way_once(self) -> Self:
+        if self.ways is not None and len(set(self.ways)) < len(self.ways):
+            raise conflict("a way is written twice", "write each once", "ways")
+        return self
 
     @property
     def longest_s(self) -> float:
@@ -203,6 +224,30 @@ P = TypeVar("P", bound=ProgramsSettings)
 
 class Programs(Workload[P], Generic[P]):
     """Servers, and programs that are started at the common moment, at one end or at both."""
+
+    @property
+    @abstractmethod
+    def programs(self) -> tuple[Program, ...]:
+        """What is known of the programs that endpoints need."""
+
+    def needs(self, end: End) -> tuple[Program, ...]:
+        """Return the programs that run at an end, and those that others there may start."""
+        runs = self.runs()
+        named = {run.argv[0] for run in runs}
+        there = {run.argv[0] for run in runs if end in run.ends}
+        return tuple(
+            self._had(one)
+            for one in self.programs
+            if one.name in there or (there and one.name not in named)
+        )
+
+    def _had(self, program: Program) -> Program:
+        """Return a program with how the settings want it to be had."""
+        s = self._settings
+        file = s.bundles.get(program.name)
+        ways = tuple(s.ways) if s.ways is not None else ("bundle",) if file else program.how
+        path = Path(file).expanduser() if file is not None else program.bundle
+        return replace(program, how=ways, bundle=path)
 
     @abstractmethod
     def runs(self) -> Sequence[Run]:

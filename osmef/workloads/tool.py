@@ -21,18 +21,13 @@ class Tool(Programs[T]):
     have to be on the endpoints; one that is not there is brought, if it can be.
     """
 
-    programs: ClassVar[tuple[Program, ...]] = ()
+    programs: tuple[Program, ...] = ()
     told: ClassVar[tuple[Measure, ...]]
     """What the program measures; the numbers of several pairs go together as these say."""
 
     def __init__(self, settings: T, *, background: bool = False) -> None:
         super().__init__(settings, background=background)
         self.measures = (*self.told, *USED)
-
-    @property
-    def needs(self) -> tuple[Program, ...]:
-        """The programs that have to be on the endpoints."""
-        return self.programs
 
     @abstractmethod
     def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:

@@ -67,6 +67,7 @@ def test_bundles_are_removed(osmef: Osmef, store: Store) -> None:
         (("bundle", "bench", "--package", "-y"), "is not the name of a package"),
         (("bundle", "bench", "--file", "x"), "no path of a file"),
         (("bundle", "bench", "--suite", "../x"), "not the name of a release"),
+        (("build", "bench", "--source", "x"), "nobody knows how to build 'bench'"),
     ],
 )
 def test_options_that_make_no_sense(osmef: Osmef, words: tuple[str, ...], message: str) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from osmef.agent.messages import ExecResult
 from osmef.errors import OutputError
@@ -57,7 +58,7 @@ def numbers(made: Tool[Any], stdout: bytes, pairs: int = 1) -> dict[str, float |
 def test_its_example_is_a_scenario(kind: str, tmp_path: Path) -> None:
     study = load_text(f"name: x\n{WORKLOADS.get(kind).example}\n", tmp_path / "x.yaml")
     assert study.scenario.workload.kind == kind
-    for program in tool(kind).needs:
+    for program in tool(kind).programs:
         assert tool(kind).runs()[0].argv[0] == program.name
 
 
@@ -83,6 +84,49 @@ def test_settings_are_its_options(kind: str, keys: dict[str, Any], words: str) -
 
 def test_threads_of_stream_are_told_by_the_environment() -> None:
     assert tool("stream", threads=3).runs()[0].env == {"OMP_NUM_THREADS": "3"}
+
+
+def test_a_program_is_needed_where_it_runs() -> None:
+    both = tool("iperf3")
+    assert [one.name for one in (*both.needs("sender"), *both.needs("receiver"))] == ["iperf3"] * 2
+    alone = tool("dbench")
+    assert [one.name for one in alone.needs("sender")] == ["dbench"]
+    assert alone.needs("receiver") == ()
+
+
+def test_what_is_no_run_s_own_program_is_needed_where_any_runs() -> None:
+    """Such as what a script starts."""
+    run = {"on": "sender", "argv": ["sh", "-c", "iperf3 --version"]}
+    made = tool("program", run=[run], needs=["iperf3"])
+    assert [one.name for one in made.needs("sender")] == ["iperf3"]
+    assert made.needs("receiver") == ()
+
+
+@pytest.mark.parametrize(
+    ("keys", "ways", "bundle"),
+    [
+        ({}, ("present", "bundle", "build"), None),
+        ({"ways": ["install", "present"]}, ("install", "present"), None),
+        ({"bundles": {"iperf3": "/x/iperf3.tar.gz"}}, ("bundle",), Path("/x/iperf3.tar.gz")),
+        (
+            {"bundles": {"iperf3": "~/x"}, "ways": ["present", "bundle"]},
+            ("present", "bundle"),
+            Path("~/x").expanduser(),
+        ),
+        ({"bundles": {"other": "/x"}}, ("present", "bundle", "build"), None),
+    ],
+)
+def test_how_its_programs_are_had_is_a_setting(
+    keys: dict[str, Any], ways: tuple[str, ...], bundle: Path | None
+) -> None:
+    (program,) = tool("iperf3", **keys).needs("sender")
+    assert (program.how, program.bundle) == (ways, bundle)
+
+
+@pytest.mark.parametrize("keys", [{"ways": ["present", "present"]}, {"ways": []}, {"ways": ["x"]}])
+def test_ways_that_are_none(keys: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        tool("iperf3", **keys)
 
 
 @pytest.mark.parametrize("kind", TOOLS)

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.clouds.base import CloudSettings
-from osmef.scenario.fields import EndpointKind, Name, Size
+from osmef.scenario.fields import EndpointKind, HomePath, Name, Size
 
 _BROADCAST = IPv4Address("255.255.255.255")
 # No name begins with a dash: the program of a ProxyCommand would take it for an option.
@@ -57,14 +57,10 @@ def _of_one(address: IPv4Address | IPv6Address, example: str) -> str:
 
 
 _DESTINATIONS = f"{_DESTINATION}(?:,{_DESTINATION})*"
-_PATH = "~?/.+"
 _SSH = ("[user@]host[:port]", "write it like my-alias, me@10.0.0.7:2222 or me@[2001:db8::7]")
-_WHOLE = ("whole path", "write it like ~/.ssh/lab or /etc/osmef/lab")
 
 Destination = Annotated[str, AfterValidator(_like(_DESTINATION, *_SSH)), _schema(_DESTINATION)]
 Destinations = Annotated[str, AfterValidator(_like(_DESTINATIONS, *_SSH)), _schema(_DESTINATIONS)]
-HomePath = Annotated[str, AfterValidator(_like(_PATH, *_WHOLE)), _schema(_PATH)]
-"""A path that means the same wherever the scenario file lies."""
 
 
 class DeclaredLocation(Model):

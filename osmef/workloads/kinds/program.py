@@ -12,7 +12,16 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.supply.program import Program as Supplied
 from osmef.workloads.placeholders import used
-from osmef.workloads.programs import USED, Ended, Programs, ProgramsSettings, Run, Where, together
+from osmef.workloads.programs import (
+    USED,
+    Ended,
+    ProgramName,
+    Programs,
+    ProgramsSettings,
+    Run,
+    Where,
+    together,
+)
 from osmef.workloads.reading import Reading
 
 if TYPE_CHECKING:
@@ -20,7 +29,6 @@ if TYPE_CHECKING:
 
     from osmef.scenario.model import Scenario
 
-Needed = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$")]
 _Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,60}$")]
 
 
@@ -61,11 +69,11 @@ class ProgramSettings(ProgramsSettings):
     run: Annotated[list[Run], Field(min_length=1, max_length=16)] = Field(
         description="the programs; servers are started first, and the others at one moment"
     )
-    needs: list[Needed] = Field(
+    needs: list[ProgramName] = Field(
         default_factory=list,
         max_length=16,
-        description="programs that have to be on the endpoints; one that is not is brought, as a"
-        " bundle of Debian's package of that name",
+        description="programs that have to be on the endpoints where they run; one that is not is"
+        " brought, as a bundle of Debian's package of that name",
     )
     metrics: dict[_Name, ProgramMetric] = Field(
         default_factory=dict, description="the numbers that they print, by the metrics' names"
@@ -160,7 +168,7 @@ workload:
         self.measures = (*own, *USED)
 
     @property
-    def needs(self) -> tuple[Supplied, ...]:
+    def programs(self) -> tuple[Supplied, ...]:
         """The programs that the scenario names."""
         return tuple(map(Supplied, self._settings.needs))
 
