@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from osmef.cli.console import AsJson, out, print_json, reporting
+from osmef.cli.console import AsJson, err, out, print_json, reporting
 from osmef.errors import InputError
 from osmef.report.table import keep_whole
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 EPILOG = """Examples:
 
@@ -22,11 +26,17 @@ osmef similarity machines.csv --most 1 --json
 
 osmef similarity results/aws-* results/gce-*
 
+osmef similarity results/* --cheapest --prices prices.yaml
+
 The columns of the file are provider, flavor, and those that were measured of threads, cpu_s, \
-memory_mb, memory_mb_per_s, disk_read_mb_per_s, disk_write_mb_per_s and network_mb_per_s; of \
-several rows of a machine type the median counts. Runs tell the threads, the memory and the rate \
-of their flavors, and only these count then. As a heatmap: osmef plot similarity --machines \
+memory_mb, memory_mb_per_s, disk_read_mb_per_s, disk_write_mb_per_s and network_mb_per_s, a row a \
+measurement; the median counts, and six of them give an interval. Runs tell the threads and the \
+memory of their flavors, and what their workloads measure of the other components; only those \
+count that all machine types have, by one program. As a heatmap: osmef plot similarity --machines \
 machines.csv"""
+
+_PARTS = 2
+"""How many of the components that decide are shown in a table."""
 
 
 def command(
@@ -39,34 +49,114 @@ def command(
     most: Annotated[
         int, typer.Option(min=1, help="How many counterparts of a machine type to show.")
     ] = 3,
+    cheapest: Annotated[
+        bool,
+        typer.Option(
+            "--cheapest", help="Show the cheapest counterpart that is at least of the same class."
+        ),
+    ] = False,
+    prices: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Prices, YAML or CSV; without it those that the runs recorded.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Rank, for each machine type, those of other providers by how similar they are."""
     with reporting(as_json):
         # pandas takes a while to load
-        from osmef.analysis.similarity import counterparts  # noqa: PLC0415
+        from osmef.analysis.counterparts import counterparts  # noqa: PLC0415
         from osmef.report.data import Data  # noqa: PLC0415
-        from osmef.report.machine_types import similar_machines  # noqa: PLC0415
+        from osmef.report.machine_types import measured_machines  # noqa: PLC0415
 
+        if prices is not None and not cheapest:
+            cure = "add --cheapest, or leave --prices out"
+            raise InputError("nothing of this has to do with prices", where="--prices", cure=cure)
         file = machines[0] if len(machines) == 1 and machines[0].suffix == ".csv" else None
-        matrix = similar_machines(Data(*machines), file)
-        found = counterparts(matrix)
+        data = Data(*machines)
+        measured = measured_machines(data, file)
+        found = counterparts(measured)
         if found.empty:
             raise InputError(
                 "no machine type is of another provider",
                 where=", ".join(map(str, machines)),
                 cure="give machine types of two providers; osmef plot similarity draws them all",
             )
-        rows = found[found["rank"] <= most].to_dict("records")
+        costs = _costs(data, measured, prices, has_runs=file is None) if cheapest else []
+        rows = _records(found[found["rank"] <= most])
         if as_json:
-            print_json({"components": matrix.attrs["components"], "counterparts": rows})
+            by = dict(zip(measured["component"], measured["by"], strict=True))
+            told = {"components": list(by), "by": by, "left_out": measured.attrs.get("left", {})}
+            print_json({**told, "counterparts": rows, "cheapest": costs})
             return
-    table = Table("machine type", "rank", "counterpart", "similarity", box=SIMPLE_HEAD)
+    _print(rows, measured)
+    if cheapest:
+        _print_costs(costs)
+
+
+def _costs(
+    data: Any, measured: pd.DataFrame, file: Path | None, *, has_runs: bool
+) -> list[dict[str, Any]]:
+    """Return the cheapest counterparts. Raises InputError where no price is known."""
+    from osmef.analysis.counterparts import cheapest  # noqa: PLC0415
+    from osmef.report.prices import price_table  # noqa: PLC0415
+
+    if file is None and not has_runs:
+        cure = "add --prices prices.yaml"
+        raise InputError("a table of measurements has no prices", where="--cheapest", cure=cure)
+    rows = _records(cheapest(measured, price_table(data, file)))
+    if not rows:
+        cure = "give them with --prices, by provider and flavor"
+        raise InputError("no machine type has a price", where="--cheapest", cure=cure)
+    return rows
+
+
+def _records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return rows for JSON: what is not known is None."""
+    known = table.astype(object).where(table.notna(), None)
+    return [{str(key): value for key, value in row.items()} for row in known.to_dict("records")]
+
+
+def _print(rows: Sequence[Mapping[str, Any]], measured: pd.DataFrame) -> None:
+    heads = ("machine type", "rank", "counterpart", "similarity", "95 %", "differs most in")
+    table = Table(*heads, box=SIMPLE_HEAD)
     last = None
     for row in rows:
         name = "" if row["machine"] == last else str(row["machine"])
         last = row["machine"]
-        values = (str(row["rank"]), escape(str(row["counterpart"])), f"{row['similarity']:.3f}")
-        table.add_row(escape(name), *values)
+        low, high = row["ci95_low"], row["ci95_high"]
+        interval = "" if low is None else f"{low:.3f} to {high:.3f}"
+        rank = f"{row['rank']}{' *' if row['tied'] else ''}"
+        values = (rank, escape(str(row["counterpart"])), f"{row['similarity']:.3f}", interval)
+        table.add_row(escape(name), *values, _decided(row["decided_by"]))
     out.print(keep_whole(table))
-    out.print(f"by {', '.join(matrix.attrs['components'])}")
+    by = dict(zip(measured["component"], measured["by"], strict=True))
+    out.print(escape("by " + ", ".join(f"{name} ({what})" for name, what in by.items())))
+    if any(row["tied"] for row in rows):
+        out.print("* can't be told from the first: the intervals meet")
+    for name, missing in measured.attrs.get("left", {}).items():
+        text = f"{name} is left out, which nobody measured of {', '.join(missing)}"
+        err.print(f"[yellow]note[/]: {escape(text)}")
+
+
+def _decided(parts: Sequence[Mapping[str, Any]]) -> str:
+    """Say in which components a counterpart is how many times as large."""
+    return ", ".join(f"{one['component']} x{one['ratio']:.2f}" for one in parts[:_PARTS])
+
+
+def _print_costs(rows: Sequence[Mapping[str, Any]]) -> None:
+    heads = ("machine type", "an hour", "cheapest of its class elsewhere", "an hour", "saves")
+    table = Table(*heads, box=SIMPLE_HEAD)
+    for row in rows:
+        other, currency = row["counterpart"], row["currency"]
+        cells = (escape(str(row["machine"])), f"{row['price_per_hour']:g} {currency}")
+        if other is None:
+            table.add_row(*cells, "none", "", "")
+            continue
+        price = f"{row['counterpart_price_per_hour']:g} {currency}"
+        table.add_row(*cells, escape(str(other)), price, f"{100 * row['saving']:.0f} %")
+    out.print(keep_whole(table))
+    out.print("of its class: in no component worse by more than 10 %")

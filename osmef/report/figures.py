@@ -16,6 +16,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from osmef.analysis.similarity import machine_vectors, similarity_matrix
 from osmef.errors import InputError, NothingToDrawError
 from osmef.report import pingpong
 from osmef.report.btc import btc_connections, btc_distance, cpu, fairness
@@ -25,7 +26,7 @@ from osmef.report.intervals import intervals
 from osmef.report.kinds import Kind
 from osmef.report.limits import limits
 from osmef.report.look import Look
-from osmef.report.machine_types import similar_machines
+from osmef.report.machine_types import measured_machines
 from osmef.report.machines import price, similarity
 from osmef.report.pingpong import Messages
 from osmef.report.prices import price_ranking
@@ -92,7 +93,8 @@ def _price(data: Data, wanted: Wanted) -> Figure:
 
 
 def _similarity(data: Data, wanted: Wanted) -> Figure:
-    return similarity(similar_machines(data, wanted.machines), wanted.look)
+    measured = measured_machines(data, wanted.machines)
+    return similarity(similarity_matrix(machine_vectors(measured)), wanted.look)
 
 
 KINDS: dict[Kind, Drawing] = {

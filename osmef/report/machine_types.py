@@ -1,70 +1,121 @@
-"""The vectors of machine types, as a file has them or as runs measured them."""
+"""What was measured of machine types, as a file has it or as runs tell it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 
 import pandas as pd
 
 from osmef.analysis.replicates import has_sessions, independent
-from osmef.analysis.similarity import COMPONENTS, machine_vectors, similarity_matrix
+from osmef.analysis.similarity import COMPONENTS, MACHINE, machine_name
+from osmef.errors import InputError
 from osmef.report.cells import nothing
 from osmef.report.data import Data, read_machines
+from osmef.results.frame import measures_of
+from osmef.results.measure import Better, Component, Measure
 from osmef.results.summary import EndpointInfo
+from osmef.units import convert
 
-MEASURED = ("threads", "memory_mb", "network_mb_per_s")
-"""The components of a vector that OSMeF's runs tell, of ``COMPONENTS``."""
+_COLUMNS = pd.Index([*MACHINE, "component", "value", "by"])
+_Row = tuple[str, str, Component, float, str]
+_GIVEN = "what the cloud and the system say"
+_UNITS = {
+    Component.CPU: "s",
+    Component.MEMORY: "MB",
+    Component.MEMORY_RATE: "MB/s",
+    Component.DISK_READ: "MB/s",
+    Component.DISK_WRITE: "MB/s",
+    Component.NETWORK: "MB/s",
+}
 
-_BTC = "aggregate_btc_bps"
 
+def measured_machines(data: Data, file: Path | None = None) -> pd.DataFrame:
+    """Return the measurements of machine types that can be compared, of a CSV file or of runs.
 
-def similar_machines(data: Data, file: Path | None = None) -> pd.DataFrame:
-    """Return how similar machine types are (``similarity_matrix``), of a CSV file or of runs.
-
-    ``attrs["components"]`` says by what: those that a file has columns of; of runs those of
-    ``MEASURED`` that every machine type has. Raises InputError for a file that is none, and
+    One row a measurement: provider, flavor, component, value in the component's unit, and by, what
+    measured it. Of runs a component is left out that not all machine types have; ``attrs["left"]``
+    says of whom it is missing. Raises InputError for a file that is none, and where a component
+    of the machine types was measured by different programs, whose numbers mean different things;
     NothingToDrawError where runs know no two machine types, or nothing of both.
     """
     if file is not None:
-        measured = read_machines(file)
-        return _matrix(measured, [name for name in COMPONENTS if name in measured])
-    table = machines_of(data)
-    vectors = machine_vectors(table, components=MEASURED)
-    known = [name for name in MEASURED if (vectors[name] > 0).all()]
-    if len(vectors) < 2 or not known:
+        return _long(read_machines(file), str(file))
+    return _comparable(machines_of(data))
+
+
+def _long(table: pd.DataFrame, by: str) -> pd.DataFrame:
+    """Return a row for each measurement of a table with a column for each component.
+
+    What a machine type has none of stays, unknown, so that it is named.
+    """
+    here = [name for name in COMPONENTS if name in table]
+    long = table.melt(MACHINE, here, "component", "value")
+    medians = long.groupby([*MACHINE, "component"], sort=False)["value"].transform("count")
+    return long[long["value"].notna() | medians.eq(0)].assign(by=by)
+
+
+def _comparable(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the components that all machine types have, by one program each."""
+    names = list(dict.fromkeys(zip(table["provider"], table["flavor"], strict=True)))
+    kept, left = [], {}
+    for component in COMPONENTS:
+        rows = table[table["component"].eq(component) & table["value"].gt(0)]
+        programs = {name: set[str]() for name in names}
+        for provider, flavor, by in zip(rows["provider"], rows["flavor"], rows["by"], strict=True):
+            programs[provider, flavor].add(by)
+        missing = [machine_name(name) for name in names if not programs[name]]
+        if missing:
+            if len(missing) < len(names):
+                left[component.value] = missing
+            continue
+        kept.append(rows[rows["by"] == _common(component, programs, list(rows["by"]))])
+    if len(names) < 2 or not kept:
         cure = "give runs of two flavors, or a CSV file of measurements with --machines"
         raise nothing("two machine types of which the same is known", cure)
-    return _matrix(table, known)
+    found = pd.concat(kept, ignore_index=True)
+    found.attrs["left"] = left
+    return found
 
 
-def _matrix(table: pd.DataFrame, components: Sequence[str]) -> pd.DataFrame:
-    matrix = similarity_matrix(machine_vectors(table, components=components))
-    matrix.attrs["components"] = list(components)
-    return matrix
+def _common(
+    component: Component, programs: Mapping[tuple[str, str], set[str]], order: list[str]
+) -> str:
+    """Return what measured a component of all machine types, the first one of several."""
+    common = set.intersection(*programs.values())
+    if not common:
+        told = [
+            f"{machine_name(name)} by {' and '.join(sorted(by))}" for name, by in programs.items()
+        ]
+        raise InputError(
+            f"{component.value} was measured by different programs:\n"
+            + "\n".join(f"  {one}" for one in told),
+            cure="measure all machine types with the same: their numbers mean different things",
+        )
+    return next(by for by in order if by in common)
 
 
 def machines_of(data: Data) -> pd.DataFrame:
-    """Return what runs measured of machine types: provider, flavor and ``MEASURED``.
+    """Return what runs measured of machine types, with the columns of ``measured_machines``.
 
-    One row an endpoint has its CPUs and, by its facts, its memory in MB; one row a flavor its rate
-    in MB/s: the best median of aggregate BTC of any cell between machines of that flavor, over the
-    trials, or the sessions where there are any, without a background. NaN is unknown.
+    The threads and the memory are the endpoints' CPUs and, by their facts, their memory. The others
+    are the metrics whose measure names a component, between machines of one flavor without a
+    background: the trials, or the sessions where there are any, of that cell whose median is best.
     """
-    rows = [
-        {
-            "provider": summary.run.provider or "unknown",
-            "flavor": end.flavor,
-            "threads": math.nan if end.vcpus is None else float(end.vcpus),
-            "memory_mb": _memory_mb(end),
-        }
-        for summary in data.summaries.values()
-        for end in summary.endpoints
-        if end.flavor
-    ]
-    columns = pd.Index(["provider", "flavor", *MEASURED])
-    return pd.DataFrame([*rows, *_rates(data.trials)], columns=columns)
+    rows = [*_given(data), *_measured(data.trials)]
+    return pd.DataFrame(rows, columns=_COLUMNS)
+
+
+def _given(data: Data) -> Iterator[_Row]:
+    for summary in data.summaries.values():
+        for end in summary.endpoints:
+            if end.flavor:
+                of = (summary.run.provider or "unknown", end.flavor)
+                vcpus = math.nan if end.vcpus is None else float(end.vcpus)
+                yield (*of, Component.THREADS, vcpus, _GIVEN)
+                yield (*of, Component.MEMORY, _memory_mb(end), _GIVEN)
 
 
 def _memory_mb(end: EndpointInfo) -> float:
@@ -72,24 +123,40 @@ def _memory_mb(end: EndpointInfo) -> float:
     return float(memory.get("total_bytes") or math.nan) / 1e6
 
 
-def _rates(trials: pd.DataFrame) -> Iterable[dict[str, object]]:
-    if _BTC not in trials:
-        return []
+def _measured(trials: pd.DataFrame) -> Iterator[_Row]:
+    measures = [one for one in measures_of(trials).values() if one.component is not None]
     alike = trials["sender_flavors"].eq(trials["receiver_flavors"]) & trials["background"].isna()
     one = ~trials["sender_flavors"].str.contains(",", na=True)
-    own = trials[alike & one & trials[_BTC].notna()]
+    own = trials[alike & one]
     sessions = has_sessions(own)
-    keys = [own["provider"].fillna("unknown"), own["sender_flavors"]]
-    return [
-        {"provider": provider, "flavor": flavor, "network_mb_per_s": best / 8e6}
-        for (provider, flavor), group in own.groupby(keys, sort=False)
-        if (best := _best(group, by_session=sessions)) is not None
-    ]
+    keys = [own["provider"].fillna("unknown"), own["sender_flavors"], own["workload"]]
+    for measure in measures:
+        for (provider, flavor, workload), group in own.groupby(keys, sort=False):
+            by = f"{measure.name} of {workload}"
+            for value in _best(group, measure, by_session=sessions):
+                if measure.component is not None:
+                    amount = _in_unit(value, measure)
+                    yield (str(provider), str(flavor), measure.component, amount, by)
 
 
-def _best(group: pd.DataFrame, *, by_session: bool) -> float | None:
-    medians = [
-        pd.Series(independent(cell, _BTC, by_session=by_session)).median()
+def _in_unit(value: float, measure: Measure) -> float:
+    """Return a number in the unit of the component; a rate of events is the time of one."""
+    unit = _UNITS.get(measure.component) if measure.component else None
+    if unit is None or measure.unit is None:
+        return value
+    if unit == "s" and measure.unit == "1/s":
+        return 1 / value if value > 0 else math.nan
+    return convert(value, measure.unit, unit)
+
+
+def _best(group: pd.DataFrame, measure: Measure, *, by_session: bool) -> Sequence[float]:
+    """Return the independent results of the cell whose median is best."""
+    results = [
+        independent(cell, measure.name, by_session=by_session)
         for _, cell in group.groupby(["scenario", "cell"], sort=False)
     ]
-    return max(medians, default=None)
+    known = [values for values in results if values]
+    if not known:
+        return []
+    sign = -1 if measure.better is Better.LOWER else 1
+    return max(known, key=lambda values: sign * median(values))

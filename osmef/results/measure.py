@@ -35,6 +35,22 @@ class OverPairs(StrEnum):
     ONLY = "only"
 
 
+class Component(StrEnum):
+    """A component of the vector by which machine types are compared, in this unit.
+
+    Source: Kratzke and Quint, "How to Operate Container Clusters more Efficiently?", 2015, equation
+    1 (EasyCompare).
+    """
+
+    THREADS = "threads"
+    CPU = "cpu_s"
+    MEMORY = "memory_mb"
+    MEMORY_RATE = "memory_mb_per_s"
+    DISK_READ = "disk_read_mb_per_s"
+    DISK_WRITE = "disk_write_mb_per_s"
+    NETWORK = "network_mb_per_s"
+
+
 class Measure(Model):
     """What one metric of trials is: its unit, which way is better, and how people see it."""
 
@@ -67,6 +83,11 @@ class Measure(Model):
     leading: bool = Field(
         default=False,
         description="whether it is what tables, figures and progress show where nobody says what",
+    )
+    component: Component | None = Field(
+        default=None,
+        strict=False,
+        description="the component of a machine type's vector that it measures; null: none",
     )
     least: float | None = Field(
         default=None,

@@ -59,7 +59,7 @@ RETRANSMITS = Measure(
 RATES = (
     Measure(
         name="aggregate_btc_bps", unit="bit/s", better="higher", label="aggregate BTC",
-        head="aggregate\nBTC", over_pairs="sum", leading=True,
+        head="aggregate\nBTC", over_pairs="sum", leading=True, component="network_mb_per_s",
         help="payload bits that the receiver got on all connections in the common interval, divided"
         " by its length",
         source="RFC 3148 for one connection; the sum over connections as in Venzano and Michiardi",

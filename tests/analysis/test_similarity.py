@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -10,8 +12,10 @@ from hypothesis import strategies as st
 
 from osmef.analysis.similarity import (
     COMPONENTS,
-    counterparts,
+    GIVEN,
     machine_vectors,
+    resampled,
+    similarity_interval,
     similarity_matrix,
 )
 from osmef.errors import InputError
@@ -51,27 +55,68 @@ def test_what_is_not_positive_is_named(bad: float, said: str) -> None:
         similarity_matrix(table)
 
 
-def test_counterparts_are_of_other_providers_the_most_similar_first() -> None:
-    matrix = similarity_matrix(
-        machines(aws_s=[1, 1], aws_l=[8, 8], gce_s=[1, 2], gce_l=[8, 7], gce_twin=[8, 7])
+def measured(**rows: dict[str, list[float]]) -> pd.DataFrame:
+    """Make measurements of the machine types ``PROVIDER_FLAVOR``."""
+    return pd.DataFrame(
+        [
+            (*name.split("_"), component, value)
+            for name, components in rows.items()
+            for component, values in components.items()
+            for value in values
+        ],
+        columns=["provider", "flavor", "component", "value"],
     )
-    table = counterparts(matrix)
-    assert len(table) == 2 * 3 * 2
-    assert table["machine"].iloc[0] == "aws s"
-    large = table[table["machine"] == "aws l"]
-    assert large["counterpart"].tolist() == ["gce l", "gce twin", "gce s"]
-    assert large["rank"].tolist() == [1, 1, 3]
-    assert counterparts(similarity_matrix(machines(aws_s=[1, 1]))).empty
 
 
 def test_a_vector_holds_the_medians() -> None:
-    rows = [
-        {"provider": "a", "flavor": "m", "network_mb_per_s": rate, "threads": 4}
-        for rate in (10.0, 90.0, 20.0)
-    ]
-    measured = pd.DataFrame(rows).reindex(columns=["provider", "flavor", *COMPONENTS])
-    vector = machine_vectors(measured)
-    assert vector[["network_mb_per_s", "threads"]].to_numpy().tolist() == [[20.0, 4.0]]
-    assert vector["cpu_s"].isna().all()
-    with pytest.raises(InputError, match="a m: cpu_s is missing"):
-        similarity_matrix(machine_vectors(measured))
+    table = measured(a_m={"network_mb_per_s": [10, 90, 20], "threads": [4]}, b_n={"threads": [2]})
+    vectors = machine_vectors(table)
+    assert list(vectors.columns) == ["threads", "network_mb_per_s"]
+    assert vectors.to_numpy()[0].tolist() == [4, 20]
+    with pytest.raises(InputError, match="b n: network_mb_per_s is missing"):
+        similarity_matrix(vectors)
+
+
+def intervals(table: pd.DataFrame) -> tuple[float, float] | None:
+    one, other = resampled(table, machine_vectors(table)).values()
+    return similarity_interval(one, other)
+
+
+def test_an_interval_holds_the_similarity_and_is_a_point_where_nothing_spreads() -> None:
+    table = measured(a_m={"threads": [2], "cpu_s": [5] * 6}, b_n={"threads": [4], "cpu_s": [5] * 6})
+    assert intervals(table) == pytest.approx((1 - 0.5**2 / 2,) * 2)
+    noisy = {"cpu_s": [5, 5.1, 4.9, 5.2, 4.8, 5]}
+    found = intervals(measured(a_m=noisy, b_n=noisy))
+    assert found is not None
+    assert found[0] < 1
+    assert found[1] == 1
+    assert intervals(measured(a_m=noisy, b_n=noisy)) == found, "the seed is fixed"
+
+
+def test_too_few_measurements_have_no_interval() -> None:
+    assert intervals(measured(a_m={"cpu_s": [5] * 6}, b_n={"cpu_s": [5] * 5})) is None
+    assert intervals(measured(a_m={"threads": [2]}, b_n={"threads": [2]})) == (1, 1)
+
+
+KINDS: dict[str, Callable[[np.random.Generator, int], npt.NDArray[np.float64]]] = {
+    "normal": lambda r, n: 1 + 0.05 * r.standard_normal(n),
+    "skewed": lambda r, n: np.exp(0.2 * r.standard_normal(n)),
+    "bimodal": lambda r, n: r.choice([0.9, 1.1], n) + 0.02 * r.standard_normal(n),
+    "rounded": lambda r, n: np.round(1 + 0.03 * r.standard_normal(n), 2),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("ratio", [1.0, 1.1])
+def test_intervals_hold_the_true_similarity_as_often_as_they_say(kind: str, ratio: float) -> None:
+    """Five components of six measurements each; the median of each kind is 1."""
+    random, cases, held = np.random.default_rng(7), 60, 0
+    truth = 1 - (1 - 1 / ratio) ** 2
+    names = [name for name in COMPONENTS if name not in GIVEN]
+    for _ in range(cases):
+        one = {str(name): list(KINDS[kind](random, 6)) for name in names}
+        other = {str(name): list(ratio * KINDS[kind](random, 6)) for name in names}
+        found = intervals(measured(a_m=one, b_n=other))
+        assert found is not None
+        held += found[0] <= truth <= found[1]
+    assert held / cases >= 0.9

@@ -6,11 +6,14 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from osmef.errors import NothingToDrawError
+from osmef.analysis.similarity import machine_vectors, similarity_matrix
+from osmef.errors import InputError, NothingToDrawError
 from osmef.report.data import Data
-from osmef.report.machine_types import machines_of, similar_machines
+from osmef.report.machine_types import machines_of, measured_machines
+from osmef.results.measure import Better, Component
 from osmef.results.rundir import RunDirectory
 
 SAMPLE = Path(__file__).parents[1] / "results" / "data" / "quickstart-20261121T031500Z-3f9a"
@@ -46,22 +49,53 @@ def make_run(tmp_path: Path) -> MakeRun:
     return make
 
 
+def vectors(table: pd.DataFrame) -> dict[object, dict[str, float]]:
+    rows = machine_vectors(table).iterrows()
+    return {name: {str(one): float(row[one]) for one in row.dropna().index} for name, row in rows}
+
+
 def test_runs_tell_cpus_memory_and_the_best_rate(make_run: MakeRun) -> None:
-    data = Data(make_run("aws", "m5", (8e8, 1.6e9)))
-    table = machines_of(data).groupby(["provider", "flavor"]).median().reset_index()
-    assert table.to_dict("records") == [
-        {"provider": "aws", "flavor": "m5", "threads": 2.0, "memory_mb": 4000.0,
-         "network_mb_per_s": 200.0}
-    ]  # fmt: skip
+    table = machines_of(Data(make_run("aws", "m5", (8e8, 1.6e9))))
+    expected = {"threads": 2.0, "memory_mb": 4000.0, "network_mb_per_s": 200.0}
+    assert vectors(table) == {("aws", "m5"): expected}
+    assert (table["component"] == "network_mb_per_s").sum() == 3, "the trials of the best cell"
 
 
 def test_only_what_all_machine_types_have_is_compared(make_run: MakeRun) -> None:
     aws, gce = make_run("aws", "m5", (8e8, 8e8)), make_run("gce", "n2", (8e8, 1.6e9))
-    matrix = similar_machines(Data(aws, gce))
+    table = measured_machines(Data(aws, gce))
+    matrix = similarity_matrix(machine_vectors(table))
     assert matrix.attrs["components"] == ["threads", "memory_mb", "network_mb_per_s"]
     assert matrix.loc[("aws", "m5"), ("gce", "n2")] == pytest.approx(1 - 0.25 / 3)
-    other = make_run("azure", "d2", (8e8, 8e8), memory=None)
-    found = similar_machines(Data(aws, other))
-    assert found.attrs["components"] == ["threads", "network_mb_per_s"]
+    found = measured_machines(Data(aws, make_run("azure", "d2", (8e8, 8e8), memory=None)))
+    assert list(machine_vectors(found)) == ["threads", "network_mb_per_s"]
+    assert found.attrs["left"] == {"memory_mb": ["azure d2"]}
     with pytest.raises(NothingToDrawError, match="two machine types"):
-        similar_machines(Data(aws))
+        measured_machines(Data(aws))
+
+
+def test_what_different_programs_measured_is_not_compared(make_run: MakeRun) -> None:
+    aws, gce = make_run("aws", "m5", (8e8, 8e8)), make_run("gce", "n2", (8e8, 1.6e9))
+    run = RunDirectory(gce)
+    records = run.read_trials().trials
+    other = [one.model_copy(update={"workload": "another"}) for one in records]
+    run.trials.write_text("".join(f"{trial.model_dump_json()}\n" for trial in other))
+    told = "aws m5 by aggregate_btc_bps of btc\n  gce n2 by aggregate_btc_bps of another"
+    with pytest.raises(InputError, match=told):
+        measured_machines(Data(aws, gce))
+
+
+@pytest.mark.parametrize(
+    ("unit", "value", "expected"), [("1/s", 4.0, 0.25), ("ms", 2500.0, 2.5), (None, 3.0, 3.0)]
+)
+def test_numbers_are_in_the_unit_of_the_component(
+    make_run: MakeRun, unit: str | None, value: float, expected: float
+) -> None:
+    path = make_run("aws", "m5", (value, value))
+    run = RunDirectory(path)
+    summary = run.read_summary()
+    cpu = {"component": Component.CPU, "unit": unit, "better": Better.LOWER}
+    first, *others = summary.measures
+    changed = [first.model_copy(update=cpu), *others]
+    run.write_summary(summary.model_copy(update={"measures": changed}))
+    assert vectors(machines_of(Data(path)))["aws", "m5"]["cpu_s"] == expected
