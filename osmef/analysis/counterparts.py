@@ -24,10 +24,11 @@ LOWER = {Component.CPU}
 """Components of which less is better; of all others more is."""
 
 
-def counterparts(measured: pd.DataFrame) -> pd.DataFrame:
+def counterparts(measured: pd.DataFrame, *, within: bool = False) -> pd.DataFrame:
     """Return, for each machine type, those of other providers, the most similar first.
 
-    ``measured`` is that of ``machine_vectors``. Columns: machine and counterpart, as texts;
+    ``measured`` is that of ``machine_vectors``; ``within`` takes those of the same provider, too.
+    Columns: machine and counterpart, as texts;
     similarity; rank, from 1, those that are equally similar share the better one; ci95_low and
     ci95_high, NaN where there are too few measurements; tied, whether the interval reaches that of
     the first one, so that nobody can tell which of the two comes closer; decided_by, the components
@@ -46,7 +47,7 @@ def counterparts(measured: pd.DataFrame) -> pd.DataFrame:
     for i, one in enumerate(names):
         of_one = []
         for j, other in enumerate(names):
-            if one[0] != other[0]:
+            if one[0] != other[0] or (within and i != j):
                 low, high = similarity_interval(draws[one], draws[other]) or (np.nan, np.nan)
                 parts = _decided_by(vectors.iloc[i], vectors.iloc[j])
                 pair = (machine_name(one), machine_name(other))

@@ -36,6 +36,7 @@ class Kind(StrEnum):
     NETPERF = "netperf"
     NETPIPE = "netpipe"
     SESSIONS = "sessions"
+    CWB2018 = "cwb2018"
 
 
 def command(  # noqa: PLR0913, PLR0917 - its options

@@ -39,7 +39,7 @@ _PARTS = 2
 """How many of the components that decide are shown in a table."""
 
 
-def command(
+def command(  # noqa: PLR0913, PLR0917 - one parameter an option
     machines: Annotated[
         list[Path],
         typer.Argument(
@@ -49,6 +49,9 @@ def command(
     most: Annotated[
         int, typer.Option(min=1, help="How many counterparts of a machine type to show.")
     ] = 3,
+    within: Annotated[
+        bool, typer.Option("--within", help="Rank machine types of the same provider, too.")
+    ] = False,
     cheapest: Annotated[
         bool,
         typer.Option(
@@ -78,12 +81,12 @@ def command(
         file = machines[0] if len(machines) == 1 and machines[0].suffix == ".csv" else None
         data = Data(*machines)
         measured = measured_machines(data, file)
-        found = counterparts(measured)
+        found = counterparts(measured, within=within)
         if found.empty:
             raise InputError(
                 "no machine type is of another provider",
                 where=", ".join(map(str, machines)),
-                cure="give machine types of two providers; osmef plot similarity draws them all",
+                cure="give machine types of two providers, or add --within",
             )
         costs = _costs(data, measured, prices, has_runs=file is None) if cheapest else []
         rows = _records(found[found["rank"] <= most])

@@ -14,6 +14,7 @@ from pathlib import Path
 from osmef.errors import InputError
 from osmef.importers import (
     apachebench,
+    cwb2018,
     iperf3,
     netperf,
     netpipe,
@@ -39,6 +40,7 @@ KINDS: dict[str, Callable[[Text], Parsed]] = {
     "netperf": netperf.parse,
     "netpipe": netpipe.parse,
     "sessions": sessions.parse,
+    "cwb2018": cwb2018.parse,
 }
 """What reads a file of each kind."""
 
@@ -50,6 +52,7 @@ MEASURES: dict[str, Sequence[Measure]] = {
     "nuttcp": nuttcp.MEASURES,
     "netperf": netperf.MEASURES,
     "netpipe": size_sweep.MEASURES,
+    "cwb2018": cwb2018.MEASURES,
 }
 """What the metrics of each kind are, where they have fixed names."""
 

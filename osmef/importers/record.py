@@ -73,6 +73,7 @@ class Record:
     senders: tuple[str, ...] = (SENDER,)
     receivers: tuple[str, ...] = (RECEIVER,)
     kinds: dict[str, EndpointKind] = field(default_factory=dict)
+    flavors: dict[str, str] = field(default_factory=dict)
     connections: int | None = None
     placement: Placement | None = None
     tenancy: Tenancy | None = None
@@ -142,14 +143,14 @@ def _placed(read: Callable[[object, str], N], value: object, what: str, where: s
 
 
 def csv_rows(
-    text: Text, columns: tuple[str, ...], oddities: list[Oddity]
+    text: Text, columns: tuple[str, ...], oddities: list[Oddity], *, delimiter: str = ","
 ) -> Iterator[tuple[int, Mapping[str, str]]]:
     """Give the rows of a CSV file with the numbers of their lines.
 
     A row with more or fewer fields than the head is added to the ``oddities``, and passed over.
     Raises InputError when one of the columns is not there.
     """
-    rows = _csv_lines(text, oddities)
+    rows = _csv_lines(text, oddities, delimiter)
     _line, head = next(rows, (1, []))
     missing = [name for name in columns if name not in head]
     if missing:
@@ -162,9 +163,11 @@ def csv_rows(
             oddities.append(Oddity(text.line(line), what, False))
 
 
-def _csv_lines(text: Text, oddities: list[Oddity]) -> Iterator[tuple[int, list[str]]]:
+def _csv_lines(
+    text: Text, oddities: list[Oddity], delimiter: str
+) -> Iterator[tuple[int, list[str]]]:
     """Give the rows that are CSV, without empty ones, with the numbers of their lines."""
-    reader = csv.reader(text.text.splitlines())
+    reader = csv.reader(text.text.splitlines(), delimiter=delimiter)
     while True:
         try:
             row = next(reader, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, count
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from osmef.results.rundir import RunDirectory
 from osmef.results.summary import CellInfo, EndpointInfo, RunInfo, Summary
 from osmef.results.tables import as_table
 from osmef.results.trial import Source, Status, Trial
+from osmef.scenario.fields import EndpointKind
 from osmef.scenario.location import Location
 
 _MOST_WARNINGS = 20
@@ -137,6 +138,7 @@ def _summary(  # noqa: PLR0913, PLR0917
     for trial in trials:
         cells[trial.cell].append(trial)
     kinds = {name: kind for origin in origins for name, kind in origin.record.kinds.items()}
+    flavors = {name: one for origin in origins for name, one in origin.record.flavors.items()}
     found = {name for trial in trials for name in trial.metrics}
     names = dict.fromkeys(name for trial in trials for name in (*trial.senders, *trial.receivers))
     return Summary(
@@ -157,7 +159,7 @@ def _summary(  # noqa: PLR0913, PLR0917
             versions={"osmef": osmef.__version__, "python": platform.python_version()},
             warnings=_warnings(run, oddities),
         ),
-        endpoints=[_endpoint(name, kinds) for name in names],
+        endpoints=[_endpoint(name, kinds.get(name), flavors.get(name)) for name in names],
         measures=[measure for measure in measures if measure.name in found],
         cells=[_cell(key, cells[key]) for key in sorted(cells, key=lambda key: _order(cells[key]))],
     )
@@ -177,12 +179,12 @@ def _order(trials: Sequence[Trial]) -> list[tuple[bool, float, str]]:
     ]
 
 
-def _endpoint(name: str, kinds: Mapping[str, object]) -> EndpointInfo:
+def _endpoint(name: str, kind: EndpointKind | None, flavor: str | None) -> EndpointInfo:
     return EndpointInfo.model_validate(
         {
             "name": name,
-            "kind": kinds.get(name),
-            "flavor": None,
+            "kind": kind,
+            "flavor": flavor,
             "vcpus": None,
             "requested": Location(),
             "achieved": Location(),

@@ -41,6 +41,7 @@ USES = {
     "netperf": Use(("ecdf --metric rtt_mean_us", "ecdf --metric connects_per_s",
                     "ecdf --metric aggregate_btc_bps"), btc=True),
     "netpipe": Use(("sweep-throughput", "sweep-time")),
+    "cwb2018": Use(("similarity", "ecdf --metric iperf_bps")),
     "sessions": Use(("sessions", "cov", "ecdf --metric unixbench_single_score")),
 }  # fmt: skip
 
