@@ -104,6 +104,10 @@ def resampled(measured: pd.DataFrame, vectors: pd.DataFrame) -> dict[object, Res
 
     ``measured`` and ``vectors`` are those of ``machine_vectors``, all values above 0. The seed is
     fixed, so that the same measurements give the same intervals.
+
+    Assumed is that measurements are independent.
+
+    Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 6.
     """
     random = np.random.default_rng(_SEED)
     by_machine: Mapping[object, pd.DataFrame] = dict(iter(measured.groupby(MACHINE, sort=False)))

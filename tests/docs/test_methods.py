@@ -18,7 +18,7 @@ METHODS = (ROOT / "docs" / "methods.md").read_text()
 FIGURES = (ROOT / "docs" / "figures.md").read_text()
 
 
-NO_METHODS = {"differences", "direction", "replicates", "finite", "check", "cells"}
+NO_METHODS = {"differences", "replicates", "finite", "check", "cells", "machine_name"}
 """Modules and functions that sort, name and check, and compute nothing."""
 
 
