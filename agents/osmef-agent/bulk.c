@@ -171,4 +171,4 @@ static void tell_result(const struct job *job)
     bulk_tell_result(&bulk);
 }
 
-const struct kind bulk_kind = {"bulk", false, read_params, run, tell_result};
+const struct kind bulk_kind = {"bulk", false, read_params, run, tell_result, false};

@@ -2,6 +2,8 @@
 
 #include "clock.h"
 #include "kind.h"
+#include "link.h"
+#include "nics.h"
 #include "out.h"
 
 #include <errno.h>
@@ -22,6 +24,22 @@ static void tell_clock(void)
     const int64_t realtime = clock_ns(CLOCK_REALTIME);
     out_format("{\"event\":\"clock\",\"realtime_ns\":%lld,\"monotonic_ns\":%lld}",
                (long long)realtime, (long long)now_ns());
+    out_line();
+}
+
+static void tell_interface(const struct json_object *command)
+{
+    char problem[PROBLEM_SIZE], address[HOST_SIZE], name[NIC_NAME_SIZE];
+    if (!field_text(command, "address", address, sizeof address, problem)) {
+        protocol_error(problem);
+        return;
+    }
+    out_format("{\"event\":\"interface\",\"name\":");
+    if (nic_of(address, name))
+        out_string(name);
+    else
+        out_format("null");
+    out_format("}");
     out_line();
 }
 
@@ -49,6 +67,7 @@ static void take_job(struct control *c, const struct json_object *command, const
         c->busy = true;
         c->start = c->stop = c->abort = false;
         c->start_ns = 0;
+        c->words_size = 0;
     }
 }
 
@@ -83,6 +102,42 @@ static void stop_job(struct control *c)
         protocol_error("this job ends by itself; abort it to end it early");
 }
 
+static void keep_words(struct control *c, const struct json_object *command)
+{
+    const struct json_member *text = json_find(command, "text");
+    if (!c->kind->hears) {
+        protocol_error("this job is told nothing");
+    } else if (!text || text->type != JSON_STRING) {
+        protocol_error("text must be a string");
+    } else if (strlen(text->text) > WORDS_SIZE - c->words_size) {
+        protocol_error("the program does not read what is written to its channel");
+    } else {
+        memcpy(c->words + c->words_size, text->text, strlen(text->text));
+        c->words_size += strlen(text->text);
+    }
+}
+
+static void steer(struct control *c, const struct json_object *command, const char *name)
+{
+    if (strcmp(name, "start") == 0)
+        start_job(c, command);
+    else if (strcmp(name, "stop") == 0)
+        stop_job(c);
+    else if (strcmp(name, "write") == 0)
+        keep_words(c, command);
+    else
+        c->abort = true;
+}
+
+static bool steers(const char *name)
+{
+    static const char *const names[] = {"start", "stop", "write", "abort", NULL};
+    const char *const *at = names;
+    while (*at && strcmp(*at, name) != 0)
+        at++;
+    return *at != NULL;
+}
+
 static void obey(struct control *c, char *line, size_t length)
 {
     struct json_object command;
@@ -98,14 +153,12 @@ static void obey(struct control *c, char *line, size_t length)
         take_job(c, &command, kind);
     else if (strcmp(name, "clock") == 0)
         tell_clock();
-    else if (strcmp(name, "start") == 0 && is_steerable(c, &command))
-        start_job(c, &command);
-    else if (strcmp(name, "stop") == 0 && is_steerable(c, &command))
-        stop_job(c);
-    else if (strcmp(name, "abort") == 0 && is_steerable(c, &command))
-        c->abort = true;
-    else if (strcmp(name, "start") != 0 && strcmp(name, "stop") != 0 && strcmp(name, "abort") != 0)
-        protocol_error("cmd must be clock, start, stop, abort or a kind of job");
+    else if (strcmp(name, "interface") == 0)
+        tell_interface(&command);
+    else if (!steers(name))
+        protocol_error("cmd must be clock, interface, start, stop, write, abort or a kind of job");
+    else if (is_steerable(c, &command))
+        steer(c, &command, name);
 }
 
 /* Obeys each whole line that is in hand and keeps the rest. */

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #define LINE_SIZE (16 * 1024)
+#define WORDS_SIZE (64 * 1024)
 
 struct kind;
 
@@ -22,6 +23,8 @@ struct control {
     int64_t start_ns;        /* when it is to start; 0: at once */
     bool stop;               /* it is to end, and to give its result */
     bool abort;              /* it was aborted */
+    char words[WORDS_SIZE];  /* what the job is told, until it takes it */
+    size_t words_size;
     char line[LINE_SIZE + 1];
     size_t used;
     bool too_long; /* the line in hand is skipped up to its end */

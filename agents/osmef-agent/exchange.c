@@ -106,4 +106,4 @@ static void tell_result(const struct job *job)
     release_memory();
 }
 
-const struct kind exchange_kind = {"exchange", false, read_params, run, tell_result};
+const struct kind exchange_kind = {"exchange", false, read_params, run, tell_result, false};

@@ -6,6 +6,7 @@
 #include "events.h"
 #include "guard.h"
 #include "link.h"
+#include "nics.h"
 #include "out.h"
 #include "printed.h"
 #include "resolve.h"
@@ -16,9 +17,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #define MOST_OUTPUT 10000000
+#define CHANNEL_SIZE 64
 /* No event tells that a port is listened on. */
 #define PORT_LOOK_NS (NS_PER_S / 100)
 /* Behind the program's end, for the end of what it has started and of its guardian. */
@@ -35,6 +38,7 @@ static struct {
     bool serves; /* started as it is armed, and ready some time later */
     int ready;
     char line[READY_LINE_SIZE];
+    char channel[CHANNEL_SIZE]; /* the variable that tells its descriptor; "": there is none */
     char bind[HOST_SIZE];
     int port;
     uint64_t most_output;
@@ -59,6 +63,7 @@ static struct {
     int64_t start_realtime_ns;
     struct note use; /* of the program and all that it had started */
     struct endpoint_time endpoint;
+    struct nics nics;
 } exec;
 
 static bool says(char *problem, const char *what)
@@ -83,7 +88,10 @@ static bool read_lists(const struct json_object *command, char *problem)
     return field_list_or(command, "argv", &params.argv, problem) &&
            field_list_or(command, "env", &params.env, problem) && check_lists(problem) &&
            field_text_or(command, "dir", "", params.dir, sizeof params.dir, problem) &&
-           field_text_or(command, "stdin", "", params.input, sizeof params.input, problem);
+           field_text_or(command, "stdin", "", params.input, sizeof params.input, problem) &&
+           field_text_or(command, "channel", "", params.channel, sizeof params.channel, problem) &&
+           (!strchr(params.channel, '=') ||
+            says(problem, "channel must be the name of a variable"));
 }
 
 static bool read_ready(const struct json_object *command, char *problem)
@@ -140,6 +148,7 @@ static void note_end(const struct note *note)
     exec.status = note->status;
     exec.ended_ns = note->at_ns;
     exec.endpoint = endpoint_since(exec.endpoint);
+    nics_since(&exec.nics);
 }
 
 static void note_done(const struct note *note)
@@ -180,16 +189,40 @@ static void take_note(void)
     }
 }
 
+static bool has_words(void)
+{
+    if (exec.job->control->words_size && exec.guard.channel < 0)
+        job_fail(exec.job, "protocol", -1, "this program has no channel to write to");
+    return exec.job->control->words_size;
+}
+
+/* Passes on what the program is told, as far as it takes it; one that has closed its channel gets
+ * nothing more. */
+static void pass_words(void)
+{
+    struct control *control = exec.job->control;
+    ssize_t passed = send(exec.guard.channel, control->words, control->words_size, MSG_NOSIGNAL);
+    if (passed < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (passed < 0)
+        passed = (ssize_t)control->words_size;
+    control->words_size -= (size_t)passed;
+    memmove(control->words, control->words + passed, control->words_size);
+}
+
 /* Waits until something happens, or for the moment. Returns false when the job has failed. */
 static bool step(int64_t until_ns)
 {
-    struct pollfd fds[4];
-    printed_watch(&exec.printed, fds + 2, &until_ns);
+    struct pollfd fds[3 + STREAMS];
+    printed_watch(&exec.printed, fds + 3, &until_ns);
     fds[1] = (struct pollfd){.fd = exec.guard.notes, .events = POLLIN};
-    control_wait(exec.job->control, fds, 4, until_ns);
+    fds[2] = (struct pollfd){.fd = has_words() ? exec.guard.channel : -1, .events = POLLOUT};
+    control_wait(exec.job->control, fds, 3 + STREAMS, until_ns);
     if (fds[1].revents)
         take_note();
-    printed_take(&exec.printed, fds + 2);
+    if (fds[2].revents)
+        pass_words();
+    printed_take(&exec.printed, fds + 3);
     return !exec.job->failure.kind && !job_aborted(exec.job);
 }
 
@@ -234,6 +267,7 @@ static void start(void)
     exec.start_ns = exec.printed.start_ns = now_ns();
     guard_go(&exec.guard);
     exec.endpoint = endpoint_time(); /* takes a while, and counts in hundredths of a second */
+    exec.nics = nics_now();
 }
 
 static bool is_ready(void)
@@ -332,12 +366,13 @@ static bool find_place(void)
 static bool open_guard(void)
 {
     static char *argv[LIST_ITEMS + 1], *env[LIST_ITEMS + 1];
-    const struct order order = {argv, env, params.dir, params.input};
+    const struct order order = {argv, env, params.dir, params.input, params.channel};
     list_items(&params.argv, argv);
     list_items(&params.env, env);
     if (!guard_open(exec.job, &order, &exec.guard))
         return false;
-    printed_begin(&exec.printed, exec.job, exec.guard.output, params.most_output, params.line);
+    const int streams[STREAMS] = {exec.guard.output[0], exec.guard.output[1], exec.guard.channel};
+    printed_begin(&exec.printed, exec.job, streams, params.most_output, params.line);
     return true;
 }
 
@@ -383,6 +418,7 @@ static void tell_result(const struct job *job)
     out_format(",\"process\":{\"cpu_user_s\":%.6f,\"cpu_system_s\":%.6f,\"max_rss_kb\":%lld}",
                exec.use.user_s, exec.use.system_s, (long long)exec.use.max_rss_kb);
     tell_endpoint(&exec.endpoint);
+    tell_nics(&exec.nics);
 }
 
-const struct kind exec_kind = {"exec", true, read_params, run, tell_result};
+const struct kind exec_kind = {"exec", true, read_params, run, tell_result, true};

@@ -26,6 +26,7 @@ struct ends {
     int go[2];
     int output[2][2];
     int input;
+    int channel[2];
 };
 
 static bool open_ends(const struct order *order, struct ends *ends)
@@ -41,6 +42,11 @@ static bool open_ends(const struct order *order, struct ends *ends)
         if (pipe2(ends->output[i], O_CLOEXEC) < 0)
             return false;
         fcntl(ends->output[i][0], F_SETFL, O_NONBLOCK);
+    }
+    if (*order->channel) {
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends->channel) < 0)
+            return false;
+        fcntl(ends->channel[0], F_SETFL, O_NONBLOCK);
     }
     ends->input = *order->input ? unnamed_file(order->input, strlen(order->input))
                                 : open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -60,6 +66,7 @@ static void close_ends(const struct ends *ends, int whose)
     close_one(ends->go[whose]);
     close_one(ends->output[0][whose]);
     close_one(ends->output[1][whose]);
+    close_one(ends->channel[whose]);
     if (whose == 1)
         close_one(ends->input);
 }
@@ -72,6 +79,7 @@ static _Noreturn void become_guardian(const struct order *order, const struct en
         .go = ends->go[1],
         .input = ends->input,
         .output = {ends->output[0][1], ends->output[1][1]},
+        .channel = ends->channel[1],
     });
 }
 
@@ -100,7 +108,13 @@ bool guard_open(struct job *job, const struct order *order, struct guard *guard)
         close_ends(&ends, 0);
         return job_fail(job, "resource", -1, "no process for the program: %s", strerror(why));
     }
-    *guard = (struct guard){pid, ends.notes[0], ends.go[0], {ends.output[0][0], ends.output[1][0]}};
+    *guard = (struct guard){
+        .pid = pid,
+        .notes = ends.notes[0],
+        .go = ends.go[0],
+        .output = {ends.output[0][0], ends.output[1][0]},
+        .channel = ends.channel[0],
+    };
     current = guard;
     return true;
 }
@@ -159,6 +173,7 @@ void guard_close(struct guard *guard)
     close_one(guard->go);
     close_one(guard->output[0]);
     close_one(guard->output[1]);
+    close_one(guard->channel);
     /* The family of one that was killed is ours. */
     if (await_guardian(guard->pid))
         family_reap(&family);

@@ -11,9 +11,10 @@
 
 struct order {
     char **argv;
-    char **env;        /* NAME=VALUE, added to the agent's own */
-    const char *dir;   /* "": the agent's own */
-    const char *input; /* what the program reads; "": nothing */
+    char **env;          /* NAME=VALUE, added to the agent's own */
+    const char *dir;     /* "": the agent's own */
+    const char *input;   /* what the program reads; "": nothing */
+    const char *channel; /* the variable that tells it the descriptor of its channel; "": none */
 };
 
 /* What the guardian tells, in this order; a program that can't be run is FAILED instead. */
@@ -44,6 +45,7 @@ struct guard {
     int notes;     /* a socket to it */
     int go;        /* a byte into it, and the program is run */
     int output[2]; /* the program's standard output and error */
+    int channel;   /* a socket to the program; -1: there is none */
 };
 
 /* Starts a guardian, which holds the program ready. Returns false when the job has failed. */
@@ -69,6 +71,7 @@ struct guardian {
     int go;
     int input;
     int output[2];
+    int channel;
 };
 
 #define GUARD_TERMINATE 't'

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -55,7 +56,7 @@ static bool is_mine(int fd)
 {
     const struct guardian *is = guardian.is;
     return fd == is->notes || fd == is->go || fd == is->input || fd == is->output[0] ||
-           fd == is->output[1];
+           fd == is->output[1] || fd == is->channel;
 }
 
 /* The agent's connections end with the agent, and the program gets none that were left open. */
@@ -80,6 +81,15 @@ static void close_others(void)
     close(nothing);
 }
 
+/* The program finds the number of its channel in its environment. */
+static void name_channel(void)
+{
+    static char number[16];
+    snprintf(number, sizeof number, "%d", guardian.is->channel);
+    if (guardian.is->channel >= 0)
+        setenv(guardian.is->order->channel, number, 1);
+}
+
 static void hold_program(void)
 {
     int ends[2];
@@ -89,9 +99,11 @@ static void hold_program(void)
         .argv = order->argv,
         .input = guardian.is->input,
         .output = {guardian.is->output[0], guardian.is->output[1]},
+        .channel = guardian.is->channel,
     };
     for (char **entry = order->env; *entry; entry++)
         putenv(*entry);
+    name_channel();
     if (*order->dir && chdir(order->dir) < 0)
         fail(PLACE_DIR, errno);
     int why = program_find(program);
@@ -110,6 +122,8 @@ static void hold_program(void)
     close(guardian.is->input);
     close(guardian.is->output[0]);
     close(guardian.is->output[1]);
+    if (guardian.is->channel >= 0)
+        close(guardian.is->channel);
     tell((struct note){.kind = NOTE_ARMED});
 }
 

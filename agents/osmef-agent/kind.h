@@ -18,6 +18,7 @@ struct kind {
     bool (*run)(struct job *job);
     /* Appends the result's own members to the event. */
     void (*result)(const struct job *job);
+    bool hears; /* it takes what `write` brings out of the control's words */
 };
 
 /* Ends with NULL. */

@@ -77,4 +77,4 @@ static void tell_result(const struct job *job)
     serving_tell();
 }
 
-const struct kind ping_kind = {"ping", true, read_params, run, tell_result};
+const struct kind ping_kind = {"ping", true, read_params, run, tell_result, false};

@@ -30,4 +30,4 @@ static void tell_result(const struct job *job)
     serving_tell();
 }
 
-const struct kind pong_kind = {"pong", true, read_params, run, tell_result};
+const struct kind pong_kind = {"pong", true, read_params, run, tell_result, false};

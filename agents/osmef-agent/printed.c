@@ -16,24 +16,26 @@
 #define LITTLE 4096
 #define REST_NS (NS_PER_S / 50)
 
-void printed_begin(struct printed *printed, struct job *job, const int fds[2], uint64_t most,
+void printed_begin(struct printed *printed, struct job *job, const int fds[STREAMS], uint64_t most,
                    const char *awaited)
 {
     memset(printed, 0, sizeof *printed);
     printed->job = job;
     printed->streams[0].name = "stdout";
     printed->streams[1].name = "stderr";
-    for (int i = 0; i < 2; i++)
+    printed->streams[2].name = "channel";
+    printed->streams[2].talks = true;
+    for (int i = 0; i < STREAMS; i++)
         printed->streams[i].fd = fds[i];
     printed->most = most;
     printed->awaited = awaited;
     printed->seen = !*awaited;
 }
 
-void printed_watch(const struct printed *printed, struct pollfd fds[2], int64_t *until_ns)
+void printed_watch(const struct printed *printed, struct pollfd fds[STREAMS], int64_t *until_ns)
 {
     const int64_t now = now_ns();
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < STREAMS; i++) {
         const struct stream *stream = &printed->streams[i];
         const bool rests = stream->rest_until_ns > now;
         fds[i] = (struct pollfd){.fd = rests ? -1 : stream->fd, .events = POLLIN};
@@ -97,12 +99,20 @@ static void keep_tail(struct printed *printed, const char *data, size_t size)
     printed->tail_size = kept + size;
 }
 
+static uint64_t bytes_left(const struct printed *printed)
+{
+    uint64_t left = printed->most;
+    for (int i = 0; i < STREAMS; i++)
+        left -= printed->streams[i].bytes;
+    return left;
+}
+
 /* Reads a piece of a stream. Returns false when there is nothing now. */
 static bool take(struct printed *printed, struct stream *stream)
 {
     static char room[READY_LINE_SIZE + CHUNK];
     char *const data = room + READY_LINE_SIZE;
-    const uint64_t left = printed->most - printed->streams[0].bytes - printed->streams[1].bytes;
+    const uint64_t left = bytes_left(printed);
     const ssize_t got = read(stream->fd, data, CHUNK);
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
@@ -111,10 +121,12 @@ static bool take(struct printed *printed, struct stream *stream)
         return false;
     }
     const size_t size = (size_t)got < left ? (size_t)got : (size_t)left;
-    look_for(printed, stream, data, size);
-    keep_tail(printed, data, size);
+    if (!stream->talks) {
+        look_for(printed, stream, data, size);
+        keep_tail(printed, data, size);
+    }
     stream->bytes += size;
-    stream->rest_until_ns = got < LITTLE ? now_ns() + REST_NS : 0;
+    stream->rest_until_ns = got < LITTLE && !stream->talks ? now_ns() + REST_NS : 0;
     if (size)
         tell(printed, stream, data, size);
     if (size < (size_t)got)
@@ -124,16 +136,16 @@ static bool take(struct printed *printed, struct stream *stream)
     return true;
 }
 
-void printed_take(struct printed *printed, const struct pollfd fds[2])
+void printed_take(struct printed *printed, const struct pollfd fds[STREAMS])
 {
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < STREAMS; i++)
         if (fds[i].revents && printed->streams[i].fd >= 0 && !printed->job->failure.kind)
             take(printed, &printed->streams[i]);
 }
 
 void printed_drain(struct printed *printed)
 {
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < STREAMS; i++)
         while (printed->streams[i].fd >= 0 && !printed->job->failure.kind)
             if (!take(printed, &printed->streams[i]))
                 break;

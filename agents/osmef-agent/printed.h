@@ -1,4 +1,5 @@
-/* What a program prints: told in events as it comes, bounded in all, never kept. */
+/* What a program prints, and what it says on its channel: told in events as it comes, bounded in
+ * all, never kept. */
 #ifndef OSMEF_PRINTED_H
 #define OSMEF_PRINTED_H
 
@@ -10,10 +11,12 @@
 
 #define READY_LINE_SIZE 256
 #define TAIL_SIZE 400
+#define STREAMS 3
 
 struct stream {
     const char *name;
-    int fd; /* -1: it has ended */
+    bool talks; /* somebody waits for an answer: it is a channel */
+    int fd;     /* -1: it has ended */
     uint64_t bytes;
     int64_t rest_until_ns;
     char kept[READY_LINE_SIZE]; /* the last bytes: the awaited ones may come in pieces */
@@ -22,8 +25,8 @@ struct stream {
 
 struct printed {
     struct job *job;
-    struct stream streams[2];
-    uint64_t most;       /* bytes of both */
+    struct stream streams[STREAMS];
+    uint64_t most;       /* bytes of all */
     int64_t start_ns;    /* what times are told from */
     const char *awaited; /* a part of a line; "": nothing */
     bool seen;
@@ -31,15 +34,15 @@ struct printed {
     size_t tail_size;
 };
 
-/* Begins with the descriptors of standard output and error, which stay the caller's. */
-void printed_begin(struct printed *printed, struct job *job, const int fds[2], uint64_t most,
+/* Begins with the descriptors of standard output, error and channel, which stay the caller's. */
+void printed_begin(struct printed *printed, struct job *job, const int fds[STREAMS], uint64_t most,
                    const char *awaited);
 
 /* Sets what to wait for, and makes the moment earlier where it has to. */
-void printed_watch(const struct printed *printed, struct pollfd fds[2], int64_t *until_ns);
+void printed_watch(const struct printed *printed, struct pollfd fds[STREAMS], int64_t *until_ns);
 
 /* Tells what has come. The job fails when it is too much. */
-void printed_take(struct printed *printed, const struct pollfd fds[2]);
+void printed_take(struct printed *printed, const struct pollfd fds[STREAMS]);
 
 /* Tells what is in the pipes still. */
 void printed_drain(struct printed *printed);

@@ -116,6 +116,8 @@ pid_t program_hold(const struct program *program, int go, int failed)
     dup2(program->output[1], STDERR_FILENO);
     umask(S_IWGRP | S_IWOTH);
     limits_restore();
+    if (program->channel >= 0)
+        fcntl(program->channel, F_SETFD, 0); /* the only one that it keeps */
     if (read(go, &byte, 1) == 1) {
         execve(program->path, program->argv, environ);
         tell_errno(failed);

@@ -5,12 +5,13 @@
 #include <limits.h>
 #include <sys/types.h>
 
-/* What a program gets; the descriptors are its standard ones. */
+/* What a program gets; the descriptors are its standard ones, and its channel (-1: none). */
 struct program {
     char **argv;
     char path[PATH_MAX];
     int input;
     int output[2];
+    int channel;
 };
 
 /* Finds argv[0] in PATH, or where it names a path itself. Returns 0 or an errno. */

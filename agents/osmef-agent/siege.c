@@ -229,4 +229,4 @@ static void tell_result(const struct job *job)
     siege_forget();
 }
 
-const struct kind siege_kind = {"siege", false, read_params, run, tell_result};
+const struct kind siege_kind = {"siege", false, read_params, run, tell_result, false};

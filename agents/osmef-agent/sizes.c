@@ -145,4 +145,4 @@ static void tell_result(const struct job *job)
     sizes_tell_result(&sizes);
 }
 
-const struct kind sizes_kind = {"sizes", false, read_params, run, tell_result};
+const struct kind sizes_kind = {"sizes", false, read_params, run, tell_result, false};

@@ -151,4 +151,4 @@ static void tell_result(const struct job *job)
     udp_tell_result(&udp);
 }
 
-const struct kind udp_kind = {"udp", false, read_params, run, tell_result};
+const struct kind udp_kind = {"udp", false, read_params, run, tell_result, false};

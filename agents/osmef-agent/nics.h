@@ -1,0 +1,38 @@
+/* The network interfaces of the endpoint, and what went through them. */
+#ifndef OSMEF_NICS_H
+#define OSMEF_NICS_H
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NIC_NAME_SIZE IF_NAMESIZE
+/* More are not told. */
+#define MOST_NICS 32
+
+enum { NIC_RX_BYTES, NIC_RX_PACKETS, NIC_TX_BYTES, NIC_TX_PACKETS, NIC_VALUES };
+
+struct nic {
+    char name[NIC_NAME_SIZE];
+    int64_t value[NIC_VALUES]; /* UNKNOWN: the counter has begun anew */
+};
+
+struct nics {
+    int count;
+    struct nic at[MOST_NICS];
+};
+
+/* Reads the counters of all interfaces (/proc/net/dev, proc(5)). */
+struct nics nics_now(void);
+
+/* Makes of counters what has been added since; what was not there then, or is not now, is left
+ * out. */
+void nics_since(struct nics *nics);
+
+/* Appends them as the member `interfaces`: a list for each value. */
+void tell_nics(const struct nics *nics);
+
+/* Finds the interface that has a numeric address. Returns false when there is none. */
+bool nic_of(const char *address, char name[NIC_NAME_SIZE]);
+
+#endif
