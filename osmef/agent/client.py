@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from osmef.agent.deploy import Deployment
-from osmef.agent.messages import PROTOCOL, Clock, Event, Gone, Hello, parse_event
+from osmef.agent.messages import PROTOCOL, Clock, Event, Gone, Hello, Interface, parse_event
 from osmef.errors import AgentError, ReachError
 
 if TYPE_CHECKING:  # paramiko takes long to import, and `osmef validate` knows workloads, too
     from osmef.remote.session import RemoteProcess, Session
 
-T = TypeVar("T", Hello, Clock)
+T = TypeVar("T", Hello, Clock, Interface)
 
 ANSWER_S = 15.0
 """How long an agent that is idle may take to answer, or to end."""
@@ -149,6 +149,14 @@ class AgentClient:
                     half,
                 )
         return best
+
+    def interface_of(self, address: str, answer_s: float = ANSWER_S) -> str | None:
+        """Return the network interface that has a numeric address there, None where none has it.
+
+        Only while no job runs. Raises AgentError.
+        """
+        self.send({"cmd": "interface", "address": address})
+        return self.expect(Interface, answer_s).name
 
     def lost(self, reason: str) -> AgentError:
         """Return the error that says that this agent is gone."""

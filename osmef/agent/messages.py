@@ -79,6 +79,13 @@ class Clock(_Message):
     monotonic_ns: int
 
 
+class Interface(_Message):
+    """The network interface that has an address; None where none has it."""
+
+    event: Literal["interface"]
+    name: _Word | None
+
+
 class Listening(_Message):
     """A listening job waits for its peer at this port."""
 
@@ -315,6 +322,8 @@ class SiegeResult(_HttpResult):
     failed: int
 
 
+MOST_INTERFACES = 32
+"""Of an endpoint; more are not told."""
 MOST_OUTPUT_BYTES = 48 * 1024
 """What one event tells of what a program prints."""
 
@@ -324,11 +333,11 @@ def _from_base64(text: object) -> object:
 
 
 class OutputEvent(_Message):
-    """What an external program has printed, ``at_s`` seconds after its start."""
+    """What an external program has printed, or said on its channel, so long after its start."""
 
     event: Literal["output"]
     id: str
-    stream: Literal["stdout", "stderr"]
+    stream: Literal["stdout", "stderr", "channel"]
     at_s: Annotated[float, Field(ge=0)]
     data: Annotated[
         bytes, BeforeValidator(_from_base64), Field(min_length=1, max_length=MOST_OUTPUT_BYTES)
@@ -336,6 +345,22 @@ class OutputEvent(_Message):
 
 
 _Count = Annotated[int, Field(ge=0)]
+_Counts = Annotated[list[_Count | None], Field(max_length=MOST_INTERFACES)]
+
+
+class Interfaces(_Message):
+    """What went through each network interface while a program ran; None: the counter is new."""
+
+    name: Annotated[list[_Word], Field(max_length=MOST_INTERFACES)]
+    rx_bytes: _Counts
+    rx_packets: _Counts
+    tx_bytes: _Counts
+    tx_packets: _Counts
+
+    @model_validator(mode="after")
+    def _columns_are_equally_long(self) -> Self:
+        _same_length(self, ("name", "rx_bytes", "rx_packets", "tx_bytes", "tx_packets"))
+        return self
 
 
 class ExecResult(ResultEvent):
@@ -356,6 +381,7 @@ class ExecResult(ResultEvent):
     stderr_bytes: _Count
     process: ProcessUse
     endpoint: EndpointUse
+    interfaces: Interfaces | None = None
 
     @model_validator(mode="after")
     def _has_one_end(self) -> Self:
@@ -403,10 +429,10 @@ JobEvent = (
     | Annotated[JobResult, Field(discriminator="job")]
     | ErrorEvent
 )
-Event = Hello | Clock | JobEvent | Gone
+Event = Hello | Clock | Interface | JobEvent | Gone
 
-_ADAPTER: TypeAdapter[Hello | Clock | JobEvent] = TypeAdapter(
-    Annotated[Hello | Clock | JobEvent, Field(discriminator="event")]
+_ADAPTER: TypeAdapter[Hello | Clock | Interface | JobEvent] = TypeAdapter(
+    Annotated[Hello | Clock | Interface | JobEvent, Field(discriminator="event")]
 )
 
 

@@ -39,7 +39,8 @@ class Step:
     ``serves`` runs until it is told to stop, once the other steps of all parts have their results.
     ``udp_ports`` is how many UDP ports it takes, ``requests`` how many requests it tells of,
     ``output_bytes`` the most that a program prints. One that is ``stoppable`` runs until all else
-    has ended, where it is of a background.
+    has ended, where it is of a background. The programs of all steps that are a ``rank`` are the
+    processes of one job, which find each other through the controller (``osmef.workloads.pmi``).
     """
 
     end: End
@@ -51,6 +52,7 @@ class Step:
     requests: int = 0
     output_bytes: int = 0
     stoppable: bool = False
+    rank: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,8 @@ class Ran:
     """What a part gave between one pair: a result for each step, in order, and the series.
 
     ``requests`` has what sieges told of their requests (``osmef.workloads.requests``), ``printed``
-    what the program of each step printed, which is nothing of a step that is none.
+    what the program of each step printed, which is nothing of a step that is none. ``interfaces``
+    has the network interface at which the program of each step is measured, where it asks for it.
     """
 
     sender: str
@@ -87,6 +90,7 @@ class Ran:
     points: list[PointEvent] = field(default_factory=list)
     requests: list[RecordBatch] = field(default_factory=list)
     printed: tuple[Printed, ...] = ()
+    interfaces: tuple[str | None, ...] = ()
 
 
 @dataclass(frozen=True)

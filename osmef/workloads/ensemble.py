@@ -14,19 +14,22 @@ from osmef.agent.messages import (
     Connected,
     ErrorEvent,
     Event,
+    ExecResult,
     Gone,
     IntervalEvent,
+    JobResult,
     Listening,
     OutputEvent,
     PointEvent,
     RequestsEvent,
     ResultEvent,
 )
-from osmef.errors import AgentError
+from osmef.errors import AgentError, ProgramError
 from osmef.results.exchange import Purpose
 from osmef.results.trial import Interval
 from osmef.scenario.ports import DATA_PORTS
 from osmef.workloads.base import Part, Ran, Value
+from osmef.workloads.pmi import Exchange
 from osmef.workloads.reading import Printed
 from osmef.workloads.tasks import Pair, Task, Waits, command_of, make_tasks
 
@@ -92,6 +95,7 @@ def perform(job: Job, parts: Sequence[Part]) -> Performance:
     ensemble = _Ensemble(job, parts)
     try:
         ensemble.compare_clocks()
+        ensemble.find_interfaces()
         ensemble.arm()
         ensemble.start()
         ensemble.collect()
@@ -115,6 +119,10 @@ class _Ensemble:
         self._busy: set[Task] = set()
         self._aborted = False
         self._clocks: dict[str, ClockOffset] = {}
+        self._ranks = [task for task in self._tasks if task.step.rank]
+        self._exchange = Exchange([task.host.name for task in self._ranks])
+        for rank, task in enumerate(self._ranks):
+            task.rank, task.environment = rank, self._exchange.environment(rank)
 
     def compare_clocks(self) -> None:
         """Compare the clock of each endpoint at which something starts, if there are several."""
@@ -124,6 +132,22 @@ class _Ensemble:
         for name, task in {task.host.name: task for task in starters}.items():
             task.agent.inbox = Inbox()  # the one before is of another trial
             self._clocks[name] = task.agent.clock_offset(self._waits.clock_s)
+
+    def find_interfaces(self) -> None:
+        """Find the network interface of each program that is to be told it. Raises AgentError."""
+        known: dict[tuple[str, str], str | None] = {}
+        for task in [task for task in self._tasks if task.wants_interface]:
+            key = (task.host.name, task.bind)
+            if key not in known:
+                task.agent.inbox = Inbox()  # the one before is of another trial
+                known[key] = task.agent.interface_of(task.bind, self._waits.clock_s)
+            task.interface = known[key]
+            if task.interface is None:
+                raise AgentError(
+                    f"no network interface has the address {task.bind}",
+                    where=task.host.name,
+                    cure=_CURES["bind"],
+                )
 
     def arm(self) -> None:
         """Arm all steps, those of a part one after the other, and wait until all are connected."""
@@ -262,6 +286,9 @@ class _Ensemble:
                 self._keep(task, event)
             case RequestsEvent():
                 self._keep_requests(task, event)
+            case OutputEvent(stream="channel"):
+                task.said_bytes += len(event.data)
+                self._pass_on(task, event.data)
             case OutputEvent():
                 (task.stdout if event.stream == "stdout" else task.stderr).extend(event.data)
             case PointEvent():
@@ -269,8 +296,29 @@ class _Ensemble:
             case ErrorEvent() | Gone():
                 self._fail(task, event)
             case ResultEvent():
-                task.result = event
-                self._end(task)
+                self._finish(task, event)
+
+    def _finish(self, task: Task, result: JobResult) -> None:
+        """Keep a result; without one of the processes of a job the others would wait for ever."""
+        task.result = result
+        self._end(task)
+        if task.rank is not None and isinstance(result, ExecResult) and result.status != 0:
+            for other in [one for one in self._ranks if not one.ended and not self._aborted]:
+                with contextlib.suppress(AgentError):
+                    other.agent.send({"cmd": "stop", "id": other.id})
+
+    def _pass_on(self, task: Task, data: bytes) -> None:
+        """Answer what a process of a job says. Raises ProgramError where nobody can."""
+        if task.rank is None or self._aborted:
+            return
+        try:
+            for rank, text in self._exchange.take(task.rank, data):
+                other = self._ranks[rank]
+                with contextlib.suppress(AgentError):  # its end is on its way to us
+                    other.agent.send({"cmd": "write", "id": other.id, "text": text})
+        except ProgramError as error:
+            error.tail = Printed(bytes(task.stdout), bytes(task.stderr)).tail
+            raise
 
     def _fail(self, task: Task, event: ErrorEvent | Gone) -> None:
         """Keep why a task has failed; one that can't listen tries the next port."""
@@ -356,4 +404,5 @@ def _ran(group: list[Task]) -> Ran:
     requests = [batch for task in group for batch in task.requests]
     printed = tuple(Printed(bytes(task.stdout), bytes(task.stderr)) for task in group)
     ends = (pair.sender.name, pair.receiver.name)
-    return Ran(*ends, tuple(results), intervals, points, requests, printed)
+    interfaces = tuple(task.interface for task in group)
+    return Ran(*ends, tuple(results), intervals, points, requests, printed, interfaces)

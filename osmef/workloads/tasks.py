@@ -20,7 +20,8 @@ from osmef.agent.messages import (
 from osmef.results.exchange import Purpose
 from osmef.results.trial import Interval
 from osmef.workloads.base import End, Part, Step, Value
-from osmef.workloads.placeholders import fill
+from osmef.workloads.placeholders import fill, used
+from osmef.workloads.pmi import CHANNEL
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch  # pyarrow is slow to load
@@ -89,7 +90,10 @@ class Pair:
 
 @dataclass(eq=False)
 class Task:
-    """One step of one part of one pair, at work in an agent of its own."""
+    """One step of one part of one pair, at work in an agent of its own.
+
+    One of the processes of a job has its ``rank``, and what its ``environment`` has to tell it.
+    """
 
     id: str
     pair: Pair
@@ -111,6 +115,10 @@ class Task:
     requests_told: int = 0
     stdout: bytearray = field(default_factory=bytearray)
     stderr: bytearray = field(default_factory=bytearray)
+    said_bytes: int = 0
+    rank: int | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    interface: str | None = None
 
     def admits(self, event: IntervalEvent | PointEvent | RequestsEvent | OutputEvent) -> bool:
         """Tell whether a job such as this one may tell that, after all that it has told."""
@@ -123,8 +131,8 @@ class Task:
             case RequestsEvent():
                 return self.requests_told + len(event.size) <= self.step.requests
             case OutputEvent():
-                printed = len(self.stdout) + len(self.stderr) + len(event.data)
-                return printed <= self.step.output_bytes
+                printed = len(self.stdout) + len(self.stderr) + self.said_bytes
+                return printed + len(event.data) <= self.step.output_bytes
 
     @property
     def _flows(self) -> int:
@@ -145,6 +153,18 @@ class Task:
     def peer(self) -> Host:
         """The endpoint at the other end."""
         return self.pair.receiver if self.step.end == "sender" else self.pair.sender
+
+    @property
+    def bind(self) -> str:
+        """The address of its own at which it is measured."""
+        return _bind(self.pair, self.step.end)
+
+    @property
+    def wants_interface(self) -> bool:
+        """Whether it is a program that is told the interface of that address."""
+        values = self.step.parameters.values() if self.step.command == PROGRAM else ()
+        texts = (text for value in values for text in _texts(value))
+        return any(used(text, "interface") for text in texts)
 
     @property
     def is_server(self) -> bool:
@@ -235,7 +255,7 @@ def command_of(task: Task, upstream: Task | None) -> dict[str, Value]:
 
 def _command_of_program(task: Task, upstream: Task | None) -> dict[str, Value]:
     """Return the command that arms an external program, with its placeholders filled in."""
-    bind = _bind(task.pair, task.step.end)
+    bind = task.bind
     port = task.host.data_ports(1) if task.step.listens else upstream.port if upstream else None
     values = {
         "peer": _address(task.pair, "receiver" if task.step.end == "sender" else "sender"),
@@ -243,6 +263,7 @@ def _command_of_program(task: Task, upstream: Task | None) -> dict[str, Value]:
         "port": str(port),
         "dir": ".",
         "duration": str(math.ceil(task.part.duration_s)),
+        "interface": str(task.interface),
     }
     command: dict[str, Value] = {
         "cmd": PROGRAM,
@@ -252,8 +273,18 @@ def _command_of_program(task: Task, upstream: Task | None) -> dict[str, Value]:
         **{name: _filled(value, values) for name, value in task.step.parameters.items()},
     }
     argv = command["argv"]
-    command["argv"] = task.host.words([] if isinstance(argv, bool | int | float) else list(argv))
+    command["argv"] = task.host.words(_texts(argv))
+    if task.rank is not None:
+        told = [f"{name}={value}" for name, value in task.environment.items()]
+        command |= {"channel": CHANNEL, "env": [*_texts(command.get("env", [])), *told]}
     return {**command, "bind": bind, "port": port} if task.step.listens and port else command
+
+
+def _texts(value: Value) -> list[str]:
+    """Return the texts of a member: one, several or none."""
+    if isinstance(value, str):
+        return [value]
+    return [] if isinstance(value, bool | int | float) else list(value)
 
 
 def _filled(value: Value, values: Mapping[str, str]) -> Value:
