@@ -12,11 +12,12 @@ from osmef.drafts import scratch
 from osmef.errors import SupplyError
 from osmef.programs import search_path
 from osmef.supply.bundle import HERE, Build, BundledFile, Kind, ProgramManifest, described, pack
-from osmef.supply.compiler import Compiler, find_compiler
+from osmef.supply.compiler import Compiler, compiler_of
 from osmef.supply.elf import parse
 from osmef.supply.fetch import download, hash_of, lay_out
 from osmef.supply.machines import Machine
 from osmef.supply.program import Program, Source
+from osmef.supply.shared import packed_with_libraries
 from osmef.supply.tool import Tool
 
 _MOST_S = 900.0
@@ -42,15 +43,14 @@ def bundle_of_source(
     """
     source, where = program.source, f"build of {program.name!r}"
     assert source is not None  # noqa: S101 - it is no way without a source
-    compiler = find_compiler(machine, openmp=source.openmp, where=where)
+    compiler = compiler_of(source, machine, where)
     with scratch("build") as root:
         code, digest = _code(source, root, tell, check)
         offline = without_network()
         environment = _environment(root, compiler)
         tool = Tool(where, environment, code, check, _MOST_S, prefix=offline)
         tell(f"building {program.name} for {machine.name} with {compiler.name}")
-        for step in source.steps:
-            tool.run([word.replace("{target}", machine.zig) for word in step])
+        _run(source, tool, machine)
         contents = _products(source, code, program.name, where)
         build = Build(
             source=source.url or str(source.path),
@@ -59,7 +59,20 @@ def bundle_of_source(
             openmp=compiler.openmp,
             network=not offline,
         )
+        if source.shared:
+            return packed_with_libraries(program, code / source.products[0], contents, build)
         return _packed(program, machine, contents, build, compiler.notes)
+
+
+def _run(source: Source, tool: Tool, machine: Machine) -> None:
+    """Run all steps. Raises SupplyError."""
+    try:
+        for step in source.steps:
+            tool.run([word.replace("{target}", machine.zig) for word in step])
+    except SupplyError as error:
+        if source.shared:
+            error.cure = f"read what it said; this machine needs: {', '.join(source.shared)}"
+        raise
 
 
 def without_network() -> tuple[str, ...]:
@@ -92,7 +105,10 @@ def _code(
     digest = hash_of(path)
     if source.sha256 not in {None, digest}:
         raise SupplyError(f"it has the SHA-256 {digest}, not {source.sha256}", where=str(path))
-    return lay_out(path, root / "code"), digest
+    code = lay_out(path, root / "code")
+    for name, text in source.adds:
+        (code / name).write_text(text, encoding="utf-8")
+    return code, digest
 
 
 def _environment(root: Path, compiler: Compiler) -> dict[str, str]:

@@ -66,6 +66,11 @@ class Build(Model):
     compiler: str = Field(description="the compiler and its version")
     openmp: bool | None = Field(description="whether it has OpenMP; null where none is wanted")
     network: bool = Field(description="whether its steps could reach the network")
+    libraries: tuple[str, ...] = Field(
+        default=(),
+        description="the controller's own packages of shared libraries, with their versions; their"
+        " files where no dpkg tells; empty for a static program",
+    )
 
 
 class ProgramManifest(Model):

@@ -7,10 +7,12 @@ DT_RUNPATH), then in those of the distribution.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from osmef.errors import SupplyError
+from osmef.supply.bundle import HERE
 from osmef.supply.elf import Elf, read_elf
 from osmef.supply.machines import Machine
 from osmef.supply.program import Program
@@ -19,6 +21,13 @@ from osmef.supply.tree import Found, Tree
 _PROGRAMS = ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/games", "/usr/local/bin")
 _MOST_LIBRARIES = 500
 _TOLD = 12
+
+
+class Files(Protocol):
+    """A file system, or what looks like one."""
+
+    def find(self, path: str) -> Found | None:
+        """Return the file at an absolute path, None where there is none."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +50,41 @@ def cut(program: Program, tree: Tree, machine: Machine) -> Closure:
     elf = _read(found, path, machine, where)
     wanted: list[tuple[str, str]] = [("", name) for name in program.libraries]
     loader = posixpath.basename(elf.interpreter) if elf.interpreter else None
-    libraries: dict[str, Found] = {}
-    if elf.interpreter is not None and loader is not None:
-        at = tree.find(elf.interpreter)
-        if at is None:
-            raise SupplyError(f"its loader {elf.interpreter} is in no package", where=where)
-        libraries[loader] = at
-        _follow(tree, machine, (path, elf), libraries, wanted)
+    libraries = libraries_of(path, elf, tree, machine, wanted)
     return Closure(found, loader, libraries, _data(program, tree, where, {*libraries}))
+
+
+def libraries_of(
+    path: str,
+    elf: Elf,
+    files: Files,
+    machine: Machine,
+    wanted: Sequence[tuple[str, str]] = (),
+) -> dict[str, Found]:
+    """Return the loader and the libraries of a program at a path, each by its name.
+
+    ``wanted`` are further libraries, each with what needs it. A static program has none. Raises
+    SupplyError.
+    """
+    if elf.interpreter is None:
+        return {}
+    at = files.find(elf.interpreter)
+    if at is None:
+        where = f"program {posixpath.basename(path)!r}"
+        raise SupplyError(f"its loader {elf.interpreter} is in no package", where=where)
+    libraries = {posixpath.basename(elf.interpreter): at}
+    _follow(files, machine, (path, elf), libraries, wanted)
+    return libraries
+
+
+def words_of(name: str, loader: str | None, contents: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Return what starts a program: its own loader, which looks for libraries in its folder."""
+    if loader is None:
+        return (f"{HERE}/{name}",)
+    # glibc has it since 2.33; without it the program is told its path as its name.
+    named = ("--argv0", name) if b"--argv0" in contents[loader] else ()
+    own = ("--inhibit-cache", "--library-path", HERE)
+    return (f"{HERE}/{loader}", *named, *own, f"{HERE}/{name}")
 
 
 def _find_program(program: Program, tree: Tree, where: str) -> tuple[str, Found]:
@@ -88,7 +124,7 @@ def _read(found: Found, path: str, machine: Machine, where: str) -> Elf:
 
 
 def _follow(
-    tree: Tree,
+    tree: Files,
     machine: Machine,
     program: tuple[str, Elf],
     libraries: dict[str, Found],
@@ -135,7 +171,7 @@ def _expanded(folders: Sequence[str], path: str) -> tuple[str, ...]:
 
 
 def _find_library(
-    tree: Tree, machine: Machine, name: str, folders: Sequence[str]
+    tree: Files, machine: Machine, name: str, folders: Sequence[str]
 ) -> tuple[Found | None, str]:
     usual = (f"/lib/{machine.triplet}", f"/usr/lib/{machine.triplet}", "/lib64", "/lib", "/usr/lib")
     for path in (f"{folder}/{name}" for folder in (*folders, *usual)):

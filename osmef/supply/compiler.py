@@ -15,6 +15,7 @@ from pathlib import Path
 from osmef.errors import SupplyError
 from osmef.programs import search_path
 from osmef.supply.machines import Machine, this_machine
+from osmef.supply.program import Source
 
 _ASK_S = 20.0
 # Without its names, a program is small, and of the same source the same: they have paths in them.
@@ -65,6 +66,24 @@ def find_compiler(machine: Machine, *, openmp: bool, where: str) -> Compiler:
     return found
 
 
+def compiler_of(source: Source, machine: Machine, where: str) -> Compiler:
+    """Return the compiler that builds a source for a kind of machine. Raises SupplyError."""
+    if not source.shared:
+        return find_compiler(machine, openmp=source.openmp, where=where)
+    path = shutil.which("gcc", path=search_path())
+    if machine != this_machine():
+        raise SupplyError(
+            f"it takes shared libraries of this machine along, which is no {machine.name}",
+            where=where,
+            cure=f"build it on a {machine.name} with -o FILE, and name that under bundles",
+        )
+    if path is None:
+        raise SupplyError(
+            "this machine has no gcc", where=where, cure=f"apt install {' '.join(source.shared)}"
+        )
+    return Compiler(_name_of(path), {}, openmp=None)
+
+
 def _zig(machine: Machine, *, openmp: bool) -> Compiler | None:
     """Return zig, as the package ziglang brings it; the agents are compiled with it, too."""
     if importlib.util.find_spec("ziglang") is None:
@@ -93,7 +112,7 @@ def _system_compiler(machine: Machine, *, openmp: bool) -> Compiler | None:
         return None
     threads = openmp and _has(path, "libgomp.a")
     flags = (*_STATIC, *(["-fopenmp"] if threads else []))
-    name = _said(path, "--version").partition("\n")[0].strip() or "cc"
+    name = _name_of(path)
     programs = dict.fromkeys(("cc", "gcc"), (path, *flags))
     cxx = shutil.which("g++", path=search_path())
     if cxx is not None:
@@ -105,6 +124,10 @@ def _system_compiler(machine: Machine, *, openmp: bool) -> Compiler | None:
         openmp=threads if openmp else None,
         notes=(_NO_OPENMP.format(name=name, machine=machine.name),) if lacks else (),
     )
+
+
+def _name_of(compiler: str) -> str:
+    return _said(compiler, "--version").partition("\n")[0].strip() or "cc"
 
 
 def _has(compiler: str, library: str) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from osmef.drafts import scratch
-from osmef.supply.bundle import HERE, BundledFile, Kind, Package, ProgramManifest, described, pack
-from osmef.supply.closure import Closure, cut
+from osmef.supply.bundle import BundledFile, Kind, Package, ProgramManifest, described, pack
+from osmef.supply.closure import Closure, cut, words_of
 from osmef.supply.debian import Deb, open_shop
 from osmef.supply.machines import Machine
 from osmef.supply.program import Program
@@ -81,7 +81,7 @@ def _packed(order: Order, closure: Closure, tree: Tree, debs: Mapping[str, Deb])
         architecture=order.machine.name,
         libc=f"glibc {debs[_LIBC].version}" if closure.loader and _LIBC in debs else "static",
         suite=order.suite,
-        argv=_argv(program.name, closure, contents),
+        argv=words_of(program.name, closure.loader, contents),
         data={path: path.rpartition("/")[2] for path in program.files},
         packages=packages,
         build=None,
@@ -89,13 +89,3 @@ def _packed(order: Order, closure: Closure, tree: Tree, debs: Mapping[str, Deb])
         files=files,
     )
     return pack(manifest, contents)
-
-
-def _argv(name: str, closure: Closure, contents: Mapping[str, bytes]) -> tuple[str, ...]:
-    """Return what starts the program: its own loader, which looks for libraries in its folder."""
-    if closure.loader is None:
-        return (f"{HERE}/{name}",)
-    # glibc has it since 2.33; without it the program is told its path as its name.
-    named = ("--argv0", name) if b"--argv0" in contents[closure.loader] else ()
-    own = ("--inhibit-cache", "--library-path", HERE)
-    return (f"{HERE}/{closure.loader}", *named, *own, f"{HERE}/{name}")

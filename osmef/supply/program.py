@@ -42,6 +42,11 @@ class Source:
     `osmef program build NAME --source PATH`."""
     openmp: bool = False
     """Whether it is compiled with -fopenmp where the compiler has a static OpenMP."""
+    shared: tuple[str, ...] = ()
+    """Debian's packages that this machine has to have for the steps. Where some are named, the
+    program is built with shared libraries, which go along; so for this machine's kind only."""
+    adds: tuple[tuple[str, str], ...] = ()
+    """Files of OSMeF's own, names and texts, that are laid into the folder beforehand."""
 
     def __post_init__(self) -> None:
         if self.url is not None and self.path is not None:
@@ -50,7 +55,7 @@ class Source:
             raise _bad("source", "no SHA-256 of what is at its URL", "sha256sum ARCHIVE tells it")
         if self.url is not None and not self.url.startswith(("https://", "http://")):
             raise _bad("source", f"{self.url!r} is no URL of the web", "it begins with https://")
-        if not self.products or not all(map(_is_inside, self.products)):
+        if not self.products or not all(map(_is_inside, (*self.products, *dict(self.adds)))):
             raise _bad("source", "products are paths in its folder", "such as src/iozone")
 
 

@@ -13,7 +13,7 @@ from osmef.apt import find_suite
 from osmef.errors import SupplyError
 from osmef.supply.built import bundle_of_source, source_hash
 from osmef.supply.bundle import Bundle, BundledFile, read_bundle
-from osmef.supply.compiler import find_compiler
+from osmef.supply.compiler import compiler_of
 from osmef.supply.debian import can_fetch
 from osmef.supply.machines import NAMES, Machine, find_machine
 from osmef.supply.packaged import Order, bundle_of_packages
@@ -263,9 +263,11 @@ def _wanted_of_source(program: Program, machine: Machine) -> Wanted:
     assert source is not None  # noqa: S101 - it is no way without a source
     steps: list[JsonValue] = [list(step) for step in source.steps]
     recipe: list[JsonValue] = [steps, list(source.products)]
+    if source.adds:
+        recipe.append(dict(source.adds))
     if not program.is_sourced:
         return Wanted(program.name, machine.name, {"brought": recipe, "format": _FORMAT})
-    compiler = find_compiler(machine, openmp=source.openmp, where=f"build of {program.name!r}")
+    compiler = compiler_of(source, machine, f"build of {program.name!r}")
     built: JsonValue = {
         "build": [source_hash(source), *recipe],
         "compiler": [compiler.name, compiler.openmp],

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.errors import SupplyError
+from osmef.errors import InputError, SupplyError
 from osmef.supply.built import bundle_of_source, without_network
 from osmef.supply.bundle import Bundle, unpack
 from osmef.supply.compiler import find_compiler
@@ -102,6 +102,66 @@ def test_openmp_where_the_compiler_has_it(code: Path, tmp_path: Path) -> None:
     expected = "word 3\n" if build_facts.openmp else "word 0\n"
     assert run(bundle, tmp_path, "word", OMP_NUM_THREADS="3") == expected
     assert bool(bundle.manifest.notes) != build_facts.openmp
+
+
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc here: apt install gcc")
+SHARED_HERE = ("gcc", "-O2", "hello.c", "-o", "hello", "-Wl,--no-as-needed", "-lm")
+
+
+@needs_gcc
+def test_a_program_with_shared_libraries_takes_them_along(code: Path, tmp_path: Path) -> None:
+    bundle = build(code, SHARED_HERE, shared=("gcc",))
+    manifest = bundle.manifest
+    kinds = {name: file.kind for name, file in manifest.files.items()}
+    loader = parse(bundle.contents["hello"]).interpreter
+    assert loader is not None
+    assert kinds["hello"] == "program"
+    assert kinds[Path(loader).name] == "loader"
+    assert {name for name, kind in kinds.items() if kind == "library"} == {"libm.so.6", "libc.so.6"}
+    assert manifest.libc.startswith("glibc")
+    assert manifest.build is not None
+    assert any("libc" in library for library in manifest.build.libraries)
+    for name, data in bundle.contents.items():
+        (tmp_path / name).write_bytes(data)
+        (tmp_path / name).chmod(0o700)
+    argv = [word.replace("{dir}", str(tmp_path)) for word in manifest.argv]
+    done = subprocess.run([*argv, "word"], capture_output=True, text=True, check=True, env={})
+    assert done.stdout == "word 0\n"
+
+
+@needs_gcc
+def test_shared_libraries_are_those_of_this_machine_s_kind(code: Path) -> None:
+    other = "aarch64" if platform.machine() != "aarch64" else "x86_64"
+    with pytest.raises(SupplyError, match=f"no {other}") as caught:
+        build(code, SHARED_HERE, machine=other, shared=("gcc",))
+    assert caught.value.cure is not None
+    assert "bundles" in caught.value.cure
+
+
+@needs_gcc
+def test_what_a_build_with_shared_libraries_needs_of_this_machine_is_told(code: Path) -> None:
+    with pytest.raises(SupplyError, match="no-such-compiler") as caught:
+        build(code, ("no-such-compiler",), shared=("gcc", "some-library-dev"))
+    assert caught.value.cure is not None
+    assert "gcc, some-library-dev" in caught.value.cure
+
+
+@needs_gcc
+def test_files_of_ours_are_built_with_it(code: Path, tmp_path: Path) -> None:
+    ours = ("ours.h", "#define THREADS 7\n")
+    step = ("gcc", "-static", "-O2", "-include", "ours.h", "hello.c", "-o", "hello")
+    source_is_as_it_was = sorted(path.name for path in code.iterdir())
+    (code / "hello.c").write_bytes(HELLO.replace(b"#define THREADS 0", b""))
+    bundle = build(code, step, shared=("gcc",), adds=(ours,))
+    assert run(bundle, tmp_path, "word") == "word 7\n"
+    assert bundle.manifest.libc == "static"
+    assert sorted(path.name for path in code.iterdir()) == source_is_as_it_was
+
+
+@pytest.mark.parametrize("name", ["../ours.h", "/ours.h", ""])
+def test_files_of_ours_stay_in_the_folder(name: str) -> None:
+    with pytest.raises(InputError):
+        Source((("cc",),), ("hello",), adds=((name, ""),))
 
 
 @needs_zig
