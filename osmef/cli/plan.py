@@ -119,7 +119,10 @@ def _cells(plan: Plan) -> Table:
     for cell in plan.cells:
         values = dict(cell.cell.values)
         shown = [str(values.get(name, "-")) for name in names] or [cell.cell.key]
-        table.add_row(*map(escape, shown), _distance(cell), *map(_group, _ends(cell)))
+        senders, receivers = _ends(cell)
+        among = len(senders) > 1 and senders == receivers
+        told = (_group(senders), "each other" if among else _group(receivers))
+        table.add_row(*map(escape, shown), _distance(cell), *told)
     return table
 
 
@@ -132,7 +135,11 @@ def _ends(cell: PlannedCell) -> tuple[list[str], list[str]]:
 
 
 def _group(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{len(names)} x {names[0]}"
+    first, *others = names
+    if not others:
+        return first
+    alike = others[0].startswith(first)
+    return f"{len(names)} x {first}" if alike else f"{first} to {others[-1]}"
 
 
 def _endpoints(plan: Plan, machines: Mapping[str, str]) -> Table:

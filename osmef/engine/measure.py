@@ -176,6 +176,7 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
         exchanges=outcome.exchanges,
         datagrams=outcome.datagrams,
         sizes=outcome.sizes,
+        interfaces=outcome.interfaces,
     )
     return Ended(trial, outcome, silent)
 
@@ -190,17 +191,18 @@ def _silent_ends(bench: Bench, planned: PlannedTrial) -> list[str]:
 
 
 def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:
+    scenario, cell = planned.cell.cell.scenario, planned.cell
     job = Job(
         trial=planned.index,
         pairs=[
-            _pair(bench, sender.name, receiver.name, planned)
-            for sender, receiver in planned.cell.pairs
+            _pair(bench, one.name, other.name, planned)
+            for one, other in (cell.ring if scenario.workload.together else cell.pairs)
         ],
         progress=lambda rate: bench.observer.rate(planned, rate),
         check=bench.stop.check,
         keep=lambda name, data: bench.directory.write_raw(planned.index, name, data),
     )
-    return Programme(planned.cell.cell.scenario).run(job)
+    return Programme(scenario).run(job)
 
 
 def _pair(bench: Bench, sender: str, receiver: str, planned: PlannedTrial) -> Pair:

@@ -109,7 +109,7 @@ def _unplaced(trial: Trial) -> Trial:
 
 
 def _failed(trial: Trial, error: OsmefError) -> Trial:
-    lists = ("transfers", "exchanges", "sizes", "datagrams")
+    lists = ("transfers", "exchanges", "sizes", "datagrams", "interfaces")
     nothing: dict[str, object] = {
         "metrics": {},
         "start_spread_s": None,

@@ -42,10 +42,9 @@ def the_same(values: Iterable[T]) -> T | None:
 
 
 def requested(cell: PlannedCell) -> Standing:
-    """Return what is asked for: of a loopback no placement, of hosts and sites no tenancy."""
+    """Return what is asked for: of one alone no placement, of hosts and sites no tenancy."""
     scenario = cell.cell.scenario
-    loopback = scenario.endpoints.loopback is not None
-    free = loopback or scenario.placement is Placement.ANY
+    free = len(cell.endpoints) == 1 or scenario.placement is Placement.ANY
     untold = scenario.is_between_sites or EndpointKind.HOST in {end.kind for end in scenario.ends}
     return Standing(
         None if free else scenario.placement, None if untold else scenario.tenancy, cell.distance

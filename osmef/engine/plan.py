@@ -33,8 +33,9 @@ Sites = tuple[str | None, str | None]
 class PlannedCell:
     """A cell with the endpoints that its trials use: every sender sends to every receiver.
 
-    Loopback uses one endpoint for both ends. All pairs are to be equally far apart; ``distance`` is
-    None where the cloud decides.
+    Loopback uses one endpoint for both ends. Nodes are senders and receivers all of them, and none
+    sends to itself. All pairs are to be equally far apart; ``distance`` is None where the cloud
+    decides.
     """
 
     cell: Cell
@@ -50,7 +51,15 @@ class PlannedCell:
     @property
     def pairs(self) -> tuple[tuple[EndpointRequest, EndpointRequest], ...]:
         """Every sender with every receiver."""
-        return tuple((one, other) for one in self.senders for other in self.receivers)
+        alone = len(self.endpoints) == 1
+        every = ((one, other) for one in self.senders for other in self.receivers)
+        return tuple((one, other) for one, other in every if alone or one is not other)
+
+    @property
+    def ring(self) -> tuple[tuple[EndpointRequest, EndpointRequest], ...]:
+        """Every endpoint once, with the next one; the last one with the first."""
+        first, *others = self.endpoints
+        return tuple(zip((first, *others), (*others, first), strict=True))
 
 
 def programs_of(cells: Iterable[PlannedCell]) -> dict[str, dict[Program, None]]:
@@ -60,6 +69,8 @@ def programs_of(cells: Iterable[PlannedCell]) -> dict[str, dict[Program, None]]:
         programme = Programme(cell.cell.scenario)
         ends: tuple[tuple[End, tuple[EndpointRequest, ...]], ...]
         ends = (("sender", cell.senders), ("receiver", cell.receivers))
+        if cell.cell.scenario.workload.together:
+            ends = (("sender", cell.endpoints),)
         for end, there in ends:
             programs = dict.fromkeys(programme.needs(end))
             for endpoint in there if programs else ():
@@ -127,7 +138,7 @@ def _place(cells: Sequence[Cell], scenario: Scenario) -> tuple[PlannedCell, ...]
 
     In one lane all cells with ends at the same sites use the same two hosts, so that their numbers
     compare. Trials that may run at once need hosts of their own, so pairs are then spread over
-    lanes of two hosts each.
+    lanes of two hosts each. Nodes stay in the first lane: few of them are some of many.
     """
     kinds: dict[Sites, dict[tuple[object, ...], int]] = {}
     for cell in cells:
@@ -135,6 +146,8 @@ def _place(cells: Sequence[Cell], scenario: Scenario) -> tuple[PlannedCell, ...]
         there.setdefault(_kind_of_pair(cell), len(there))
 
     def lane(cell: Cell) -> int:
+        if cell.scenario.endpoints.node is not None:
+            return 1
         there = kinds[_sites_of(cell)]
         clouds = [scenario.clouds[site] for site in _sites_of(cell)]
         lanes = min(cloud.lanes(scenario.parallel, len(there)) for cloud in clouds)
@@ -160,6 +173,9 @@ def _place_cell(cell: Cell, lane: int) -> PlannedCell:
     if scenario.endpoints.loopback is not None:
         end = _request("loopback", sender, _Slot(lane, first_host, 1))
         return PlannedCell(cell, (end,), (end,), 0)
+    if scenario.endpoints.node is not None:
+        nodes = _nodes(scenario.endpoints.node, scenario.placement)
+        return PlannedCell(cell, nodes, nodes, distance(_slots(nodes[0]), _slots(nodes[-1])))
     anywhere = scenario.placement is Placement.ANY or scenario.is_between_sites
     other_host = first_host + (scenario.placement is not Placement.SAME_HOST)
     other_tenant = 1 + (scenario.tenancy is Tenancy.DIFFERENT_TENANT)
@@ -186,6 +202,18 @@ def _group(role: str, end: EndpointSettings, slot: _Slot) -> tuple[EndpointReque
     first = _request(role, end, slot)
     others = (replace(first, name=f"{first.name}-m{n}") for n in range(2, end.count + 1))
     return (first, *others)
+
+
+def _nodes(end: EndpointSettings, placement: Placement) -> tuple[EndpointRequest, ...]:
+    """Return nodes of one tenant: each on a host of its own, all on one, or anywhere.
+
+    Fewer of them are the start of more.
+    """
+    first = _Slot(1, 1, 1, placement is Placement.ANY)
+    if placement is not Placement.DIFFERENT_HOST and end.kind is EndpointKind.VM:
+        return _group("node", end, first)
+    slots = (replace(first, host=first.host + number) for number in range(end.count))
+    return tuple(_request("node", end, slot) for slot in slots)
 
 
 def _request(role: str, end: EndpointSettings, slot: _Slot) -> EndpointRequest:

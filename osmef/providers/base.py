@@ -29,7 +29,7 @@ class EndpointRequest:
     decides where a VM stands (``placement: any``). A host endpoint has no tenant. Only requests of
     one ``lane`` meet in a trial: different host slots of different lanes may be one host.
     ``flavor`` is the provider's own name, a need for which it chooses the smallest that fits, or
-    None for its default. ``role`` ("sender", "receiver" or "loopback") lets a provider keep both
+    None for its default. ``role`` ("sender", "receiver", "loopback" or "node") lets a provider keep
     ends off each other's CPUs. ``site`` names the cloud, None where there is one only; ``zone`` is
     the cloud's own name of one, None for the settings'. ``movable`` tells a check that the run may
     make it anew while it still stands (``replace``).

@@ -34,9 +34,8 @@ def seen_from(site: str | None, cell: Cell) -> Cell:
 
 def _ends_at(site: str | None, cell: Cell) -> list[tuple[str, EndpointSettings]]:
     """Return the ends at a site, each with its key."""
-    ends = cell.scenario.endpoints
-    named = (("sender", ends.sender), ("receiver", ends.receiver), ("loopback", ends.loopback))
-    return [(f"endpoints.{name}", end) for name, end in named if end and end.site == site]
+    named = cell.scenario.endpoints.each.items()
+    return [(f"endpoints.{name}", end) for name, end in named if end.site == site]
 
 
 def problems_at(site: str | None, cloud: Provider, cell: Cell) -> Iterator[Problem]:

@@ -77,13 +77,18 @@ class Point:
 
 def place(cell: CellInfo, summary: Summary) -> Place:
     """Return where the ends of a cell stand to each other."""
-    if cell.senders == cell.receivers:
+    if is_alone(cell):
         return Place(cell.distance, "loopback", None)
     placement, asked = PLACEMENTS[cell.achieved_placement], _asked(cell)
     kinds = {e.kind for e in summary.endpoints if e.name in (*cell.senders, *cell.receivers)}
     if EndpointKind.HOST in kinds:  # which belongs to no tenant
         return Place(cell.distance, placement, None, asked)
     return Place(cell.distance, placement, TENANCIES[cell.achieved_tenancy], asked)
+
+
+def is_alone(cell: CellInfo) -> bool:
+    """Tell whether one endpoint is all of a cell, and talks to itself."""
+    return len({*cell.senders, *cell.receivers}) == 1
 
 
 def _asked(cell: CellInfo) -> str | None:
@@ -101,7 +106,7 @@ def other_than_asked(cell: CellInfo) -> dict[str, tuple[Scalar, Scalar]]:
         "placement": (cell.achieved_placement, cell.placement),
         "tenancy": (cell.achieved_tenancy, cell.tenancy),
     }
-    decided = cell.placement is Placement.ANY and cell.senders != cell.receivers
+    decided = cell.placement is Placement.ANY and not is_alone(cell)
     return {
         key: pair
         for key, pair in pairs.items()

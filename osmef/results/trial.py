@@ -11,7 +11,7 @@ from osmef.errors import OsmefError, ProgramError
 from osmef.results.exchange import Direction, Exchange, Purpose, SizePoint
 from osmef.results.limits import FlowLimit, Limit
 from osmef.results.udp import Datagrams
-from osmef.results.use import EndpointUse, ProcessUse
+from osmef.results.use import EndpointUse, InterfaceUse, ProcessUse
 from osmef.scenario.base import Model
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.study import Scalar
@@ -339,6 +339,10 @@ class Trial(Model):
     )
     datagrams: list[Datagrams] = Field(
         default_factory=list, description="the UDP flows of each pair, as both ends saw them"
+    )
+    interfaces: list[InterfaceUse] = Field(
+        default_factory=list,
+        description="what went through the network interfaces of each endpoint, with programs",
     )
 
 

@@ -15,6 +15,23 @@ class ProcessUse(Model):
     max_rss_kb: int | None = Field(default=None, description="largest resident memory, KiB")
 
 
+class InterfaceUse(Model):
+    """What went through a network interface of an endpoint while a program ran there."""
+
+    endpoint: str = Field(description="name of the endpoint")
+    name: str = Field(description="name of the interface, `lo` among them")
+    measured: bool | None = Field(
+        description="whether it has the address that was measured; null where nobody asked"
+    )
+    rx_bytes: int | None = Field(
+        description="bytes that came, with all headers but those that the network card removes;"
+        " null if the counter began anew"
+    )
+    rx_packets: int | None = Field(description="packets that came")
+    tx_bytes: int | None = Field(description="bytes that went")
+    tx_packets: int | None = Field(description="packets that went")
+
+
 class EachCpu(Model):
     """Difference of /proc/stat over the transfer for each CPU; lists hold one value a CPU."""
 

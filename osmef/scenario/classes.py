@@ -58,10 +58,9 @@ def resolve(scenario: Scenario, tree: Node) -> tuple[Scenario, list[Problem]]:
     """
     problems: list[Problem] = []
     ends: dict[str, EndpointSettings] = {}
-    for name in ("sender", "receiver", "loopback"):
-        end: EndpointSettings | None = getattr(scenario.endpoints, name)
-        flavor, place = _flavor(scenario, name, end) if end is not None else (None, ())
-        if end is None or not isinstance(flavor, str) or not flavor.startswith(PREFIX):
+    for name, end in scenario.endpoints.each.items():
+        flavor, place = _flavor(scenario, name, end)
+        if not isinstance(flavor, str) or not flavor.startswith(PREFIX):
             continue
         word = flavor.removeprefix(PREFIX)
         if word in scenario.classes:

@@ -43,7 +43,8 @@ class EndpointSettings(Model):
         default=1,
         ge=1,
         le=256,
-        description="how many of them make a group; every sender sends to every receiver",
+        description="how many of them make a group; every sender sends to every receiver, and"
+        " every node to every other one",
     )
     site: Name | None = Field(default=None, description="which of the `sites` it is made at")
     zone: Text | None = Field(
@@ -57,10 +58,6 @@ class EndpointSettings(Model):
             raise conflict(
                 "a physical host has no flavor", "remove it, or use kind: vm", "flavor", "kind"
             )
-        if self.kind is EndpointKind.HOST and self.count > 1:
-            raise conflict(
-                "a group is made of VMs", "remove count, or use kind: vm", "count", "kind"
-            )
         if self.kind is EndpointKind.HOST and self.zone is not None:
             raise conflict(
                 "a physical host is where it is", "remove zone, or use kind: vm", "zone", "kind"
@@ -69,7 +66,7 @@ class EndpointSettings(Model):
 
 
 class Endpoints(Model):
-    """Who sends to whom: a sender and a receiver, or one endpoint that talks to itself."""
+    """Who sends to whom: a sender and a receiver, equal nodes, or one that talks to itself."""
 
     sender: EndpointSettings | None = Field(default=None, description="the end that sends")
     receiver: EndpointSettings | None = Field(
@@ -78,26 +75,51 @@ class Endpoints(Model):
     loopback: EndpointSettings | None = Field(
         default=None, description="one endpoint that is both ends, over its loopback interface"
     )
+    node: EndpointSettings | None = Field(
+        default=None,
+        description="`count` endpoints of which each sends to every other one, or which run one"
+        " program together; `different-host` gives each a host of its own",
+    )
+
+    @property
+    def each(self) -> dict[str, EndpointSettings]:
+        """The ends that are there, by their keys."""
+        named = {
+            "sender": self.sender,
+            "receiver": self.receiver,
+            "loopback": self.loopback,
+            "node": self.node,
+        }
+        return {key: end for key, end in named.items() if end is not None}
 
     @model_validator(mode="after")
     def _pair_or_loopback(self) -> Endpoints:
-        pair = (self.sender, self.receiver)
-        if self.loopback is not None and pair != (None, None):
+        alone = [key for key in ("loopback", "node") if key in self.each]
+        if alone and len(self.each) > 1:
+            what = "both ends at once" if "loopback" in alone else "sender and receiver at once"
+            others = " and ".join(key for key in self.each if key != alone[0])
             raise conflict(
-                "loopback is both ends at once, and stands alone",
-                "remove sender and receiver, or loopback",
-                *("loopback", "sender", "receiver"),
+                f"{alone[0]} is {what}, and stands alone",
+                f"remove {others}, or {alone[0]}",
+                *("loopback", "sender", "receiver", "node"),
             )
-        if self.loopback is None and None in pair:
+        if not alone and len(self.each) < 2:
             raise conflict(
-                "a measurement needs a sender and a receiver, or loopback alone",
+                "a measurement needs a sender and a receiver, or loopback or node alone",
                 "write both, for example sender: {} and receiver: {}",
                 *("sender", "receiver"),
             )
+        for key, end in self.each.items():
+            if end.kind is EndpointKind.HOST and end.count > 1 and key != "node":
+                raise conflict(
+                    "a group on one host is made of VMs",
+                    "remove count, or use kind: vm; nodes may be hosts",
+                    *(f"{key}.count", f"{key}.kind"),
+                )
         if self.loopback is not None and self.loopback.count > 1:
             raise conflict(
                 "loopback is one endpoint that talks to itself",
-                "remove count, or write a sender and a receiver",
+                "remove count, or write a sender and a receiver, or node",
                 *("loopback.count",),
             )
         return self
@@ -230,9 +252,26 @@ class Scenario(Model):
         return self
 
     @model_validator(mode="after")
+    def _a_node_has_others(self) -> Scenario:
+        node = self.endpoints.node
+        if node is not None and node.count < 2 and not self.workload.together:
+            raise conflict(
+                "one node has no other to send to",
+                "write its count: 2 or more, or use loopback",
+                *("endpoints.node.count", "endpoints.node"),
+            )
+        return self
+
+    @model_validator(mode="after")
     def _one_endpoint_is_one_tenants(self) -> Scenario:
         if self.tenancy is Tenancy.SAME_TENANT:
             return self
+        if self.endpoints.node is not None:
+            raise conflict(
+                "nodes are of one tenant",
+                "use tenancy: same-tenant, or a sender and a receiver",
+                *("tenancy", "endpoints.node"),
+            )
         if EndpointKind.HOST in {end.kind for end in self.ends}:
             raise conflict(
                 "a physical host belongs to no tenant",
@@ -267,12 +306,24 @@ class Scenario(Model):
 
     @property
     def ends(self) -> tuple[EndpointSettings, EndpointSettings]:
-        """Settings of the sending and the receiving end; the same twice for loopback."""
-        if self.endpoints.loopback is not None:
-            return (self.endpoints.loopback, self.endpoints.loopback)
+        """Settings of the sending and the receiving end; the same twice for loopback and nodes."""
+        alone = self.endpoints.loopback or self.endpoints.node
+        if alone is not None:
+            return (alone, alone)
         if self.endpoints.sender is None or self.endpoints.receiver is None:
             raise AssertionError("the model's own check lets no such endpoints through")
         return (self.endpoints.sender, self.endpoints.receiver)
+
+    @property
+    def size(self) -> int:
+        """How many endpoints there are."""
+        return sum(end.count for end in self.endpoints.each.values())
+
+    @property
+    def shares_hosts(self) -> bool:
+        """Whether several endpoints of one end are to be on one host."""
+        apart = self.endpoints.node is not None and self.placement is Placement.DIFFERENT_HOST
+        return not apart and any(end.count > 1 for end in self.ends)
 
     @property
     def zones_of_ends(self) -> tuple[str | None, str | None]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
+from osmef.scenario.base import keys_of
 from osmef.scenario.fields import quantity_of
 from osmef.scenario.model import Scenario
 from osmef.scenario.names import (
@@ -120,7 +121,7 @@ def _pointers(path: Path) -> list[tuple[list[str], FieldInfo]]:
     if len(path) == 1:
         return [(["properties", path[0]], Scenario.model_fields[path[0]])]
     return [
-        (["$defs", model.__name__, "properties", path[-1]], model.model_fields[path[-1]])
+        (["$defs", model.__name__, "properties", path[-1]], keys_of(model)[path[-1]])
         for model in models_at(path[:-1])
-        if path[-1] in model.model_fields
+        if path[-1] in keys_of(model)
     ]

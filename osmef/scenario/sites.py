@@ -26,10 +26,8 @@ def check_sites(scenario: Scenario) -> None:
         )
     if len(scenario.sites) == 1:
         raise conflict("this is one site", "write it as provider, or name another one", "sites")
-    for name in ("sender", "receiver", "loopback"):
-        end: EndpointSettings | None = getattr(scenario.endpoints, name)
-        if end is not None:
-            _check_end(scenario, f"endpoints.{name}", end)
+    for name, end in scenario.endpoints.each.items():
+        _check_end(scenario, f"endpoints.{name}", end)
     if scenario.is_between_sites:
         _check_between(scenario)
     if scenario.placement is Placement.SAME_HOST:

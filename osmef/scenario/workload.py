@@ -25,6 +25,9 @@ class WorkloadSettings(Model):
 
     in_background: ClassVar[bool] = False
     """Whether it can run for as long as it is told, as a background has to."""
+    together: ClassVar[bool] = False
+    """Whether all endpoints run it as one, each as the sender of a pair, and not every pair for
+    itself."""
     lasting: ClassVar[tuple[str, ...]] = ("duration",)
     """The keys that say how long it runs, which are not those of a background."""
 

@@ -16,6 +16,7 @@ from osmef.results.exchange import Exchange, Purpose, SizePoint
 from osmef.results.measure import Measure
 from osmef.results.trial import Interval, Transfer
 from osmef.results.udp import Datagrams
+from osmef.results.use import InterfaceUse
 from osmef.scenario.workload import WorkloadSettings
 from osmef.supply.program import Program
 from osmef.workloads.reading import Printed
@@ -107,6 +108,7 @@ class Outcome:
     requests: list[Table] = field(default_factory=list)
     datagrams: list[Datagrams] = field(default_factory=list)
     intervals: list[Interval] = field(default_factory=list)
+    interfaces: list[InterfaceUse] = field(default_factory=list)
     start_spread_s: float | None = None
 
 

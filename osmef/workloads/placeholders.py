@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-KNOWN = ("peer", "bind", "port", "dir", "duration", "interface")
-"""Address of the other end, address of the own end, the port, the directory, whole seconds, and the
-network interface that has the own address."""
+KNOWN = ("peer", "bind", "port", "dir", "duration", "interface", "family")
+"""Address of the other end, address of the own end, the port, the directory, whole seconds, the
+network interface that has the own address, and the family of that: inet or inet6."""
 
 _BRACES = re.compile(r"\{\{(?P<kept>[a-z_]+)\}\}|\{(?P<name>[a-z_]+)\}")
 

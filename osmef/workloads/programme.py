@@ -111,6 +111,7 @@ class Programme:
             sizes=outcome.sizes + beside.sizes,
             requests=outcome.requests + beside.requests,
             datagrams=outcome.datagrams + beside.datagrams,
+            interfaces=outcome.interfaces or beside.interfaces,
         )
 
     def _keep(self, job: Job, pairs: Sequence[Sequence[Ran]]) -> None:

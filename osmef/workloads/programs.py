@@ -17,6 +17,7 @@ from osmef.agent.messages import ExecResult
 from osmef.errors import ProgramError
 from osmef.results.exchange import Purpose
 from osmef.results.measure import Better, Measure, OverPairs
+from osmef.results.use import InterfaceUse
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.fields import Duration, HomePath, Size
 from osmef.scenario.workload import WorkloadSettings
@@ -203,6 +204,8 @@ class Ended:
     endpoint: str
     result: ExecResult
     printed: Printed
+    interface: str | None = None
+    """The one at which it was measured, where it was told that."""
 
     def check(self) -> None:
         """Raise ProgramError unless it ended as it should."""
@@ -224,6 +227,9 @@ P = TypeVar("P", bound=ProgramsSettings)
 
 class Programs(Workload[P], Generic[P]):
     """Servers, and programs that are started at the common moment, at one end or at both."""
+
+    are_ranks: ClassVar[bool] = False
+    """Whether they are the processes of one job (``osmef.workloads.pmi``)."""
 
     @property
     @abstractmethod
@@ -298,6 +304,7 @@ class Programs(Workload[P], Generic[P]):
             serves=run.serves,
             output_bytes=s.most_output,
             stoppable=run.ready is None,
+            rank=self.are_ranks,
         )
 
     def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:  # noqa: ARG002 - no row of it is of a trial
@@ -309,16 +316,32 @@ class Programs(Workload[P], Generic[P]):
         every = [one for pair in ended for one in pair]
         for one in every:
             one.check()
-        return Outcome({**self.numbers(ended), **_use(every)})
+        return Outcome({**self.numbers(ended), **_use(every)}, interfaces=interfaces_of(every))
 
     def _ended(self, parts: Sequence[Ran]) -> Iterator[Ended]:
         for group, ran in zip(self._groups(), parts, strict=True):
             names = {"sender": ran.sender, "receiver": ran.receiver}
-            told = zip(group, ran.results, ran.printed, strict=True)
-            for (run, end), result, printed in told:
+            told = zip(group, ran.results, ran.printed, ran.interfaces, strict=True)
+            for (run, end), result, printed, interface in told:
                 if not isinstance(result, ExecResult):
                     raise ProgramError("the agent gave no end of a program", where=names[end])
-                yield Ended(run, end, names[end], result, printed)
+                yield Ended(run, end, names[end], result, printed, interface)
+
+
+def interfaces_of(ended: Sequence[Ended]) -> list[InterfaceUse]:
+    """Return what went through the interfaces of each endpoint while its longest program ran."""
+    longest: dict[str, Ended] = {}
+    for one in sorted(ended, key=lambda one: one.result.elapsed_s):
+        longest[one.endpoint] = one
+    found = []
+    for name in dict.fromkeys(one.endpoint for one in ended):
+        told, measured = longest[name].result.interfaces, longest[name].interface
+        columns = told.model_dump() if told else {"name": []}
+        for row in zip(*columns.values(), strict=True):
+            values = dict(zip(columns, row, strict=True))
+            is_it = None if measured is None else values["name"] == measured
+            found.append(InterfaceUse(endpoint=name, measured=is_it, **values))
+    return found
 
 
 def together(over_pairs: OverPairs, better: Better, values: Sequence[float | None]) -> float | None:

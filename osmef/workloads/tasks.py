@@ -264,6 +264,7 @@ def _command_of_program(task: Task, upstream: Task | None) -> dict[str, Value]:
         "dir": ".",
         "duration": str(math.ceil(task.part.duration_s)),
         "interface": str(task.interface),
+        "family": "inet6" if ":" in bind else "inet",
     }
     command: dict[str, Value] = {
         "cmd": PROGRAM,

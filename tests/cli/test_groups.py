@@ -47,6 +47,39 @@ repeat: 1
     assert set(frame["receivers"].str.count(",")) == {1}
 
 
+def test_a_mesh_is_every_node_with_every_other_one_at_once(
+    osmef: Osmef, left_behind: Callable[[], list[str]]
+) -> None:
+    text = """
+name: mesh
+provider: {kind: local, hosts: 3}
+endpoints: {node: {}}
+workload: {kind: btc, duration: 400ms, interval: 200ms}
+sweep: {endpoints.node.count: [2, 3]}
+repeat: 1
+"""
+    planned = osmef("plan", osmef.write(text))
+    assert "node-h1-t1 to node-h3-t1" in planned.out
+    assert "each other" in planned.out
+    ended = osmef("run", osmef.write(text))
+    assert ended.code == 0, ended.err
+    assert left_behind() == []
+    for trial in trials_of(osmef):
+        nodes = trial["senders"]
+        assert trial["receivers"] == nodes
+        assert {(t["sender"]["endpoint"], t["receiver"]["endpoint"])
+                for t in trial["transfers"]} == {
+            (one, other) for one in nodes for other in nodes if one != other
+        }  # fmt: skip
+        assert (trial["distance"], trial["achieved_placement"]) == (2, "different-host")
+    summary = json.loads((osmef.run / "summary.json").read_text())
+    assert [len(cell["senders"]) for cell in summary["cells"]] == [2, 3]
+    assert len(summary["endpoints"]) == 3
+    page = osmef("report", str(osmef.run), "-o", str(osmef.run / "page.html"))
+    assert page.code == 0, page.err
+    assert "each other" in (osmef.run / "page.html").read_text()
+
+
 def test_a_background_is_recorded_beside_what_is_measured(osmef: Osmef) -> None:
     text = """
 name: beside

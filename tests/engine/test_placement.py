@@ -39,6 +39,7 @@ SAME, OTHER, BETWEEN = (
 )
 ANY = "placement: any"
 LOOPBACK = "endpoints: {loopback: {}}"
+NODES = "endpoints: {node: {count: 2}}"
 HOSTS = "endpoints: {sender: {kind: host}, receiver: {kind: host}}"
 
 
@@ -56,6 +57,10 @@ HOSTS = "endpoints: {sender: {kind: host}, receiver: {kind: host}}"
         (BETWEEN, HERE, THERE, ["tenancy", "distance"]),
         # The distance of two tenants is 4 on one host, too: only the placement tells.
         (f"{SAME}\n{BETWEEN}", HERE, FOREIGN, ["placement"]),
+        (NODES, HERE, THERE, []),
+        (NODES, HERE, HERE, ["placement", "distance"]),
+        (f"{NODES}\n{SAME}", HERE, THERE, ["placement", "distance"]),
+        (f"{NODES}\n{ANY}", HERE, HERE, []),
         (f"{SAME}\n{BETWEEN}", HIDDEN, STRANGE, ["placement"]),
         (BETWEEN, HIDDEN, STRANGE, ["placement"]),
         (ANY, HERE, HERE, []),

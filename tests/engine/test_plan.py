@@ -123,6 +123,61 @@ def test_a_group_is_every_sender_with_every_receiver() -> None:
 
 
 @pytest.mark.parametrize(
+    ("place", "names", "hosts", "distance"),
+    [
+        (
+            "placement: different-host",
+            ["node-h1-t1", "node-h2-t1", "node-h3-t1"],
+            ["host-1", "host-2", "host-3"],
+            2,
+        ),
+        (
+            "placement: same-host",
+            ["node-h1-t1", "node-h1-t1-m2", "node-h1-t1-m3"],
+            ["host-1"] * 3,
+            0,
+        ),
+        (
+            "placement: any",
+            ["node-any1-t1", "node-any1-t1-m2", "node-any1-t1-m3"],
+            [None] * 3,
+            None,
+        ),
+    ],
+)
+def test_nodes_send_to_each_other_and_none_to_itself(
+    place: str, names: list[str], hosts: list[str | None], distance: int | None
+) -> None:
+    (cell,) = plan_of(f"{place}\nendpoints: {{node: {{count: 3}}}}").cells
+    assert [end.name for end in cell.endpoints] == names
+    assert [end.host for end in cell.endpoints] == hosts
+    assert cell.senders == cell.receivers == cell.endpoints
+    assert {(one.name, other.name) for one, other in cell.pairs} == {
+        (one, other) for one in names for other in names if one != other
+    }
+    assert [(one.name, other.name) for one, other in cell.ring] == [
+        (names[0], names[1]), (names[1], names[2]), (names[2], names[0]),
+    ]  # fmt: skip
+    assert cell.distance == distance
+
+
+def test_physical_hosts_as_nodes_are_hosts_of_their_own() -> None:
+    (cell,) = plan_of("placement: any\nendpoints: {node: {kind: host, count: 3}}").cells
+    assert [end.name for end in cell.endpoints] == ["host-1", "host-2", "host-3"]
+    assert len(cell.pairs) == 6
+
+
+def test_fewer_nodes_are_the_first_of_more() -> None:
+    hosts = "provider: {kind: local, hosts: 8}\nparallel: 4"
+    sweep = "sweep: {endpoints.node.count: [2, 4]}"
+    plan = plan_of(f"{hosts}\nendpoints: {{node: {{}}}}\n{sweep}")
+    two, four = plan.cells
+    assert four.endpoints[:2] == two.endpoints
+    assert len(plan.endpoints) == 4
+    assert [cell.distance for cell in plan.cells] == [2, 2]
+
+
+@pytest.mark.parametrize(
     ("place", "hosts", "tenants", "distance"),
     [
         ("placement: same-host", {"host-1"}, ("tenant-1", "tenant-1"), 0),

@@ -66,5 +66,7 @@ def test_what_is_not_promised_and_what_costs_is_told() -> None:
     told = warnings_of(load_text(text, Path("file.yaml")))
     assert any("share a partition" in line for line in told)
     assert any("Amazon charges for it" in line for line in told)
+    nodes = f"{HEAD}placement: different-host\nendpoints: {{node: {{count: 3}}}}\n"
+    assert warnings_of(load_text(nodes, Path("file.yaml"))) == []
     (alone,) = warnings_of(load_text(f"{HEAD}  dedicated: true\n", Path("file.yaml")))
     assert "prices of its own" in alone

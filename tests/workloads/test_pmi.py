@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.errors import AgentError, EndpointError, ProgramError
-from osmef.workloads.base import Part, Step
+from osmef.workloads.base import Part, Step, Value
 from osmef.workloads.ensemble import Job, Performance, perform
 from osmef.workloads.pmi import Exchange
 from osmef.workloads.tasks import Waits
@@ -79,7 +79,8 @@ def test_processes_know_which_others_share_their_endpoint(
 def test_lines_may_come_in_any_pieces(sizes: list[int]) -> None:
     lines = b"cmd=put kvsname=k key=a value=b\ncmd=get kvsname=k key=a\ncmd=finalize\n"
     whole = list(Exchange(["a"]).take(0, lines))
-    exchange, found, at = Exchange(["a"]), [], 0
+    exchange, at = Exchange(["a"]), 0
+    found: list[tuple[int, str]] = []
     for size in [*sizes, len(lines)]:
         found += exchange.take(0, lines[at : at + size])
         at += size
@@ -158,7 +159,11 @@ ask("cmd=finalize")
 def processes(count: int, *arguments: str, argv: Sequence[str] = ()) -> tuple[Part, ...]:
     """Return so many processes of one job at each sender."""
     program = [*(argv or ["python3", "-c", PROCESS, *arguments])]
-    parameters = {"argv": program, "env": ["WHERE={interface}"], "deadline_s": 20.0}
+    parameters: dict[str, Value] = {
+        "argv": program,
+        "env": ["WHERE={interface}"],
+        "deadline_s": 20.0,
+    }
     step = Step("sender", "exec", parameters, output_bytes=10_000, stoppable=True, rank=True)
     return tuple(Part((step,), duration_s=1.0, deadline_s=20.0) for _ in range(count))
 

@@ -55,7 +55,7 @@ def _different_host(settings: AwsSettings, cell: Cell, *, accounts: bool) -> Ite
             " dedicated-host"
         )
         yield ("placement", "a placement group does not reach across accounts", cure)
-    if by is AwsPlacedBy.SPREAD and any(end.count > 1 for end in cell.scenario.ends):
+    if by is AwsPlacedBy.SPREAD and cell.scenario.shares_hosts:
         cure = "write provider.placement_by: partition or dedicated-host"
         yield ("placement", "several instances of one end are spread, too", cure)
 
@@ -67,9 +67,8 @@ def warnings_of(settings: AwsSettings, cell: Cell) -> Iterator[str]:
         return
     if not settings.priced_by_flavor:
         yield "hardware for you alone has prices of its own, which no price list here holds"
-    if scenario.placement is Placement.DIFFERENT_HOST:
-        several = any(end.count > 1 for end in scenario.ends)
-        if settings.placement_by is AwsPlacedBy.PARTITION and several:
-            yield "several instances of one end share a partition, not for sure a host"
+    apart = scenario.placement is Placement.DIFFERENT_HOST and scenario.shares_hosts
+    if apart and settings.placement_by is AwsPlacedBy.PARTITION:
+        yield "several instances of one end share a partition, not for sure a host"
     if scenario.tenancy is Tenancy.DIFFERENT_TENANT:
         yield "traffic between tenants goes over public addresses, and Amazon charges for it"

@@ -36,8 +36,7 @@ def problems_of(settings: AzureSettings, cell: Cell) -> Iterator[Problem]:
             " placement: any with provider.proximity"
         )
         yield ("placement", "VMs share a host for sure only on a dedicated host", cure)
-    several = any(end.count > 1 for end in scenario.ends)
-    if scenario.placement is Placement.DIFFERENT_HOST and several:
+    if scenario.placement is Placement.DIFFERENT_HOST and scenario.shares_hosts:
         cure = "name a type of dedicated hosts in provider.dedicated_host, or placement: any"
         yield ("placement", "several VMs of one end can't be kept on one host", cure)
     why = _untold(settings, scenario)
@@ -50,7 +49,7 @@ def problems_of(settings: AzureSettings, cell: Cell) -> Iterator[Problem]:
 
 
 def _zones(settings: AzureSettings, scenario: Scenario) -> Iterator[Problem]:
-    ends = zip(("sender", "receiver"), scenario.ends, strict=True)
+    ends = scenario.endpoints.each.items()
     named = {"provider": settings.zone, **{f"endpoints.{name}": end.zone for name, end in ends}}
     for key, zone in named.items():
         if zone is not None and zone.isdigit() and len(settings.tenants or ()) > 1:

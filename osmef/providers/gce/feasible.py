@@ -36,8 +36,7 @@ def problems_of(settings: GceSettings, cell: Cell) -> Iterator[Problem]:
             " placement: different-host with provider.compact"
         )
         yield ("placement", "VMs share a host for sure only on a sole-tenant node", cure)
-    several = any(end.count > 1 for end in scenario.ends)
-    if scenario.placement is Placement.DIFFERENT_HOST and several:
+    if scenario.placement is Placement.DIFFERENT_HOST and scenario.shares_hosts:
         cure = "name a group of sole-tenant nodes in provider.node_group, or placement: any"
         yield ("placement", "several VMs of one end can't be kept on one host", cure)
     if _is_untold(settings, scenario) and scenario.on_mismatch != RECORD:

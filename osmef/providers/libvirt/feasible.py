@@ -42,10 +42,8 @@ def problems_of(settings: LibvirtSettings, cell: Cell) -> Iterator[Problem]:
 
 
 def _flavors(settings: LibvirtSettings, cell: Cell) -> Iterator[Problem]:
-    ends = cell.scenario.endpoints
-    for name in ("sender", "receiver", "loopback"):
-        end = getattr(ends, name)
-        if end is None or end.kind is EndpointKind.HOST or flavor_of(settings, end.flavor):
+    for name, end in cell.scenario.endpoints.each.items():
+        if end.kind is EndpointKind.HOST or flavor_of(settings, end.flavor):
             continue
         sizes = ", ".join(settings.flavors)
         cure = f"use one of: {sizes}; or add it to provider.flavors"

@@ -99,7 +99,7 @@ def _become(spec: GuestSpec, namespace: Namespace, log: int) -> None:
         for number in (1, 2):
             os.dup2(log, number)
         namespace.enter()
-        kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWUTS)
+        kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWUTS | kernel.CLONE_NEWIPC)
         socket.sethostname(spec.hostname)
         _mount_own()
         _write_files(spec)

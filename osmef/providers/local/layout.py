@@ -40,13 +40,15 @@ class Layout:
     places: tuple[Place, ...]
 
 
-def cpus_for(role: str, wanted: int, available: Sequence[int]) -> tuple[int, ...]:
+def cpus_for(role: str, wanted: int, available: Sequence[int], taken: int = 0) -> tuple[int, ...]:
     """Return the CPUs of a VM: receivers from the highest downwards, others from the lowest up.
 
-    So both ends share CPUs only where this machine has too few for both.
+    So both ends share CPUs only where this machine has too few for both. Nodes follow each other,
+    all around: so many CPUs are ``taken`` by those before.
     """
     ordered = sorted(available, reverse=role == "receiver")
-    return tuple(sorted(ordered[:wanted]))
+    begin = taken % len(ordered)
+    return tuple(sorted([*ordered[begin:], *ordered[:begin]][:wanted]))
 
 
 def _numbered(slots: Sequence[str], limit: int, what: str) -> dict[str, int]:
@@ -82,6 +84,7 @@ def lay_out(
     pools = [plan.endpoints(plan.tenant(number)) for number in tenants.values()]
     management = plan.endpoints(plan.management)
     places = []
+    of_nodes = 0
     for request, host in zip(requests, at, strict=True):
         tenant = tenants[request.tenant] if request.tenant is not None else 0
         is_host = request.kind is EndpointKind.HOST
@@ -96,9 +99,10 @@ def lay_out(
                 physical=str(plan.host(host)) if is_host else None,
                 management=next(management),
                 flavor=flavor,
-                cpus=cpus_for(request.role, wanted, cpus),
+                cpus=cpus_for(request.role, wanted, cpus, of_nodes),
             )
         )
+        of_nodes += wanted if request.role == "node" else 0
     return Layout(_cloud(settings, plan, 1 + max(at), len(tenants), places), tuple(places))
 
 

@@ -75,10 +75,12 @@ class LocalProvider(Provider):
             for problem in self._flavor_problems(key, end)
         ]
         pair = scenario.endpoints.loopback is None
-        if pair and scenario.placement is Placement.DIFFERENT_HOST and settings.hosts < 2:
-            found.append(
-                ("placement", "different-host needs two hosts", "set provider.hosts to 2 or more")
-            )
+        node = scenario.endpoints.node
+        hosts = 2 if node is None else node.count
+        if pair and scenario.placement is Placement.DIFFERENT_HOST and settings.hosts < hosts:
+            needs = "two hosts" if node is None else f"a host for each of the {hosts} nodes"
+            cure = f"set provider.hosts to {hosts} or more"
+            found.append(("placement", f"different-host needs {needs}", cure))
         if pair and scenario.tenancy is Tenancy.DIFFERENT_TENANT and settings.tenants < 2:
             cure = "set provider.tenants to 2 or more"
             found.append(("tenancy", "different-tenant needs two tenants", cure))
@@ -131,7 +133,8 @@ class LocalProvider(Provider):
             if vcpus > cpus
         ]
         if len(wanted) > 1 and sum(wanted) > cpus:
-            found.append(f"senders and receivers together have {sum(wanted)} CPUs and share some")
+            who = "nodes" if cell.scenario.endpoints.node else "senders and receivers"
+            found.append(f"{who} together have {sum(wanted)} CPUs and share some")
         return found
 
     def create(self, order: Order) -> list[Endpoint]:
@@ -261,12 +264,10 @@ class LocalProvider(Provider):
 
 
 def _vm_ends(cell: Cell) -> dict[str, EndpointSettings]:
-    ends = cell.scenario.endpoints
-    named = {"sender": ends.sender, "receiver": ends.receiver, "loopback": ends.loopback}
     return {
         f"endpoints.{name}": end
-        for name, end in named.items()
-        if end is not None and end.kind is EndpointKind.VM
+        for name, end in cell.scenario.endpoints.each.items()
+        if end.kind is EndpointKind.VM
     }
 
 

@@ -42,7 +42,7 @@ def _bad_userdata(settings: OpenStackSettings) -> Iterator[Problem]:
 
 
 def _too_few_hosts(settings: OpenStackSettings, cell: Cell) -> Iterator[Problem]:
-    hosts = sum(end.kind is EndpointKind.HOST for end in _ends(cell).values())
+    hosts = sum(end.count for end in _ends(cell).values() if end.kind is EndpointKind.HOST)
     if hosts > len(settings.hosts):
         message = f"{hosts} physical hosts are needed, and provider.hosts has {len(settings.hosts)}"
         yield ("provider.hosts", message, "write how to reach them: hosts: {compute-1: {ssh: ...}}")
@@ -89,7 +89,7 @@ def warnings_of(settings: OpenStackSettings, cell: Cell) -> Iterator[str]:
                 "only an administrator's cloud tells the hosts of two projects apart; for others"
                 " name them all in provider.compute_hosts"
             )
-    elif not same and any(end.count > 1 for end in _ends(cell).values()):
+    elif not same and scenario.shares_hosts:
         yield (
             "groups of servers are kept on one host each by server groups, but that these hosts"
             " differ is left to chance, and verified (placement_by: host promises it)"
@@ -99,6 +99,4 @@ def warnings_of(settings: OpenStackSettings, cell: Cell) -> Iterator[str]:
 
 
 def _ends(cell: Cell) -> dict[str, EndpointSettings]:
-    ends = cell.scenario.endpoints
-    named = {"sender": ends.sender, "receiver": ends.receiver, "loopback": ends.loopback}
-    return {f"endpoints.{name}": end for name, end in named.items() if end is not None}
+    return {f"endpoints.{name}": end for name, end in cell.scenario.endpoints.each.items()}

@@ -13,6 +13,12 @@ def requests_of(scenario: Scenario) -> list[EndpointRequest]:
     vms: tuple[str | None, str | None] = ("host-1", "host-2")
     if scenario.placement is not Placement.DIFFERENT_HOST:
         vms = ("host-1", "host-1") if scenario.placement is Placement.SAME_HOST else (None, None)
+    if scenario.endpoints.node is not None:
+        apart = scenario.placement is Placement.DIFFERENT_HOST or sender.kind is EndpointKind.HOST
+        return [
+            _node(sender, f"host-{number}" if apart else vms[0], number)
+            for number in range(1, sender.count + 1)
+        ]
     if scenario.endpoints.loopback is not None:
         return _group("loopback", sender, vms[0], "tenant-1")
     owner = f"tenant-{1 + (scenario.tenancy is Tenancy.DIFFERENT_TENANT)}"
@@ -20,6 +26,11 @@ def requests_of(scenario: Scenario) -> list[EndpointRequest]:
         *_group("sender", sender, vms[0], "tenant-1"),
         *_group("receiver", receiver, vms[1], owner),
     ]
+
+
+def _node(end: EndpointSettings, host: str | None, number: int) -> EndpointRequest:
+    tenant = None if end.kind is EndpointKind.HOST else "tenant-1"
+    return EndpointRequest(f"node-{number}", "node", end.kind, end.flavor, host, tenant)
 
 
 def _group(

@@ -24,7 +24,7 @@ from osmef.report.html.table import (
     text,
 )
 from osmef.report.metric import leading
-from osmef.report.series import other_than_asked, short_names, shown_values, written
+from osmef.report.series import is_alone, other_than_asked, short_names, shown_values, written
 from osmef.report.table import shown_measures
 from osmef.results.limits import Limit
 from osmef.results.measure import Measure
@@ -221,10 +221,10 @@ def _is_declared(cell: CellInfo, summary: Summary) -> bool:
 
 def _place(cells: list[CellInfo], *, imported: bool, declared: bool) -> list[Field]:
     cell = cells[0]
-    loopback = cell.senders == cell.receivers
+    among = "itself (loopback)" if is_alone(cell) else "each other"
     return [
         Field(names(cell.senders)),
-        Field("itself (loopback)" if loopback else names(cell.receivers)),
+        Field(among if cell.senders == cell.receivers else names(cell.receivers)),
         _asked(cell.placement, cell.achieved_placement, "placement" in cell.mismatch),
         _asked(cell.tenancy, cell.achieved_tenancy, "tenancy" in cell.mismatch),
         _asked(cell.requested_distance, cell.distance, "distance" in cell.mismatch),

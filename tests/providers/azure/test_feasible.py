@@ -73,6 +73,7 @@ def test_what_can_not_be_done_is_a_problem_with_the_nearest_thing(
         (f"{HOSTS}, {TWO}", "placement: different-host\ntenancy: different-tenant"),
         (f"{USUAL}, {TWO}, zone: westeurope-az1", "placement: any\ntenancy: different-tenant"),
         (USUAL, "endpoints: {loopback: {}}"),
+        (USUAL, "endpoints: {node: {count: 3}}\nplacement: different-host"),
         (f"{USUAL}, proximity: true", f"placement: any\n{ONE_ZONE}"),
         (f"{USUAL}, {TWO}", f"{NAMED_ZONES}\ntenancy: different-tenant"),
     ],

@@ -67,6 +67,7 @@ def test_what_can_not_be_done_is_a_problem_that_names_the_nearest(
         (NODES, ONE_ZONE),
         (f"{USUAL}, compact: true", ONE_ZONE),
         (USUAL, "endpoints: {loopback: {}}"),
+        (USUAL, "endpoints: {node: {count: 3}}\nplacement: different-host"),
     ],
 )
 def test_what_can_be_done_is_no_problem(provider: str, rest: str) -> None:

@@ -27,6 +27,18 @@ def test_both_ends_share_cpus_only_where_there_are_too_few(wanted: int, cpus: se
     assert bool(set(sender) & set(receiver)) == (2 * wanted > len(available))
 
 
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=8), st.integers(1, 16))
+def test_nodes_share_cpus_only_where_there_are_too_few(sizes: list[int], cpus: int) -> None:
+    taken = 0
+    used: list[int] = []
+    for size in sizes:
+        used += cpus_for("node", size, range(cpus), taken)
+        taken += size
+    each = [used.count(cpu) for cpu in range(cpus)]
+    if max(sizes) <= cpus:
+        assert max(each) - min(each) <= 1
+
+
 slots = st.tuples(st.integers(1, 6), st.integers(1, 5) | st.none())
 
 

@@ -99,6 +99,7 @@ def test_what_is_not_promised_is_a_warning(provider: str, rest: str, warning: st
         (USUAL, ""),
         (f"{USUAL}, projects: made, placement_by: host", "tenancy: different-tenant"),
         (USUAL, "endpoints: {loopback: {}}"),
+        (USUAL, "endpoints: {node: {count: 3}}\nplacement: different-host"),
     ],
 )
 def test_what_is_promised_needs_no_warning(provider: str, rest: str) -> None:
