@@ -92,8 +92,9 @@ def test_what_is_not_as_requested_is_named(
     assert "on_mismatch" in caught.value.cure
 
 
-def test_a_loopback_is_where_it_is() -> None:
-    cell = cell_of(LOOPBACK)
+@pytest.mark.parametrize("text", [LOOPBACK, "endpoints: {node: {}}\nworkload: npb"])
+def test_one_alone_is_where_it_is(text: str) -> None:
+    cell = cell_of(text)
     (end,) = cell.endpoints
     assert requested(cell) == Standing(None, Tenancy.SAME_TENANT, 0)
     found = standings(cell, {end.name: HERE})

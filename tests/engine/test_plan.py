@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.engine.plan import Plan, make_plan
+from osmef.engine.plan import Plan, make_plan, programs_of
 from osmef.scenario.fields import FlavorNeed
 from osmef.scenario.load import load_text
 
@@ -175,6 +175,14 @@ def test_fewer_nodes_are_the_first_of_more() -> None:
     assert four.endpoints[:2] == two.endpoints
     assert len(plan.endpoints) == 4
     assert [cell.distance for cell in plan.cells] == [2, 2]
+
+
+@pytest.mark.parametrize("ends", ["{node: {count: 3}}", "{sender: {count: 2}, receiver: {}}"])
+def test_what_all_endpoints_run_together_is_needed_on_all_of_them(ends: str) -> None:
+    plan = plan_of(f"endpoints: {ends}\nworkload: {{kind: npb, benchmark: ep}}")
+    needed = programs_of(plan.cells)
+    assert set(needed) == {end.name for end in plan.endpoints}
+    assert {program.name for programs in needed.values() for program in programs} == {"ep.S.x"}
 
 
 @pytest.mark.parametrize(
