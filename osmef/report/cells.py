@@ -204,7 +204,8 @@ def _known(value: Any) -> Any:
 
 def _place(row: Any) -> Place:
     distance = _known(row.get("distance"))
-    if _known(row.get("senders")) == _known(row.get("receivers")) is not None:
+    senders = _known(row.get("senders"))
+    if senders == _known(row.get("receivers")) is not None and "," not in senders:
         return Place(distance, "loopback", None)
     asked, found = _known(row.get("placement")), _known(row.get("achieved_placement"))
     wanted, achieved = _known(row.get("tenancy")), _known(row.get("achieved_tenancy"))

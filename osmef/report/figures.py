@@ -30,6 +30,7 @@ from osmef.report.machine_types import measured_machines
 from osmef.report.machines import price, similarity
 from osmef.report.pingpong import Messages
 from osmef.report.prices import price_ranking
+from osmef.report.scale import scale_rate, scale_time
 from osmef.report.spread import cov, ecdf, sessions
 from osmef.report.style import save
 from osmef.report.sweep import sweep_throughput, sweep_time
@@ -112,6 +113,8 @@ KINDS: dict[Kind, Drawing] = {
         lambda d, w: sweep_throughput(d.sizes, d.trials, w.look), own=True
     ),
     Kind.SWEEP_TIME: Drawing(lambda d, w: sweep_time(d.sizes, d.trials, w.look), own=True),
+    Kind.SCALE_RATE: Drawing(lambda d, w: scale_rate(d.trials, w.look), own=True),
+    Kind.SCALE_TIME: Drawing(lambda d, w: scale_time(d.trials, w.look), own=True),
     Kind.PINGPONG_TRANSFER: _messages(pingpong.TRANSFER),
     Kind.PINGPONG_LATENCY: _messages(pingpong.LATENCY),
     Kind.PINGPONG_REQUESTS: _messages(pingpong.REQUESTS),

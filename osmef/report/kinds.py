@@ -29,6 +29,8 @@ class Kind(StrEnum):
     LATENCY = "latency", "which share of the round trips took longer than a time"
     SWEEP_THROUGHPUT = "sweep-throughput", "throughput against message size, as NetPIPE's"
     SWEEP_TIME = "sweep-time", "time of a message against its size, as NetPIPE's"
+    SCALE_RATE = "scale-rate", "rate of a computation against the number of endpoints"
+    SCALE_TIME = "scale-time", "time of a computation against the number of endpoints"
     PINGPONG_TRANSFER = "pingpong-transfer", "transfer rate of requests against message size"
     PINGPONG_LATENCY = "pingpong-latency", "latency of requests against message size"
     PINGPONG_REQUESTS = "pingpong-requests", "requests per second against message size"

@@ -178,7 +178,7 @@ def make_trials() -> Callable[..., pd.DataFrame]:
 FIXED = ("run", "scenario", "provider", "cell", "session", "senders", "receivers", "distance",
          "achieved_placement", "achieved_tenancy", "workload", "status")  # fmt: skip
 METRICS = ("aggregate_btc_bps", "connection_btc_bps", "jain_fairness", "offered_bps",
-           "loss_percent", "jitter_us")  # fmt: skip
+           "loss_percent", "jitter_us", "mops", "time_s")  # fmt: skip
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ from osmef.engine.stop import Stop
 from osmef.report.figures import KINDS
 from osmef.report.html.page import write_report
 from osmef.report.kinds import Kind
+from tests.cluster import bundle_in, scenario
 
 SCENARIO = """
 name: everything
@@ -35,6 +36,12 @@ disk_read_mb_per_s,disk_write_mb_per_s,network_mb_per_s
 aws,a,1,2,3,4,5,6,7
 gce,b,7,6,5,4,3,2,1
 """
+RUNS = {
+    Kind.SIMILARITY: [],
+    Kind.TOPOLOGY: ["runs/run-0"],
+    Kind.SCALE_RATE: ["cluster"],
+    Kind.SCALE_TIME: ["cluster"],
+}
 OPTIONS = {
     Kind.PRICE: ("--prices", "prices.yaml"),
     Kind.SIMILARITY: ("--machines", "machines.csv"),
@@ -49,21 +56,25 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (path / "prices.yaml").write_text(PRICES)
     (path / "machines.csv").write_text(MACHINES)
     for number in range(2):
-        stop = Stop()
-        work = Work(
-            session=number, slot=f"day {number}", window="always", platform="everything",
-            text=SCENARIO, file="everything.yaml", directory=str(path / "runs" / f"run-{number}"),
-            seed=number,
-        )  # fmt: skip
-        measure(work, stop, Observer())
-        stop.close()
+        _measure(SCENARIO, "everything.yaml", path / "runs" / f"run-{number}", number)
+    _measure(scenario(bundle_in(path)), "cluster.json", path / "cluster" / "run-0", 0)
     return path
+
+
+def _measure(text: str, file: str, run: Path, number: int) -> None:
+    stop = Stop()
+    work = Work(
+        session=number, slot=f"day {number}", window="always", platform="everything",
+        text=text, file=file, directory=str(run), seed=number,
+    )  # fmt: skip
+    measure(work, stop, Observer())
+    stop.close()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_can_be_drawn(kind: Kind, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(place)
-    runs = {Kind.SIMILARITY: [], Kind.TOPOLOGY: ["runs/run-0"]}.get(kind, ["runs"])
+    runs = RUNS.get(kind, ["runs"])
     words = ["plot", kind.value, *runs, *OPTIONS.get(kind, ()), "-o", f"{kind}.svg"]
     done = CliRunner().invoke(make_app(), words)
     assert done.exit_code == 0, done.output
