@@ -27,6 +27,8 @@ from osmef.workloads.reading import Printed
 from osmef.workloads.transfers import endpoint_cpu_percent
 
 _PATIENCE_S = 60.0
+# Words and decimal points of what they print are those that readers know.
+_ENV = {"LC_ALL": "C"}
 
 
 def _without_nul(text: str) -> str:
@@ -44,7 +46,6 @@ _Argument = Annotated[
 _Argv = Annotated[list[_Argument], Field(min_length=1, max_length=200)]
 ProgramName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$")]
 _Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,60}$")]
-_PATIENCE_S = 60.0
 
 
 class Where(StrEnum):
@@ -85,7 +86,7 @@ class Run(Model):
         default=False, description="of a server: true if it runs until it is told to stop"
     )
     env: dict[_Variable, _Argument] = Field(
-        default_factory=dict, description="environment variables beside the login's"
+        default_factory=dict, description="environment variables beside the login's and LC_ALL=C"
     )
     stdin: str = Field(default="", max_length=8000, description="what it reads")
     exits: list[Annotated[int, Field(ge=0, le=255)]] = Field(
@@ -282,7 +283,7 @@ class Programs(Workload[P], Generic[P]):
         s = self._settings
         parameters: dict[str, Value] = {
             "argv": run.argv,
-            "env": [f"{name}={value}" for name, value in run.env.items()],
+            "env": [f"{name}={value}" for name, value in (_ENV | run.env).items()],
             "most_output": s.most_output,
             "deadline_s": s.longest_s,
         }

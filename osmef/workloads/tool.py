@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, TypeVar
 
-from osmef.errors import OutputError
+from osmef.errors import OutputError, ProgramError
 from osmef.results.measure import Measure
 from osmef.supply.program import Program
 from osmef.workloads.programs import USED, Ended, Programs, ProgramsSettings, together
@@ -22,7 +22,7 @@ class Tool(Programs[T]):
     """
 
     programs: tuple[Program, ...] = ()
-    told: ClassVar[tuple[Measure, ...]]
+    told: ClassVar[tuple[Measure, ...]] = ()
     """What the program measures; the numbers of several pairs go together as these say."""
 
     def __init__(self, settings: T, *, background: bool = False) -> None:
@@ -45,8 +45,26 @@ class Tool(Programs[T]):
         }
 
     def _of_pair(self, pair: Sequence[Ended]) -> Mapping[str, float | None]:
+        """Parse what was printed between one pair.
+
+        All numbers are None where a program was stopped, as one of a background is, before it told
+        them. Raises OutputError, and ProgramError where ``parse()`` tells others than ``told``.
+        """
+        names = [one.name for one in self.told]
+        last = pair[-1]
         try:
-            return self.parse(pair)
+            found = self.parse(pair)
         except OutputError as error:
-            error.where = error.where or pair[-1].endpoint
+            if any(one.result.stopped for one in pair if not one.run.ready):
+                return dict.fromkeys(names)
+            error.where = error.where or last.endpoint
+            error.tail = error.tail or last.printed.tail
             raise
+        odd = sorted(found.keys() ^ set(names))
+        if odd:
+            raise ProgramError(
+                f"parse() and told of {type(self).__name__} differ by {', '.join(odd)}",
+                where=last.endpoint,
+                cure="name the same numbers in both",
+            )
+        return found

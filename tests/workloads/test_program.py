@@ -125,6 +125,14 @@ def test_it_runs_in_the_run_s_own_directory_with_its_environment(two: list[Victi
     assert done.metrics["program_s"] is not None
 
 
+@pytest.mark.parametrize(("env", "locale"), [({}, "C"), ({"LC_ALL": "de_DE.UTF-8"}, "de_DE.UTF-8")])
+def test_it_prints_numbers_as_everywhere(
+    two: list[Victim], env: dict[str, str], locale: str
+) -> None:
+    script = f'test "$LC_ALL" = {locale} && echo rate 7'
+    assert measure(two, sh(script, env=env), metrics=NUMBER)["rate"] == 7e6
+
+
 @pytest.mark.parametrize(
     ("run", "kind", "said"),
     [
