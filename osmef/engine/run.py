@@ -217,7 +217,7 @@ class Run:
         if not needed:
             return
         names = sorted({program.name for programs in needed.values() for program in programs})
-        self.observer.step(f"having {', '.join(names)} on {len(needed)} endpoints")
+        self.observer.step(f"looking for {', '.join(names)} on {', '.join(sorted(needed))}")
         at_once(lambda name: stations[name].provide(needed[name]), needed, self.stop)
 
     def _measure(self, missing: list[PlannedTrial], bench: Bench) -> None:
