@@ -31,7 +31,7 @@ _CURES = {
     "resource": "the endpoint is short of memory, threads or file descriptors",
 }
 _PRINTED_CURE = "look at what it printed, all of which is in raw/"
-_EXITS_CURE = "a program of yours may have exits, the statuses that are no failure"
+_EXITS_CURE = "exits names the statuses that are no failure (kind: program)"
 _KILLED_CURE = "did it take too much memory? the endpoint's kernel log tells (dmesg)"
 _CRASHED_CURE = "run it there by hand; the endpoint's kernel log may tell more (dmesg)"
 _READY_CURES = {
@@ -44,12 +44,14 @@ _PROGRAM_CURES = {
     "program": _PRINTED_CURE,
     "output": "raise most_output, or let it print less",
     "deadline": LATE_CURE,
-    "arm-timeout": "does the endpoint do other work?",
+    "arm-timeout": "is the endpoint overloaded?",
     "left": "end them there; OSMeF can't kill what belongs to another user, as with sudo",
 }
 _MISSING_CURE = "install it there, or name it in needs: that brings one for this kind of machine"
 _RUNS_ON_CURE = f"write serves: true for a server that does not end by itself; or {LATE_CURE}"
-_TAKEN_CURE = f"end what holds the ports {_PORTS} there; {_CURES['bind']}"
+_TAKEN_CURE = (
+    f"ports before this one are taken, too: end what holds those of {_PORTS} there (ss -tulpn)"
+)
 
 
 def ended_badly(task: Task, result: ExecResult) -> bool:
@@ -99,7 +101,7 @@ def _of_program(task: Task, event: ErrorEvent) -> ProgramError:
         cure = _MISSING_CURE
     elif event.kind == "arm-timeout" and task.is_server:
         cure = _READY_CURES.get(str(task.step.parameters.get("ready")), cure)
-    elif event.kind == "deadline" and task.is_server:
+    elif event.kind == "deadline" and task.is_server and not task.step.serves:
         cure = _RUNS_ON_CURE
     if not message.startswith(f"can't run {name}: "):
         message = f"{name}: {message}"

@@ -70,10 +70,10 @@ class Printed:
         """Return the end of one stream, of the other one where this is empty, fit to be shown."""
         other = Stream.STDOUT if stream is Stream.STDERR else Stream.STDERR
         said = self.text(stream).strip() or self.text(other).strip()
-        shown = _NO_TEXT.sub(_UNREADABLE, "\n".join(said[-TAIL:].splitlines()))
-        if said and not re.search(rf"[^\s{_UNREADABLE}]", shown):
-            return "only bytes that are no text"
-        return shown or "nothing"
+        end = "\n".join(said[-TAIL:].splitlines())
+        if sum(map(len, _NO_TEXT.findall(end))) > len(end) / 3:
+            return "bytes that are no text"
+        return _NO_TEXT.sub(_UNREADABLE, end) or "nothing"
 
 
 class Reading(Model):

@@ -111,9 +111,10 @@ def test_what_is_no_number_is_an_error_that_shows_the_end(
         (b"out", b"error", "stderr", "error"),
         (b" \n", b"error", "stdout", "error"),
         (b"", b"", "stdout", "nothing"),
-        (b"a\r\nb\rc\x1b[1m\x00\x00d\xff\xfe", b"", "stdout", "a\nb\nc�[1m�d�"),
-        (b"\x00" * 5000, b"", "stdout", "only bytes that are no text"),
-        (b"\xff \x00\n\xfe", b"", "stdout", "only bytes that are no text"),
+        (b"a\r\nb\rrate \x1b[1m\x00\x00d\xff\xfe", b"", "stdout", "a\nb\nrate �[1m�d�"),
+        (b"\x00" * 5000, b"", "stdout", "bytes that are no text"),
+        (b"\xff \x00\n\xfe", b"", "stdout", "bytes that are no text"),
+        (bytes(range(256)) * 3, b"", "stdout", "bytes that are no text"),
     ],
 )
 def test_the_end_of_what_it_printed_is_fit_to_be_shown(
