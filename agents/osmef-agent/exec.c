@@ -120,6 +120,18 @@ static bool read_params(const struct json_object *command, char problem[PROBLEM_
            field_size_or(command, "most_output", MOST_OUTPUT, &params.most_output, problem);
 }
 
+/* What may be behind it that the program can't be run. */
+static const char *explanation(const struct note *note)
+{
+    if (note->why == ENOEXEC)
+        return "it is no program for this kind of machine";
+    if (note->why != ENOENT)
+        return "look at its permissions and PATH";
+    if (note->place == PLACE_LOADING)
+        return "it is gone, or the loader or interpreter that it asks for is missing";
+    return strchr(params.argv.text, '/') ? "it is missing" : "it is in no folder of PATH";
+}
+
 static bool fail_to_run(const struct note *note)
 {
     const char *const why = strerror(note->why);
@@ -129,9 +141,7 @@ static bool fail_to_run(const struct note *note)
     if (note->place == PLACE_SYSTEM)
         return job_fail(exec.job, "resource", -1, "no process for %s: %s", params.argv.text, why);
     return job_fail(exec.job, "program", -1, "can't run %s: %s; %s", params.argv.text, why,
-                    note->why == ENOEXEC  ? "it is no program for this machine"
-                    : note->why == ENOENT ? "it is missing, or what it says runs it"
-                                          : "look at its permissions and PATH");
+                    explanation(note));
 }
 
 static void note_end(const struct note *note)
@@ -247,18 +257,31 @@ static bool is_ready(void)
 /* How the program ended, as a part of a message. */
 static const char *ending(void)
 {
-    static char text[64];
+    static char text[96];
     if (WIFSIGNALED(exec.status))
-        snprintf(text, sizeof text, "by signal %d", WTERMSIG(exec.status));
+        snprintf(text, sizeof text, "by signal %d (%s)", WTERMSIG(exec.status),
+                 strsignal(WTERMSIG(exec.status)));
     else
         snprintf(text, sizeof text, "with status %d", WEXITSTATUS(exec.status));
     return text;
 }
 
+/* What a server did not do that is not ready. */
+static const char *hope(void)
+{
+    static char text[READY_LINE_SIZE + HOST_SIZE + 64];
+    if (params.ready == READY_START)
+        return "begin";
+    if (params.ready == READY_LINE)
+        snprintf(text, sizeof text, "print '%s'", params.line);
+    else
+        snprintf(text, sizeof text, "%s port %d at %s",
+                 params.ready == READY_TCP ? "listen on" : "bind UDP", params.port, params.bind);
+    return text;
+}
+
 static bool await_ready(int64_t deadline_ns)
 {
-    static const char *const hopes[] = {"begin", "print its line", "listen on its port",
-                                        "bind its port"};
     while (!is_ready()) {
         const int64_t now = now_ns();
         if (exec.done)
@@ -266,8 +289,7 @@ static bool await_ready(int64_t deadline_ns)
                             ending(), printed_tail(&exec.printed));
         if (now >= deadline_ns)
             return job_fail(exec.job, "arm-timeout", -1, "the program did not %s within %g s%s",
-                            hopes[params.ready], params.arm_timeout_s,
-                            printed_tail(&exec.printed));
+                            hope(), params.arm_timeout_s, printed_tail(&exec.printed));
         const bool looks = params.ready >= READY_TCP && now + PORT_LOOK_NS < deadline_ns;
         if (!step(looks ? now + PORT_LOOK_NS : deadline_ns) || is_stopped_early())
             return false;

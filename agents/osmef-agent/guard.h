@@ -25,7 +25,8 @@ enum note_kind {
     NOTE_DONE,    /* that is gone, too, but for `left`; the use of all */
 };
 
-enum note_place { PLACE_DIR, PLACE_PROGRAM, PLACE_SYSTEM };
+/* PLACE_LOADING: the program is there, and the kernel does not load it. */
+enum note_place { PLACE_DIR, PLACE_PROGRAM, PLACE_LOADING, PLACE_SYSTEM };
 
 struct note {
     enum note_kind kind;

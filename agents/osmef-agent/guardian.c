@@ -95,10 +95,11 @@ static void hold_program(void)
     if (*order->dir && chdir(order->dir) < 0)
         fail(PLACE_DIR, errno);
     int why = program_find(program);
-    if (!why)
-        why = program_try(program);
     if (why)
         fail(PLACE_PROGRAM, why);
+    why = program_try(program);
+    if (why)
+        fail(PLACE_LOADING, why);
     if (pipe2(ends, O_CLOEXEC) < 0)
         fail(PLACE_SYSTEM, errno);
     guardian.family.first = program_hold(program, guardian.is->go, ends[1]);
@@ -120,7 +121,7 @@ static void settle(void)
     if (guardian.failed < 0)
         return;
     if (read(guardian.failed, &why, sizeof why) == sizeof why)
-        tell((struct note){.kind = NOTE_FAILED, .place = PLACE_PROGRAM, .why = why});
+        tell((struct note){.kind = NOTE_FAILED, .place = PLACE_LOADING, .why = why});
     else
         tell((struct note){.kind = NOTE_STARTED});
     close(guardian.failed);

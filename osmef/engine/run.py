@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from osmef.engine.controller import this_controller
@@ -40,6 +40,7 @@ from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.results.trial import Status
 from osmef.scenario.fields import tries_of
+from osmef.supply.supply import Supplier, default_store
 from osmef.units import format_duration
 from osmef.workloads import measures_of
 
@@ -218,7 +219,9 @@ class Run:
             return
         names = sorted({program.name for programs in needed.values() for program in programs})
         self.observer.step(f"looking for {', '.join(names)} on {', '.join(sorted(needed))}")
-        at_once(lambda name: stations[name].provide(needed[name]), needed, self.stop)
+        store = replace(default_store(), tell=self.observer.step, check=self.stop.check)
+        supplier = Supplier(store)
+        at_once(lambda name: stations[name].provide(needed[name], supplier), needed, self.stop)
 
     def _measure(self, missing: list[PlannedTrial], bench: Bench) -> None:
         """Run the trials group by group, with the facts before and after each.

@@ -14,7 +14,7 @@ from typing import Any
 from osmef.agent.client import AgentClient
 from osmef.agent.deploy import Deployment, deploy
 from osmef.engine.settle import Settled
-from osmef.errors import EndpointError, HostKeyError, Interrupted, OsmefError
+from osmef.errors import EndpointError, HostKeyError, Interrupted, OsmefError, ReachError
 from osmef.facts.collect import collect
 from osmef.providers.base import Endpoint, Order
 from osmef.providers.patience import Patience
@@ -24,7 +24,7 @@ from osmef.remote.workdir import directory_of
 from osmef.scenario.location import Location
 from osmef.scenario.ports import DATA_PORTS
 from osmef.supply.program import Program
-from osmef.supply.supply import Supplied, supply
+from osmef.supply.supply import Supplied, Supplier, supply
 
 _POLL_S = 0.05
 _MOST_AT_ONCE = 16
@@ -80,16 +80,39 @@ class Station:
             raise
         return session, deployment
 
-    def provide(self, programs: Iterable[Program]) -> None:
+    def provide(self, programs: Iterable[Program], supplier: Supplier) -> None:
         """Have programs there, of those that are not there yet, for the rest of the run.
 
         Raises SupplyError where one can't be had, ReachError.
         """
         machine = self.deployment.binary.machine
         for program in programs:
-            supplied = supply(program, self._session, machine, self._directory)
+            supplied = supply(program, self._session, machine, self._directory, supplier)
             supplied.push(self._session)
             self._supplied.append(supplied)
+
+    @property
+    def has_brought(self) -> bool:
+        """Whether programs were brought there."""
+        return any(supplied.files for supplied in self._supplied)
+
+    def check_programs(self) -> None:
+        """See that programs which were brought are still as they were sent; send others anew.
+
+        Raises EndpointError that names a file that was cut, changed or removed.
+        """
+        wrong: list[EndpointError] = []
+        with contextlib.suppress(ReachError):  # whoever uses it next finds out
+            for supplied in self._supplied:
+                try:
+                    supplied.verify(self._session)
+                except ReachError:
+                    raise
+                except EndpointError as error:
+                    wrong.append(error)
+                    supplied.push(self._session)
+        if wrong:
+            raise wrong[0]
 
     def words(self, argv: Sequence[str]) -> list[str]:
         """Return a command line as it is there: with the paths of what was brought."""

@@ -19,7 +19,7 @@ from osmef.supply.machines import NAMES, Machine, find_machine
 from osmef.supply.packaged import Order, bundle_of_packages
 from osmef.supply.present import Present, find, install
 from osmef.supply.program import Program, Source, Way
-from osmef.supply.push import Place, place_of, push, words
+from osmef.supply.push import Place, place_of, push, verify, words
 from osmef.supply.store import Store, Wanted, default_directory
 from osmef.units import format_size
 
@@ -75,6 +75,14 @@ class Supplied:
         if self.bundle is None or self.place is None:
             return 0
         return push(self.bundle, session, self.place)
+
+    def verify(self, session: Session) -> None:
+        """See that its files are there as they were sent.
+
+        Raises EndpointError that names one that is not, ReachError.
+        """
+        if self.bundle is not None and self.place is not None:
+            verify(self.bundle, session, self.place)
 
 
 def supply(

@@ -38,8 +38,8 @@ class Step:
     A step that ``listens`` answers ``listening``; the steps after it connect to it. One that
     ``serves`` runs until it is told to stop, once the other steps of all parts have their results.
     ``udp_ports`` is how many UDP ports it takes, ``requests`` how many requests it tells of,
-    ``output_bytes`` the most that a program prints. One that is ``stoppable`` runs until all else
-    has ended, where it is of a background.
+    ``output_bytes`` the most that a program prints, ``exits`` the exit statuses that are no failure
+    of it. One that is ``stoppable`` runs until all else has ended, where it is of a background.
     """
 
     end: End
@@ -51,6 +51,7 @@ class Step:
     requests: int = 0
     output_bytes: int = 0
     stoppable: bool = False
+    exits: tuple[int, ...] = (0,)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from osmef.agent.messages import (
     Connected,
     ErrorEvent,
     Event,
+    ExecResult,
     Gone,
     IntervalEvent,
     Listening,
@@ -22,13 +23,13 @@ from osmef.agent.messages import (
     RequestsEvent,
     ResultEvent,
 )
-from osmef.errors import AgentError
+from osmef.errors import AgentError, EndpointError
 from osmef.results.exchange import Purpose
 from osmef.results.trial import Interval
-from osmef.scenario.ports import DATA_PORTS
 from osmef.workloads.base import Part, Ran, Value
+from osmef.workloads.failing import LATE_CURE, Fault, ended_badly, error_of, rank
 from osmef.workloads.reading import Printed
-from osmef.workloads.tasks import Pair, Task, Waits, command_of, make_tasks
+from osmef.workloads.tasks import PROGRAM, Pair, Task, Waits, command_of, make_tasks
 
 _CHECK_EVERY_S = 0.2
 # Between telling all agents when to start and that moment: the time to tell them all.
@@ -38,24 +39,7 @@ _START_MARGIN_EACH_S = 0.002
 # A port that another program holds is passed over; this is for an address that takes none.
 _MOST_REFUSED_PORTS = 20
 
-CLOSED_CURE = (
-    f"are the ports {DATA_PORTS.start} to {DATA_PORTS.stop - 1} (TCP and UDP) open between both"
-    " ends (firewall, security group, route)?"
-)
-
-# What one end sees when the other one fails.
-_EFFECTS = ("reset", "aborted")
-_CURES = {
-    "stalled": "look at the path between both ends: links, MTU, firewall",
-    "reset": "the other end closed early; look at its error, memory and kernel log",
-    "connect": CLOSED_CURE,
-    "arm-timeout": CLOSED_CURE,
-    "bind": "is this an address of its own? behind NAT the inventory names it as listen_address",
-    "resource": "the endpoint is short of memory, threads or file descriptors",
-}
-
 _TOO_MUCH = "it told more than such a job has to tell"
-_LATE_CURE = "raise the workload's deadline, or let it ask for less"
 
 
 @dataclass(frozen=True)
@@ -64,7 +48,7 @@ class Job:
 
     ``progress`` is called with the latest rate of what is measured, in bits per second; ``check``
     is called often and raises when the run has to stop. ``waits`` are for its agents. ``keep`` gets
-    what programs printed, with a name for it.
+    what each program printed on each of its streams, with a name for it, also where it is nothing.
     """
 
     trial: int
@@ -84,10 +68,11 @@ class Performance:
 
 
 def perform(job: Job, parts: Sequence[Part]) -> Performance:
-    """Run these parts between every pair. Raises AgentError, ReachError.
+    """Run these parts between every pair. Raises AgentError, ProgramError, ReachError.
 
-    Whatever happens, every agent is idle then, or gone. Several starts are one moment, at which
-    each agent starts by its own clock; a single one starts at once.
+    Whatever happens, every agent is idle then, or gone; what programs printed is kept but for a
+    stop. Several starts are one moment, at which each agent starts by its own clock; a single one
+    starts at once.
     """
     ensemble = _Ensemble(job, parts)
     try:
@@ -96,9 +81,12 @@ def perform(job: Job, parts: Sequence[Part]) -> Performance:
         ensemble.start()
         ensemble.collect()
         ensemble.stop()
-    except BaseException:
+    except BaseException as error:
         ensemble.abort()
+        if isinstance(error, EndpointError):
+            ensemble.keep()
         raise
+    ensemble.keep()
     return ensemble.performance()
 
 
@@ -111,7 +99,7 @@ class _Ensemble:
         self._groups = make_tasks(job.trial, job.pairs, parts, job.waits)
         self._tasks = [task for pair in self._groups for group in pair for task in group]
         self._of = {task.agent: task for task in self._tasks}
-        self._failures: dict[Task, ErrorEvent | Gone] = {}
+        self._failures: dict[Task, Fault] = {}
         self._busy: set[Task] = set()
         self._aborted = False
         self._clocks: dict[str, ClockOffset] = {}
@@ -186,6 +174,13 @@ class _Ensemble:
             task.agent.send({"cmd": "stop", "id": task.id})
         self._wait_for(serving, lambda task: task.result is not None, self._waits.stop_s)
 
+    def keep(self) -> None:
+        """Keep what programs have printed, before anybody looks for numbers in it."""
+        programs = [task for task in self._tasks if task.step.command == PROGRAM]
+        for number, task in enumerate(programs):
+            self._job.keep(f"{number}-{task.host.name}.stdout", bytes(task.stdout))
+            self._job.keep(f"{number}-{task.host.name}.stderr", bytes(task.stderr))
+
     def performance(self) -> Performance:
         """Return what all parts gave."""
         worst = sorted(clock.uncertainty_s for clock in self._clocks.values())[-2:]
@@ -210,33 +205,27 @@ class _Ensemble:
     def _wait_for(
         self, tasks: Sequence[Task], done: Callable[[Task], bool], timeout_s: float
     ) -> None:
-        """Wait until something holds for each of the tasks. Raises AgentError."""
+        """Wait until something holds for each of the tasks. Raises AgentError, ProgramError."""
         deadline = time.monotonic() + timeout_s
         while waiting := [task for task in tasks if not done(task)]:
             self._job.check()
             if time.monotonic() > deadline:
                 silent = ", ".join(sorted({task.host.name for task in waiting}))
                 late = any(task.started and task.part.deadline_s for task in waiting)
-                cure = _LATE_CURE if late else None
+                cure = LATE_CURE if late else None
                 raise AgentError("the agent has missed every deadline", where=silent, cure=cure)
             self._take(_CHECK_EVERY_S)
             if self._failures:
                 raise self._failure()
 
-    def _failure(self) -> AgentError:
+    def _failure(self) -> EndpointError:
         """Return the error to report: when one end dies, the others only see the effect."""
         self.abort()
-        task, event = min(self._failures.items(), key=lambda item: _rank(item[1]))
-        beside = "the background: " if task.part.purpose is Purpose.BACKGROUND else ""
-        if isinstance(event, Gone):
-            error = task.agent.lost(event.reason)
-            return AgentError(f"{beside}{error.message}", where=error.where, cure=error.cure)
-        flow = "" if event.flow is None else f" (connection {event.flow})"
-        return AgentError(
-            f"{beside}{event.kind}{flow}: {event.message}",
-            where=task.host.name,
-            cure=_CURES.get(event.kind),
-        )
+        task, fault = min(self._failures.items(), key=lambda item: rank(item[1]))
+        error = error_of(task, fault)
+        if task.part.purpose is Purpose.BACKGROUND:
+            error.message = f"the background: {error.message}"
+        return error
 
     def _take(self, timeout_s: float) -> None:
         """Take in the next event, if one comes in time."""
@@ -268,6 +257,9 @@ class _Ensemble:
                 task.points.append(event)
             case ErrorEvent() | Gone():
                 self._fail(task, event)
+            case ExecResult() if ended_badly(task, event):
+                self._failures[task] = event
+                self._end(task)
             case ResultEvent():
                 task.result = event
                 self._end(task)
@@ -339,13 +331,6 @@ def _is_of(event: Event, task: Task) -> bool:
         case Gone() | ErrorEvent(id=None):  # it did not understand our command
             return True
     return getattr(event, "id", None) == task.id
-
-
-def _rank(event: ErrorEvent | Gone) -> int:
-    """Order failures: an agent that is gone, then a cause, then what is only an effect."""
-    if isinstance(event, Gone):
-        return 0
-    return 2 if event.kind in _EFFECTS else 1
 
 
 def _ran(group: list[Task]) -> Ran:

@@ -92,9 +92,8 @@ class Programme:
         return tuple(dict.fromkeys((*self._measured.needs(end), *beside)))
 
     def run(self, job: Job) -> Outcome:
-        """Run once. Raises AgentError, ReachError; every agent is idle then, or gone."""
+        """Run once; every agent is idle then, or gone. Raises what ``perform`` does."""
         done = perform(job, [part for _, part in self._parts])
-        self._keep(job, done.ran)
         outcome = self._outcome(self._measured, job.trial, Purpose.MEASURED, done.ran)
         intervals = [i for pair in done.ran for ran in pair for i in ran.intervals]
         outcome = replace(outcome, intervals=intervals, start_spread_s=done.start_spread_s)
@@ -112,19 +111,6 @@ class Programme:
             requests=outcome.requests + beside.requests,
             datagrams=outcome.datagrams + beside.datagrams,
         )
-
-    def _keep(self, job: Job, pairs: Sequence[Sequence[Ran]]) -> None:
-        """Keep what programs printed, before anybody looks for numbers in it."""
-        printed = [
-            (ran.sender if step.end == "sender" else ran.receiver, one)
-            for pair in pairs
-            for (_, part), ran in zip(self._parts, pair, strict=True)
-            for step, one in zip(part.steps, ran.printed, strict=False)
-        ]
-        for number, (endpoint, one) in enumerate(printed):
-            for stream, data in vars(one).items():
-                if data:
-                    job.keep(f"{number}-{endpoint}.{stream}", data)
 
     def _outcome(
         self, workload: Workload[Any], trial: int, purpose: Purpose, ran: Sequence[Sequence[Ran]]

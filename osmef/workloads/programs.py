@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import signal
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -205,20 +204,6 @@ class Ended:
     result: ExecResult
     printed: Printed
 
-    def check(self) -> None:
-        """Raise ProgramError unless it ended as it should."""
-        if self.result.stopped or self.result.status in self.run.exits:
-            return
-        how = f"exit status {self.result.status}"
-        if self.result.signal is not None:
-            how = f"signal {_signal_name(self.result.signal)}"
-        raise ProgramError(
-            f"{self.run.argv[0]} ended with {how}",
-            tail=self.printed.tail,
-            where=self.endpoint,
-            cure="look at what it printed; exits names the statuses of success",
-        )
-
 
 P = TypeVar("P", bound=ProgramsSettings)
 
@@ -299,17 +284,16 @@ class Programs(Workload[P], Generic[P]):
             serves=run.serves,
             output_bytes=s.most_output,
             stoppable=run.ready is None,
+            exits=tuple(run.exits),
         )
 
     def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:  # noqa: ARG002 - no row of it is of a trial
         """Make the numbers of all pairs, and what the programs used.
 
-        Raises ProgramError where one did not end as expected, OutputError for a missing number.
+        Raises OutputError for a missing number.
         """
         ended = [list(self._ended(parts)) for parts in pairs]
         every = [one for pair in ended for one in pair]
-        for one in every:
-            one.check()
         return Outcome({**self.numbers(ended), **_use(every)})
 
     def _ended(self, parts: Sequence[Ran]) -> Iterator[Ended]:
@@ -334,13 +318,6 @@ def together(over_pairs: OverPairs, better: Better, values: Sequence[float | Non
             return min(known) if better is Better.HIGHER else max(known)
         case _:
             return math.fsum(known) / len(known)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return str(number)
 
 
 def _ready(ready: Ready | Line) -> dict[str, Value]:

@@ -136,18 +136,20 @@ def test_it_prints_numbers_as_everywhere(
 @pytest.mark.parametrize(
     ("run", "kind", "said"),
     [
-        ({"on": "sender", "argv": ["no-such-program-here"]}, AgentError, "no-such-program-here"),
-        ({"on": "sender", "argv": ["/etc/passwd"]}, AgentError, "Permission denied"),
+        ({"on": "sender", "argv": ["no-such-program-here"]}, ProgramError, "no folder of PATH"),
+        ({"on": "sender", "argv": ["/etc/passwd"]}, ProgramError, "Permission denied"),
         (sh("echo a reason >&2; exit 3"), ProgramError, "exit status 3"),
         (sh("echo a reason >&2; exit 3"), ProgramError, "a reason"),
-        (sh("kill -SEGV $$"), ProgramError, "signal SIGSEGV"),
-        (sh("echo half of it; exec sleep 600"), AgentError, "half of it"),
+        (sh("kill -SEGV $$"), ProgramError, "killed by SIGSEGV"),
+        (sh("kill -KILL $$"), ProgramError, "did it take too much memory?"),
+        (sh("echo half of it; exec sleep 600"), ProgramError, "half of it"),
         (sh("sleep 600 & setsid sleep 600 & exit 3"), ProgramError, "exit status 3"),
-        (sh("head -c 100000000 /dev/zero"), AgentError, "output"),
+        (sh("head -c 100000000 /dev/zero"), ProgramError, "raise most_output"),
         (sh("true"), OutputError, "nothing"),
         (sh("echo rate none"), OutputError, "rate none"),
-        (sh("head -c 5000 /dev/urandom"), OutputError, "nothing matches"),
-        (sh("printf 'rate \\377'"), OutputError, "nothing matches"),
+        (sh("head -c 5000 /dev/urandom"), OutputError, "sh told no rate: nothing on its stdout"),
+        (sh("printf 'rate \\377'"), OutputError, "matches rate ([0-9.]+)"),
+        (sh("echo rate 7 >&2"), OutputError, "write stream: stderr"),
     ],
 )
 def test_what_fails_is_told_with_the_end_of_what_it_printed(
@@ -171,17 +173,50 @@ def test_other_statuses_may_be_success(two: list[Victim]) -> None:
 @pytest.mark.parametrize(
     ("server", "said"),
     [
-        (sh("exec sleep 600", on="receiver", ready={"line": "never"}), "arm-timeout"),
-        (sh("exec sleep 600", on="receiver", ready="port"), "arm-timeout"),
-        (sh("echo no; exit 1", on="receiver", ready="port"), "no"),
+        (sh("exec sleep 600", on="receiver", ready={"line": "never"}), "did not print 'never'"),
+        (sh("exec sleep 600", on="receiver", ready="port"), "did not listen on port 2"),
+        (sh("exec sleep 600", on="receiver", ready="udp-port"), "did not bind UDP port 2"),
+        (sh("echo no; exit 1", on="receiver", ready="port"), "before it was ready.*: no"),
+        (sh("kill $$", on="receiver", ready="port"), r"by signal 15 \(Terminated\)"),
     ],
 )
 def test_a_server_that_is_never_ready(
     two: list[Victim], server: dict[str, object], said: str
 ) -> None:
-    with pytest.raises(AgentError, match=said) as caught:
+    with pytest.raises(ProgramError, match=said) as caught:
         measure(two, server, sh("true"))
     assert caught.value.where == "receiver"
+
+
+def test_a_server_that_does_not_end_is_told_how_to_be_one_that_serves(two: list[Victim]) -> None:
+    server = sh("exec sleep 600", on="receiver", ready="start")
+    with pytest.raises(ProgramError, match="write serves: true") as caught:
+        measure(two, server, sh("true"), deadline="500ms")
+    assert caught.value.where == "receiver"
+
+
+def test_a_client_that_fails_is_the_cause_and_its_server_is_not_waited_for(
+    two: list[Victim],
+) -> None:
+    server = sh("exec sleep 600", on="receiver", ready="start")
+    with pytest.raises(ProgramError, match="exit status 1") as caught:
+        measure(two, server, sh("echo refused >&2; exit 1"), deadline="600s")
+    assert (caught.value.where, caught.value.tail) == ("sender", "refused")
+
+
+@pytest.mark.parametrize("purpose", [Purpose.MEASURED, Purpose.BACKGROUND])
+def test_what_it_printed_is_kept_where_it_fails_too(two: list[Victim], purpose: Purpose) -> None:
+    kept: dict[str, bytes] = {}
+    job = Job(trial=0, pairs=pairs([two[0]], [two[1]]), keep=kept.__setitem__)
+    failing = Program(settings_of(sh("echo one; echo two >&2; exit 1")))
+    parts = [replace(part, purpose=purpose) for part in failing.parts()]
+    with pytest.raises(ProgramError) as caught:
+        perform(job, [*Program(settings_of(sh("exec sleep 600"))).parts(), *parts])
+    assert caught.value.message.startswith("the background: ") == (purpose is Purpose.BACKGROUND)
+    assert {name: data for name, data in kept.items() if name.startswith("1-")} == {
+        "1-sender.stdout": b"one\n",
+        "1-sender.stderr": b"two\n",
+    }
 
 
 @settings(

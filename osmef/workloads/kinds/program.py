@@ -53,13 +53,17 @@ class ProgramMetric(Reading):
         usual = OverPairs.SUM if self.unit.endswith("/s") else OverPairs.MEAN
         return OverPairs(self.over_pairs) if self.over_pairs else usual
 
-    def of(self, ended: Ended) -> float | None:
-        """Return the number that a program printed. Raises OutputError, which says where."""
+    def of(self, ended: Ended, name: str) -> float | None:
+        """Return the number of that name that a program printed. Raises OutputError."""
         try:
             return self.value(ended.printed)
         except OutputError as error:
-            error.where = ended.endpoint
-            raise
+            raise OutputError(
+                f"{ended.run.argv[0]} told no {name}: {error.message}",
+                tail=error.tail,
+                where=ended.endpoint,
+                cure=error.cure,
+            ) from error
 
 
 class ProgramSettings(ProgramsSettings):
@@ -183,7 +187,7 @@ workload:
             name: together(
                 metric.combined,
                 metric.better,
-                [metric.of(one) for one in ended if self._tells(metric, one)],
+                [metric.of(one, name) for one in ended if self._tells(metric, one)],
             )
             for name, metric in self._settings.metrics.items()
         }
