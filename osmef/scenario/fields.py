@@ -163,7 +163,7 @@ Size = Annotated[
 
 def _whole_path(value: str) -> str:
     if re.fullmatch(_WHOLE_PATH, value) is None:
-        cure = "write it like ~/.ssh/lab or /etc/osmef/lab"
+        cure = "begin it with / or ~/"
         raise ValueError(f"{value[:60]!r} is no whole path; {cure}")
     return value
 
