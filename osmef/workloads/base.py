@@ -39,7 +39,8 @@ class Step:
     ``serves`` runs until it is told to stop, once the other steps of all parts have their results.
     ``udp_ports`` is how many UDP ports it takes, ``requests`` how many requests it tells of,
     ``output_bytes`` the most that a program prints. One that is ``stoppable`` runs until all else
-    has ended, where it is of a background.
+    has ended, where it is of a background. A program that listens takes as many ``ports`` in a row;
+    ``ipv6`` are its further arguments where the addresses are of IPv6.
     """
 
     end: End
@@ -51,6 +52,8 @@ class Step:
     requests: int = 0
     output_bytes: int = 0
     stoppable: bool = False
+    ports: int = 1
+    ipv6: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
