@@ -27,16 +27,20 @@ class Tool(Programs[T]):
 
     def __init__(self, settings: T, *, background: bool = False) -> None:
         super().__init__(settings, background=background)
-        self.measures = (*self.told, *USED)
+        self.measures = (*self.tells(), *USED)
 
     @property
     def needs(self) -> tuple[Program, ...]:
         """The programs that have to be on the endpoints."""
         return self.programs
 
+    def tells(self) -> Sequence[Measure]:
+        """Return those of ``told`` that a run with these settings gives: by default all."""
+        return self.told
+
     @abstractmethod
     def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
-        """Return the numbers of one pair, by the names of ``told``, from what programs printed.
+        """Return the numbers of one pair, by the names of ``tells``, from what programs printed.
 
         What the receiver saw counts where a program tells both. Raises OutputError.
         """
@@ -46,7 +50,7 @@ class Tool(Programs[T]):
         found = [self._of_pair(pair) for pair in pairs]
         return {
             one.name: together(one.over_pairs, one.better, [pair[one.name] for pair in found])
-            for one in self.told
+            for one in self.tells()
         }
 
     def _of_pair(self, pair: Sequence[Ended]) -> Mapping[str, float | None]:

@@ -57,8 +57,8 @@ def numbers(made: Tool[Any], stdout: bytes, pairs: int = 1) -> dict[str, float |
 def test_its_example_is_a_scenario(kind: str, tmp_path: Path) -> None:
     study = load_text(f"name: x\n{WORKLOADS.get(kind).example}\n", tmp_path / "x.yaml")
     assert study.scenario.workload.kind == kind
-    for program in tool(kind).needs:
-        assert tool(kind).runs()[0].argv[0] == program.name
+    started = {run.argv[0] for run in tool(kind).runs()}
+    assert started >= {program.name for program in tool(kind).needs}
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_every_measure_has_the_number_that_was_printed(kind: str, pairs: int) ->
         except OutputError:
             continue
         told += 1
-        assert list(found) == [one.name for one in made.told]
-        leading = next(one for one in made.told if one.leading)
+        assert list(found) == [one.name for one in made.tells()]
+        leading = next(one for one in made.tells() if one.leading)
         value = found[leading.name]
         assert value is not None
         texts = {f"{number:.6g}" for number in _numbers_in(expected)}

@@ -15,6 +15,7 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Duration, Rate, Size
 from osmef.supply.program import Program
 from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
+from osmef.workloads.told import common
 from osmef.workloads.tool import Tool
 
 
@@ -64,28 +65,8 @@ class Iperf3(Tool[Iperf3Settings]):
     example = "workload: {kind: iperf3, connections: 4, duration: 10s}"
     programs = (Program("iperf3"),)
     told = (
-        Measure(
-            name="goodput_bps", unit="bit/s", better=Better.HIGHER, label="goodput",
-            head="goodput", over_pairs=OverPairs.SUM, leading=True, source="iperf3(1)",
-            help="what the receiver got, per second; summed over connections and pairs",
-        ),
-        Measure(
-            name="sent_bps", unit="bit/s", better=Better.NEITHER, label="sent",
-            over_pairs=OverPairs.SUM, source="iperf3(1)", help="what the sender sent, per second",
-        ),
-        Measure(
-            name="retransmits", unit="1", better=Better.LOWER, head="retr.", digits=".0f",
-            over_pairs=OverPairs.SUM, source="iperf3(1)", help="segments that were sent again, TCP",
-        ),
-        Measure(
-            name="loss_percent", unit="%", better=Better.LOWER, head="loss\n%", digits=".2f",
-            over_pairs=OverPairs.WORST, source="iperf3(1)", help="datagrams that were lost, UDP",
-        ),
-        Measure(
-            name="jitter_us", unit="us", better=Better.LOWER, label="jitter", head="jitter\nµs",
-            digits=".1f", over_pairs=OverPairs.WORST, source="RFC 1889, as iperf3 has it",
-            help="interarrival jitter of the datagrams, UDP",
-        ),
+        *common("iperf3(1)", "goodput_bps", "sent_bps", "retransmits", "loss_percent"),
+        *common("RFC 1889, as iperf3 has it", "jitter_us"),
         Measure(
             name="cpu_sender_percent", unit="%", better=Better.NEITHER, label="CPU sender",
             over_pairs=OverPairs.SUM, source="iperf3(1)", help="of iperf3 at the sending end",
