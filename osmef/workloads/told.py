@@ -82,3 +82,13 @@ _BY_NAME = {one.name: one for one in _ALL}
 def common(source: str, *names: str) -> tuple[Measure, ...]:
     """Return measures that several programs tell, as one of them defines them: its ``source``."""
     return tuple(_BY_NAME[name].model_copy(update={"source": source}) for name in names)
+
+
+def lost_percent(sent: float | None, lost: float | None) -> float | None:
+    """Return how many percent of what was sent were lost; None where nobody tells."""
+    return None if not sent or lost is None else 100 * max(0.0, lost) / sent
+
+
+def missing(sent: float | None, came: float | None) -> float | None:
+    """Return what was sent and did not come; None where one of both is not told."""
+    return None if sent is None or came is None else sent - came

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import Literal
 
 from pydantic import Field
@@ -14,16 +12,10 @@ from osmef.formats.iperf3 import read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Duration, Rate, Size
 from osmef.supply.program import Program
+from osmef.workloads.options import Direction, Protocol, options, whole_seconds
 from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
-from osmef.workloads.told import common
+from osmef.workloads.told import common, lost_percent
 from osmef.workloads.tool import Tool
-
-
-class Protocol(StrEnum):
-    """What carries the data."""
-
-    TCP = "tcp"
-    UDP = "udp"
 
 
 class Iperf3Settings(ProgramsSettings):
@@ -36,7 +28,7 @@ class Iperf3Settings(ProgramsSettings):
     protocol: Protocol = Field(
         default=Protocol.TCP, strict=False, description="TCP, or UDP at a rate (-u)"
     )
-    direction: Literal["forward", "reverse"] = Field(
+    direction: Direction = Field(
         default="forward", description="from sender to receiver, or back (-R)"
     )
     rate: Rate | None = Field(
@@ -89,12 +81,19 @@ class Iperf3(Tool[Iperf3Settings]):
 
     def _options(self) -> list[str]:
         s = self._settings
-        options = ["-J", "-P", str(s.connections), "-t", str(math.ceil(s.duration))]
-        given = {"-b": s.rate, "-w": s.window, "-l": s.length, "-O": math.ceil(s.omit) or None}
-        for option, value in given.items():
-            options += [] if value is None else [option, f"{value:.0f}"]
-        options += ["-u"] if s.protocol is Protocol.UDP else []
-        return [*options, "-R"] if s.direction == "reverse" else options
+        return options(
+            {
+                "-J": True,
+                "-P": s.connections,
+                "-t": whole_seconds(s.duration),
+                "-b": None if s.rate is None else round(s.rate),
+                "-w": s.window,
+                "-l": s.length,
+                "-O": whole_seconds(s.omit) or None,
+                "-u": s.protocol is Protocol.UDP,
+                "-R": s.direction == "reverse",
+            }
+        )
 
     def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
         """Read the client's JSON, which has the numbers of both ends."""
@@ -102,12 +101,11 @@ class Iperf3(Tool[Iperf3Settings]):
         way = told.forward
         if way is None or way.received_bps is None:
             raise OutputError("iperf3 tells no rate of the receiver", tail=ended[-1].printed.tail)
-        lost = None if not way.packets or way.lost is None else 100 * way.lost / way.packets
         return {
             "goodput_bps": way.received_bps,
             "sent_bps": way.sent_bps,
             "retransmits": way.retransmits,
-            "loss_percent": lost,
+            "loss_percent": lost_percent(way.packets, way.lost),
             "jitter_us": way.jitter_us,
             "cpu_sender_percent": told.cpu_sender_percent,
             "cpu_receiver_percent": told.cpu_receiver_percent,
