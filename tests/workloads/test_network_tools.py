@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,10 @@ from osmef.formats.apachebench import read_quantiles
 from osmef.kinds import WORKLOADS
 from osmef.results.exchange import Purpose
 from osmef.scenario.load import load_text
+from osmef.supply.built import bundle_of_source
+from osmef.supply.bundle import unpack
+from osmef.supply.machines import this_machine
+from osmef.supply.program import Program
 from osmef.workloads.base import Outcome
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.tasks import Pair
@@ -36,6 +42,8 @@ PACKAGES = {
 }
 
 IFF_LOOPBACK = 0x8
+NETPERF = Path(__file__).parents[3] / "shared" / "sources" / "netperf.tar.gz"
+BUILD_S = 1200
 
 OPTIONS: list[tuple[str, dict[str, Any], int, str]] = [
     ("iperf2", {"connections": 4}, 0, "iperf -s -B {bind} -p {port} -f b -e -P 4"),
@@ -310,6 +318,25 @@ def test_netperf_measures(
     found = run(hosts, address, "netperf", duration="1s", **keys).metrics
     assert all(found[name] is not None for name in told)
     assert (found[told[0]] or 0) > 0
+
+
+@pytest.mark.real("programs")
+@pytest.mark.timeout(BUILD_S)
+@pytest.mark.parametrize("program", tool("netperf").needs, ids=lambda one: str(one.name))
+def test_netperf_is_built_of_its_source(program: Program, tmp_path: Path) -> None:
+    if not NETPERF.exists():
+        pytest.skip("the source of netperf is not on this machine")
+    for needed in ("autoreconf", "make"):
+        if shutil.which(needed) is None:
+            pytest.skip(f"{needed} is not installed")
+    assert program.source is not None
+    sourced = replace(program, source=replace(program.source, path=NETPERF))
+    packed = bundle_of_source(sourced, this_machine(), print, lambda: None)
+    path = tmp_path / program.name
+    path.write_bytes(unpack(packed).contents[program.name])
+    path.chmod(0o700)
+    told = subprocess.run([path, "-V"], capture_output=True, check=True, text=True)
+    assert "Netperf version 2.7" in told.stdout
 
 
 def test_netpipe_keeps_every_size(hosts: MakeHosts) -> None:

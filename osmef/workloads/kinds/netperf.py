@@ -104,8 +104,8 @@ class NetperfSettings(ProgramsSettings):
 def _program(name: str) -> Program:
     """Return a program of netperf, which Debian has among what is not free."""
     steps = (
-        ("./autogen.sh",),
-        ("./configure", "--host={target}", "CFLAGS=-O2 -fcommon"),
+        ("autoreconf", "--force", "--install", "-I", "src/missing/m4"),
+        ("./configure", "--host={target}", "CFLAGS=-O2 -fcommon -std=gnu89"),
         ("make", "-C", "src", name),
     )
     source = Source(steps=steps, products=(f"src/{name}",))
