@@ -203,7 +203,10 @@ def columns(name: str) -> str:
 
 
 def measures(kind: str) -> str:
-    """Return the table of the numbers of a kind of workload, alone and in one direction."""
+    """Return the table of the numbers of a kind of workload, alone and in one direction.
+
+    Of a program with different numbers for different settings it has all.
+    """
     return _of_measures(usual_measures(kind))
 
 

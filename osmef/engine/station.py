@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from osmef.agent.client import AgentClient
-from osmef.agent.deploy import Deployment, deploy
+from osmef.agent.deploy import AGENT, Deployment, deploy
 from osmef.engine.settle import Settled
 from osmef.errors import EndpointError, HostKeyError, Interrupted, OsmefError, ReachError
 from osmef.facts.collect import collect
@@ -115,9 +115,9 @@ class Station:
             raise wrong[0]
 
     def words(self, argv: Sequence[str]) -> list[str]:
-        """Return a command line as it is there: with the paths of what was brought."""
+        """Return a command line as it is there, where the agent and what was brought lie."""
         data = {name: path for one in self._supplied for name, path in one.data.items()}
-        starts = {one.program: one.argv for one in self._supplied}
+        starts = {one.program: one.argv for one in self._supplied} | {AGENT: (f"./{AGENT}",)}
         first, *others = argv
         return [*starts.get(first, (first,)), *(data.get(word, word) for word in others)]
 

@@ -39,7 +39,9 @@ class Step:
     ``serves`` runs until it is told to stop, once the other steps of all parts have their results.
     ``udp_ports`` is how many UDP ports it takes, ``requests`` how many requests it tells of,
     ``output_bytes`` the most that a program prints, ``exits`` the exit statuses that are no failure
-    of it. One that is ``stoppable`` runs until all else has ended, where it is of a background.
+    of it. One that is ``stoppable`` runs until all else has ended, where it is of a background. A
+    program that listens takes as many ``ports`` in a row; ``ipv6`` are its further arguments where
+    the addresses are of IPv6.
     """
 
     end: End
@@ -52,6 +54,8 @@ class Step:
     output_bytes: int = 0
     stoppable: bool = False
     exits: tuple[int, ...] = (0,)
+    ports: int = 1
+    ipv6: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

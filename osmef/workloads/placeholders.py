@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-KNOWN = ("peer", "bind", "port", "dir", "duration")
-"""Address of the other end, address of the own end, the port, the directory, whole seconds."""
+KNOWN = ("peer", "host", "bind", "port", "data_port", "dir", "duration")
+"""Address of the other end, the same as URLs have it, address of the own end, the port, the one
+behind it, the directory, whole seconds."""
 
 _BRACES = re.compile(r"\{\{(?P<kept>[a-z_]+)\}\}|\{(?P<name>[a-z_]+)\}")
 

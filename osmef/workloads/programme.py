@@ -18,6 +18,8 @@ from osmef.scenario.workload import WorkloadSettings
 from osmef.supply.program import Program
 from osmef.workloads.base import End, Outcome, Part, Ran, Workload
 from osmef.workloads.ensemble import Job, perform
+from osmef.workloads.programs import USED
+from osmef.workloads.tool import Tool
 
 
 def workload_for(settings: WorkloadSettings, *, background: bool) -> Workload[Any]:
@@ -29,12 +31,16 @@ def workload_for(settings: WorkloadSettings, *, background: bool) -> Workload[An
 def usual_measures(kind: str) -> tuple[Measure, ...]:
     """Return what the numbers of a kind mean, without a background and with its default settings.
 
-    Where a setting has no default they are those of its class, if it says any. Raises KindError.
+    Where a setting has no default they are those of its class, if it says any. Of a program that
+    tells different numbers with different settings they are all of them. Raises KindError.
     """
+    made = WORKLOADS.get(kind)
+    if issubclass(made, Tool):
+        return (*made.told, *USED)
     try:
         usual: WorkloadSettings = WORKLOADS.settings(kind)()
     except ValidationError:
-        declared: object = WORKLOADS.get(kind).measures
+        declared: object = made.measures
         return declared if isinstance(declared, tuple) else ()  # it may be a property
     return workload_for(usual, background=False).measures
 

@@ -74,7 +74,13 @@ class Run(Model):
     on: Where = Field(strict=False, description="the end at which it runs")
     argv: _Argv = Field(
         description="the program and its arguments, which never go through a shell; `{peer}`,"
-        " `{bind}`, `{port}`, `{dir}` and `{duration}` in them are filled in"
+        " `{host}`, `{bind}`, `{port}`, `{data_port}`, `{dir}` and `{duration}` in them are filled"
+        " in"
+    )
+    ipv6: list[_Argument] = Field(
+        default_factory=list,
+        max_length=16,
+        description="further arguments behind them where the addresses are of IPv6, such as `-V`",
     )
     ready: Ready | Line | None = Field(
         default=None,
@@ -83,6 +89,12 @@ class Run(Model):
     )
     serves: bool = Field(
         default=False, description="of a server: true if it runs until it is told to stop"
+    )
+    ports: int = Field(
+        default=1,
+        ge=1,
+        le=256,
+        description="of a server: how many ports in a row it takes; `{data_port}` is the second",
     )
     env: dict[_Variable, _Argument] = Field(
         default_factory=dict, description="environment variables beside the login's and LC_ALL=C"
@@ -105,7 +117,7 @@ class Run(Model):
 
     @model_validator(mode="after")
     def _placeholders_are_known(self) -> Run:
-        texts = (*self.argv, *self.env.values(), self.stdin)
+        texts = (*self.argv, *self.ipv6, *self.env.values(), self.stdin)
         for name in (name for text in texts for name in unknown(text)):
             raise conflict(
                 f"nobody knows what {{{name}}} stands for",
@@ -119,6 +131,9 @@ class Run(Model):
         if self.serves and self.ready is None:
             cure = "write ready: port, or start where nothing tells"
             raise conflict("a server tells when it is ready", cure, "serves")
+        if self.ports > 1 and self.ready is None:
+            cure = "write ready: port, or leave ports out"
+            raise conflict("only a server takes ports", cure, "ports")
         return self
 
 
@@ -285,6 +300,8 @@ class Programs(Workload[P], Generic[P]):
             output_bytes=s.most_output,
             stoppable=run.ready is None,
             exits=tuple(run.exits),
+            ports=run.ports,
+            ipv6=run.ipv6,
         )
 
     def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:  # noqa: ARG002 - no row of it is of a trial

@@ -235,12 +235,17 @@ def command_of(task: Task, upstream: Task | None) -> dict[str, Value]:
 
 def _command_of_program(task: Task, upstream: Task | None) -> dict[str, Value]:
     """Return the command that arms an external program, with its placeholders filled in."""
-    bind = _bind(task.pair, task.step.end)
-    port = task.host.data_ports(1) if task.step.listens else upstream.port if upstream else None
+    step = task.step
+    bind = _bind(task.pair, step.end)
+    peer = _address(task.pair, "receiver" if step.end == "sender" else "sender")
+    is_ipv6 = ":" in peer
+    port = task.host.data_ports(step.ports) if step.listens else upstream.port if upstream else None
     values = {
-        "peer": _address(task.pair, "receiver" if task.step.end == "sender" else "sender"),
+        "peer": peer,
+        "host": f"[{peer}]" if is_ipv6 else peer,
         "bind": bind,
         "port": str(port),
+        "data_port": str(port + 1 if port else None),
         "dir": ".",
         "duration": str(math.ceil(task.part.duration_s)),
     }
@@ -249,11 +254,12 @@ def _command_of_program(task: Task, upstream: Task | None) -> dict[str, Value]:
         "id": task.id,
         "arm_timeout_s": task.waits.arm_s + task.part.delay_s,
         "dir": task.host.directory,
-        **{name: _filled(value, values) for name, value in task.step.parameters.items()},
+        **{name: _filled(value, values) for name, value in step.parameters.items()},
     }
     argv = command["argv"]
-    command["argv"] = task.host.words([] if isinstance(argv, bool | int | float) else list(argv))
-    return {**command, "bind": bind, "port": port} if task.step.listens and port else command
+    words = [] if isinstance(argv, bool | int | float) else list(argv)
+    command["argv"] = task.host.words([*words, *step.ipv6] if is_ipv6 else words)
+    return {**command, "bind": bind, "port": port} if step.listens and port else command
 
 
 def _filled(value: Value, values: Mapping[str, str]) -> Value:

@@ -27,11 +27,15 @@ class Tool(Programs[T]):
 
     def __init__(self, settings: T, *, background: bool = False) -> None:
         super().__init__(settings, background=background)
-        self.measures = (*self.told, *USED)
+        self.measures = (*self.tells(), *USED)
+
+    def tells(self) -> Sequence[Measure]:
+        """Return those of ``told`` that a run with these settings gives: by default all."""
+        return self.told
 
     @abstractmethod
     def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
-        """Return the numbers of one pair, by the names of ``told``, from what programs printed.
+        """Return the numbers of one pair, by the names of ``tells``, from what programs printed.
 
         What the receiver saw counts where a program tells both. Raises OutputError.
         """
@@ -41,7 +45,7 @@ class Tool(Programs[T]):
         found = [self._of_pair(pair) for pair in pairs]
         return {
             one.name: together(one.over_pairs, one.better, [pair[one.name] for pair in found])
-            for one in self.told
+            for one in self.tells()
         }
 
     def _of_pair(self, pair: Sequence[Ended]) -> Mapping[str, float | None]:
@@ -50,7 +54,7 @@ class Tool(Programs[T]):
         All numbers are None where a program was stopped, as one of a background is, before it told
         them. Raises OutputError, and ProgramError where ``parse()`` tells others than ``told``.
         """
-        names = [one.name for one in self.told]
+        names = [one.name for one in self.tells()]
         last = pair[-1]
         try:
             found = self.parse(pair)
@@ -60,7 +64,7 @@ class Tool(Programs[T]):
             error.where = error.where or last.endpoint
             error.tail = error.tail or last.printed.tail
             raise
-        odd = sorted(found.keys() ^ set(names))
+        odd = sorted({*names} - found.keys() | found.keys() - {one.name for one in self.told})
         if odd:
             raise ProgramError(
                 f"parse() and told of {type(self).__name__} differ by {', '.join(odd)}",

@@ -1,8 +1,8 @@
 """What real programs printed, ``data/PROGRAM/NAME.txt``, and what is read of it, ``NAME.json``.
 
 The programs: iperf3 3.12 and 3.22, iperf 2.1.8, nuttcp 6.1.2, netperf 2.7, NetPIPE 3.7.2, ab 2.3,
-wrk 4.1, sockperf 3.7, dbench and tbench 4.00, STREAM 5.10 (``invalid`` is of one with an error in
-Triad).
+wrk 4.1, sockperf 3.7, qperf 0.4.11, dbench and tbench 4.00, STREAM 5.10 (``invalid`` is of one with
+an error in Triad).
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +18,11 @@ from pydantic import ValidationError
 from osmef.errors import AgentError, EndpointError, OutputError, ProgramError
 from osmef.results.exchange import Purpose
 from osmef.scenario.fields import EndpointKind
+from osmef.scenario.ports import DATA_PORTS
 from osmef.workloads.base import Outcome
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.kinds.program import Program, ProgramSettings
-from osmef.workloads.tasks import Waits
+from osmef.workloads.tasks import Pair, Waits
 from tests.workloads.conftest import MakeHosts, Victim, pairs
 
 SHORT = Waits(arm_s=3.0, grace_s=1.0)
@@ -75,6 +77,11 @@ def two(hosts: MakeHosts) -> list[Victim]:
 
 ODD = ("-n", "--", "$(id)", "a b", "'\"", "\n", "", "*", "é", "{peer}", "{}", "{ x }", "}{")
 
+ASK = """import sys, urllib.request
+assert urllib.request.urlopen(sys.argv[1]).read() == b"poong"
+"""
+"""A script that expects an answer of pong."""
+
 NUMBER = {"rate": {"pattern": "rate ([0-9.]+)", "unit": "B/s", "written_in": "MB/s"}}
 
 
@@ -99,6 +106,46 @@ def test_a_server_and_its_client(two: list[Victim]) -> None:
     metrics = {"port": {"pattern": r"port (\d+)"}, "theirs": theirs}
     found = measure(two, server, client, metrics=metrics)
     assert found["port"] == found["theirs"]
+
+
+def test_a_server_may_take_several_ports_in_a_row(two: list[Victim]) -> None:
+    server = {
+        **sh("echo here {port} {data_port}; exec sleep 60", on="receiver"),
+        "ready": {"line": "here"},
+        "serves": True,
+        "ports": 3,
+    }
+    client = sh("echo port {port} data {data_port}")
+    theirs = {"pattern": r"here \d+ (\d+)", "on": "receiver"}
+    own = {"port": {"pattern": r"port (\d+)"}, "data": {"pattern": r"data (\d+)"}}
+    found = measure(two, server, client, metrics={**own, "theirs": theirs})
+    port = int(found["port"] or 0)
+    assert found["theirs"] == found["data"] == port + 1
+    assert two[1].data_ports(1) == (port + 3 if port + 3 in DATA_PORTS else DATA_PORTS.start)
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [("127.0.0.1", "127.0.0.1 127.0.0.1 a"), ("::1", "::1 [::1] a -6")],
+)
+def test_what_differs_with_ipv6(two: list[Victim], address: str, told: str) -> None:
+    workload = Program(settings_of(sh('echo {peer} {host} "$@"', "a", ipv6=["-6"])))
+    there = [Pair(two[0], two[1], address, address)]
+    ((ran,),) = perform(Job(trial=0, pairs=there), workload.parts()).ran
+    assert ran.printed[0].stdout.decode() == f"{told}\n"
+
+
+def test_the_agent_is_a_program_that_is_there(two: list[Victim]) -> None:
+    server = {
+        "on": "receiver",
+        "argv": ["osmef-agent", "pong", "--bind", "{bind}", "--port", "{port}"],
+        "ready": "port",
+        "serves": True,
+    }
+    answers = {"requests": {"pattern": "([0-9]+) requests", "on": "receiver"}}
+    ask = [sys.executable, "-c", ASK, "http://{host}:{port}/pong/5"]
+    found = measure(two, server, {"on": "sender", "argv": ask}, metrics=answers)
+    assert found["requests"] == 1
 
 
 def test_both_ends_run_it(two: list[Victim]) -> None:
@@ -276,6 +323,8 @@ def test_an_agent_that_is_killed_takes_the_program_with_it(two: list[Victim]) ->
         ({"run": [sh("{port}")]}, "is that of a server"),
         ({"run": [sh("{prot}")]}, "nobody knows what {prot} stands for"),
         ({"run": [sh("x", serves=True)]}, "a server tells when it is ready"),
+        ({"run": [sh("x", ports=2)]}, "only a server takes ports"),
+        ({"run": [sh("x", ready="port"), sh("{data_port}")]}, "none takes two"),
         ({"run": [sh("x"), {**sh("x"), "on": "loopback"}]}, "has no other end"),
         ({"run": [sh("a\0b")]}, "NUL"),
         ({"metrics": {"a": {"pattern": "(x)", "on": "receiver"}}}, "no program runs on the"),

@@ -63,8 +63,8 @@ def numbers(made: Tool[Any], stdout: bytes, pairs: int = 1) -> dict[str, float |
 def test_its_example_is_a_scenario(kind: str, tmp_path: Path) -> None:
     study = load_text(f"name: x\n{WORKLOADS.get(kind).example}\n", tmp_path / "x.yaml")
     assert study.scenario.workload.kind == kind
-    for program in tool(kind).programs:
-        assert tool(kind).runs()[0].argv[0] == program.name
+    started = {run.argv[0] for run in tool(kind).runs()}
+    assert started >= {program.name for program in tool(kind).programs}
 
 
 @pytest.mark.parametrize(
@@ -146,8 +146,8 @@ def test_every_measure_has_the_number_that_was_printed(kind: str, pairs: int) ->
         except OutputError:
             continue
         told += 1
-        assert list(found) == [one.name for one in made.told]
-        leading = next(one for one in made.told if one.leading)
+        assert list(found) == [one.name for one in made.tells()]
+        leading = next(one for one in made.tells() if one.leading)
         value = found[leading.name]
         assert value is not None
         added = pairs if leading.over_pairs is OverPairs.SUM else 1
@@ -177,7 +177,7 @@ def test_what_it_never_prints_is_an_error_that_says_where(kind: str, stdout: byt
 def test_what_is_stopped_before_it_tells_has_no_numbers(kind: str) -> None:
     made = tool(kind)
     pair = [ended(run, b"", stopped=not run.ready) for run in made.runs()]
-    assert made.numbers([pair]) == {one.name: None for one in made.told}
+    assert made.numbers([pair]) == {one.name: None for one in made.tells()}
 
 
 def test_a_server_that_is_stopped_is_no_excuse() -> None:

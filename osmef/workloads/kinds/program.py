@@ -116,6 +116,17 @@ class ProgramSettings(ProgramsSettings):
         return self
 
     @model_validator(mode="after")
+    def _data_ports_are_taken(self) -> ProgramSettings:
+        needed = any(used(text, "data_port") for run in self.run for text in run.argv)
+        if needed and not any(run.ready and run.ports > 1 for run in self.run):
+            raise conflict(
+                "{data_port} is the second port of a server, and none takes two",
+                "write ports: 2 for the program that listens there",
+                "run",
+            )
+        return self
+
+    @model_validator(mode="after")
     def _metrics_have_programs(self) -> ProgramSettings:
         for name, metric in self.metrics.items():
             if metric.on is not None and not any(metric.on in run.ends for run in self.run):
