@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-KNOWN = ("peer", "bind", "port", "dir", "duration")
-"""Address of the other end, address of the own end, the port, the directory, whole seconds."""
+KNOWN = ("peer", "bind", "port", "dir", "duration", "cpus")
+"""Address of the other end, address of the own end, the port, the directory, whole seconds, and how
+many CPUs the own end has."""
 
 _BRACES = re.compile(r"\{\{(?P<kept>[a-z_]+)\}\}|\{(?P<name>[a-z_]+)\}")
 

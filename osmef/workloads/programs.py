@@ -72,7 +72,7 @@ class Run(Model):
     on: Where = Field(strict=False, description="the end at which it runs")
     argv: _Argv = Field(
         description="the program and its arguments, which never go through a shell; `{peer}`,"
-        " `{bind}`, `{port}`, `{dir}` and `{duration}` in them are filled in"
+        " `{bind}`, `{port}`, `{dir}`, `{duration}` and `{cpus}` in them are filled in"
     )
     ready: Ready | Line | None = Field(
         default=None,

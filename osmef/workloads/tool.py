@@ -22,8 +22,9 @@ class Tool(Programs[T]):
     """
 
     programs: ClassVar[tuple[Program, ...]] = ()
-    told: ClassVar[tuple[Measure, ...]]
-    """What the program measures; the numbers of several pairs go together as these say."""
+    told: tuple[Measure, ...]
+    """What the program measures; the numbers of several pairs go together as these say. Where
+    they depend on settings, ``__init__`` gives them to the workload itself."""
 
     def __init__(self, settings: T, *, background: bool = False) -> None:
         super().__init__(settings, background=background)

@@ -58,7 +58,7 @@ def test_its_example_is_a_scenario(kind: str, tmp_path: Path) -> None:
     study = load_text(f"name: x\n{WORKLOADS.get(kind).example}\n", tmp_path / "x.yaml")
     assert study.scenario.workload.kind == kind
     for program in tool(kind).needs:
-        assert tool(kind).runs()[0].argv[0] == program.name
+        assert program.name in tool(kind).runs()[0].argv
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_threads_of_stream_are_told_by_the_environment() -> None:
 def test_every_measure_has_the_number_that_was_printed(kind: str, pairs: int) -> None:
     made = tool(kind)
     told = 0
-    for path in sorted((OUTPUTS / kind).glob("*.txt")):
+    for path in sorted((OUTPUTS / kind.replace("-", "_")).glob("*.txt")):
         expected = json.loads(path.with_suffix(".json").read_text())
         try:
             found = numbers(made, path.read_bytes(), pairs)
