@@ -146,6 +146,19 @@ class ProgramsSettings(WorkloadSettings):
         return self.deadline or self.duration + _PATIENCE_S
 
 
+class WorkSettings(ProgramsSettings):
+    """The same of programs that run until their work is done, however long that takes."""
+
+    deadline: Duration = Field(
+        default=900.0,
+        ge=0.1,
+        le=7 * 86400.0,
+        description="how long it may run at most; the trial fails then",
+    )
+
+    in_background: ClassVar = False
+
+
 USED: tuple[Measure, ...] = (
     Measure(
         name="program_s", unit="s", better=Better.NEITHER, help="how long the program ran",
