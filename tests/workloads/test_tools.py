@@ -11,6 +11,7 @@ import pytest
 from osmef.agent.messages import ExecResult
 from osmef.errors import OutputError
 from osmef.kinds import WORKLOADS
+from osmef.results.measure import OverPairs
 from osmef.results.use import EndpointUse
 from osmef.scenario.load import load_text
 from osmef.workloads.programs import Ended, Run
@@ -102,7 +103,8 @@ def test_every_measure_has_the_number_that_was_printed(kind: str, pairs: int) ->
         value = found[leading.name]
         assert value is not None
         texts = {f"{number:.6g}" for number in _numbers_in(expected)}
-        assert f"{value / pairs:.6g}" in texts, path.name
+        summed = pairs if leading.over_pairs is OverPairs.SUM else 1
+        assert f"{value / summed:.6g}" in texts, path.name
     assert told
 
 
