@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 from osmef.agent.client import AgentClient
@@ -119,7 +120,23 @@ class Station:
         data = {name: path for one in self._supplied for name, path in one.data.items()}
         starts = {one.program: one.argv for one in self._supplied} | {AGENT: (f"./{AGENT}",)}
         first, *others = argv
-        return [*starts.get(first, (first,)), *(data.get(word, word) for word in others)]
+        if first in starts:
+            return [*starts[first], *(data.get(word, word) for word in others)]
+        # What starts others, such as sh or taskset, is told where they are.
+        known = {name: (path,) for name, path in data.items()} | starts
+        return [one for word in argv for one in known.get(word, (word,))]
+
+    @cached_property
+    def cpus(self) -> int:
+        """How many CPUs programs may use there. Raises ReachError, EndpointError."""
+        found = self._session.word(["nproc"])
+        if not found.isdecimal():
+            raise EndpointError(
+                "it does not tell how many CPUs it has: nproc prints no number",
+                where=self.name,
+                cure="write the number of threads into the scenario",
+            )
+        return int(found)
 
     def check(self) -> None:
         """Raise why it can't be measured, if it can't."""

@@ -7,6 +7,7 @@ DT_RUNPATH), then in those of the distribution.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ from osmef.supply.tree import Found, Tree
 _PROGRAMS = ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/games", "/usr/local/bin")
 _MOST_LIBRARIES = 500
 _TOLD = 12
+_MOST_SCRIPT_BYTES = 1000
+_STARTS = re.compile(rb'#! */bin/sh\nexec (/[A-Za-z0-9._+/-]{1,200}) "\$@"\n*')
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,7 @@ def _find_program(program: Program, tree: Tree, where: str) -> tuple[str, Found]
         path = f"{folder}/{program.name}"
         found = tree.find(path)
         if found is not None:
-            _refuse_script(found, where)
-            return path, found
+            return _behind_script(path, found, tree, where)
     package = program.debian_package
     have = [name for folder in _PROGRAMS for name in tree.names(folder, package)]
     told = ", ".join(have[:_TOLD]) + (", …" if have[_TOLD:] else "")
@@ -68,16 +70,23 @@ def _find_program(program: Program, tree: Tree, where: str) -> tuple[str, Found]
     )
 
 
-def _refuse_script(found: Found, where: str) -> None:
+def _behind_script(path: str, found: Found, tree: Tree, where: str) -> tuple[str, Found]:
+    """Return a program, or the one that a script of a single command starts (as of p7zip)."""
     with found.path.open("rb") as file:
-        first = file.readline(200)
+        start = file.read(_MOST_SCRIPT_BYTES)
+    one = _STARTS.fullmatch(start)
+    started = tree.find(one[1].decode()) if one else None
+    if one and started:
+        return one[1].decode(), started
+    first = start.partition(b"\n")[0]
     if first.startswith(b"#!"):
-        shell = first[2:].decode(errors="replace").strip()
+        shell = first[2:200].decode(errors="replace").strip()
         raise SupplyError(
             f"it is a script for {shell}, and a bundle holds compiled programs only",
             where=where,
             cure="install it on the endpoints, where it is found: how: [present]",
         )
+    return path, found
 
 
 def _read(found: Found, path: str, machine: Machine, where: str) -> Elf:

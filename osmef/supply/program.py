@@ -33,7 +33,8 @@ class Source:
     in one is the machine as compilers name it, such as aarch64-linux-musl. ``cc`` and ``c++`` in
     PATH, also in CC and CXX, compile for the endpoint, statically."""
     products: tuple[str, ...]
-    """What they make, as paths in that folder: the program first, then data files."""
+    """What they make, as paths in that folder: the program first, then what it needs beside it,
+    data files and further programs."""
     url: str | None = None
     sha256: str | None = None
     """Of the archive; a URL is not taken without."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-KNOWN = ("peer", "host", "bind", "port", "data_port", "dir", "duration")
+KNOWN = ("peer", "host", "bind", "port", "data_port", "dir", "duration", "cpus")
 """Address of the other end, the same as URLs have it, address of the own end, the port, the one
-behind it, the directory, whole seconds."""
+behind it, the directory, whole seconds, and how many CPUs the own end has."""
 
 _BRACES = re.compile(r"\{\{(?P<kept>[a-z_]+)\}\}|\{(?P<name>[a-z_]+)\}")
 

@@ -74,8 +74,8 @@ class Run(Model):
     on: Where = Field(strict=False, description="the end at which it runs")
     argv: _Argv = Field(
         description="the program and its arguments, which never go through a shell; `{peer}`,"
-        " `{host}`, `{bind}`, `{port}`, `{data_port}`, `{dir}` and `{duration}` in them are filled"
-        " in"
+        " `{host}`, `{bind}`, `{port}`, `{data_port}`, `{dir}`, `{duration}` and `{cpus}` in them"
+        " are filled in"
     )
     ipv6: list[_Argument] = Field(
         default_factory=list,
@@ -180,6 +180,19 @@ class ProgramsSettings(WorkloadSettings):
     def longest_s(self) -> float:
         """How long it may run at most, in seconds."""
         return self.deadline or self.duration + _PATIENCE_S
+
+
+class WorkSettings(ProgramsSettings):
+    """The same of programs that run until their work is done, however long that takes."""
+
+    deadline: Duration = Field(
+        default=900.0,
+        ge=0.1,
+        le=7 * 86400.0,
+        description="how long it may run at most; the trial fails then",
+    )
+
+    in_background: ClassVar = False
 
 
 USED: tuple[Measure, ...] = (

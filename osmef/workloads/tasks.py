@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,7 +20,7 @@ from osmef.agent.messages import (
 from osmef.results.exchange import Purpose
 from osmef.results.trial import Interval
 from osmef.workloads.base import End, Part, Step, Value
-from osmef.workloads.placeholders import fill
+from osmef.workloads.placeholders import fill, used
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch  # pyarrow is slow to load
@@ -66,6 +66,10 @@ class Host(Protocol):
 
     def words(self, argv: Sequence[str]) -> list[str]:
         """Return a command line as it is there: with the paths of what was brought."""
+
+    @property
+    def cpus(self) -> int:
+        """How many CPUs programs may use there. Raises ReachError, EndpointError."""
 
     def data_ports(self, count: int) -> int:
         """Return the first of so many data ports that no other job of the trial is told there."""
@@ -249,6 +253,8 @@ def _command_of_program(task: Task, upstream: Task | None) -> dict[str, Value]:
         "dir": ".",
         "duration": str(math.ceil(task.part.duration_s)),
     }
+    if any(used(text, "cpus") for text in _texts(task.step.parameters.values())):
+        values["cpus"] = str(task.host.cpus)
     command: dict[str, Value] = {
         "cmd": PROGRAM,
         "id": task.id,
@@ -260,6 +266,14 @@ def _command_of_program(task: Task, upstream: Task | None) -> dict[str, Value]:
     words = [] if isinstance(argv, bool | int | float) else list(argv)
     command["argv"] = task.host.words([*words, *step.ipv6] if is_ipv6 else words)
     return {**command, "bind": bind, "port": port} if step.listens and port else command
+
+
+def _texts(values: Iterable[Value]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif not isinstance(value, int | float):
+            yield from value
 
 
 def _filled(value: Value, values: Mapping[str, str]) -> Value:

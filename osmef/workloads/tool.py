@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from osmef.errors import OutputError, ProgramError
 from osmef.results.measure import Measure
@@ -22,7 +22,7 @@ class Tool(Programs[T]):
     """
 
     programs: tuple[Program, ...] = ()
-    told: ClassVar[tuple[Measure, ...]] = ()
+    told: tuple[Measure, ...] = ()
     """What the program measures; the numbers of several pairs go together as these say."""
 
     def __init__(self, settings: T, *, background: bool = False) -> None:

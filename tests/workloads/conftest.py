@@ -42,6 +42,10 @@ class Victim:
     def words(self, argv: Sequence[str]) -> list[str]:
         return self.station.words(argv)
 
+    @property
+    def cpus(self) -> int:
+        return self.station.cpus
+
     def agent(self, role: str) -> AgentClient:
         """Return an agent; a doomed one is killed at once."""
         agent = self.station.agent(role)
@@ -118,6 +122,10 @@ class Script:
 
     def words(self, argv: Sequence[str]) -> list[str]:
         return list(argv)
+
+    @property
+    def cpus(self) -> int:
+        return 1
 
     def agent(self, role: str) -> AgentClient:
         path = f"{self.directory}/{role}"

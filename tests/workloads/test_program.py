@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -162,6 +163,14 @@ def test_several_pairs_make_one_number(hosts: MakeHosts) -> None:
     three = hosts("sender", "receiver", "other")
     found = measure(three, sh("echo is 4"), metrics={"rate": {"pattern": "is (4)", "unit": "B/s"}})
     assert found["rate"] == 8
+
+
+def test_the_cpus_of_its_own_end_are_known(two: list[Victim]) -> None:
+    metrics = {"cpus": {"pattern": r"cpus (\d+)"}}
+    cpus = len(os.sched_getaffinity(0))
+    for script, words in (("echo cpus $1", ("{cpus}",)), ("echo cpus $CPUS", ())):
+        run = sh(script, *words, env={"CPUS": "{cpus}"})
+        assert measure(two, run, metrics=metrics)["cpus"] == cpus
 
 
 def test_it_runs_in_the_run_s_own_directory_with_its_environment(two: list[Victim]) -> None:
