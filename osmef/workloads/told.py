@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from osmef.results.measure import Better, Measure, OverPairs
+from osmef.results.measure import Better, Component, Measure, OverPairs
 
 
 def _time(name: str, told: str, **more: object) -> Measure:
@@ -36,7 +36,7 @@ def _times(of: str, label: str, what: str) -> tuple[Measure, ...]:
 _ALL = (
     Measure(
         name="goodput_bps", unit="bit/s", better=Better.HIGHER, label="goodput", head="goodput",
-        over_pairs=OverPairs.SUM, leading=True,
+        over_pairs=OverPairs.SUM, leading=True, component=Component.NETWORK,
         help="what the receiver got, per second; summed over connections and pairs",
     ),
     Measure(

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from osmef.errors import OutputError
 from osmef.formats.stream import read
-from osmef.results.measure import Better, Measure, OverPairs
+from osmef.results.measure import Better, Component, Measure, OverPairs
 from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
 from osmef.workloads.tool import Tool
 
@@ -40,7 +40,9 @@ class Stream(Tool[StreamSettings]):
         Measure(
             name=f"{kernel}_bytes_per_s", unit="B/s", better=Better.HIGHER, label=kernel,
             head=f"{kernel}\nB/s", digits=".4g", over_pairs=OverPairs.SUM,
-            leading=kernel == "triad", source="McCalpin, STREAM 5.10",
+            leading=kernel == "triad",
+            component=Component.MEMORY_RATE if kernel == "triad" else None,
+            source="McCalpin, STREAM 5.10",
             help=f"best rate of the kernel {kernel}",
         )
         for kernel in _KERNELS

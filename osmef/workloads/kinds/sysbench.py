@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from osmef.errors import OutputError
 from osmef.formats.sysbench import read
-from osmef.results.measure import Better, Measure, OverPairs
+from osmef.results.measure import Better, Component, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program
@@ -75,6 +75,7 @@ class Sysbench(Tool[SysbenchSettings]):
         Measure(
             name="events_per_s", unit="1/s", better=Better.HIGHER, label="events",
             head="events\n/s", digits=".1f", over_pairs=OverPairs.SUM, leading=True,
+            component=Component.CPU,
             source=_SOURCE, help="searches for all primes up to a limit, by all threads",
         ),
         Measure(
@@ -90,6 +91,7 @@ class Sysbench(Tool[SysbenchSettings]):
         Measure(
             name="memory_bytes_per_s", unit="B/s", better=Better.HIGHER, label="memory",
             head="memory\nB/s", digits=".4g", over_pairs=OverPairs.SUM, leading=True,
+            component=Component.MEMORY_RATE,
             source=_SOURCE, help="what all threads read or wrote, per second",
         ),
         Measure(

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from osmef.formats.tachyon import read
-from osmef.results.measure import Better, Measure, OverPairs
+from osmef.results.measure import Better, Component, Measure, OverPairs
 from osmef.supply.program import Program
 from osmef.workloads.programs import Ended, Run, Where, WorkSettings
 from osmef.workloads.tool import Tool
@@ -53,6 +53,7 @@ class Tachyon(Tool[TachyonSettings]):
         Measure(
             name="tracing_s", unit="s", better=Better.LOWER, label="tracing", head="tracing\ns",
             digits=".3f", over_pairs=OverPairs.WORST, leading=True, source="Tachyon 0.99",
+            component=Component.CPU,
             help="how long the image took, without reading the scene and writing the image",
         ),
     )  # fmt: skip
