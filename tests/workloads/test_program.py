@@ -241,8 +241,10 @@ def test_arguments_arrive_as_they_are_written(two: list[Victim], arguments: list
 
 
 def test_a_background_runs_until_the_others_have_ended(two: list[Victim]) -> None:
-    beside = Program(settings_of(sh("echo rate 7; exec sleep 600"), metrics=NUMBER))
-    measured = Program(settings_of(sh("echo rate 1"), metrics=NUMBER))
+    beside = Program(settings_of(sh("echo rate 7; : > told; exec sleep 600"), metrics=NUMBER))
+    measured = Program(
+        settings_of(sh("until [ -e told ]; do sleep 0.01; done; echo rate 1"), metrics=NUMBER)
+    )
     parts = [
         *measured.parts(),
         *(replace(part, purpose=Purpose.BACKGROUND) for part in beside.parts()),
