@@ -219,6 +219,9 @@ P = TypeVar("P", bound=ProgramsSettings)
 class Programs(Workload[P], Generic[P]):
     """Servers, and programs that are started at the common moment, at one end or at both."""
 
+    stoppable: ClassVar[bool] = True
+    """Whether what was started, and is of a background, is stopped when all else has ended."""
+
     @abstractmethod
     def runs(self) -> Sequence[Run]:
         """Return what runs between one pair of endpoints."""
@@ -267,7 +270,7 @@ class Programs(Workload[P], Generic[P]):
             listens=run.ready is not None,
             serves=run.serves,
             output_bytes=s.most_output,
-            stoppable=run.ready is None,
+            stoppable=self.stoppable and run.ready is None,
             ports=run.ports,
             ipv6=run.ipv6,
         )
