@@ -239,6 +239,9 @@ P = TypeVar("P", bound=ProgramsSettings)
 class Programs(Workload[P], Generic[P]):
     """Servers, and programs that are started at the common moment, at one end or at both."""
 
+    stoppable: ClassVar[bool] = True
+    """Whether what was started, and is of a background, is stopped when all else has ended."""
+
     @property
     @abstractmethod
     def programs(self) -> tuple[Program, ...]:
@@ -311,7 +314,7 @@ class Programs(Workload[P], Generic[P]):
             listens=run.ready is not None,
             serves=run.serves,
             output_bytes=s.most_output,
-            stoppable=run.ready is None,
+            stoppable=self.stoppable and run.ready is None,
             exits=tuple(run.exits),
             ports=run.ports,
             ipv6=run.ipv6,

@@ -24,6 +24,7 @@ class Tool(Programs[T]):
     programs: tuple[Program, ...] = ()
     told: tuple[Measure, ...] = ()
     """What the program measures; the numbers of several pairs go together as these say."""
+    stoppable = False  # it runs for the duration, and most programs tell nothing before their end
 
     def __init__(self, settings: T, *, background: bool = False) -> None:
         super().__init__(settings, background=background)

@@ -106,6 +106,19 @@ def test_what_its_programs_listen_on_is_of_the_ports_that_a_firewall_lets_throug
     assert server.ports == (6 if kind == "nuttcp" else 2 if two else 1)
 
 
+@pytest.mark.parametrize("text", ["{kind: netpipe}", "{kind: apachebench, requests: 9}"])
+def test_what_lasts_as_long_as_it_is_told_can_be_a_background(text: str, tmp_path: Path) -> None:
+    scenario = f"name: x\nworkload: latency\nbackground: {text}\n"
+    if "netpipe" in text:
+        with pytest.raises(InputError):
+            load_text(scenario, tmp_path / "x.yaml")
+        return
+    background = load_text(scenario, tmp_path / "x.yaml").scenario.background
+    assert background is not None
+    lasting = background.for_background(3.0).model_dump()
+    assert (lasting["duration"], lasting["requests"]) == (3, None)
+
+
 def test_what_needs_an_option_for_ipv6() -> None:
     assert [run.ipv6 for run in tool("iperf2").runs()] == [["-V"], ["-V"]]
     assert [run.ipv6 for run in tool("nuttcp").runs()] == [["-6"], []]
@@ -233,12 +246,16 @@ def test_no_quantiles_of_ab_are_an_error(text: str) -> None:
         read_quantiles(text)
 
 
-def run(hosts: MakeHosts, address: str, kind: str, **keys: Any) -> Outcome:
-    """Run a program between two endpoints with real agents; skip where it is not installed."""
-    made = tool(kind, **keys)
-    for name in {one.name for one in made.programs}:
+def skip_without(kind: str) -> None:
+    for name in {one.name for one in tool(kind).programs}:
         if shutil.which(name) is None:
             pytest.skip(f"{name} is not installed: package {PACKAGES[kind]}")
+
+
+def run(hosts: MakeHosts, address: str, kind: str, **keys: Any) -> Outcome:
+    """Run a program between two endpoints with real agents; skip where it is not installed."""
+    skip_without(kind)
+    made = tool(kind, **keys)
     sender, receiver = hosts("sender", "receiver")
     pair = Pair(sender, receiver, address, address)
     done = perform(Job(trial=0, pairs=[pair]), made.parts())
@@ -337,6 +354,21 @@ def test_netperf_is_built_of_its_source(program: Program, tmp_path: Path) -> Non
     path.chmod(0o700)
     told = subprocess.run([path, "-V"], capture_output=True, check=True, text=True)
     assert "Netperf version 2.7" in told.stdout
+
+
+def test_a_background_tells_its_numbers_at_its_end(hosts: MakeHosts) -> None:
+    beside, measured = tool("qperf", duration="1s"), tool("qperf", duration="2s")
+    skip_without("qperf")
+    parts = [
+        *beside.parts(),
+        *(replace(part, purpose=Purpose.BACKGROUND) for part in measured.parts()),
+    ]
+    sender, receiver = hosts("sender", "receiver")
+    pair = Pair(sender, receiver, "127.0.0.1", "127.0.0.1")
+    ((_, last),) = perform(Job(trial=0, pairs=[pair]), parts).ran
+    found = measured.outcome(0, Purpose.BACKGROUND, [[last]]).metrics
+    assert (found["program_s"] or 0) > 1.9
+    assert (found["goodput_bps"] or 0) > 0
 
 
 def test_netpipe_keeps_every_size(hosts: MakeHosts) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -44,6 +44,10 @@ class ApachebenchSettings(ProgramsSettings):
     def parallel(self) -> int | None:
         """How many requests of each pair are on their way at a time."""
         return self.connections
+
+    def for_background(self, duration_s: float) -> Self:
+        """Return the settings of a background that lasts so long, however many requests."""
+        return self.model_copy(update={"duration": duration_s, "requests": None})
 
     @model_validator(mode="after")
     def _requests_are_enough(self) -> ApachebenchSettings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -48,6 +48,8 @@ class NetpipeSettings(ProgramsSettings):
         description="of each size in each of its trials (-n); by default as many as fit into 0.1 s",
     )  # fmt: skip
     window: Size | None = Field(default=None, ge=1, description="socket buffers (-b)")
+
+    in_background: ClassVar = False
 
     @model_validator(mode="after")
     def _sizes_ascend(self) -> NetpipeSettings:
