@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, TypeVar
+from typing import TypeVar
 
 from osmef.errors import OutputError
 from osmef.results.measure import Measure
@@ -21,7 +21,7 @@ class Tool(Programs[T]):
     have to be on the endpoints; one that is not there is brought, if it can be.
     """
 
-    programs: ClassVar[tuple[Program, ...]] = ()
+    programs: tuple[Program, ...] = ()
     told: tuple[Measure, ...]
     """What the program measures; the numbers of several pairs go together as these say. Where
     they depend on settings, ``__init__`` gives them to the workload itself."""
