@@ -138,6 +138,8 @@ def _packed(
     build: Build,
     notes: tuple[str, ...],
 ) -> bytes:
+    source = program.source
+    assert source is not None  # noqa: S101 - it was built of it
     for name, data in contents.items():
         if name == program.name or _kind(data) == "program":
             _check_static(data, machine, f"build of {program.name!r}")
@@ -152,7 +154,7 @@ def _packed(
         libc="static",
         suite=None,
         argv=(f"{HERE}/{program.name}",),
-        data={name: name for name in contents if name != program.name},
+        data={path: Path(path).name for path in source.products[1:]},
         packages={},
         build=build,
         notes=notes,

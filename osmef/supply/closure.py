@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from osmef.errors import SupplyError
@@ -37,10 +37,30 @@ class Closure:
     """By their names."""
 
 
+@dataclass(frozen=True)
+class _Libraries:
+    """Where libraries lie: in packages for a machine, some by another name than they are needed."""
+
+    tree: Tree
+    machine: Machine
+    stands_for: Mapping[str, str]
+
+    def find(self, name: str, folders: Sequence[str]) -> tuple[Found | None, str]:
+        """Return a library and its path, which is in one of these folders or in a usual one."""
+        triplet, file = self.machine.triplet, self.stands_for.get(name, name)
+        usual = (f"/lib/{triplet}", f"/usr/lib/{triplet}", "/lib64", "/lib", "/usr/lib")
+        for path in (f"{folder}/{file}" for folder in (*folders, *usual)):
+            found = self.tree.find(path)
+            if found is not None:
+                return found, path
+        return None, ""
+
+
 def cut(program: Program, tree: Tree, machine: Machine) -> Closure:
     """Return what a program needs of its packages. Raises SupplyError."""
     where = f"program {program.name!r}"
-    path, found = _find_program(program, tree, where)
+    stands_for = dict(program.alternatives)
+    path, found = _find_program(program, stands_for.get(program.name, program.name), tree, where)
     elf = _read(found, path, machine, where)
     wanted: list[tuple[str, str]] = [("", name) for name in program.libraries]
     loader = posixpath.basename(elf.interpreter) if elf.interpreter else None
@@ -50,13 +70,13 @@ def cut(program: Program, tree: Tree, machine: Machine) -> Closure:
         if at is None:
             raise SupplyError(f"its loader {elf.interpreter} is in no package", where=where)
         libraries[loader] = at
-        _follow(tree, machine, (path, elf), libraries, wanted)
+        _follow(_Libraries(tree, machine, stands_for), (path, elf), libraries, wanted)
     return Closure(found, loader, libraries, _data(program, tree, where, {*libraries}))
 
 
-def _find_program(program: Program, tree: Tree, where: str) -> tuple[str, Found]:
+def _find_program(program: Program, name: str, tree: Tree, where: str) -> tuple[str, Found]:
     for folder in _PROGRAMS:
-        path = f"{folder}/{program.name}"
+        path = f"{folder}/{name}"
         found = tree.find(path)
         if found is not None:
             return _behind_script(path, found, tree, where)
@@ -97,8 +117,7 @@ def _read(found: Found, path: str, machine: Machine, where: str) -> Elf:
 
 
 def _follow(
-    tree: Tree,
-    machine: Machine,
+    places: _Libraries,
     program: tuple[str, Elf],
     libraries: dict[str, Found],
     wanted: Sequence[tuple[str, str]],
@@ -111,7 +130,7 @@ def _follow(
         origin, name, folders = waiting.pop()
         if name in libraries:
             continue
-        found, path = _find_library(tree, machine, name, folders)
+        found, path = places.find(name, folders)
         if found is None:
             by = f", which {origin} needs," if origin else ""
             raise SupplyError(
@@ -123,7 +142,7 @@ def _follow(
         if len(libraries) > _MOST_LIBRARIES:
             raise SupplyError(f"it needs more than {_MOST_LIBRARIES} libraries", where=where)
         inherited = () if root.runpath else _expanded(root.rpath, program[0])
-        waiting += _needs(path, _read(found, path, machine, where), inherited)
+        waiting += _needs(path, _read(found, path, places.machine, where), inherited)
 
 
 def _needs(
@@ -141,17 +160,6 @@ def _expanded(folders: Sequence[str], path: str) -> tuple[str, ...]:
     return tuple(
         folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for folder in folders
     )
-
-
-def _find_library(
-    tree: Tree, machine: Machine, name: str, folders: Sequence[str]
-) -> tuple[Found | None, str]:
-    usual = (f"/lib/{machine.triplet}", f"/usr/lib/{machine.triplet}", "/lib64", "/lib", "/usr/lib")
-    for path in (f"{folder}/{name}" for folder in (*folders, *usual)):
-        found = tree.find(path)
-        if found is not None:
-            return found, path
-    return None, ""
 
 
 def _data(program: Program, tree: Tree, where: str, taken: set[str]) -> dict[str, Found]:

@@ -68,6 +68,9 @@ class Program:
     libraries: tuple[str, ...] = ()
     """Libraries that it loads by itself (dlopen), such as libnss_dns.so.2: nothing in the file of
     a program tells of them."""
+    alternatives: tuple[tuple[str, str], ...] = ()
+    """Names of programs or libraries that Debian's update-alternatives makes when their package is
+    installed, each with that of the file which it stands for."""
     packages: tuple[str, ...] = ()
     """Further packages of Debian, which hold such libraries or files."""
     source: Source | None = None
@@ -90,7 +93,7 @@ class Program:
             if not path.startswith("/") or not _is_inside(path[1:]):
                 cure = "such as /usr/share/dbench/client.txt: dpkg -L PACKAGE lists them"
                 raise _bad(self.name, f"{path!r} is no path of a file of a package", cure)
-        for library in self.libraries:
+        for library in (*self.libraries, *(name for pair in self.alternatives for name in pair)):
             if not _NAME.fullmatch(library):
                 raise _bad(self.name, f"{library!r} is no library", "such as libnss_dns.so.2")
         check_ways(self.how, self.name)

@@ -56,7 +56,7 @@ class Supplied:
     argv: tuple[str, ...]
     """What starts it; its arguments go behind."""
     data: Mapping[str, str]
-    """Where its data files lie, by the paths that the program declares, or those of a build."""
+    """Where its data files and what else its source makes lie, by the paths that it declares."""
     facts: Mapping[str, JsonValue]
     """What a result should tell of it."""
     bundle: Bundle | None = None
@@ -254,12 +254,14 @@ def _recipe(
             )
         return wanted, partial(bundle_of_source, program, machine, store.tell, store.check)
     order = Order(program, machine, find_suite(supplier.suite))
+    alternatives: list[JsonValue] = [list(pair) for pair in program.alternatives]
     packaged: JsonValue = {
         "packages": [program.debian_package, *program.packages],
         "files": list(program.files),
         "libraries": list(program.libraries),
         "suite": order.suite,
         "format": _FORMAT,
+        **({"alternatives": alternatives} if alternatives else {}),
     }
     wanted = Wanted(program.name, machine.name, packaged)
     return wanted, lambda: bundle_of_packages(order, store.tell, store.check)

@@ -177,9 +177,14 @@ class ProgramsSettings(WorkloadSettings):
         return self
 
     @property
+    def expected_s(self) -> float:
+        """How long a trial is expected to run, in seconds."""
+        return self.duration
+
+    @property
     def longest_s(self) -> float:
         """How long it may run at most, in seconds."""
-        return self.deadline or self.duration + _PATIENCE_S
+        return self.deadline or self.expected_s + _PATIENCE_S
 
 
 class WorkSettings(ProgramsSettings):
@@ -289,7 +294,7 @@ class Programs(Workload[P], Generic[P]):
         return tuple(
             Part(
                 tuple(self._step(run, end) for run, end in group),
-                duration_s=self._settings.duration,
+                duration_s=self._settings.expected_s,
                 deadline_s=self._settings.longest_s,
             )
             for group in self._groups()

@@ -105,14 +105,15 @@ def test_openmp_where_the_compiler_has_it(code: Path, tmp_path: Path) -> None:
 
 
 def test_one_source_makes_several_programs(code: Path) -> None:
-    (code / "words.txt").write_bytes(b"some\n")
+    (code / "data").mkdir()
+    (code / "data" / "words.txt").write_bytes(b"some\n")
     steps = (CC, ("cc", "-O2", "-DTWO", "hello.c", "-o", "second"))
-    source = Source(steps, ("hello", "second", "words.txt"), path=code, openmp=True)
+    source = Source(steps, ("hello", "second", "data/words.txt"), path=code, openmp=True)
     program = Program("first", source=source)
     bundle = unpack(bundle_of_source(program, this_machine(), lambda _line: None, lambda: None))
     kinds = {name: file.kind for name, file in bundle.manifest.files.items()}
     assert kinds == {"first": "program", "second": "program", "words.txt": "data"}
-    assert bundle.manifest.data == {"second": "second", "words.txt": "words.txt"}
+    assert bundle.manifest.data == {"second": "second", "data/words.txt": "words.txt"}
 
 
 def test_all_of_its_programs_are_static(code: Path) -> None:

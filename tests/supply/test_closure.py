@@ -71,6 +71,19 @@ def test_libraries_of_libraries_are_found_once_and_by_the_names_that_are_asked_f
     assert closure.libraries["liba.so.1"].path.name == "liba.so.1.2.3"
 
 
+def test_what_update_alternatives_would_make_is_named(tmp_path: Path) -> None:
+    alternatives = (("bench", "bench-fast"), ("liba.so.1", "liba-fast.so.1"))
+    files: dict[str, bytes | str] = {
+        "usr/bin/bench-fast": program(["liba.so.1"]),
+        f"{LIB}/liba-fast.so.1": library("liba.so.1"),
+    }
+    closure = of(tmp_path, files, alternatives=alternatives)
+    assert closure.program.path.name == "bench-fast"
+    assert closure.libraries["liba.so.1"].path.name == "liba-fast.so.1"
+    with pytest.raises(SupplyError, match=r"liba\.so\.1, which /usr/bin/bench-fast needs"):
+        of(tmp_path, files, alternatives=alternatives[:1])
+
+
 def test_a_script_that_only_starts_a_program_stands_for_it(tmp_path: Path) -> None:
     closure = of(
         tmp_path,

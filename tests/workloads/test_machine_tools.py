@@ -87,7 +87,7 @@ def measured(hosts: MakeHosts, kind: str, package: str, **keys: Any) -> Mapping[
         (
             "tachyon",
             {"scene": "/x.dat", "threads": 2, "resolution": 64, "antialiasing": 3},
-            "tachyon-nox /x.dat -numthreads 2 -res 64 64 -aasamples 3",
+            "tachyon /x.dat -numthreads 2 -res 64 64 -aasamples 3",
         ),
     ],
 )

@@ -42,10 +42,14 @@ class Tachyon(Tool[TachyonSettings]):
     example = "endpoints: {loopback: {}}\nworkload: {kind: tachyon, threads: 1}"
     programs = (
         Program(
-            "tachyon-nox",
+            "tachyon",
             package="tachyon-bin-nox",
             packages=("tachyon-doc",),
             files=(_TEAPOT,),
+            alternatives=(
+                ("tachyon", "tachyon-nox"),
+                ("libtachyon.so.0", "libtachyon-mt-thr.so.0"),
+            ),
             version=("-version",),
         ),
     )
@@ -62,7 +66,7 @@ class Tachyon(Tool[TachyonSettings]):
         """Return Tachyon at the sender. The image is thrown away."""
         s, side = self._settings, str(self._settings.resolution)
         argv = [
-            *("tachyon-nox", s.scene, "-numthreads", str(s.threads or "{cpus}")),
+            *("tachyon", s.scene, "-numthreads", str(s.threads or "{cpus}")),
             *("-res", side, side, "-aasamples", str(s.antialiasing)),
             *("-format", "PPM", "-o", "/dev/null"),  # a Targa has to be written to a file
         ]
