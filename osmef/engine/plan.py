@@ -6,7 +6,7 @@ import hashlib
 import random
 import re
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from osmef.providers.base import EndpointRequest
@@ -100,6 +100,17 @@ def make_plan(study: Study, seed: int | None = None, left_out: Collection[str] =
 def endpoints_of(study: Study) -> tuple[EndpointRequest, ...]:
     """Return what a plan of the study needs, each once."""
     return _endpoints(_place(study.cells, study.scenario))
+
+
+def directories(cells: Iterable[PlannedCell]) -> dict[str, list[str]]:
+    """Return where programs get directories of their own, by the names of the endpoints."""
+    found: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        told = Programme(cell.cell.scenario).directories
+        for ends, names in ((cell.senders, told("sender")), (cell.receivers, told("receiver"))):
+            for end in ends:
+                found.setdefault(end.name, {}).update(dict.fromkeys(names))
+    return {name: list(names) for name, names in found.items() if names}
 
 
 def _endpoints(cells: Sequence[PlannedCell]) -> tuple[EndpointRequest, ...]:

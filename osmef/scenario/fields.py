@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, get_args
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
 from pydantic.fields import FieldInfo
 
 from osmef.scenario.base import Model
@@ -159,6 +159,25 @@ Size = Annotated[
     _schema(SIZE_UNITS, "64KiB", "1MB"),
 ]
 """Bytes, written with a unit."""
+
+
+def _directory(text: str) -> str:
+    if _DIRECTORY.fullmatch(text) is None:
+        raise ValueError("this is no directory; write a path from /, or {dir} for that of the run")
+    return text
+
+
+_DIRECTORY = re.compile(r"\{dir\}|/[^\x00-\x1f\x7f]{0,3000}")
+
+RUN_DIRECTORY = "{dir}"
+"""Of a directory: that of the run."""
+
+Directory = Annotated[
+    str,
+    AfterValidator(_directory),
+    WithJsonSchema({"type": "string", "pattern": f"^({_DIRECTORY.pattern})$"}),
+]
+"""A directory of an endpoint, by its path from ``/``, or that of the run."""
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=48)]
 """Lower-case letters, digits and dashes: it becomes part of directory and resource names."""

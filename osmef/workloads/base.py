@@ -39,7 +39,8 @@ class Step:
     ``serves`` runs until it is told to stop, once the other steps of all parts have their results.
     ``udp_ports`` is how many UDP ports it takes, ``requests`` how many requests it tells of,
     ``output_bytes`` the most that a program prints. One that is ``stoppable`` runs until all else
-    has ended, where it is of a background.
+    has ended, where it is of a background. A program with a ``directory`` runs in one that is made
+    there for it, where so many bytes are free (``room``), and nothing stays of it.
     """
 
     end: End
@@ -51,6 +52,8 @@ class Step:
     requests: int = 0
     output_bytes: int = 0
     stoppable: bool = False
+    directory: str | None = None
+    room: int = 0
 
 
 @dataclass(frozen=True)

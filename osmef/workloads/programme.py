@@ -16,7 +16,7 @@ from osmef.results.measure import Measure, of_background, together
 from osmef.scenario.model import Scenario
 from osmef.scenario.workload import WorkloadSettings
 from osmef.supply.program import Program
-from osmef.workloads.base import Outcome, Part, Ran, Workload
+from osmef.workloads.base import End, Outcome, Part, Ran, Workload
 from osmef.workloads.ensemble import Job, perform
 
 
@@ -91,6 +91,11 @@ class Programme:
         """The programs that have to be on the endpoints, each once."""
         beside = self._background.needs if self._background else ()
         return tuple(dict.fromkeys((*self._measured.needs, *beside)))
+
+    def directories(self, end: End) -> tuple[str, ...]:
+        """Return where programs at an end get directories of their own, each once."""
+        steps = (step for _, part in self._parts for step in part.steps if step.end == end)
+        return tuple(dict.fromkeys(step.directory for step in steps if step.directory is not None))
 
     def run(self, job: Job) -> Outcome:
         """Run once. Raises AgentError, ReachError; every agent is idle then, or gone."""
