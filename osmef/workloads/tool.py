@@ -22,7 +22,7 @@ class Tool(Programs[T]):
     """
 
     programs: ClassVar[tuple[Program, ...]] = ()
-    told: ClassVar[tuple[Measure, ...]]
+    told: tuple[Measure, ...]
     """What the program measures; the numbers of several pairs go together as these say."""
 
     def __init__(self, settings: T, *, background: bool = False) -> None:

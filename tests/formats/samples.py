@@ -2,7 +2,8 @@
 
 The programs: iperf3 3.12 and 3.22, iperf 2.1.8, nuttcp 6.1.2, netperf 2.7, NetPIPE 3.7.2, ab 2.3,
 wrk 4.1, sockperf 3.7, dbench and tbench 4.00, STREAM 5.10 (``invalid`` is of one with an error in
-Triad).
+Triad), IOzone 3.465, fio 3.25, 3.33 and 3.39, ioping 1.2 (``old``) and 1.3, redis-benchmark 6.0
+(``old``), 7.0 and 8.0.
 """
 
 from __future__ import annotations

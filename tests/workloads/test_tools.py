@@ -11,6 +11,7 @@ import pytest
 from osmef.agent.messages import ExecResult
 from osmef.errors import OutputError
 from osmef.kinds import WORKLOADS
+from osmef.results.measure import OverPairs
 from osmef.results.use import EndpointUse
 from osmef.scenario.load import load_text
 from osmef.workloads.programs import Ended, Run
@@ -57,8 +58,8 @@ def numbers(made: Tool[Any], stdout: bytes, pairs: int = 1) -> dict[str, float |
 def test_its_example_is_a_scenario(kind: str, tmp_path: Path) -> None:
     study = load_text(f"name: x\n{WORKLOADS.get(kind).example}\n", tmp_path / "x.yaml")
     assert study.scenario.workload.kind == kind
-    for program in tool(kind).needs:
-        assert tool(kind).runs()[0].argv[0] == program.name
+    started = {run.argv[0] for run in tool(kind).runs()}
+    assert {program.name for program in tool(kind).needs} <= started
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_threads_of_stream_are_told_by_the_environment() -> None:
 def test_every_measure_has_the_number_that_was_printed(kind: str, pairs: int) -> None:
     made = tool(kind)
     told = 0
-    for path in sorted((OUTPUTS / kind).glob("*.txt")):
+    for path in sorted((OUTPUTS / kind.replace("-", "_")).glob("*.txt")):
         expected = json.loads(path.with_suffix(".json").read_text())
         try:
             found = numbers(made, path.read_bytes(), pairs)
@@ -102,7 +103,8 @@ def test_every_measure_has_the_number_that_was_printed(kind: str, pairs: int) ->
         value = found[leading.name]
         assert value is not None
         texts = {f"{number:.6g}" for number in _numbers_in(expected)}
-        assert f"{value / pairs:.6g}" in texts, path.name
+        of_one = value / pairs if leading.over_pairs is OverPairs.SUM else value
+        assert f"{of_one:.6g}" in texts, path.name
     assert told
 
 
