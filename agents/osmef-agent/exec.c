@@ -9,6 +9,7 @@
 #include "out.h"
 #include "printed.h"
 #include "resolve.h"
+#include "scratch.h"
 #include "tcpinfo.h"
 
 #include <errno.h>
@@ -23,6 +24,8 @@
 #define PORT_LOOK_NS (NS_PER_S / 100)
 /* Behind the program's end, for the end of what it has started and of its guardian. */
 #define END_S (GUARD_PATIENCE_S + 2)
+/* A large file takes some file systems a while to remove. */
+#define REMOVAL_S 120
 
 enum ready { READY_START, READY_LINE, READY_TCP, READY_UDP };
 static const char *const ready_words[] = {"start", "line", "tcp", "udp", NULL};
@@ -32,6 +35,8 @@ static struct {
     struct text_list env;
     char dir[PATH_MAX];
     char input[LINE_SIZE];
+    bool scratch; /* the directory is made for the job */
+    uint64_t room;
     bool serves; /* started as it is armed, and ready some time later */
     int ready;
     char line[READY_LINE_SIZE];
@@ -46,6 +51,7 @@ static struct {
 static struct {
     struct job *job;
     struct guard guard;
+    struct scratch scratch;
     struct printed printed;
     struct place place; /* where the program will listen */
     bool armed;
@@ -86,6 +92,16 @@ static bool read_lists(const struct json_object *command, char *problem)
            field_text_or(command, "stdin", "", params.input, sizeof params.input, problem);
 }
 
+static bool read_scratch(const struct json_object *command, char *problem)
+{
+    if (!field_flag_or(command, "scratch", false, &params.scratch, problem) ||
+        !field_size_or(command, "room", 0, &params.room, problem))
+        return false;
+    if (params.scratch && !*params.dir)
+        return says(problem, "scratch needs dir, the directory that is to be made");
+    return params.scratch || !params.room || says(problem, "room has a say only with scratch");
+}
+
 static bool read_ready(const struct json_object *command, char *problem)
 {
     if (!field_flag_or(command, "serves", false, &params.serves, problem) ||
@@ -115,8 +131,8 @@ static bool read_times(const struct json_object *command, char *problem)
 
 static bool read_params(const struct json_object *command, char problem[PROBLEM_SIZE])
 {
-    return read_lists(command, problem) && read_ready(command, problem) &&
-           read_times(command, problem) &&
+    return read_lists(command, problem) && read_scratch(command, problem) &&
+           read_ready(command, problem) && read_times(command, problem) &&
            field_size_or(command, "most_output", MOST_OUTPUT, &params.most_output, problem);
 }
 
@@ -161,6 +177,9 @@ static void note_done(const struct note *note)
         job_fail(exec.job, "left", -1,
                  "processes of the program that can't be killed: %d; end them by hand",
                  note->left);
+    if (note->why)
+        job_fail(exec.job, "directory", -1, "what the program has left in %s can't be removed: %s",
+                 params.dir, strerror(note->why));
 }
 
 static void take_note(void)
@@ -301,7 +320,7 @@ static bool await_ready(int64_t deadline_ns)
 static int64_t due_ns(int64_t kill_ns)
 {
     if (exec.ended)
-        return exec.ended_ns + seconds_ns(END_S);
+        return exec.ended_ns + seconds_ns(END_S + (params.scratch ? REMOVAL_S : 0));
     const int64_t deadline_ns = exec.start_ns + seconds_ns(params.deadline_s);
     return kill_ns < deadline_ns ? kill_ns : deadline_ns;
 }
@@ -311,7 +330,8 @@ static bool is_late(int64_t *kill_ns)
 {
     const int64_t now = now_ns();
     if (exec.ended && now >= due_ns(*kill_ns))
-        return !job_fail(exec.job, "left", -1, "what the program has started does not end");
+        return !job_fail(exec.job, "left", -1, "what the program has started does not end%s",
+                         params.scratch ? ", or what it wrote takes too long to remove" : "");
     if (!exec.ended && now >= exec.start_ns + seconds_ns(params.deadline_s))
         return !job_fail(exec.job, "deadline", -1, "the program still ran after %g s%s",
                          params.deadline_s, printed_tail(&exec.printed));
@@ -351,10 +371,37 @@ static bool find_place(void)
     return true;
 }
 
+static bool fail_room(uint64_t room)
+{
+    const char *const slash = strrchr(params.dir, '/');
+    return job_fail(exec.job, "room", -1,
+                    "the program needs %.1f MB in %.*s, and %.1f MB are free there: %.1f MB are "
+                    "missing",
+                    1e-6 * (double)params.room, slash ? (int)(slash - params.dir) : 1,
+                    slash ? params.dir : ".", 1e-6 * (double)room,
+                    1e-6 * (double)(params.room - room));
+}
+
+static bool make_scratch(void)
+{
+    uint64_t room = 0;
+    if (!params.scratch)
+        return true;
+    int why = scratch_open(&exec.scratch, params.dir);
+    if (!why)
+        why = scratch_room(&exec.scratch, &room);
+    if (!why && room < params.room)
+        return fail_room(room);
+    if (!why)
+        why = scratch_make(&exec.scratch, params.dir);
+    return !why || job_fail(exec.job, "directory", -1, "can't make the directory %s: %s",
+                            params.dir, strerror(why));
+}
+
 static bool open_guard(void)
 {
     static char *argv[LIST_ITEMS + 1], *env[LIST_ITEMS + 1];
-    const struct order order = {argv, env, params.dir, params.input};
+    const struct order order = {argv, env, params.dir, params.input, &exec.scratch};
     list_items(&params.argv, argv);
     list_items(&params.env, env);
     if (!guard_open(exec.job, &order, &exec.guard))
@@ -366,7 +413,7 @@ static bool open_guard(void)
 static bool perform(void)
 {
     const int64_t deadline_ns = now_ns() + seconds_ns(params.arm_timeout_s);
-    if (!find_place() || !open_guard() || !arm(deadline_ns))
+    if (!find_place() || !make_scratch() || !open_guard() || !arm(deadline_ns))
         return false;
     if (!params.serves) {
         exec.job->report->connected(exec.job);
@@ -386,8 +433,11 @@ static bool run(struct job *job)
 {
     memset(&exec, 0, sizeof exec);
     exec.job = job;
+    exec.scratch.parent = -1;
     const bool ok = perform();
     guard_close(&exec.guard);
+    scratch_remove(&exec.scratch); /* there may have been no guardian */
+    scratch_close(&exec.scratch);
     return ok && !job->failure.kind;
 }
 

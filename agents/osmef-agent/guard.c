@@ -100,7 +100,8 @@ bool guard_open(struct job *job, const struct order *order, struct guard *guard)
         close_ends(&ends, 0);
         return job_fail(job, "resource", -1, "no process for the program: %s", strerror(why));
     }
-    *guard = (struct guard){pid, ends.notes[0], ends.go[0], {ends.output[0][0], ends.output[1][0]}};
+    *guard = (struct guard){
+        order->scratch, pid, ends.notes[0], ends.go[0], {ends.output[0][0], ends.output[1][0]}};
     current = guard;
     return true;
 }
@@ -164,6 +165,7 @@ void guard_close(struct guard *guard)
         family_reap(&family);
     else
         family_kill(&family, now_ns() + seconds_ns(GUARD_PATIENCE_S));
+    scratch_remove(guard->scratch); /* as a guardian that was killed could not */
     guard->pid = 0;
     current = NULL;
 }

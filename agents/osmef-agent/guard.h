@@ -5,6 +5,7 @@
 #define OSMEF_GUARD_H
 
 #include "job.h"
+#include "scratch.h"
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -14,6 +15,7 @@ struct order {
     char **env;        /* NAME=VALUE, added to the agent's own */
     const char *dir;   /* "": the agent's own */
     const char *input; /* what the program reads; "": nothing */
+    const struct scratch *scratch; /* is removed at the end, whoever is killed */
 };
 
 /* What the guardian tells, in this order; a program that can't be run is FAILED instead. */
@@ -22,7 +24,7 @@ enum note_kind {
     NOTE_STARTED, /* the program runs */
     NOTE_FAILED,  /* it can't be run: `place` and `why` */
     NOTE_ENDED,   /* it has ended: `status` and `at_ns`; what it had started gets killed */
-    NOTE_DONE,    /* that is gone, too, but for `left`; the use of all */
+    NOTE_DONE,    /* that is gone, too, but for `left`; the use of all; `why` a scratch is left */
 };
 
 /* PLACE_LOADING: the program is there, and the kernel does not load it. */
@@ -41,6 +43,7 @@ struct note {
 };
 
 struct guard {
+    const struct scratch *scratch;
     pid_t pid;     /* of the guardian; 0: there is none */
     int notes;     /* a socket to it */
     int go;        /* a byte into it, and the program is run */

@@ -31,6 +31,7 @@ static void tell(struct note note)
 /* Nobody waits for a guardian that has said this. */
 static _Noreturn void fail(enum note_place place, int why)
 {
+    scratch_remove(guardian.is->order->scratch);
     tell((struct note){.kind = NOTE_FAILED, .place = place, .why = why});
     _exit(EXIT_FAILURE);
 }
@@ -55,7 +56,7 @@ static bool is_mine(int fd)
 {
     const struct guardian *is = guardian.is;
     return fd == is->notes || fd == is->go || fd == is->input || fd == is->output[0] ||
-           fd == is->output[1];
+           fd == is->output[1] || fd == is->order->scratch->parent;
 }
 
 /* The agent's connections end with the agent, and the program gets none that were left open. */
@@ -182,7 +183,9 @@ _Noreturn void guardian_live(const struct guardian *is)
         settle();
         tell_end();
     }
+    const int why = scratch_remove(is->order->scratch);
     tell((struct note){.kind = NOTE_DONE,
+                       .why = why,
                        .left = left,
                        .user_s = family->user_s,
                        .system_s = family->system_s,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 from pydantic_core import PydanticCustomError
@@ -16,6 +16,10 @@ from osmef.units import format_duration
 
 if TYPE_CHECKING:
     from osmef.scenario.model import Scenario
+
+
+Role = Literal["sender", "receiver"]
+"""The end at which an endpoint is; a loopback endpoint is at both."""
 
 
 class WorkloadSettings(Model):
@@ -43,6 +47,10 @@ class WorkloadSettings(Model):
 
     def warnings(self) -> Iterator[str]:
         """Yield what makes the numbers others than those of usual programs."""
+        yield from ()
+
+    def warnings_at(self, end: Role, facts: Mapping[str, Any]) -> Iterator[str]:  # noqa: ARG002
+        """Yield what the facts of an endpoint at an end make of the numbers."""
         yield from ()
 
 

@@ -41,7 +41,8 @@ class Step:
     ``output_bytes`` the most that a program prints, ``exits`` the exit statuses that are no failure
     of it. One that is ``stoppable`` runs until all else has ended, where it is of a background. A
     program that listens takes as many ``ports`` in a row; ``ipv6`` are its further arguments where
-    the addresses are of IPv6.
+    the addresses are of IPv6. One with a ``directory`` runs in one that is made there for it, where
+    so many bytes are free (``room``), and nothing stays of it.
     """
 
     end: End
@@ -56,6 +57,8 @@ class Step:
     exits: tuple[int, ...] = (0,)
     ports: int = 1
     ipv6: Sequence[str] = ()
+    directory: str | None = None
+    room: int = 0
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ _CURES = {
     "connect": CLOSED_CURE,
     "arm-timeout": CLOSED_CURE,
     "bind": "is this an address of its own? behind NAT the inventory names it as listen_address",
+    "directory": "does the directory exist there, and may this user write in it?",
+    "room": "name a directory with more room, or let it write less",
     "resource": "the endpoint is short of memory, threads or file descriptors",
 }
 _PRINTED_CURE = "look at what it printed, all of which is in raw/"

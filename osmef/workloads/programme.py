@@ -97,6 +97,11 @@ class Programme:
         beside = self._background.needs(end) if self._background else ()
         return tuple(dict.fromkeys((*self._measured.needs(end), *beside)))
 
+    def directories(self, end: End) -> tuple[str, ...]:
+        """Return where programs at an end get directories of their own, each once."""
+        steps = (step for _, part in self._parts for step in part.steps if step.end == end)
+        return tuple(dict.fromkeys(step.directory for step in steps if step.directory is not None))
+
     def run(self, job: Job) -> Outcome:
         """Run once; every agent is idle then, or gone. Raises what ``perform`` does."""
         done = perform(job, [part for _, part in self._parts])

@@ -17,7 +17,7 @@ from osmef.errors import ProgramError
 from osmef.results.exchange import Purpose
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.base import Model, conflict
-from osmef.scenario.fields import Duration, HomePath, Size
+from osmef.scenario.fields import Directory, Duration, HomePath, Size
 from osmef.scenario.workload import WorkloadSettings
 from osmef.supply.program import Program, Way
 from osmef.workloads.base import End, Outcome, Part, Ran, Step, Value, Workload
@@ -100,6 +100,14 @@ class Run(Model):
         default_factory=dict, description="environment variables beside the login's and LC_ALL=C"
     )
     stdin: str = Field(default="", max_length=8000, description="what it reads")
+    directory: Directory | None = Field(
+        default=None,
+        description="where it gets a directory of its own for each trial, in which it runs, and of"
+        " which nothing stays; without, it runs in that of the run",
+    )
+    room: Size = Field(
+        default=0, ge=0, le=2**50, description="with a directory: how much must be free there"
+    )
     exits: list[Annotated[int, Field(ge=0, le=255)]] = Field(
         default=[0], min_length=1, max_length=256, description="exit statuses of success"
     )
@@ -124,6 +132,14 @@ class Run(Model):
                 f"name one of {', '.join(f'{{{one}}}' for one in KNOWN)}; as it is: {{{{{name}}}}}",
                 "argv",
             )
+        return self
+
+    @model_validator(mode="after")
+    def _room_is_in_a_directory(self) -> Run:
+        if self.room and self.directory is None:
+            cure = "write directory: '{dir}', or another one"
+            raise conflict("room is what must be free in a directory, and there is none", cure,
+                           *("room", "directory"))  # fmt: skip
         return self
 
     @model_validator(mode="after")
@@ -323,6 +339,8 @@ class Programs(Workload[P], Generic[P]):
             exits=tuple(run.exits),
             ports=run.ports,
             ipv6=run.ipv6,
+            directory=run.directory,
+            room=run.room,
         )
 
     def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:  # noqa: ARG002 - no row of it is of a trial

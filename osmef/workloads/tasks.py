@@ -64,6 +64,9 @@ class Host(Protocol):
     def directory(self) -> str:
         """The run's own directory there, from where agents are started."""
 
+    def scratch(self, directory: str, job: str) -> str:
+        """Return the path of the directory that a job gets in this one, and that is not there."""
+
     def words(self, argv: Sequence[str]) -> list[str]:
         """Return a command line as it is there: with the paths of what was brought."""
 
@@ -259,7 +262,7 @@ def _command_of_program(task: Task, upstream: Task | None) -> dict[str, Value]:
         "cmd": PROGRAM,
         "id": task.id,
         "arm_timeout_s": task.waits.arm_s + task.part.delay_s,
-        "dir": task.host.directory,
+        **_where(task),
         **{name: _filled(value, values) for name, value in step.parameters.items()},
     }
     argv = command["argv"]
@@ -274,6 +277,15 @@ def _texts(values: Iterable[Value]) -> Iterator[str]:
             yield value
         elif not isinstance(value, int | float):
             yield from value
+
+
+def _where(task: Task) -> dict[str, Value]:
+    """Return the directory in which a program runs, and whether that is made for it."""
+    step, host = task.step, task.host
+    if step.directory is None:
+        return {"dir": host.directory}
+    scratch = host.scratch(step.directory, f"{task.id}-{task.cookie[:8]}")
+    return {"dir": scratch, "scratch": True, "room": step.room}
 
 
 def _filled(value: Value, values: Mapping[str, str]) -> Value:

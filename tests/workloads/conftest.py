@@ -39,6 +39,9 @@ class Victim:
     def directory(self) -> str:
         return self.station.directory
 
+    def scratch(self, directory: str, job: str) -> str:
+        return self.station.scratch(directory, job)
+
     def words(self, argv: Sequence[str]) -> list[str]:
         return self.station.words(argv)
 
@@ -119,6 +122,9 @@ class Script:
     hello: str = HELLO
     hello_s: float = ANSWER_S
     started: list[AgentClient] = field(default_factory=list)
+
+    def scratch(self, directory: str, job: str) -> str:
+        return f"{directory}/{job}"
 
     def words(self, argv: Sequence[str]) -> list[str]:
         return list(argv)
