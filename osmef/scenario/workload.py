@@ -63,7 +63,7 @@ AnyBackground = Annotated[
 """Settings of a workload that runs for as long as it is told, as a background has to."""
 
 
-WORKLOAD_SETS = {"machine-vector": ("tachyon", "stream", "iperf3")}
+WORKLOAD_SETS = {"machine-vector": ("tachyon", "stream", "iozone", "iperf3")}
 """Workloads that a sweep names together: those that EasyCompare compares machine types by.
 
 Source: Kratzke and Quint, "How to Operate Container Clusters more Efficiently?", 2015, section III.

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from osmef.errors import OutputError
 from osmef.formats.iozone import read
-from osmef.results.measure import Better, Measure, OverPairs
+from osmef.results.measure import Better, Component, Measure, OverPairs
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program, Source
 from osmef.workloads.disk import DirectSettings
@@ -36,6 +36,9 @@ _BUILT = Source(
     ),
     products=("iozone",),
 )
+
+
+_COMPONENTS = {"read": Component.DISK_READ, "write": Component.DISK_WRITE}
 
 
 class IozoneSettings(DirectSettings):
@@ -130,4 +133,5 @@ def _measure(name: str) -> Measure:
         name=f"{name}_bytes_per_s", unit="B/s", better=Better.HIGHER, label=words,
         head=f"{words}\nB/s", digits=".4g", over_pairs=OverPairs.SUM, leading=name == "write",
         source="iozone.c 3.465", help=f"rate of the test {words}, of all streams together",
+        component=_COMPONENTS.get(name),
     )  # fmt: skip
