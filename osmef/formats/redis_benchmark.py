@@ -1,8 +1,8 @@
 """CSV output of redis-benchmark (--csv): a row for each test, with its rate and its latencies.
 
 Source: redis-benchmark.c of 6.0, 7.0 and 8.0. Latencies are ms, of single requests as a client sees
-them: with a pipeline, from when all of it was sent. 6.0 tells rates only, without a
-head. What fills a list before LRANGE reads it is left out.
+them: with a pipeline, from when all of it was sent. 6.0 tells rates only, without a head. What
+fills a list before LRANGE reads it is left out.
 """
 
 from __future__ import annotations

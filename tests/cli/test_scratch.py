@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,20 @@ def test_a_run_leaves_nothing_and_tells_the_file_system(osmef: Osmef, folder: Pa
     for one in summary["endpoints"]:
         assert one["facts"]["before"]["file_systems"][str(folder)]["total_bytes"] > 0
     assert osmef("reap").out == "nothing left\n"
+
+
+def test_that_no_disk_is_measured_is_told_at_once_and_kept(osmef: Osmef, folder: Path) -> None:
+    if shutil.which("ioping") is None:
+        pytest.skip("no ioping here (Debian: apt install ioping)")
+    workload = {"kind": "ioping", "duration": "1s", "size": "1MiB", "direct": False}
+    text = {"name": "x", "endpoints": {"loopback": {}}, "workload": workload, "repeat": 1}
+    ended = osmef("run", osmef.write(json.dumps(text), "scenario.json"))
+    assert ended.code == 0, ended.err
+    told = "{dir} is in memory there (tmpfs): no disk is measured"
+    assert f"note: loopback-h1-t1: {told}" in ended.err
+    assert told in " ".join(ended.out.split())
+    (warning,) = json.loads((osmef.run / "summary.json").read_text())["run"]["warnings"][-1:]
+    assert warning == f"loopback-h1-t1: {told}"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
