@@ -26,6 +26,11 @@ TOOLS = [name for name in WORKLOADS.own if issubclass(WORKLOADS.get(name), Tool)
 
 _NAMES = [one.name for one in WORKLOADS.get("dbench").told]
 
+# The settings of outputs that are not those of the usual ones.
+OF_OUTPUTS: dict[str, dict[str, Any]] = {
+    "unixbench": {"tests": ["execl", "fstime", "shell1", "spawn"], "iterations": 1, "copies": 2}
+}
+
 
 def tool(kind: str, **keys: Any) -> Tool[Any]:
     settings = WORKLOADS.settings(kind).model_validate_json(json.dumps(keys), strict=True)
@@ -137,7 +142,7 @@ def test_ways_that_are_none(keys: dict[str, Any]) -> None:
 @pytest.mark.parametrize("kind", TOOLS)
 @pytest.mark.parametrize("pairs", [1, 2])
 def test_every_measure_has_the_number_that_was_printed(kind: str, pairs: int) -> None:
-    made = tool(kind)
+    made = tool(kind, **OF_OUTPUTS.get(kind, {}))
     told = 0
     for path in sorted((OUTPUTS / kind.replace("-", "_")).glob("*.txt")):
         expected = json.loads(path.with_suffix(".json").read_text())
