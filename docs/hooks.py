@@ -6,6 +6,7 @@ differ from the program.
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import sys
@@ -38,10 +39,12 @@ from osmef.scenario.schema import json_schema  # noqa: E402
 from osmef.supply import bundle as program_bundle  # noqa: E402
 from osmef.workloads import programs  # noqa: E402
 from osmef.workloads.programme import usual_measures  # noqa: E402
+from osmef.workloads.tool import Tool  # noqa: E402
 
+EXAMPLES = HERE / "examples"
 SCHEMAS = {"scenario.schema.json": json_schema, "summary.schema.json": summary_schema}
 
-_PART = re.compile(r"^\{\{ (?P<name>[a-z]+)(?: (?P<argument>[\w-]+))? \}\}$", re.MULTILINE)
+_PART = re.compile(r"^\{\{ (?P<name>[a-z]+)(?: (?P<argument>[\w./-]+))? \}\}$", re.MULTILINE)
 _STYLE = Style(
     code=lambda text: f"`{text}`",
     model=lambda model: f"[{model.__name__}](#{model.__name__.lower()})",
@@ -200,14 +203,59 @@ def columns(name: str) -> str:
 
 
 def measures(kind: str) -> str:
-    """Return the table of the numbers of a kind of workload, alone and in one direction."""
-    return _table(
-        ["Metric", "Unit", "Better", "Definition", "Source"],
-        [
-            [f"`{one.name}`", shown_unit(one.unit) or "none", one.better, one.help, one.source]
-            for one in usual_measures(kind)
-        ],
+    """Return the table of the numbers of a kind of workload, alone and in one direction.
+
+    Of a program with different numbers for different settings it has all.
+    """
+    return _of_measures(usual_measures(kind))
+
+
+def _of_measures(found: Iterable[measure.Measure]) -> str:
+    rows = (
+        [f"`{one.name}`", shown_unit(one.unit) or "none", one.better, one.help, one.source]
+        for one in found
     )
+    return _table(["Metric", "Unit", "Better", "Definition", "Source"], rows)
+
+
+def tools(what: str) -> str:
+    """Return a section for each program of the field: its ``settings``, or its ``measures``."""
+    found = ((kind, WORKLOADS.get(kind)) for kind in sorted(WORKLOADS.own))
+    section = {"settings": _settings_of, "measures": _numbers_of}[what]
+    return "\n\n".join(section(kind, one) for kind, one in found if issubclass(one, Tool))
+
+
+def _settings_of(_kind: str, tool: type[Tool[Any]]) -> str:
+    name = tool.Settings.__name__
+    line, *_ = str(inspect.getdoc(tool.Settings)).splitlines()
+    return f"### {name}\n\n{line}\n\n{settings(name)}"
+
+
+def _numbers_of(kind: str, tool: type[Tool[Any]]) -> str:
+    return f"#### {kind}\n\n{_of_measures(tool.told)}"
+
+
+def lines(kind: str) -> str:
+    """Return the table of the files that make a program a workload, and how long they are."""
+    data = f"tests/formats/data/{kind}"
+    pairs = len(list((HERE.parent / data).glob("*.txt")))
+    modules = {
+        f"osmef/workloads/kinds/{kind}.py": "its settings, its numbers, what runs where",
+        f"osmef/formats/{kind}.py": "reads what it prints",
+    }
+    rows = [
+        [f"`{name}`", what, f"{len((HERE.parent / name).read_text().splitlines())} lines"]
+        for name, what in modules.items()
+    ]
+    rows.append([f"`{data}/`", "what it printed, and what is read of it", f"{pairs} pairs"])
+    return _table(["File", "What it is", "Length"], rows)
+
+
+def example(name: str) -> str:
+    """Return a file of an example as a block of code, with its name."""
+    path = EXAMPLES / name
+    language = {".py": "python", ".toml": "toml", ".yaml": "yaml"}[path.suffix]
+    return f'```{language} title="{name}"\n{path.read_text(encoding="utf-8")}```'
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -225,4 +273,7 @@ PARTS: dict[str, Callable[[Any], str]] = {
     "facts": facts,
     "columns": columns,
     "measures": measures,
+    "tools": tools,
+    "lines": lines,
+    "example": example,
 }

@@ -10,6 +10,7 @@
 #include "out.h"
 #include "printed.h"
 #include "resolve.h"
+#include "scratch.h"
 #include "tcpinfo.h"
 
 #include <errno.h>
@@ -26,6 +27,8 @@
 #define PORT_LOOK_NS (NS_PER_S / 100)
 /* Behind the program's end, for the end of what it has started and of its guardian. */
 #define END_S (GUARD_PATIENCE_S + 2)
+/* A large file takes some file systems a while to remove. */
+#define REMOVAL_S 120
 
 enum ready { READY_START, READY_LINE, READY_TCP, READY_UDP };
 static const char *const ready_words[] = {"start", "line", "tcp", "udp", NULL};
@@ -35,6 +38,8 @@ static struct {
     struct text_list env;
     char dir[PATH_MAX];
     char input[LINE_SIZE];
+    bool scratch; /* the directory is made for the job */
+    uint64_t room;
     bool serves; /* started as it is armed, and ready some time later */
     int ready;
     char line[READY_LINE_SIZE];
@@ -50,6 +55,7 @@ static struct {
 static struct {
     struct job *job;
     struct guard guard;
+    struct scratch scratch;
     struct printed printed;
     struct place place; /* where the program will listen */
     bool armed;
@@ -94,6 +100,16 @@ static bool read_lists(const struct json_object *command, char *problem)
             says(problem, "channel must be the name of a variable"));
 }
 
+static bool read_scratch(const struct json_object *command, char *problem)
+{
+    if (!field_flag_or(command, "scratch", false, &params.scratch, problem) ||
+        !field_size_or(command, "room", 0, &params.room, problem))
+        return false;
+    if (params.scratch && !*params.dir)
+        return says(problem, "scratch needs dir, the directory that is to be made");
+    return params.scratch || !params.room || says(problem, "room has a say only with scratch");
+}
+
 static bool read_ready(const struct json_object *command, char *problem)
 {
     if (!field_flag_or(command, "serves", false, &params.serves, problem) ||
@@ -123,9 +139,21 @@ static bool read_times(const struct json_object *command, char *problem)
 
 static bool read_params(const struct json_object *command, char problem[PROBLEM_SIZE])
 {
-    return read_lists(command, problem) && read_ready(command, problem) &&
-           read_times(command, problem) &&
+    return read_lists(command, problem) && read_scratch(command, problem) &&
+           read_ready(command, problem) && read_times(command, problem) &&
            field_size_or(command, "most_output", MOST_OUTPUT, &params.most_output, problem);
+}
+
+/* What may be behind it that the program can't be run. */
+static const char *explanation(const struct note *note)
+{
+    if (note->why == ENOEXEC)
+        return "it is no program for this kind of machine";
+    if (note->why != ENOENT)
+        return "look at its permissions and PATH";
+    if (note->place == PLACE_LOADING)
+        return "it is gone, or the loader or interpreter that it asks for is missing";
+    return strchr(params.argv.text, '/') ? "it is missing" : "it is in no folder of PATH";
 }
 
 static bool fail_to_run(const struct note *note)
@@ -137,9 +165,7 @@ static bool fail_to_run(const struct note *note)
     if (note->place == PLACE_SYSTEM)
         return job_fail(exec.job, "resource", -1, "no process for %s: %s", params.argv.text, why);
     return job_fail(exec.job, "program", -1, "can't run %s: %s; %s", params.argv.text, why,
-                    note->why == ENOEXEC  ? "it is no program for this machine"
-                    : note->why == ENOENT ? "it is missing, or what it says runs it"
-                                          : "look at its permissions and PATH");
+                    explanation(note));
 }
 
 static void note_end(const struct note *note)
@@ -160,6 +186,9 @@ static void note_done(const struct note *note)
         job_fail(exec.job, "left", -1,
                  "processes of the program that can't be killed: %d; end them by hand",
                  note->left);
+    if (note->why)
+        job_fail(exec.job, "directory", -1, "what the program has left in %s can't be removed: %s",
+                 params.dir, strerror(note->why));
 }
 
 static void take_note(void)
@@ -281,18 +310,31 @@ static bool is_ready(void)
 /* How the program ended, as a part of a message. */
 static const char *ending(void)
 {
-    static char text[64];
+    static char text[96];
     if (WIFSIGNALED(exec.status))
-        snprintf(text, sizeof text, "by signal %d", WTERMSIG(exec.status));
+        snprintf(text, sizeof text, "by signal %d (%s)", WTERMSIG(exec.status),
+                 strsignal(WTERMSIG(exec.status)));
     else
         snprintf(text, sizeof text, "with status %d", WEXITSTATUS(exec.status));
     return text;
 }
 
+/* What a server did not do that is not ready. */
+static const char *hope(void)
+{
+    static char text[READY_LINE_SIZE + HOST_SIZE + 64];
+    if (params.ready == READY_START)
+        return "begin";
+    if (params.ready == READY_LINE)
+        snprintf(text, sizeof text, "print '%s'", params.line);
+    else
+        snprintf(text, sizeof text, "%s port %d at %s",
+                 params.ready == READY_TCP ? "listen on" : "bind UDP", params.port, params.bind);
+    return text;
+}
+
 static bool await_ready(int64_t deadline_ns)
 {
-    static const char *const hopes[] = {"begin", "print its line", "listen on its port",
-                                        "bind its port"};
     while (!is_ready()) {
         const int64_t now = now_ns();
         if (exec.done)
@@ -300,8 +342,7 @@ static bool await_ready(int64_t deadline_ns)
                             ending(), printed_tail(&exec.printed));
         if (now >= deadline_ns)
             return job_fail(exec.job, "arm-timeout", -1, "the program did not %s within %g s%s",
-                            hopes[params.ready], params.arm_timeout_s,
-                            printed_tail(&exec.printed));
+                            hope(), params.arm_timeout_s, printed_tail(&exec.printed));
         const bool looks = params.ready >= READY_TCP && now + PORT_LOOK_NS < deadline_ns;
         if (!step(looks ? now + PORT_LOOK_NS : deadline_ns) || is_stopped_early())
             return false;
@@ -313,7 +354,7 @@ static bool await_ready(int64_t deadline_ns)
 static int64_t due_ns(int64_t kill_ns)
 {
     if (exec.ended)
-        return exec.ended_ns + seconds_ns(END_S);
+        return exec.ended_ns + seconds_ns(END_S + (params.scratch ? REMOVAL_S : 0));
     const int64_t deadline_ns = exec.start_ns + seconds_ns(params.deadline_s);
     return kill_ns < deadline_ns ? kill_ns : deadline_ns;
 }
@@ -323,7 +364,8 @@ static bool is_late(int64_t *kill_ns)
 {
     const int64_t now = now_ns();
     if (exec.ended && now >= due_ns(*kill_ns))
-        return !job_fail(exec.job, "left", -1, "what the program has started does not end");
+        return !job_fail(exec.job, "left", -1, "what the program has started does not end%s",
+                         params.scratch ? ", or what it wrote takes too long to remove" : "");
     if (!exec.ended && now >= exec.start_ns + seconds_ns(params.deadline_s))
         return !job_fail(exec.job, "deadline", -1, "the program still ran after %g s%s",
                          params.deadline_s, printed_tail(&exec.printed));
@@ -363,10 +405,38 @@ static bool find_place(void)
     return true;
 }
 
+static bool fail_room(uint64_t room)
+{
+    const char *const slash = strrchr(params.dir, '/');
+    return job_fail(exec.job, "room", -1,
+                    "the program needs %.1f MB in %.*s, and %.1f MB are free there: %.1f MB are "
+                    "missing",
+                    1e-6 * (double)params.room, slash ? (int)(slash - params.dir) : 1,
+                    slash ? params.dir : ".", 1e-6 * (double)room,
+                    1e-6 * (double)(params.room - room));
+}
+
+static bool make_scratch(void)
+{
+    uint64_t room = 0;
+    if (!params.scratch)
+        return true;
+    int why = scratch_open(&exec.scratch, params.dir);
+    if (!why)
+        why = scratch_room(&exec.scratch, &room);
+    if (!why && room < params.room)
+        return fail_room(room);
+    if (!why)
+        why = scratch_make(&exec.scratch, params.dir);
+    return !why || job_fail(exec.job, "directory", -1, "can't make the directory %s: %s",
+                            params.dir, strerror(why));
+}
+
 static bool open_guard(void)
 {
     static char *argv[LIST_ITEMS + 1], *env[LIST_ITEMS + 1];
-    const struct order order = {argv, env, params.dir, params.input, params.channel};
+    const struct order order = {argv,         env,           params.dir,
+                                params.input, &exec.scratch, params.channel};
     list_items(&params.argv, argv);
     list_items(&params.env, env);
     if (!guard_open(exec.job, &order, &exec.guard))
@@ -379,7 +449,7 @@ static bool open_guard(void)
 static bool perform(void)
 {
     const int64_t deadline_ns = now_ns() + seconds_ns(params.arm_timeout_s);
-    if (!find_place() || !open_guard() || !arm(deadline_ns))
+    if (!find_place() || !make_scratch() || !open_guard() || !arm(deadline_ns))
         return false;
     if (!params.serves) {
         exec.job->report->connected(exec.job);
@@ -399,8 +469,11 @@ static bool run(struct job *job)
 {
     memset(&exec, 0, sizeof exec);
     exec.job = job;
+    exec.scratch.parent = -1;
     const bool ok = perform();
     guard_close(&exec.guard);
+    scratch_remove(&exec.scratch); /* there may have been no guardian */
+    scratch_close(&exec.scratch);
     return ok && !job->failure.kind;
 }
 

@@ -109,6 +109,7 @@ bool guard_open(struct job *job, const struct order *order, struct guard *guard)
         return job_fail(job, "resource", -1, "no process for the program: %s", strerror(why));
     }
     *guard = (struct guard){
+        .scratch = order->scratch,
         .pid = pid,
         .notes = ends.notes[0],
         .go = ends.go[0],
@@ -179,6 +180,7 @@ void guard_close(struct guard *guard)
         family_reap(&family);
     else
         family_kill(&family, now_ns() + seconds_ns(GUARD_PATIENCE_S));
+    scratch_remove(guard->scratch); /* as a guardian that was killed could not */
     guard->pid = 0;
     current = NULL;
 }

@@ -5,15 +5,17 @@
 #define OSMEF_GUARD_H
 
 #include "job.h"
+#include "scratch.h"
 
 #include <stdint.h>
 #include <sys/types.h>
 
 struct order {
     char **argv;
-    char **env;          /* NAME=VALUE, added to the agent's own */
-    const char *dir;     /* "": the agent's own */
-    const char *input;   /* what the program reads; "": nothing */
+    char **env;        /* NAME=VALUE, added to the agent's own */
+    const char *dir;   /* "": the agent's own */
+    const char *input; /* what the program reads; "": nothing */
+    const struct scratch *scratch; /* is removed at the end, whoever is killed */
     const char *channel; /* the variable that tells it the descriptor of its channel; "": none */
 };
 
@@ -23,10 +25,11 @@ enum note_kind {
     NOTE_STARTED, /* the program runs */
     NOTE_FAILED,  /* it can't be run: `place` and `why` */
     NOTE_ENDED,   /* it has ended: `status` and `at_ns`; what it had started gets killed */
-    NOTE_DONE,    /* that is gone, too, but for `left`; the use of all */
+    NOTE_DONE,    /* that is gone, too, but for `left`; the use of all; `why` a scratch is left */
 };
 
-enum note_place { PLACE_DIR, PLACE_PROGRAM, PLACE_SYSTEM };
+/* PLACE_LOADING: the program is there, and the kernel does not load it. */
+enum note_place { PLACE_DIR, PLACE_PROGRAM, PLACE_LOADING, PLACE_SYSTEM };
 
 struct note {
     enum note_kind kind;
@@ -41,6 +44,7 @@ struct note {
 };
 
 struct guard {
+    const struct scratch *scratch;
     pid_t pid;     /* of the guardian; 0: there is none */
     int notes;     /* a socket to it */
     int go;        /* a byte into it, and the program is run */

@@ -32,6 +32,7 @@ static void tell(struct note note)
 /* Nobody waits for a guardian that has said this. */
 static _Noreturn void fail(enum note_place place, int why)
 {
+    scratch_remove(guardian.is->order->scratch);
     tell((struct note){.kind = NOTE_FAILED, .place = place, .why = why});
     _exit(EXIT_FAILURE);
 }
@@ -56,7 +57,7 @@ static bool is_mine(int fd)
 {
     const struct guardian *is = guardian.is;
     return fd == is->notes || fd == is->go || fd == is->input || fd == is->output[0] ||
-           fd == is->output[1] || fd == is->channel;
+           fd == is->output[1] || fd == is->order->scratch->parent || fd == is->channel;
 }
 
 /* The agent's connections end with the agent, and the program gets none that were left open. */
@@ -107,10 +108,11 @@ static void hold_program(void)
     if (*order->dir && chdir(order->dir) < 0)
         fail(PLACE_DIR, errno);
     int why = program_find(program);
-    if (!why)
-        why = program_try(program);
     if (why)
         fail(PLACE_PROGRAM, why);
+    why = program_try(program);
+    if (why)
+        fail(PLACE_LOADING, why);
     if (pipe2(ends, O_CLOEXEC) < 0)
         fail(PLACE_SYSTEM, errno);
     guardian.family.first = program_hold(program, guardian.is->go, ends[1]);
@@ -134,7 +136,7 @@ static void settle(void)
     if (guardian.failed < 0)
         return;
     if (read(guardian.failed, &why, sizeof why) == sizeof why)
-        tell((struct note){.kind = NOTE_FAILED, .place = PLACE_PROGRAM, .why = why});
+        tell((struct note){.kind = NOTE_FAILED, .place = PLACE_LOADING, .why = why});
     else
         tell((struct note){.kind = NOTE_STARTED});
     close(guardian.failed);
@@ -195,7 +197,9 @@ _Noreturn void guardian_live(const struct guardian *is)
         settle();
         tell_end();
     }
+    const int why = scratch_remove(is->order->scratch);
     tell((struct note){.kind = NOTE_DONE,
+                       .why = why,
                        .left = left,
                        .user_s = family->user_s,
                        .system_s = family->system_s,

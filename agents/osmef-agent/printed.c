@@ -130,8 +130,7 @@ static bool take(struct printed *printed, struct stream *stream)
     if (size)
         tell(printed, stream, data, size);
     if (size < (size_t)got)
-        job_fail(printed->job, "output", -1,
-                 "the program printed more than %llu bytes; raise most_output%s",
+        job_fail(printed->job, "output", -1, "the program printed more than %llu bytes%s",
                  (unsigned long long)printed->most, printed_tail(printed));
     return true;
 }
@@ -157,10 +156,11 @@ const char *printed_tail(const struct printed *printed)
     if (!printed->tail_size)
         return "; it printed nothing";
     char *at = text + snprintf(text, sizeof text, "; the end of what it printed: ");
+    const char *const begin = at;
     for (size_t i = 0; i < printed->tail_size; i++)
         *at++ = (unsigned char)printed->tail[i] < ' ' ? ' ' : printed->tail[i];
-    while (at[-1] == ' ')
+    while (at > begin && at[-1] == ' ')
         at--;
     *at = '\0';
-    return text;
+    return at > begin ? text : "; it printed nothing that can be shown";
 }

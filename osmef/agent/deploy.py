@@ -14,6 +14,9 @@ from osmef.errors import AgentError, ReachError
 if TYPE_CHECKING:  # paramiko takes long to import, and `osmef validate` knows workloads, too
     from osmef.remote.session import Session
 
+AGENT = "osmef-agent"
+"""The agent's name on an endpoint."""
+
 _BINARIES = Path(__file__).parent / "bin"
 # What `uname -m` says on systems that run another architecture's programs just as well.
 _SAME_AS = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -41,11 +44,11 @@ class Deployment:
 def find_binary(machine: str) -> Binary:
     """Return the agent for an architecture as ``uname -m`` names it. Raises AgentError."""
     machine = _SAME_AS.get(machine, machine)
-    path = _BINARIES / f"osmef-agent-{machine}"
+    path = _BINARIES / f"{AGENT}-{machine}"
     try:
         data = path.read_bytes()
     except OSError:
-        have = sorted(p.name.removeprefix("osmef-agent-") for p in _BINARIES.glob("osmef-agent-*"))
+        have = sorted(p.name.removeprefix(f"{AGENT}-") for p in _BINARIES.glob(f"{AGENT}-*"))
         raise AgentError(
             f"no agent for {machine!r} is installed, only for: {', '.join(have) or 'none'}",
             cure="install OSMeF from a wheel, or build all agents in its source tree: make agents",
@@ -62,7 +65,7 @@ def deploy(session: Session, directory: str) -> Deployment:
     nothing stays there, as far as it can still be reached.
     """
     binary = find_binary(session.word(["uname", "-m"]))
-    path = f"{directory}/osmef-agent"
+    path = f"{directory}/{AGENT}"
     try:
         session.put(binary.data, path, 0o700)
         _check(session, path, binary)

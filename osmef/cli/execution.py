@@ -1,6 +1,8 @@
-"""Run a plan in its directory and show the result: what ``run`` and ``resume`` share."""
+"""Run a plan in its directory and show the result: what several commands share."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import typer
 
@@ -11,6 +13,7 @@ from osmef.engine.plan import Plan
 from osmef.engine.run import Run
 from osmef.errors import OsmefError
 from osmef.results.rundir import RunDirectory
+from osmef.results.summary import Summary
 
 
 def execute(  # noqa: PLR0913 - what the user asks for
@@ -27,6 +30,26 @@ def execute(  # noqa: PLR0913 - what the user asks for
     With ``again`` trials that have failed are run, too. Raises what ``Run.execute`` does; exits
     with 1 when trials have failed.
     """
+    summary, drawn = measure(
+        plan, directory, verbose=verbose, as_json=as_json, figures=figures, again=again
+    )
+    if as_json:
+        print_json({"directory": str(directory.path), "summary": summary.model_dump(mode="json")})
+    else:
+        show(summary, directory.path, drawn)
+    exit_if_failed(summary)
+
+
+def measure(  # noqa: PLR0913
+    plan: Plan,
+    directory: RunDirectory,
+    *,
+    verbose: bool,
+    as_json: bool,
+    figures: bool,
+    again: bool = False,
+) -> tuple[Summary, list[Path]]:
+    """Run as ``execute`` does; return the summary and the figures that were drawn."""
     with stopping() as stop:
         try:
             with progress_for(err, verbose, as_json) as observer:
@@ -37,10 +60,10 @@ def execute(  # noqa: PLR0913 - what the user asks for
             error.cure = f"{error.cure}; {resume}" if error.cure else resume
             raise
         # A signal now has nothing left to stop, and the figures take a second.
-        drawn = draw(directory) if figures else []
-    if as_json:
-        print_json({"directory": str(directory.path), "summary": summary.model_dump(mode="json")})
-    else:
-        show(summary, directory.path, drawn)
+        return summary, draw(directory) if figures else []
+
+
+def exit_if_failed(summary: Summary) -> None:
+    """Exit with 1 when trials have failed."""
     if any(cell.n_failed for cell in summary.cells):
         raise typer.Exit(1)

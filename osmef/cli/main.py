@@ -16,7 +16,7 @@ from osmef.cli.streams import failure_of
 from osmef.errors import StorageError
 
 _COMMANDS = (
-    "run", "resume", "reap", "validate", "plan", "show", "plot", "compare", "recommend",
+    "run", "profile", "resume", "reap", "validate", "plan", "show", "plot", "compare", "recommend",
     "similarity", "statistics", "report", "import", "export", "schema", "workloads",
 )  # fmt: skip
 _GROUPS = ("campaign", "image", "prices", "program")

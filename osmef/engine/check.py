@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
-from osmef.engine.plan import Plan, endpoints_of
+from osmef.engine.plan import Plan, PlannedCell, endpoints_of
 from osmef.errors import InputError, ProviderError, SupplyError
-from osmef.providers.base import Check, go_on
+from osmef.providers.base import Check, EndpointRequest, go_on
 from osmef.providers.sites import sites_of
 from osmef.scenario.fields import EndpointKind, tries_of
 from osmef.scenario.study import Cell, Study
+from osmef.scenario.workload import Role, WorkloadSettings
 from osmef.supply.supply import check as check_supply
 from osmef.workloads import Programme, measures_of
 
@@ -69,11 +72,46 @@ def warnings_of(study: Study) -> list[str]:
     return sorted({text for cell in cells for text in (*sites.warnings(cell), *_of_work(cell))})
 
 
+def warnings_there(
+    cells: Iterable[PlannedCell], facts: Mapping[str, Mapping[str, Any]]
+) -> list[str]:
+    """Return what the facts of endpoints, by name, make of the numbers of cells."""
+    return named(
+        (f"{whose}{text}", end.name)
+        for planned in cells
+        for role, end in _ends(planned)
+        for whose, settings in _workloads(planned.cell)
+        for text in settings.warnings_at(role, facts.get(end.name, {}))
+    )
+
+
+def _ends(planned: PlannedCell) -> Iterator[tuple[Role, EndpointRequest]]:
+    for end in planned.senders:
+        yield "sender", end
+    for end in planned.receivers:
+        yield "receiver", end
+
+
+def named(told: Iterable[tuple[str, str]]) -> list[str]:
+    """Return texts, each once, and before it the names of the endpoints that it is told of."""
+    whose: dict[str, dict[str, None]] = defaultdict(dict)
+    for text, name in told:
+        whose[text][name] = None
+    return [f"{', '.join(names)}: {text}" for text, names in whose.items()]
+
+
+def _workloads(cell: Cell) -> Iterator[tuple[str, WorkloadSettings]]:
+    """Yield the workload of a cell and its background, with how texts on it begin."""
+    yield "", cell.scenario.workload
+    if cell.scenario.background is not None:
+        yield "background's ", cell.scenario.background
+
+
 def _of_work(cell: Cell) -> Iterator[str]:
     """Say what makes the numbers others than those of the workload alone, as programs do it."""
     scenario = cell.scenario
     if scenario.background is not None:
         yield f"measured beside a background of {scenario.background.kind}"
-    for whose, settings in (("", scenario.workload), ("background's ", scenario.background)):
-        for text in settings.warnings() if settings else ():
+    for whose, settings in _workloads(cell):
+        for text in settings.warnings():
             yield f"{whose}{text}"

@@ -19,7 +19,7 @@ from osmef.engine.journal import Journal
 from osmef.engine.losses import loss_of
 from osmef.engine.moves import moved_from
 from osmef.engine.observer import Observer
-from osmef.engine.plan import Plan
+from osmef.engine.plan import Plan, directories
 from osmef.engine.reap import destroy, leftovers
 from osmef.engine.settle import Settled, settle
 from osmef.engine.stop import Stop
@@ -124,6 +124,7 @@ class Holding:
             check=self._check,
             keep=self.directory.keep,
             planned=plan.endpoints,
+            scratch=directories(plan.cells),
         )
         note_provision(self._journal, self._tags, plan.endpoints, self.deadline)
         self._step(f"provisioning {len(plan.endpoints)} endpoints, to be kept")

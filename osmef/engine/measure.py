@@ -18,7 +18,7 @@ from osmef.engine.plan import PlannedTrial
 from osmef.engine.sharing import Sharing
 from osmef.engine.station import Station
 from osmef.engine.stop import Stop
-from osmef.errors import Interrupted, OsmefError
+from osmef.errors import EndpointError, Interrupted, OsmefError, ProgramError
 from osmef.providers.sites import Sites
 from osmef.results.occasion import Occasion
 from osmef.results.rundir import RunDirectory
@@ -202,7 +202,28 @@ def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:
         check=bench.stop.check,
         keep=lambda name, data: bench.directory.write_raw(planned.index, name, data),
     )
-    return Programme(scenario).run(job)
+    ends = [bench.stations[end.name] for end in cell.endpoints]
+    ends = [station for station in ends if station.has_brought]
+    try:
+        outcome = Programme(scenario).run(job)
+    except ProgramError as error:
+        _check_programs(bench, ends, f"; {error.message}")
+        raise
+    _check_programs(bench, ends)
+    return outcome
+
+
+def _check_programs(bench: Bench, ends: Sequence[Station], failed: str = "") -> None:
+    """See that no program that was brought has changed, which spoils a trial or is why it failed.
+
+    Raises EndpointError.
+    """
+    try:
+        if ends:
+            at_once(Station.check_programs, ends, bench.stop)
+    except EndpointError as error:
+        error.message += failed
+        raise
 
 
 def _pair(bench: Bench, sender: str, receiver: str, planned: PlannedTrial) -> Pair:

@@ -129,6 +129,17 @@ def endpoints_of(study: Study) -> tuple[EndpointRequest, ...]:
     return _endpoints(_place(study.cells, study.scenario))
 
 
+def directories(cells: Iterable[PlannedCell]) -> dict[str, list[str]]:
+    """Return where programs get directories of their own, by the names of the endpoints."""
+    found: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        told = Programme(cell.cell.scenario).directories
+        for ends, names in ((cell.senders, told("sender")), (cell.receivers, told("receiver"))):
+            for end in ends:
+                found.setdefault(end.name, {}).update(dict.fromkeys(names))
+    return {name: list(names) for name, names in found.items() if names}
+
+
 def _endpoints(cells: Sequence[PlannedCell]) -> tuple[EndpointRequest, ...]:
     return tuple({end.name: end for cell in cells for end in cell.endpoints}.values())
 

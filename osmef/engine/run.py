@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
+from osmef.engine.check import warnings_there
 from osmef.engine.controller import this_controller
 from osmef.engine.cost import (
     PriceTags,
@@ -25,7 +26,7 @@ from osmef.engine.losses import is_measurable, lost_error
 from osmef.engine.measure import PATIENCE_S, Bench
 from osmef.engine.metadata import collect_facts, first_moment
 from osmef.engine.observer import Observer
-from osmef.engine.plan import Plan, PlannedTrial, estimate, programs_of
+from osmef.engine.plan import Plan, PlannedTrial, directories, estimate, programs_of
 from osmef.engine.resume import occasion_of
 from osmef.engine.settle import Settled, settle
 from osmef.engine.station import Station, close_stations, open_stations
@@ -40,6 +41,7 @@ from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.results.trial import Status
 from osmef.scenario.fields import tries_of
+from osmef.supply.supply import Supplier, default_store
 from osmef.units import format_duration
 from osmef.workloads import measures_of
 
@@ -139,6 +141,7 @@ class Run:
             check=self.stop.check,
             keep=self.directory.keep,
             planned=self.plan.endpoints,
+            scratch=directories(trial.cell for trial in missing),
         )
         note_provision(journal, PriceTags(self.plan.study.scenario), requests, order.deadline)
         # pyarrow takes a while to load: now, and not between the first two trials.
@@ -149,7 +152,8 @@ class Run:
         journal.note("held", by=self.held.id, since=self.held.since.isoformat())
         try:
             settled = self.held.some([request.name for request in requests])
-            self._use(missing, self.held.sites, settled, order)
+            # Who takes away what is held takes away what is left on it, by the same mark.
+            self._use(missing, self.held.sites, settled, replace(order, run=self.held.id))
         finally:
             journal.note("gone")
 
@@ -199,6 +203,8 @@ class Run:
         self.observer.step(f"putting the agent on {len(settled.endpoints)} endpoints")
         try:
             stations = open_stations(settled, order)
+            for name, station in stations.items():
+                station.expect(order.scratch.get(name, ()))
             self._provide(missing, stations)
             for name, station in stations.items():
                 what = (station.endpoint.request, station.endpoint.flavor)
@@ -217,8 +223,10 @@ class Run:
         if not needed:
             return
         names = sorted({program.name for programs in needed.values() for program in programs})
-        self.observer.step(f"having {', '.join(names)} on {len(needed)} endpoints")
-        at_once(lambda name: stations[name].provide(needed[name]), needed, self.stop)
+        self.observer.step(f"looking for {', '.join(names)} on {', '.join(sorted(needed))}")
+        store = replace(default_store(), tell=self.observer.step, check=self.stop.check)
+        supplier = Supplier(store)
+        at_once(lambda name: stations[name].provide(needed[name], supplier), needed, self.stop)
 
     def _measure(self, missing: list[PlannedTrial], bench: Bench) -> None:
         """Run the trials group by group, with the facts before and after each.
@@ -229,6 +237,8 @@ class Run:
         starts = len(Journal(self.directory.journal).read("start"))
         moment = first_moment(missing[0].group, starts)
         facts = collect_facts(bench.stations, self.directory, moment, {})
+        for text in warnings_there(self.plan.cells, facts):
+            bench.observer.warning(text)
         left: list[PlannedTrial] = []
         for group, some in groupby(missing, key=lambda planned: planned.group):
             trials = list(some)

@@ -9,22 +9,25 @@ import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 from osmef.agent.client import AgentClient
-from osmef.agent.deploy import Deployment, deploy
+from osmef.agent.deploy import AGENT, Deployment, deploy
 from osmef.engine.settle import Settled
-from osmef.errors import EndpointError, HostKeyError, Interrupted, OsmefError
+from osmef.errors import EndpointError, HostKeyError, Interrupted, OsmefError, ReachError
 from osmef.facts.collect import collect
+from osmef.facts.disks import file_systems
 from osmef.providers.base import Endpoint, Order
 from osmef.providers.patience import Patience
 from osmef.remote.session import Session
 from osmef.remote.waiting import wait_for_ssh
-from osmef.remote.workdir import directory_of
+from osmef.remote.workdir import clear, directory_of, remove, scratch_prefix
+from osmef.scenario.fields import RUN_DIRECTORY
 from osmef.scenario.location import Location
 from osmef.scenario.ports import DATA_PORTS
 from osmef.supply.program import Program
-from osmef.supply.supply import Supplied, supply
+from osmef.supply.supply import Supplied, Supplier, supply
 
 _POLL_S = 0.05
 _MOST_AT_ONCE = 16
@@ -46,7 +49,9 @@ class Station:
         self.location = location
         self.lost: OsmefError | None = None
         self.lost_at: datetime | None = None
+        self._run = run
         self._directory = directory_of(run, endpoint.name)
+        self._scratch: list[str] = []
         self._closing = threading.Lock()
         self._closed = False
         self._agents: dict[str, AgentClient] = {}
@@ -71,7 +76,9 @@ class Station:
         """Put the agent and all programs there; after an error the session is closed."""
         try:
             if again:  # an agent that a hanging sshd keeps alive would hold its file
-                session.remove_directory(self._directory)
+                remove(session, self._run, self.name)
+                for parent in self._elsewhere:
+                    clear(session, scratch_prefix(self._run, self.name), parent)
             deployment = deploy(session, self._directory)
             for supplied in self._supplied:
                 supplied.push(session)
@@ -80,23 +87,77 @@ class Station:
             raise
         return session, deployment
 
-    def provide(self, programs: Iterable[Program]) -> None:
+    def provide(self, programs: Iterable[Program], supplier: Supplier) -> None:
         """Have programs there, of those that are not there yet, for the rest of the run.
 
         Raises SupplyError where one can't be had, ReachError.
         """
         machine = self.deployment.binary.machine
         for program in programs:
-            supplied = supply(program, self._session, machine, self._directory)
+            supplied = supply(program, self._session, machine, self._directory, supplier)
             supplied.push(self._session)
             self._supplied.append(supplied)
 
+    @property
+    def has_brought(self) -> bool:
+        """Whether programs were brought there."""
+        return any(supplied.files for supplied in self._supplied)
+
+    def check_programs(self) -> None:
+        """See that programs which were brought are still as they were sent; send others anew.
+
+        Raises EndpointError that names a file that was cut, changed or removed.
+        """
+        wrong: list[EndpointError] = []
+        with contextlib.suppress(ReachError):  # whoever uses it next finds out
+            for supplied in self._supplied:
+                try:
+                    supplied.verify(self._session)
+                except ReachError:
+                    raise
+                except EndpointError as error:
+                    wrong.append(error)
+                    supplied.push(self._session)
+        if wrong:
+            raise wrong[0]
+
+    def expect(self, directories: Iterable[str]) -> None:
+        """Know where programs will have directories of their own: paths, or that of the run."""
+        self._scratch = list(directories)
+
+    @property
+    def _elsewhere(self) -> list[str]:
+        return [one for one in self._scratch if one != RUN_DIRECTORY]
+
+    def scratch(self, directory: str, job: str) -> str:
+        """Return the path of the directory that a job gets in this one, and that is not there."""
+        return f"{self._path(directory)}/{scratch_prefix(self._run, self.name)}{job}"
+
+    def _path(self, directory: str) -> str:
+        return self._directory if directory == RUN_DIRECTORY else directory
+
     def words(self, argv: Sequence[str]) -> list[str]:
-        """Return a command line as it is there: with the paths of what was brought."""
+        """Return a command line as it is there, where the agent and what was brought lie."""
         data = {name: path for one in self._supplied for name, path in one.data.items()}
-        starts = {one.program: one.argv for one in self._supplied}
+        starts = {one.program: one.argv for one in self._supplied} | {AGENT: (f"./{AGENT}",)}
         first, *others = argv
-        return [*starts.get(first, (first,)), *(data.get(word, word) for word in others)]
+        if first in starts:
+            return [*starts[first], *(data.get(word, word) for word in others)]
+        # What starts others, such as sh or taskset, is told where they are.
+        known = {name: (path,) for name, path in data.items()} | starts
+        return [one for word in argv for one in known.get(word, (word,))]
+
+    @cached_property
+    def cpus(self) -> int:
+        """How many CPUs programs may use there. Raises ReachError, EndpointError."""
+        found = self._session.word(["nproc"])
+        if not found.isdecimal():
+            raise EndpointError(
+                "it does not tell how many CPUs it has: nproc prints no number",
+                where=self.name,
+                cure="write the number of threads into the scenario",
+            )
+        return int(found)
 
     def check(self) -> None:
         """Raise why it can't be measured, if it can't."""
@@ -186,7 +247,13 @@ class Station:
             "clock_offset_uncertainty_s": clock.uncertainty_s,
             "agent_sha256": self.deployment.binary.sha256,
             **({"programs": self._programs} if self._supplied else {}),
+            **({"file_systems": self._file_systems()} if self._scratch else {}),
         }
+
+    def _file_systems(self) -> dict[str, Any]:
+        paths = {one: self._path(one) for one in self._scratch}
+        found = file_systems(self._session, list(paths.values()))
+        return {one: found[path] for one, path in paths.items()}
 
     @property
     def _programs(self) -> dict[str, Any]:
@@ -200,7 +267,7 @@ class Station:
             for agent in self._agents.values():
                 agent.close()
             with contextlib.suppress(OsmefError):
-                self._session.remove_directory(self.deployment.directory)
+                remove(self._session, self._run, self.name)
         self._disconnect()
 
 

@@ -12,7 +12,7 @@ import osmef
 from osmef.agent.messages import PROTOCOL
 from osmef.analysis.describe import describe
 from osmef.analysis.per_price import per_price
-from osmef.engine.check import warnings_of
+from osmef.engine.check import named, warnings_of, warnings_there
 from osmef.engine.cost import spent, total
 from osmef.engine.groups import BACK, DISTURBED
 from osmef.engine.journal import Journal
@@ -84,11 +84,14 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
     cells = [_cell_info(cell, by_cell[cell.cell.key], endpoints) for cell in plan.cells]
     unread = [*_damaged(journal), *_not_read(journal, log.trials)]
     losses = [*_of_losses(journal), *_of_repeats(log)]
-    placed = [*_of_endpoints(endpoints.values()), *_elsewhere(cells)]
-    warnings = [*losses, *unread, *log.warnings, *placed]
+    told = named((text, one.name) for one in endpoints.values() for text in one.warnings)
+    infos = [_with_facts(info, directory) for info in endpoints.values()]
+    facts = {info.name: info.facts.get("before") or {} for info in infos}
+    there = warnings_there(plan.cells, facts)
+    warnings = [*losses, *unread, *log.warnings, *told, *there, *_elsewhere(cells)]
     return Summary(
         run=_run_info(plan, directory, journal, log, warnings),
-        endpoints=[_with_facts(info, directory) for info in endpoints.values()],
+        endpoints=infos,
         measures=list(measures_of(planned.cell.scenario for planned in plan.cells)),
         cells=cells,
     )
@@ -174,15 +177,6 @@ def _anew(journal: Journal) -> list[str]:
     """Tell why VMs that were kept were made anew for the run."""
     notes = [note["why"] for note in journal.read("anew")]
     return [f"its VMs were made anew, and not kept: {why}" for why in dict.fromkeys(notes)]
-
-
-def _of_endpoints(endpoints: Iterable[EndpointInfo]) -> list[str]:
-    """Tell what endpoints came to be otherwise than one would think, each thing once."""
-    whose: dict[str, list[str]] = defaultdict(list)
-    for info in endpoints:
-        for text in info.warnings:
-            whose[text].append(info.name)
-    return [f"{', '.join(names)}: {text}" for text, names in whose.items()]
 
 
 def _elsewhere(cells: list[CellInfo]) -> list[str]:

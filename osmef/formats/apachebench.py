@@ -1,7 +1,7 @@
 """What ab, of the Apache HTTP server, prints.
 
 Source: ab(1) and ab.c, version 2.3. Quantiles and times of a request are printed in ms, the former
-as whole ones.
+as whole ones; the CSV of -e has them in microseconds.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ _NUMBERS = {
 _RATE = re.compile(r"^Requests per second: +(\S+)", re.MULTILINE)
 _LENGTH = re.compile(r"^Document Length: +(?:([0-9]+) bytes|Variable)", re.MULTILINE | re.ASCII)
 _DOCUMENTS = re.compile(r"^HTML transferred: +([0-9]+) bytes", re.MULTILINE | re.ASCII)
+_RECEIVED = re.compile(r"^Total transferred: +([0-9]+) bytes", re.MULTILINE | re.ASCII)
 _BAD_STATUS = re.compile(r"^Non-2xx responses: +(\S+)", re.MULTILINE)
 _HOST = re.compile(r"^Server Hostname: +(\S+)", re.MULTILINE)
 _SETTINGS = {
@@ -36,6 +37,7 @@ _BEGUN = re.compile(r"^Benchmarking (\S+) (?:\[.*?\] )?\(be patient\)(?:\.\.\.)?
 _SENT_BODIES = re.compile(r"^Total body sent: ", re.MULTILINE)
 _NOTHING = re.compile(r"^Total transferred: +0 bytes", re.MULTILINE | re.ASCII)
 _DIFFER = re.compile(r"^ +\(Connect: .*\bLength: [1-9]", re.MULTILINE | re.ASCII)
+_CSV_HEAD = "Percentage served,Time in ms\n"
 _QUANTILE = re.compile(r"^ +(50|66|75|80|90|95|98|99|100)% +([0-9]+)\b", re.MULTILINE | re.ASCII)
 
 
@@ -46,7 +48,7 @@ class Apachebench:
     ``failed`` are the requests that ab counts as failed, or those without a status of 2xx, of
     which ``bad_status`` is the number, whichever are more: ab may count one answer as both.
     ``document_bytes`` is the length of a document, or the mean where they may differ (-l) or did;
-    ``quantiles_us`` is by percent.
+    ``quantiles_us`` is by percent; ``received_bytes`` are those of all answers with their heads.
     """
 
     line: int
@@ -58,6 +60,7 @@ class Apachebench:
     bad_status: int
     document_bytes: int
     requests_per_s: float | None
+    received_bytes: int | None
     settings: Mapping[str, str | bool | None]
     quantiles_us: Mapping[int, float]
 
@@ -82,6 +85,21 @@ def read(text: str) -> Apachebench:
     if run.requests_per_s is None:  # what follows on the failed ones may be missing, too
         raise _ended("rate")
     return run
+
+
+def read_quantiles(text: str) -> dict[int, float]:
+    """Read the CSV of -e: microseconds, by whole percent from 0 to 100. Raises OutputError.
+
+    Some versions leave the last one out, which is the longest time.
+    """
+    _, head, rows = text.partition(_CSV_HEAD)
+    found = {
+        whole(percent, "a percent"): 1000 * amount(ms, "a quantile")
+        for percent, ms in (row.partition(",")[::2] for row in rows.split())
+    }
+    if not head or list(found) not in ([*range(100)], [*range(101)]):
+        raise OutputError("there are no quantiles of ab: did it come to its end?")
+    return found
 
 
 def read_all(text: str) -> Outputs[Apachebench | Failed]:
@@ -115,6 +133,7 @@ def _run(output: str, line: int) -> Apachebench | Failed:
     complete = int(told["complete"])
     length = _length(output, max(1, complete))
     status, rate = _BAD_STATUS.search(output), _RATE.search(output)
+    received = _RECEIVED.search(output)
     bad = whole(status[1], "Non-2xx responses") if status else 0
     return Apachebench(
         line=line,
@@ -126,6 +145,7 @@ def _run(output: str, line: int) -> Apachebench | Failed:
         bad_status=bad,
         document_bytes=length,
         requests_per_s=amount(rate[1], "Requests per second") if rate else None,
+        received_bytes=whole(received[1], "Total transferred") if received else None,
         settings=_settings(output),
         quantiles_us={
             int(q): 1000 * float(ms) for q, ms in _QUANTILE.findall(output) if is_count(ms)

@@ -95,6 +95,8 @@ def read(text: str) -> Iperf2:
     sends = (side == "client") is not (_REVERSE in text)
     jittery, others = _rows(text)
     own, reported = (others, jittery) if sends or not jittery else (jittery, others)
+    if jittery and all(row.flow is None for row in others):  # their sum has another head
+        own, reported = [*jittery, *others], []
     flows = set(_CONNECTED.findall(text))
     here = _moved(own, len(flows))
     all_the_time = {*here.flows, here.total}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from osmef.errors import OutputError
-from osmef.formats import Odd, Outputs, Setting, only, shows_tail
+from osmef.formats import Odd, Outputs, Setting, failed, only, shows_tail
 from osmef.formats.numbers import GIBI, KIBI, MEBI, amount, is_count, number
 
 STREAM, DATAGRAMS, EXCHANGES, CONNECTS = "stream", "datagrams", "exchanges", "connects"
@@ -24,6 +24,7 @@ _BANNER = re.compile(
     r" (?:from (?P<local>\S+) .*?)?to (?P<remote>\S+)(?P<rest>.*)",
     re.ASCII | re.MULTILINE,
 )
+_REFUSED = re.compile(r"^establish[_ ]control.*", re.MULTILINE)
 _UNIT = re.compile(r"10\^([0369]) ?bits/s|\b([KMG])Bytes/s", re.ASCII)
 _BYTES = {"K": KIBI, "M": MEBI, "G": GIBI}
 _KEY = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)", re.ASCII)
@@ -46,8 +47,14 @@ _NAMES = {
     "Elapsed Time (sec)": "ELAPSED_TIME",
     "Direction": "DIRECTION",
     "Protocol": "PROTOCOL",
-    "Remote Recv Throughput": "REMOTE_RECV_THROUGHPUT",
     "Local Transport Retransmissions": "LOCAL_TRANSPORT_RETRANS",
+    "Remote Transport Retransmissions": "REMOTE_TRANSPORT_RETRANS",
+    **{
+        f"{end} {what} {name}": f"{end.upper()}_{what.upper()}_{name.upper()}"
+        for end in ("Local", "Remote")
+        for what in ("Send", "Recv")
+        for name in ("Throughput", "Calls")
+    },
     "Local CPU Util %": "LOCAL_CPU_UTIL",
     "Remote CPU Util %": "REMOTE_CPU_UTIL",
     "Minimum Latency Microseconds": "MIN_LATENCY",
@@ -150,7 +157,10 @@ class Netperf:
 
 @shows_tail
 def read(text: str) -> Netperf:
-    """Read the output of one test. Raises OutputError."""
+    """Read the output of one test. Raises OutputError, also where there was no netserver."""
+    refused = _REFUSED.search(text)
+    if refused:
+        raise failed("netperf", refused[0])
     return only(read_all(text), "netperf")
 
 
@@ -188,8 +198,11 @@ def _test(banner: re.Match[str], body: str, line: int) -> Netperf:
     direction = told.get("DIRECTION", test).lower()
     back = "maerts" in direction or direction.rpartition(" ")[2].startswith("rec")
     if told:
-        exchanges = "REQUEST" in test.upper() or "|" in direction
-        found = _of_omni(told, protocol, exchanges=exchanges)
+        if "REQUEST" in test.upper() or "|" in direction:
+            connects = "connect" in test.lower() or direction.startswith("connect")
+            found = _of_omni_requests(told, connects=connects)
+        else:
+            found = _of_omni(told, protocol, back=back)
     elif "REQUEST" in test.upper():
         found = _of_requests(rows, test, banner["rest"])
     elif test.startswith("UDP"):
@@ -338,23 +351,53 @@ def _settings(told: dict[str, str]) -> dict[str, Setting]:
     }
 
 
-def _of_omni(told: dict[str, str], protocol: str, *, exchanges: bool) -> Netperf:
-    rate = amount(told.get("THROUGHPUT"), "THROUGHPUT")
-    if exchanges and "THROUGHPUT_UNITS" not in told:
-        raise OutputError("there is no THROUGHPUT_UNITS: was it interrupted?")
-    units = told.get("THROUGHPUT_UNITS", "10^6bits/s")
-    wall = _known(told.get("ELAPSED_TIME"), "ELAPSED_TIME")
-    settings, cpu = _settings(told), None
-    if "LOCAL_CPU_UTIL" in told:
-        cpu = _system(told["LOCAL_CPU_UTIL"], told.get("REMOTE_CPU_UTIL"))
-    if units.startswith("Trans"):
-        times = {name: _known(told.get(key), key) for key, name in _TIMES.items() if key in told}
-        times.setdefault("mean", _known(told.get("RT_LATENCY"), "RT_LATENCY"))
-        return Netperf(EXCHANGES, wall, settings, per_s=rate, rtt_us=times, cpu=cpu)
-    unit = _unit(units)
-    received = _known(told.get("REMOTE_RECV_THROUGHPUT"), "REMOTE_RECV_THROUGHPUT")
+def _of_omni(told: dict[str, str], protocol: str, *, back: bool) -> Netperf:
+    """Read a stream, or datagrams: the throughput is what came in, whoever sent.
+
+    Source: calc_thruput and get_transport_retrans in nettest_omni.c of netperf 2.7.
+    """
+    unit = _unit(told.get("THROUGHPUT_UNITS", "10^6bits/s"))
+    received = unit * amount(told.get("THROUGHPUT"), "THROUGHPUT")
+    wall, settings = _known(told.get("ELAPSED_TIME"), "ELAPSED_TIME"), _settings(told)
+    sender, receiver = ("REMOTE", "LOCAL") if back else ("LOCAL", "REMOTE")
+
+    def of(end: str, name: str) -> float | None:
+        return _known(told.get(f"{end}_{name}"), f"{end}_{name}")
+
     if protocol.startswith("udp"):
-        got = None if received is None else unit * received
-        return Netperf(DATAGRAMS, wall, settings, received_bps=got, sent_bps=unit * rate, cpu=cpu)
-    again = _known(told.get("LOCAL_TRANSPORT_RETRANS"), "LOCAL_TRANSPORT_RETRANS")
-    return Netperf(STREAM, wall, settings, received_bps=unit * rate, retransmits=again, cpu=cpu)
+        sent = of(sender, "SEND_THROUGHPUT")
+        return Netperf(
+            DATAGRAMS, wall, settings, received_bps=received, cpu=_cpu_of_omni(told),
+            sent_bps=None if sent is None else unit * sent,
+            messages_sent=of(sender, "SEND_CALLS"), messages_received=of(receiver, "RECV_CALLS"),
+        )  # fmt: skip
+    again = of(sender, "TRANSPORT_RETRANS")
+    return Netperf(
+        STREAM, wall, settings, received_bps=received, retransmits=again, cpu=_cpu_of_omni(told)
+    )
+
+
+def _of_omni_requests(told: dict[str, str], *, connects: bool) -> Netperf:
+    """Read exchanges, with a connection for each or without."""
+    units = told.get("THROUGHPUT_UNITS")
+    if units is None:
+        raise OutputError("there is no THROUGHPUT_UNITS: was it interrupted?")
+    if not units.startswith("Trans"):
+        raise OutputError(f"the throughput is in {units[:40]!r}, and not in Trans/s")
+    rate = amount(told.get("THROUGHPUT"), "THROUGHPUT")
+    times = {name: _known(told.get(key), key) for key, name in _TIMES.items() if key in told}
+    times.setdefault("mean", _known(told.get("RT_LATENCY"), "RT_LATENCY"))
+    return Netperf(
+        CONNECTS if connects else EXCHANGES,
+        _known(told.get("ELAPSED_TIME"), "ELAPSED_TIME"),
+        _settings(told),
+        per_s=rate,
+        rtt_us=times,
+        cpu=_cpu_of_omni(told),
+    )
+
+
+def _cpu_of_omni(told: dict[str, str]) -> Cpu | None:
+    if "LOCAL_CPU_UTIL" not in told:
+        return None
+    return _system(told["LOCAL_CPU_UTIL"], told.get("REMOTE_CPU_UTIL"))

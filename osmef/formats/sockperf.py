@@ -1,7 +1,8 @@
-"""What sockperf prints of ping-pong and under-load.
+"""What sockperf prints of ping-pong, under-load and throughput.
 
 Source: client.cpp of sockperf 3. Times are microseconds of half a round trip, or with --full-rtt of
-a whole one; messages of the warm-up and of the end are left out.
+a whole one; messages of the warm-up and of the end are left out. A throughput is of what was sent:
+its bandwidth is left out here, since 3.7 names it GBps with --increase_output_precision.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from osmef.formats.text import first, of_one_run
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _FAILED = re.compile(
-    r"^sockperf: (ERROR: .*|No messages were received.*|No valid observations.*"
+    r"^(?:IP = .*)?sockperf: (ERROR: .*|No messages were received.*|No valid observations.*"
     r"|Test end before test start.*|Test ends uncompleted.*)",
     re.MULTILINE,
 )
@@ -35,6 +36,9 @@ _LOST = re.compile(
     re.MULTILINE,
 )
 _PERCENTILE = re.compile(r"^sockperf: ---> percentile +(\S+) = +(\S+)", re.MULTILINE)
+_TOTAL = re.compile(r"^sockperf: Total of ([0-9]+) messages sent in (\S+) sec", re.MULTILINE)
+_RATE = re.compile(r"^sockperf: Summary: Message Rate is (\S+) \[msg/sec\]$", re.MULTILINE)
+_BANDWIDTH = re.compile(r"^sockperf: Summary: BandWidth is ", re.MULTILINE)
 _LEAST = re.compile(r"^sockperf: ---> <MIN> observation = +(\S+)", re.MULTILINE)
 _MOST = re.compile(r"^sockperf: ---> <MAX> observation = +(\S+)", re.MULTILINE)
 
@@ -60,13 +64,36 @@ class Sockperf:
     quantiles_us: Mapping[float, float]
 
 
+@dataclass(frozen=True)
+class Throughput:
+    """One run of throughput: how many messages the client has sent; nobody tells what arrived."""
+
+    elapsed_s: float
+    sent: int
+    messages_per_s: float
+
+
 @shows_tail
-def read(text: str) -> Sockperf:
+def read(text: str) -> Sockperf | Throughput:
     """Read the output of one client with one server. Raises OutputError, also where it failed."""
     text = _COLOUR.sub("", text)
     refused = _FAILED.search(text)
     if refused:
         raise OutputError(f"sockperf failed: {refused[1]}")
+    return _throughput(text) if _TOTAL.search(text) else _latency(text)
+
+
+def _throughput(text: str) -> Throughput:
+    total, rate = of_one_run(_TOTAL, text, "sockperf"), first(_RATE, text, "message rate")
+    first(_BANDWIDTH, text, "bandwidth")  # the last line
+    return Throughput(
+        elapsed_s=positive(total[2], "the time"),
+        sent=whole(total[1], "the messages sent"),
+        messages_per_s=positive(rate[1], "the message rate"),
+    )
+
+
+def _latency(text: str) -> Sockperf:
     mean = of_one_run(_MEAN, text, "sockperf")
     valid, lost = first(_VALID, text, "valid duration"), first(_LOST, text, "lost messages")
     least = first(_LEAST, text, "least time")  # the last line

@@ -14,7 +14,7 @@ from osmef.remote.keys import KeyPair
 from osmef.remote.login import Login
 from osmef.scenario.access import CloudAccess
 from osmef.scenario.clouds.base import CloudSettings
-from osmef.scenario.fields import EndpointKind, Family, FlavorNeed, Layer
+from osmef.scenario.fields import RUN_DIRECTORY, EndpointKind, Family, FlavorNeed, Layer
 from osmef.scenario.location import Location
 from osmef.scenario.study import Cell
 
@@ -149,7 +149,9 @@ class Order:
     ``keep`` writes a text, such as the console of an endpoint that
     failed to boot, into the run directory under a file name, and returns its path for the message.
     ``site`` is the number of the site that it is for, None where there is one only: a part of
-    names, as two sites can be in one account.
+    names, as two sites can be in one account. ``scratch`` are, by endpoint, the directories in
+    which programs get some of their own, beside that of the run: what is left there must go, where
+    the endpoint's disk outlives the run.
     """
 
     run: str
@@ -163,11 +165,16 @@ class Order:
     keep: Callable[[str, str], str] = field(default=lambda name, _text: name)
     site: int | None = None
     planned: Sequence[EndpointRequest] = ()
+    scratch: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def everybody(self) -> Sequence[EndpointRequest]:
         """All endpoints of the run; those that are to be made, where nobody told of others."""
         return self.planned or self.requests
+
+    def elsewhere(self, endpoint: str) -> list[str]:
+        """Return the directories of an endpoint that programs use beside that of the run."""
+        return [one for one in self.scratch.get(endpoint, ()) if one != RUN_DIRECTORY]
 
 
 class Provider(ABC):

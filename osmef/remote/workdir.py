@@ -1,6 +1,67 @@
-"""The one place on an endpoint that a run writes to."""
+"""The places on an endpoint that a run writes to: its own directory, and those of its programs.
+
+A program that writes files has a directory for each of its trials, in the run's own or wherever the
+scenario wants the files. Its agent removes that; what is left where the endpoint went down has a
+name by which it is found.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from osmef.errors import EndpointError, ReachError
+
+if TYPE_CHECKING:  # paramiko takes long to import, and `osmef validate` knows workloads, too
+    from osmef.remote.session import Session
+
+_REMOVAL_S = 600.0
+"""A file system may take its time for large files."""
+_MOST_TOLD = 300
+_NOT_FOUND = 127  # what a shell says of a program that is not there (POSIX)
 
 
 def directory_of(run: str, endpoint: str) -> str:
     """Return a directory in the login's home, which several endpoints may share (NFS)."""
     return f".osmef-{run}-{endpoint}"
+
+
+def scratch_prefix(run: str, endpoint: str = "") -> str:
+    """Return how the names of all directories begin that programs of a run get at an endpoint.
+
+    Without an endpoint, those at all of them. No other run or endpoint has a name that begins so.
+    """
+    return f".osmef-{run}+" + (f"{endpoint}+" if endpoint else "")
+
+
+def clear(session: Session, prefix: str, directory: str) -> None:
+    """Remove what begins with a prefix in a directory, if that is there.
+
+    Raises EndpointError where something can't be removed, ReachError.
+    """
+    found = ["find", f"{directory}/.", "!", "-name", ".", "-prune", "-name", f"{_plain(prefix)}*"]
+    done = session.run([*found, "!", "-exec", "rm", "-rf", "--", "{}", ";", "-print"],
+                       within_s=_REMOVAL_S)  # fmt: skip
+    if done.status == _NOT_FOUND:
+        raise EndpointError("it has no find(1)", where=session.name, cure="install findutils there")
+    left = done.stdout.decode(errors="replace").split("\n")[0][:_MOST_TOLD]
+    if left:
+        raise EndpointError(
+            f"what a program has left can't be removed: {left}",
+            where=session.name,
+            cure="see whose it is, and remove it by hand",
+        )
+
+
+def _plain(text: str) -> str:
+    """Return a text as find(1) takes it for itself, and not for a pattern."""
+    return "".join(f"\\{char}" if char in "*?[]\\" else char for char in text)
+
+
+def remove(session: Session, run: str, endpoint: str) -> None:
+    """Remove the run's own directory, and what programs have left in it. Raises EndpointError."""
+    directory = directory_of(run, endpoint)
+    try:
+        session.remove_directory(directory)
+    except ReachError:  # what programs have left may be deep, and much
+        clear(session, scratch_prefix(run, endpoint), directory)
+        session.remove_directory(directory)

@@ -31,7 +31,9 @@ _INTERVALS = (
     "warmup", "bytes",
 )  # fmt: skip
 _MOST_BYTES = 1 << 30
-_DETAILED = ("latency", "size-sweep")
+SWEEPS = ("size-sweep", "netpipe")
+"""Workloads whose trials have sizes."""
+_DETAILED = ("latency", *SWEEPS)
 
 
 class Data:

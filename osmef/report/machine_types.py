@@ -9,8 +9,9 @@ from statistics import median
 
 import pandas as pd
 
+from osmef.analysis.describe import describe
 from osmef.analysis.replicates import has_sessions, independent
-from osmef.analysis.similarity import COMPONENTS, MACHINE, machine_name
+from osmef.analysis.similarity import COMPONENTS, GIVEN, MACHINE, machine_name
 from osmef.errors import InputError
 from osmef.report.cells import nothing
 from osmef.report.data import Data, read_machines
@@ -44,6 +45,24 @@ def measured_machines(data: Data, file: Path | None = None) -> pd.DataFrame:
     if file is not None:
         return _long(read_machines(file), str(file))
     return _comparable(machines_of(data))
+
+
+def vector_table(measured: pd.DataFrame) -> pd.DataFrame:
+    """Return the vectors of machine types with what is known of each component.
+
+    ``measured`` is that of ``machines_of``. One row a machine type, component and program:
+    provider, flavor, component, by, n, median, ci95_low and ci95_high in the component's unit.
+    What nobody knows of a machine type is left out.
+    """
+    known = measured[measured["value"].notna()]
+    rows = []
+    for keys, group in known.groupby([*MACHINE, "component", "by"], sort=False):
+        told = describe(group["value"].astype(float))
+        given = group["component"].iloc[0] in GIVEN
+        spread = (None, None) if given else (told.ci95_low, told.ci95_high)
+        rows.append((*keys, 1 if given else told.n, told.median, *spread))
+    columns = [*MACHINE, "component", "by", "n", "median", "ci95_low", "ci95_high"]
+    return pd.DataFrame(rows, columns=pd.Index(columns))
 
 
 def _long(table: pd.DataFrame, by: str) -> pd.DataFrame:

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from osmef.analysis.replicates import has_sessions
 from osmef.report.cells import cells_of, nothing, source_of
 from osmef.report.curves import Axis, Curve, CurveChart, format_microseconds, render
+from osmef.report.data import SWEEPS
 from osmef.report.look import PLAIN, Look
 from osmef.report.style import Words, limit, stroke
 from osmef.units import format_rate
@@ -35,14 +36,14 @@ def _draw(
 ) -> Figure:
     medians = sizes.groupby(["run", "cell", "size"])[value].median()
     measured = {(str(run), str(cell)) for run, cell, _size in medians.index}
-    swept = trials[trials["workload"] == "size-sweep"]
+    swept = trials[trials["workload"].isin(SWEEPS)]
     found = {
         cell.label: pd.concat([medians[key] for key in keys]).groupby(level="size").median()
         for cell in cells_of(swept, look)
         if (keys := [key for key in cell.keys if key in measured])
     }
     if not found:
-        raise nothing("size sweep", "give runs of `workload: size-sweep`")
+        raise nothing("size sweep", "give runs of `workload: size-sweep`, or of netpipe")
     limit(len(found), "series")
     curves = [
         Curve(label, stroke(number), list(points.items()))

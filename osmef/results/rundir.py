@@ -250,8 +250,15 @@ class RunDirectory:
         write_atomically(part, lambda file: write_part(file, tables))
 
     def write_raw(self, trial: int, name: str, printed: bytes) -> None:
-        """Write what a program printed in a trial, as ``raw/TRIAL-NAME``, in the place of older."""
+        """Write what a program printed in a trial, as ``raw/TRIAL-NAME``, in the place of older.
+
+        Nothing makes no file.
+        """
         path = self.path / "raw" / f"{trial}-{name}"
+        if not printed:
+            with storage("remove", path):
+                path.unlink(missing_ok=True)
+            return
         with storage("make a directory", path.parent):
             path.parent.mkdir(exist_ok=True)
         write_atomically(path, printed)

@@ -163,7 +163,7 @@ Size = Annotated[
 
 def _whole_path(value: str) -> str:
     if re.fullmatch(_WHOLE_PATH, value) is None:
-        cure = "write it like ~/.ssh/lab or /etc/osmef/lab"
+        cure = "begin it with / or ~/"
         raise ValueError(f"{value[:60]!r} is no whole path; {cure}")
     return value
 
@@ -175,6 +175,25 @@ HomePath = Annotated[
     WithJsonSchema({"type": "string", "pattern": f"^{_WHOLE_PATH}$"}),
 ]
 """A path that means the same wherever the scenario file lies."""
+
+
+def _directory(text: str) -> str:
+    if _DIRECTORY.fullmatch(text) is None:
+        raise ValueError("this is no directory; write a path from /, or {dir} for that of the run")
+    return text
+
+
+_DIRECTORY = re.compile(r"\{dir\}|/[^\x00-\x1f\x7f]{0,3000}")
+
+RUN_DIRECTORY = "{dir}"
+"""Of a directory: that of the run."""
+
+Directory = Annotated[
+    str,
+    AfterValidator(_directory),
+    WithJsonSchema({"type": "string", "pattern": f"^({_DIRECTORY.pattern})$"}),
+]
+"""A directory of an endpoint, by its path from ``/``, or that of the run."""
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=48)]
 """Lower-case letters, digits and dashes: it becomes part of directory and resource names."""

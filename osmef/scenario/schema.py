@@ -19,6 +19,7 @@ from osmef.scenario.names import (
 )
 from osmef.scenario.node import Path
 from osmef.scenario.sweep import MAX_CELLS
+from osmef.scenario.workload import WORKLOAD_SETS
 
 Json = dict[str, Any]
 
@@ -84,6 +85,7 @@ def _sweep_schema() -> Json:
         name: {"type": "array", "minItems": 1, "uniqueItems": True, "items": value}
         for name, value in values.items()
     }
+    axes["workload"] = {"anyOf": [axes["workload"], {"enum": list(WORKLOAD_SETS)}]}
     combination = {
         "type": "object",
         "properties": values,

@@ -11,7 +11,7 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice, product
 
@@ -19,6 +19,7 @@ from osmef.errors import MOST_PROBLEMS, Problem
 from osmef.scenario.explain import Assignment
 from osmef.scenario.names import UnknownNameError, resolve_swept
 from osmef.scenario.node import Node, Path, kind_of, quoted
+from osmef.scenario.workload import WORKLOAD_SETS
 
 MAX_CELLS = 10_000
 _SHOWN = 20
@@ -144,6 +145,9 @@ def _read_axis(sweep: Sweep, name: str, key: Node, value: Node) -> None:
         if set(paths) & set(other.paths):
             sweep.note(key, f"{name} and {other.name} are the same value", "keep one of them")
             return
+    if paths == (("workload",),) and value.content in WORKLOAD_SETS:
+        kinds = WORKLOAD_SETS[str(value.content)]
+        value = replace(value, content=tuple(replace(value, content=kind) for kind in kinds))
     if not isinstance(value.content, tuple):
         given = "empty" if value.content is None else kind_of(value.plain())
         sweep.note(value, f"the axis {name} must be a list, but it is {given}", _LIST)

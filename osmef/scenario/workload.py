@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 from pydantic_core import PydanticCustomError
@@ -16,6 +16,10 @@ from osmef.units import format_duration
 
 if TYPE_CHECKING:
     from osmef.scenario.model import Scenario
+
+
+Role = Literal["sender", "receiver"]
+"""The end at which an endpoint is; a loopback endpoint is at both."""
 
 
 class WorkloadSettings(Model):
@@ -48,6 +52,10 @@ class WorkloadSettings(Model):
         """Yield what makes the numbers others than those of usual programs."""
         yield from ()
 
+    def warnings_at(self, end: Role, facts: Mapping[str, Any]) -> Iterator[str]:  # noqa: ARG002
+        """Yield what the facts of an endpoint at an end make of the numbers."""
+        yield from ()
+
 
 AnyWorkload = Annotated[WorkloadSettings, ByKind(WORKLOADS, "btc")]
 """Any workload's settings, told apart by ``kind``; ``btc`` where that is not written."""
@@ -56,6 +64,13 @@ AnyBackground = Annotated[
     WorkloadSettings, ByKind(WORKLOADS, "btc", lambda model: bool(model.in_background))
 ]
 """Settings of a workload that runs for as long as it is told, as a background has to."""
+
+
+WORKLOAD_SETS = {"machine-vector": ("tachyon", "stream", "iozone", "iperf3")}
+"""Workloads that a sweep names together: those that EasyCompare compares machine types by.
+
+Source: Kratzke and Quint, "How to Operate Container Clusters more Efficiently?", 2015, section III.
+"""
 
 
 class TransferDirection(StrEnum):

@@ -13,7 +13,7 @@ from osmef.errors import SupplyError
 from osmef.programs import search_path
 from osmef.supply.bundle import HERE, Build, BundledFile, Kind, ProgramManifest, described, pack
 from osmef.supply.compiler import Compiler, compiler_of
-from osmef.supply.elf import parse
+from osmef.supply.elf import is_elf, parse
 from osmef.supply.fetch import download, hash_of, lay_out
 from osmef.supply.machines import Machine
 from osmef.supply.program import Program, Source
@@ -154,22 +154,13 @@ def _packed(
     build: Build,
     notes: tuple[str, ...],
 ) -> bytes:
-    elf = parse(contents[program.name])
-    where = f"build of {program.name!r}"
-    if elf.machine != machine.elf:
-        raise SupplyError(f"what was built is not for {machine.name}", where=where)
-    if elf.interpreter is not None or elf.needed:
-        raise SupplyError(
-            "what was built is no static program",
-            where=where,
-            cure="have its steps compile with cc from PATH, or $CC, which is given -static",
-        )
-
-    def kind(name: str) -> Kind:
-        return "program" if name == program.name else "data"
-
+    source = program.source
+    assert source is not None  # noqa: S101 - it was built of it
+    for name, data in contents.items():
+        if name == program.name or _kind(data) == "program":
+            _check_static(data, machine, f"build of {program.name!r}")
     files: dict[str, BundledFile] = {
-        name: described(data, kind(name)) for name, data in contents.items()
+        name: described(data, _kind(data)) for name, data in contents.items()
     }
     manifest = ProgramManifest(
         schema_version=1,
@@ -179,10 +170,27 @@ def _packed(
         libc="static",
         suite=None,
         argv=(f"{HERE}/{program.name}",),
-        data={name: name for name in contents if name != program.name},
+        data={path: Path(path).name for path in source.products[1:]},
         packages={},
         build=build,
         notes=notes,
         files=files,
     )
     return pack(manifest, contents)
+
+
+def _kind(data: bytes) -> Kind:
+    return "program" if is_elf(data) else "data"
+
+
+def _check_static(data: bytes, machine: Machine, where: str) -> None:
+    """Raise SupplyError unless this is a static program for that machine."""
+    elf = parse(data)
+    if elf.machine != machine.elf:
+        raise SupplyError(f"what was built is not for {machine.name}", where=where)
+    if elf.interpreter is not None or elf.needed:
+        raise SupplyError(
+            "what was built is no static program",
+            where=where,
+            cure="have its steps compile with cc from PATH, or $CC, which is given -static",
+        )

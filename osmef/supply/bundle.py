@@ -86,7 +86,7 @@ class ProgramManifest(Model):
         min_length=1, description="what starts it; {dir} is the folder on the endpoint"
     )
     data: dict[str, str] = Field(
-        description="the data files by the paths that they have in their package"
+        description="the files beside it by the paths that they have in their package or source"
     )
     packages: dict[str, Package] = Field(description="the packages of which it holds something")
     build: Build | None = Field(description="how it was built")

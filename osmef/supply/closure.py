@@ -7,6 +7,7 @@ DT_RUNPATH), then in those of the distribution.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -21,6 +22,8 @@ from osmef.supply.tree import Found, Tree
 _PROGRAMS = ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/games", "/usr/local/bin")
 _MOST_LIBRARIES = 500
 _TOLD = 12
+_MOST_SCRIPT_BYTES = 1000
+_STARTS = re.compile(rb'#! */bin/sh\nexec (/[A-Za-z0-9._+/-]{1,200}) "\$@"\n*')
 
 
 class Files(Protocol):
@@ -43,28 +46,49 @@ class Closure:
     """By their names."""
 
 
+@dataclass(frozen=True)
+class _Libraries:
+    """Where libraries lie: in packages for a machine, some by another name than they are needed."""
+
+    tree: Files
+    machine: Machine
+    stands_for: Mapping[str, str]
+
+    def find(self, name: str, folders: Sequence[str]) -> tuple[Found | None, str]:
+        """Return a library and its path, which is in one of these folders or in a usual one."""
+        triplet, file = self.machine.triplet, self.stands_for.get(name, name)
+        usual = (f"/lib/{triplet}", f"/usr/lib/{triplet}", "/lib64", "/lib", "/usr/lib")
+        for path in (f"{folder}/{file}" for folder in (*folders, *usual)):
+            found = self.tree.find(path)
+            if found is not None:
+                return found, path
+        return None, ""
+
+
 def cut(program: Program, tree: Tree, machine: Machine) -> Closure:
     """Return what a program needs of its packages. Raises SupplyError."""
     where = f"program {program.name!r}"
-    path, found = _find_program(program, tree, where)
+    stands_for = dict(program.alternatives)
+    path, found = _find_program(program, stands_for.get(program.name, program.name), tree, where)
     elf = _read(found, path, machine, where)
     wanted: list[tuple[str, str]] = [("", name) for name in program.libraries]
     loader = posixpath.basename(elf.interpreter) if elf.interpreter else None
-    libraries = libraries_of(path, elf, tree, machine, wanted)
+    libraries = libraries_of(path, elf, tree, machine, wanted, stands_for)
     return Closure(found, loader, libraries, _data(program, tree, where, {*libraries}))
 
 
-def libraries_of(
+def libraries_of(  # noqa: PLR0913, PLR0917 - all that a search goes by
     path: str,
     elf: Elf,
     files: Files,
     machine: Machine,
     wanted: Sequence[tuple[str, str]] = (),
+    stands_for: Mapping[str, str] | None = None,
 ) -> dict[str, Found]:
     """Return the loader and the libraries of a program at a path, each by its name.
 
-    ``wanted`` are further libraries, each with what needs it. A static program has none. Raises
-    SupplyError.
+    ``wanted`` are further libraries, each with what needs it; some lie there by the names
+    of others (``stands_for``). A static program has none. Raises SupplyError.
     """
     if elf.interpreter is None:
         return {}
@@ -73,7 +97,7 @@ def libraries_of(
         where = f"program {posixpath.basename(path)!r}"
         raise SupplyError(f"its loader {elf.interpreter} is in no package", where=where)
     libraries = {posixpath.basename(elf.interpreter): at}
-    _follow(files, machine, (path, elf), libraries, wanted)
+    _follow(_Libraries(files, machine, stands_for or {}), (path, elf), libraries, wanted)
     return libraries
 
 
@@ -87,13 +111,12 @@ def words_of(name: str, loader: str | None, contents: Mapping[str, bytes]) -> tu
     return (f"{HERE}/{loader}", *named, *own, f"{HERE}/{name}")
 
 
-def _find_program(program: Program, tree: Tree, where: str) -> tuple[str, Found]:
+def _find_program(program: Program, name: str, tree: Tree, where: str) -> tuple[str, Found]:
     for folder in _PROGRAMS:
-        path = f"{folder}/{program.name}"
+        path = f"{folder}/{name}"
         found = tree.find(path)
         if found is not None:
-            _refuse_script(found, where)
-            return path, found
+            return _behind_script(path, found, tree, where)
     package = program.debian_package
     have = [name for folder in _PROGRAMS for name in tree.names(folder, package)]
     told = ", ".join(have[:_TOLD]) + (", …" if have[_TOLD:] else "")
@@ -104,16 +127,23 @@ def _find_program(program: Program, tree: Tree, where: str) -> tuple[str, Found]
     )
 
 
-def _refuse_script(found: Found, where: str) -> None:
+def _behind_script(path: str, found: Found, tree: Tree, where: str) -> tuple[str, Found]:
+    """Return a program, or the one that a script of a single command starts (as of p7zip)."""
     with found.path.open("rb") as file:
-        first = file.readline(200)
+        start = file.read(_MOST_SCRIPT_BYTES)
+    one = _STARTS.fullmatch(start)
+    started = tree.find(one[1].decode()) if one else None
+    if one and started:
+        return one[1].decode(), started
+    first = start.partition(b"\n")[0]
     if first.startswith(b"#!"):
-        shell = first[2:].decode(errors="replace").strip()
+        shell = first[2:200].decode(errors="replace").strip()
         raise SupplyError(
             f"it is a script for {shell}, and a bundle holds compiled programs only",
             where=where,
             cure="install it on the endpoints, where it is found: how: [present]",
         )
+    return path, found
 
 
 def _read(found: Found, path: str, machine: Machine, where: str) -> Elf:
@@ -124,8 +154,7 @@ def _read(found: Found, path: str, machine: Machine, where: str) -> Elf:
 
 
 def _follow(
-    tree: Files,
-    machine: Machine,
+    places: _Libraries,
     program: tuple[str, Elf],
     libraries: dict[str, Found],
     wanted: Sequence[tuple[str, str]],
@@ -138,7 +167,7 @@ def _follow(
         origin, name, folders = waiting.pop()
         if name in libraries:
             continue
-        found, path = _find_library(tree, machine, name, folders)
+        found, path = places.find(name, folders)
         if found is None:
             by = f", which {origin} needs," if origin else ""
             raise SupplyError(
@@ -150,7 +179,7 @@ def _follow(
         if len(libraries) > _MOST_LIBRARIES:
             raise SupplyError(f"it needs more than {_MOST_LIBRARIES} libraries", where=where)
         inherited = () if root.runpath else _expanded(root.rpath, program[0])
-        waiting += _needs(path, _read(found, path, machine, where), inherited)
+        waiting += _needs(path, _read(found, path, places.machine, where), inherited)
 
 
 def _needs(
@@ -168,17 +197,6 @@ def _expanded(folders: Sequence[str], path: str) -> tuple[str, ...]:
     return tuple(
         folder.replace("${ORIGIN}", origin).replace("$ORIGIN", origin) for folder in folders
     )
-
-
-def _find_library(
-    tree: Files, machine: Machine, name: str, folders: Sequence[str]
-) -> tuple[Found | None, str]:
-    usual = (f"/lib/{machine.triplet}", f"/usr/lib/{machine.triplet}", "/lib64", "/lib", "/usr/lib")
-    for path in (f"{folder}/{name}" for folder in (*folders, *usual)):
-        found = tree.find(path)
-        if found is not None:
-            return found, path
-    return None, ""
 
 
 def _data(program: Program, tree: Tree, where: str, taken: set[str]) -> dict[str, Found]:

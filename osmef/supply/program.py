@@ -33,7 +33,8 @@ class Source:
     in one is the machine as compilers name it, such as aarch64-linux-musl. ``cc`` and ``c++`` in
     PATH, also in CC and CXX, compile for the endpoint, statically."""
     products: tuple[str, ...]
-    """What they make, as paths in that folder: the program first, then data files."""
+    """What they make, as paths in that folder: the program first, then what it needs beside it,
+    data files and further programs."""
     url: str | None = None
     sha256: str | None = None
     """Of the archive; a URL is not taken without."""
@@ -72,6 +73,9 @@ class Program:
     libraries: tuple[str, ...] = ()
     """Libraries that it loads by itself (dlopen), such as libnss_dns.so.2: nothing in the file of
     a program tells of them."""
+    alternatives: tuple[tuple[str, str], ...] = ()
+    """Names of programs or libraries that Debian's update-alternatives makes when their package is
+    installed, each with that of the file which it stands for."""
     packages: tuple[str, ...] = ()
     """Further packages of Debian, which hold such libraries or files."""
     source: Source | None = None
@@ -94,7 +98,7 @@ class Program:
             if not path.startswith("/") or not _is_inside(path[1:]):
                 cure = "such as /usr/share/dbench/client.txt: dpkg -L PACKAGE lists them"
                 raise _bad(self.name, f"{path!r} is no path of a file of a package", cure)
-        for library in self.libraries:
+        for library in (*self.libraries, *(name for pair in self.alternatives for name in pair)):
             if not _NAME.fullmatch(library):
                 raise _bad(self.name, f"{library!r} is no library", "such as libnss_dns.so.2")
         check_ways(self.how, self.name)

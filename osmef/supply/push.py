@@ -80,7 +80,7 @@ def verify(bundle: Bundle, session: Session, place: Place) -> None:
         raise EndpointError(
             f"{place.folder}/{name} is not the file that was sent: it is missing, cut or changed",
             where=session.name,
-            cure="is the endpoint's disk full or failing?",
+            cure="is the endpoint's disk full or failing? does anything else change files there?",
         )
 
 

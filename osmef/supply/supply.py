@@ -19,7 +19,7 @@ from osmef.supply.machines import NAMES, Machine, find_machine
 from osmef.supply.packaged import Order, bundle_of_packages
 from osmef.supply.present import Present, find, install
 from osmef.supply.program import Program, Source, Way
-from osmef.supply.push import Place, place_of, push, words
+from osmef.supply.push import Place, place_of, push, verify, words
 from osmef.supply.store import Store, Wanted, default_directory
 from osmef.units import format_size
 
@@ -56,7 +56,7 @@ class Supplied:
     argv: tuple[str, ...]
     """What starts it; its arguments go behind."""
     data: Mapping[str, str]
-    """Where its data files lie, by the paths that the program declares, or those of a build."""
+    """Where its data files and what else its source makes lie, by the paths that it declares."""
     facts: Mapping[str, JsonValue]
     """What a result should tell of it."""
     bundle: Bundle | None = None
@@ -75,6 +75,14 @@ class Supplied:
         if self.bundle is None or self.place is None:
             return 0
         return push(self.bundle, session, self.place)
+
+    def verify(self, session: Session) -> None:
+        """See that its files are there as they were sent.
+
+        Raises EndpointError that names one that is not, ReachError.
+        """
+        if self.bundle is not None and self.place is not None:
+            verify(self.bundle, session, self.place)
 
 
 def supply(
@@ -246,12 +254,14 @@ def _recipe(
             )
         return wanted, partial(bundle_of_source, program, machine, store.tell, store.check)
     order = Order(program, machine, find_suite(supplier.suite))
+    alternatives: list[JsonValue] = [list(pair) for pair in program.alternatives]
     packaged: JsonValue = {
         "packages": [program.debian_package, *program.packages],
         "files": list(program.files),
         "libraries": list(program.libraries),
         "suite": order.suite,
         "format": _FORMAT,
+        **({"alternatives": alternatives} if alternatives else {}),
     }
     wanted = Wanted(program.name, machine.name, packaged)
     return wanted, lambda: bundle_of_packages(order, store.tell, store.check)

@@ -39,9 +39,13 @@ class Step:
     A step that ``listens`` answers ``listening``; the steps after it connect to it. One that
     ``serves`` runs until it is told to stop, once the other steps of all parts have their results.
     ``udp_ports`` is how many UDP ports it takes, ``requests`` how many requests it tells of,
-    ``output_bytes`` the most that a program prints. One that is ``stoppable`` runs until all else
-    has ended, where it is of a background. The programs of all steps that are a ``rank`` are the
-    processes of one job, which find each other through the controller (``osmef.workloads.pmi``).
+    ``output_bytes`` the most that a program prints, ``exits`` the exit statuses that are no failure
+    of it. One that is ``stoppable`` runs until all else has ended, where it is of a background. A
+    program that listens takes as many ``ports`` in a row; ``ipv6`` are its further arguments where
+    the addresses are of IPv6. One with a ``directory`` runs in one that is made there for it, where
+    so many bytes are free (``room``), and nothing stays of it. The programs of all steps that are a
+    ``rank`` are the processes of one job, which find each other through the controller
+    (``osmef.workloads.pmi``).
     """
 
     end: End
@@ -53,6 +57,11 @@ class Step:
     requests: int = 0
     output_bytes: int = 0
     stoppable: bool = False
+    exits: tuple[int, ...] = (0,)
+    ports: int = 1
+    ipv6: Sequence[str] = ()
+    directory: str | None = None
+    room: int = 0
     rank: bool = False
 
 

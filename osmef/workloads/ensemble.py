@@ -17,21 +17,20 @@ from osmef.agent.messages import (
     ExecResult,
     Gone,
     IntervalEvent,
-    JobResult,
     Listening,
     OutputEvent,
     PointEvent,
     RequestsEvent,
     ResultEvent,
 )
-from osmef.errors import AgentError, ProgramError
+from osmef.errors import AgentError, EndpointError, ProgramError
 from osmef.results.exchange import Purpose
 from osmef.results.trial import Interval
-from osmef.scenario.ports import DATA_PORTS
 from osmef.workloads.base import Part, Ran, Value
+from osmef.workloads.failing import BIND_CURE, LATE_CURE, Fault, ended_badly, error_of, rank
 from osmef.workloads.pmi import Exchange
 from osmef.workloads.reading import Printed
-from osmef.workloads.tasks import Pair, Task, Waits, command_of, make_tasks
+from osmef.workloads.tasks import PROGRAM, Pair, Task, Waits, command_of, make_tasks
 
 _CHECK_EVERY_S = 0.2
 # Between telling all agents when to start and that moment: the time to tell them all.
@@ -41,24 +40,7 @@ _START_MARGIN_EACH_S = 0.002
 # A port that another program holds is passed over; this is for an address that takes none.
 _MOST_REFUSED_PORTS = 20
 
-CLOSED_CURE = (
-    f"are the ports {DATA_PORTS.start} to {DATA_PORTS.stop - 1} (TCP and UDP) open between both"
-    " ends (firewall, security group, route)?"
-)
-
-# What one end sees when the other one fails.
-_EFFECTS = ("reset", "aborted")
-_CURES = {
-    "stalled": "look at the path between both ends: links, MTU, firewall",
-    "reset": "the other end closed early; look at its error, memory and kernel log",
-    "connect": CLOSED_CURE,
-    "arm-timeout": CLOSED_CURE,
-    "bind": "is this an address of its own? behind NAT the inventory names it as listen_address",
-    "resource": "the endpoint is short of memory, threads or file descriptors",
-}
-
 _TOO_MUCH = "it told more than such a job has to tell"
-_LATE_CURE = "raise the workload's deadline, or let it ask for less"
 
 
 @dataclass(frozen=True)
@@ -67,7 +49,7 @@ class Job:
 
     ``progress`` is called with the latest rate of what is measured, in bits per second; ``check``
     is called often and raises when the run has to stop. ``waits`` are for its agents. ``keep`` gets
-    what programs printed, with a name for it.
+    what each program printed on each of its streams, with a name for it, also where it is nothing.
     """
 
     trial: int
@@ -87,10 +69,11 @@ class Performance:
 
 
 def perform(job: Job, parts: Sequence[Part]) -> Performance:
-    """Run these parts between every pair. Raises AgentError, ReachError.
+    """Run these parts between every pair. Raises AgentError, ProgramError, ReachError.
 
-    Whatever happens, every agent is idle then, or gone. Several starts are one moment, at which
-    each agent starts by its own clock; a single one starts at once.
+    Whatever happens, every agent is idle then, or gone; what programs printed is kept but for a
+    stop. Several starts are one moment, at which each agent starts by its own clock; a single one
+    starts at once.
     """
     ensemble = _Ensemble(job, parts)
     try:
@@ -100,9 +83,12 @@ def perform(job: Job, parts: Sequence[Part]) -> Performance:
         ensemble.start()
         ensemble.collect()
         ensemble.stop()
-    except BaseException:
+    except BaseException as error:
         ensemble.abort()
+        if isinstance(error, EndpointError):
+            ensemble.keep()
         raise
+    ensemble.keep()
     return ensemble.performance()
 
 
@@ -115,14 +101,14 @@ class _Ensemble:
         self._groups = make_tasks(job.trial, job.pairs, parts, job.waits)
         self._tasks = [task for pair in self._groups for group in pair for task in group]
         self._of = {task.agent: task for task in self._tasks}
-        self._failures: dict[Task, ErrorEvent | Gone] = {}
+        self._failures: dict[Task, Fault] = {}
         self._busy: set[Task] = set()
         self._aborted = False
         self._clocks: dict[str, ClockOffset] = {}
         self._ranks = [task for task in self._tasks if task.step.rank]
         self._exchange = Exchange([task.host.name for task in self._ranks])
-        for rank, task in enumerate(self._ranks):
-            task.rank, task.environment = rank, self._exchange.environment(rank)
+        for number, task in enumerate(self._ranks):
+            task.rank, task.environment = number, self._exchange.environment(number)
 
     def compare_clocks(self) -> None:
         """Compare the clock of each endpoint at which something starts, if there are several."""
@@ -146,7 +132,7 @@ class _Ensemble:
                 raise AgentError(
                     f"no network interface has the address {task.bind}",
                     where=task.host.name,
-                    cure=_CURES["bind"],
+                    cure=BIND_CURE,
                 )
 
     def arm(self) -> None:
@@ -210,6 +196,13 @@ class _Ensemble:
             task.agent.send({"cmd": "stop", "id": task.id})
         self._wait_for(serving, lambda task: task.result is not None, self._waits.stop_s)
 
+    def keep(self) -> None:
+        """Keep what programs have printed, before anybody looks for numbers in it."""
+        programs = [task for task in self._tasks if task.step.command == PROGRAM]
+        for number, task in enumerate(programs):
+            self._job.keep(f"{number}-{task.host.name}.stdout", bytes(task.stdout))
+            self._job.keep(f"{number}-{task.host.name}.stderr", bytes(task.stderr))
+
     def performance(self) -> Performance:
         """Return what all parts gave."""
         worst = sorted(clock.uncertainty_s for clock in self._clocks.values())[-2:]
@@ -234,33 +227,27 @@ class _Ensemble:
     def _wait_for(
         self, tasks: Sequence[Task], done: Callable[[Task], bool], timeout_s: float
     ) -> None:
-        """Wait until something holds for each of the tasks. Raises AgentError."""
+        """Wait until something holds for each of the tasks. Raises AgentError, ProgramError."""
         deadline = time.monotonic() + timeout_s
         while waiting := [task for task in tasks if not done(task)]:
             self._job.check()
             if time.monotonic() > deadline:
                 silent = ", ".join(sorted({task.host.name for task in waiting}))
                 late = any(task.started and task.part.deadline_s for task in waiting)
-                cure = _LATE_CURE if late else None
+                cure = LATE_CURE if late else None
                 raise AgentError("the agent has missed every deadline", where=silent, cure=cure)
             self._take(_CHECK_EVERY_S)
             if self._failures:
                 raise self._failure()
 
-    def _failure(self) -> AgentError:
+    def _failure(self) -> EndpointError:
         """Return the error to report: when one end dies, the others only see the effect."""
         self.abort()
-        task, event = min(self._failures.items(), key=lambda item: _rank(item[1]))
-        beside = "the background: " if task.part.purpose is Purpose.BACKGROUND else ""
-        if isinstance(event, Gone):
-            error = task.agent.lost(event.reason)
-            return AgentError(f"{beside}{error.message}", where=error.where, cure=error.cure)
-        flow = "" if event.flow is None else f" (connection {event.flow})"
-        return AgentError(
-            f"{beside}{event.kind}{flow}: {event.message}",
-            where=task.host.name,
-            cure=_CURES.get(event.kind),
-        )
+        task, fault = min(self._failures.items(), key=lambda item: rank(item[1]))
+        error = error_of(task, fault)
+        if task.part.purpose is Purpose.BACKGROUND:
+            error.message = f"the background: {error.message}"
+        return error
 
     def _take(self, timeout_s: float) -> None:
         """Take in the next event, if one comes in time."""
@@ -286,34 +273,33 @@ class _Ensemble:
                 self._keep(task, event)
             case RequestsEvent():
                 self._keep_requests(task, event)
-            case OutputEvent(stream="channel"):
-                task.said_bytes += len(event.data)
-                self._pass_on(task, event.data)
             case OutputEvent():
-                (task.stdout if event.stream == "stdout" else task.stderr).extend(event.data)
+                self._keep_output(task, event)
             case PointEvent():
                 task.points.append(event)
             case ErrorEvent() | Gone():
                 self._fail(task, event)
+            case ExecResult() if ended_badly(task, event):
+                self._failures[task] = event
+                self._end(task)
             case ResultEvent():
-                self._finish(task, event)
+                task.result = event
+                self._end(task)
 
-    def _finish(self, task: Task, result: JobResult) -> None:
-        """Keep a result; without one of the processes of a job the others would wait for ever."""
-        task.result = result
-        self._end(task)
-        if task.rank is not None and isinstance(result, ExecResult) and result.status != 0:
-            for other in [one for one in self._ranks if not one.ended and not self._aborted]:
-                with contextlib.suppress(AgentError):
-                    other.agent.send({"cmd": "stop", "id": other.id})
+    def _keep_output(self, task: Task, event: OutputEvent) -> None:
+        if event.stream == "channel":
+            task.said_bytes += len(event.data)
+            self._pass_on(task, event.data)
+        else:
+            (task.stdout if event.stream == "stdout" else task.stderr).extend(event.data)
 
     def _pass_on(self, task: Task, data: bytes) -> None:
         """Answer what a process of a job says. Raises ProgramError where nobody can."""
         if task.rank is None or self._aborted:
             return
         try:
-            for rank, text in self._exchange.take(task.rank, data):
-                other = self._ranks[rank]
+            for number, text in self._exchange.take(task.rank, data):
+                other = self._ranks[number]
                 with contextlib.suppress(AgentError):  # its end is on its way to us
                     other.agent.send({"cmd": "write", "id": other.id, "text": text})
         except ProgramError as error:
@@ -387,13 +373,6 @@ def _is_of(event: Event, task: Task) -> bool:
         case Gone() | ErrorEvent(id=None):  # it did not understand our command
             return True
     return getattr(event, "id", None) == task.id
-
-
-def _rank(event: ErrorEvent | Gone) -> int:
-    """Order failures: an agent that is gone, then a cause, then what is only an effect."""
-    if isinstance(event, Gone):
-        return 0
-    return 2 if event.kind in _EFFECTS else 1
 
 
 def _ran(group: list[Task]) -> Ran:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-KNOWN = ("peer", "bind", "port", "dir", "duration", "interface", "family")
-"""Address of the other end, address of the own end, the port, the directory, whole seconds, the
-network interface that has the own address, and the family of that: inet or inet6."""
+KNOWN = (
+    *("peer", "host", "bind", "port", "data_port", "dir", "duration", "cpus"),
+    *("interface", "family"),
+)
+"""Address of the other end, the same as URLs have it, address of the own end, the port, the one
+behind it, the directory, whole seconds, how many CPUs the own end has, the network interface that
+has the own address, and the family of that: inet or inet6."""
 
 _BRACES = re.compile(r"\{\{(?P<kept>[a-z_]+)\}\}|\{(?P<name>[a-z_]+)\}")
 

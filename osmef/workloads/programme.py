@@ -18,6 +18,8 @@ from osmef.scenario.workload import WorkloadSettings
 from osmef.supply.program import Program
 from osmef.workloads.base import End, Outcome, Part, Ran, Workload
 from osmef.workloads.ensemble import Job, perform
+from osmef.workloads.programs import USED
+from osmef.workloads.tool import Tool
 
 
 def workload_for(settings: WorkloadSettings, *, background: bool) -> Workload[Any]:
@@ -29,12 +31,16 @@ def workload_for(settings: WorkloadSettings, *, background: bool) -> Workload[An
 def usual_measures(kind: str) -> tuple[Measure, ...]:
     """Return what the numbers of a kind mean, without a background and with its default settings.
 
-    Where a setting has no default they are those of its class, if it says any. Raises KindError.
+    Where a setting has no default they are those of its class, if it says any. Of a program that
+    tells different numbers with different settings they are all of them. Raises KindError.
     """
+    made = WORKLOADS.get(kind)
+    if issubclass(made, Tool):
+        return (*made.told, *USED)
     try:
         usual: WorkloadSettings = WORKLOADS.settings(kind)()
     except ValidationError:
-        declared: object = WORKLOADS.get(kind).measures
+        declared: object = made.measures
         return declared if isinstance(declared, tuple) else ()  # it may be a property
     return workload_for(usual, background=False).measures
 
@@ -91,10 +97,14 @@ class Programme:
         beside = self._background.needs(end) if self._background else ()
         return tuple(dict.fromkeys((*self._measured.needs(end), *beside)))
 
+    def directories(self, end: End) -> tuple[str, ...]:
+        """Return where programs at an end get directories of their own, each once."""
+        steps = (step for _, part in self._parts for step in part.steps if step.end == end)
+        return tuple(dict.fromkeys(step.directory for step in steps if step.directory is not None))
+
     def run(self, job: Job) -> Outcome:
-        """Run once. Raises AgentError, ReachError; every agent is idle then, or gone."""
+        """Run once; every agent is idle then, or gone. Raises what ``perform`` does."""
         done = perform(job, [part for _, part in self._parts])
-        self._keep(job, done.ran)
         outcome = self._outcome(self._measured, job.trial, Purpose.MEASURED, done.ran)
         intervals = [i for pair in done.ran for ran in pair for i in ran.intervals]
         outcome = replace(outcome, intervals=intervals, start_spread_s=done.start_spread_s)
@@ -113,19 +123,6 @@ class Programme:
             datagrams=outcome.datagrams + beside.datagrams,
             interfaces=outcome.interfaces or beside.interfaces,
         )
-
-    def _keep(self, job: Job, pairs: Sequence[Sequence[Ran]]) -> None:
-        """Keep what programs printed, before anybody looks for numbers in it."""
-        printed = [
-            (ran.sender if step.end == "sender" else ran.receiver, one)
-            for pair in pairs
-            for (_, part), ran in zip(self._parts, pair, strict=True)
-            for step, one in zip(part.steps, ran.printed, strict=False)
-        ]
-        for number, (endpoint, one) in enumerate(printed):
-            for stream, data in vars(one).items():
-                if data:
-                    job.keep(f"{number}-{endpoint}.{stream}", data)
 
     def _outcome(
         self, workload: Workload[Any], trial: int, purpose: Purpose, ran: Sequence[Sequence[Ran]]

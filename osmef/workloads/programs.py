@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import signal
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from osmef.results.exchange import Purpose
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.results.use import InterfaceUse
 from osmef.scenario.base import Model, conflict
-from osmef.scenario.fields import Duration, HomePath, Size
+from osmef.scenario.fields import Directory, Duration, HomePath, Size
 from osmef.scenario.workload import WorkloadSettings
 from osmef.supply.program import Program, Way
 from osmef.workloads.base import End, Outcome, Part, Ran, Step, Value, Workload
@@ -28,6 +27,8 @@ from osmef.workloads.reading import Printed
 from osmef.workloads.transfers import endpoint_cpu_percent
 
 _PATIENCE_S = 60.0
+# Words and decimal points of what they print are those that readers know.
+_ENV = {"LC_ALL": "C"}
 
 
 def _without_nul(text: str) -> str:
@@ -45,7 +46,6 @@ _Argument = Annotated[
 _Argv = Annotated[list[_Argument], Field(min_length=1, max_length=200)]
 ProgramName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$")]
 _Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,60}$")]
-_PATIENCE_S = 60.0
 
 
 class Where(StrEnum):
@@ -75,7 +75,13 @@ class Run(Model):
     on: Where = Field(strict=False, description="the end at which it runs")
     argv: _Argv = Field(
         description="the program and its arguments, which never go through a shell; `{peer}`,"
-        " `{bind}`, `{port}`, `{dir}` and `{duration}` in them are filled in"
+        " `{host}`, `{bind}`, `{port}`, `{data_port}`, `{dir}`, `{duration}` and `{cpus}` in them"
+        " are filled in"
+    )
+    ipv6: list[_Argument] = Field(
+        default_factory=list,
+        max_length=16,
+        description="further arguments behind them where the addresses are of IPv6, such as `-V`",
     )
     ready: Ready | Line | None = Field(
         default=None,
@@ -85,10 +91,24 @@ class Run(Model):
     serves: bool = Field(
         default=False, description="of a server: true if it runs until it is told to stop"
     )
+    ports: int = Field(
+        default=1,
+        ge=1,
+        le=256,
+        description="of a server: how many ports in a row it takes; `{data_port}` is the second",
+    )
     env: dict[_Variable, _Argument] = Field(
-        default_factory=dict, description="environment variables beside the login's"
+        default_factory=dict, description="environment variables beside the login's and LC_ALL=C"
     )
     stdin: str = Field(default="", max_length=8000, description="what it reads")
+    directory: Directory | None = Field(
+        default=None,
+        description="where it gets a directory of its own for each trial, in which it runs, and of"
+        " which nothing stays; without, it runs in that of the run",
+    )
+    room: Size = Field(
+        default=0, ge=0, le=2**50, description="with a directory: how much must be free there"
+    )
     exits: list[Annotated[int, Field(ge=0, le=255)]] = Field(
         default=[0], min_length=1, max_length=256, description="exit statuses of success"
     )
@@ -106,7 +126,7 @@ class Run(Model):
 
     @model_validator(mode="after")
     def _placeholders_are_known(self) -> Run:
-        texts = (*self.argv, *self.env.values(), self.stdin)
+        texts = (*self.argv, *self.ipv6, *self.env.values(), self.stdin)
         for name in (name for text in texts for name in unknown(text)):
             raise conflict(
                 f"nobody knows what {{{name}}} stands for",
@@ -116,10 +136,21 @@ class Run(Model):
         return self
 
     @model_validator(mode="after")
+    def _room_is_in_a_directory(self) -> Run:
+        if self.room and self.directory is None:
+            cure = "write directory: '{dir}', or another one"
+            raise conflict("room is what must be free in a directory, and there is none", cure,
+                           *("room", "directory"))  # fmt: skip
+        return self
+
+    @model_validator(mode="after")
     def _servers_are_ready(self) -> Run:
         if self.serves and self.ready is None:
             cure = "write ready: port, or start where nothing tells"
             raise conflict("a server tells when it is ready", cure, "serves")
+        if self.ports > 1 and self.ready is None:
+            cure = "write ready: port, or leave ports out"
+            raise conflict("only a server takes ports", cure, "ports")
         return self
 
 
@@ -163,9 +194,27 @@ class ProgramsSettings(WorkloadSettings):
         return self
 
     @property
+    def expected_s(self) -> float:
+        """How long a trial is expected to run, in seconds."""
+        return self.duration
+
+    @property
     def longest_s(self) -> float:
         """How long it may run at most, in seconds."""
-        return self.deadline or self.duration + _PATIENCE_S
+        return self.deadline or self.expected_s + _PATIENCE_S
+
+
+class WorkSettings(ProgramsSettings):
+    """The same of programs that run until their work is done, however long that takes."""
+
+    deadline: Duration = Field(
+        default=900.0,
+        ge=0.1,
+        le=7 * 86400.0,
+        description="how long it may run at most; the trial fails then",
+    )
+
+    in_background: ClassVar = False
 
 
 USED: tuple[Measure, ...] = (
@@ -207,20 +256,6 @@ class Ended:
     interface: str | None = None
     """The one at which it was measured, where it was told that."""
 
-    def check(self) -> None:
-        """Raise ProgramError unless it ended as it should."""
-        if self.result.stopped or self.result.status in self.run.exits:
-            return
-        how = f"exit status {self.result.status}"
-        if self.result.signal is not None:
-            how = f"signal {_signal_name(self.result.signal)}"
-        raise ProgramError(
-            f"{self.run.argv[0]} ended with {how}",
-            tail=self.printed.tail,
-            where=self.endpoint,
-            cure="look at what it printed; exits names the statuses of success",
-        )
-
 
 P = TypeVar("P", bound=ProgramsSettings)
 
@@ -230,6 +265,8 @@ class Programs(Workload[P], Generic[P]):
 
     are_ranks: ClassVar[bool] = False
     """Whether they are the processes of one job (``osmef.workloads.pmi``)."""
+    stoppable: ClassVar[bool] = True
+    """Whether what was started, and is of a background, is stopped when all else has ended."""
 
     @property
     @abstractmethod
@@ -278,7 +315,7 @@ class Programs(Workload[P], Generic[P]):
         return tuple(
             Part(
                 tuple(self._step(run, end) for run, end in group),
-                duration_s=self._settings.duration,
+                duration_s=self._settings.expected_s,
                 deadline_s=self._settings.longest_s,
             )
             for group in self._groups()
@@ -288,7 +325,7 @@ class Programs(Workload[P], Generic[P]):
         s = self._settings
         parameters: dict[str, Value] = {
             "argv": run.argv,
-            "env": [f"{name}={value}" for name, value in run.env.items()],
+            "env": [f"{name}={value}" for name, value in (_ENV | run.env).items()],
             "most_output": s.most_output,
             "deadline_s": s.longest_s,
         }
@@ -303,19 +340,22 @@ class Programs(Workload[P], Generic[P]):
             listens=run.ready is not None,
             serves=run.serves,
             output_bytes=s.most_output,
-            stoppable=run.ready is None,
+            stoppable=self.stoppable and run.ready is None,
+            exits=tuple(run.exits),
+            ports=run.ports,
+            ipv6=run.ipv6,
+            directory=run.directory,
+            room=run.room,
             rank=self.are_ranks,
         )
 
     def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:  # noqa: ARG002 - no row of it is of a trial
         """Make the numbers of all pairs, and what the programs used.
 
-        Raises ProgramError where one did not end as expected, OutputError for a missing number.
+        Raises OutputError for a missing number.
         """
         ended = [list(self._ended(parts)) for parts in pairs]
         every = [one for pair in ended for one in pair]
-        for one in every:
-            one.check()
         return Outcome({**self.numbers(ended), **_use(every)}, interfaces=interfaces_of(every))
 
     def _ended(self, parts: Sequence[Ran]) -> Iterator[Ended]:
@@ -356,13 +396,6 @@ def together(over_pairs: OverPairs, better: Better, values: Sequence[float | Non
             return min(known) if better is Better.HIGHER else max(known)
         case _:
             return math.fsum(known) / len(known)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return str(number)
 
 
 def _ready(ready: Ready | Line) -> dict[str, Value]:

@@ -21,6 +21,9 @@ from osmef.units import convert
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _MOST_DIGITS = 40
 _DOCUMENT = re.compile(r"^[{\[]", re.MULTILINE)
+# Control characters but newlines and tabs, and what was no UTF-8.
+_NO_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd]+")
+_UNREADABLE = "\N{REPLACEMENT CHARACTER}"
 
 
 class Stream(StrEnum):
@@ -61,8 +64,16 @@ class Printed:
     @property
     def tail(self) -> str:
         """The end of it, of the errors where there are any."""
-        said = (self.stderr.strip() or self.stdout.strip()).decode(errors="replace")
-        return said[-TAIL:] or "nothing"
+        return self.tail_of(Stream.STDERR)
+
+    def tail_of(self, stream: Stream) -> str:
+        """Return the end of one stream, of the other one where this is empty, fit to be shown."""
+        other = Stream.STDOUT if stream is Stream.STDERR else Stream.STDERR
+        said = self.text(stream).strip() or self.text(other).strip()
+        end = "\n".join(said[-TAIL:].splitlines())
+        if sum(map(len, _NO_TEXT.findall(end))) > len(end) / 3:
+            return "bytes that are no text"
+        return _NO_TEXT.sub(_UNREADABLE, end) or "nothing"
 
 
 class Reading(Model):
@@ -138,28 +149,39 @@ class Reading(Model):
 
     def value(self, printed: Printed) -> float | None:
         """Return the number in the metric's unit. Raises OutputError."""
-        text = printed.text(self.stream)
-        found = self._matches(text) if self.pattern is not None else self._at_path(text, printed)
+        text, tail = printed.text(self.stream), printed.tail_of(self.stream)
+        found = self._matches(text) if self.pattern is not None else self._at_path(text, tail)
         if not found:
             if self.optional:
                 return None
-            what = f"nothing matches {self.pattern!r}" if self.pattern else f"no {self.json_path}"
-            raise OutputError(f"{what} in what it printed", tail=printed.tail)
-        number = _chosen([_number(one, printed) for one in found], self.which)
+            raise self._missing(printed)
+        number = _chosen([_number(one, tail) for one in found], self.which)
         return convert(number, self.written_in or self.unit, self.unit)
+
+    def _missing(self, printed: Printed) -> OutputError:
+        """Return the error that says that it did not print the number."""
+        tail = printed.tail_of(self.stream)
+        if self.pattern is None:
+            what, cure = f"the JSON on its {self.stream} has no {self.json_path}", "mend the path"
+        else:
+            what, cure = f"nothing on its {self.stream} matches {self.pattern}", "mend the pattern"
+            other = Stream.STDOUT if self.stream is Stream.STDERR else Stream.STDERR
+            if self._matches(printed.text(other)):
+                cure = f"it is on the other stream: write stream: {other}"
+        return OutputError(what, tail=tail, cure=f"{cure}; with optional: true it may be missing")
 
     def _matches(self, text: str) -> Sequence[object]:
         return [one for one in re.findall(str(self.pattern), text) if one]
 
-    def _at_path(self, text: str, printed: Printed) -> Sequence[object]:
-        value = _document(text, printed)
+    def _at_path(self, text: str, tail: str) -> Sequence[object]:
+        value = _document(text, tail)
         for step in str(self.json_path).split("."):
             value = _inside(value, step)
         found = value if isinstance(value, list) else [value]
         return [one for one in found if one is not None]
 
 
-def _document(text: str, printed: Printed) -> Any:
+def _document(text: str, tail: str) -> Any:
     """Return the JSON document in a text, which may have lines before and behind it."""
     begin = _DOCUMENT.search(text)
     try:
@@ -167,7 +189,11 @@ def _document(text: str, printed: Printed) -> Any:
             return json.JSONDecoder().raw_decode(text, begin.start())[0]
     except (ValueError, RecursionError):
         pass
-    raise OutputError("there is no whole JSON in what it printed", tail=printed.tail)
+    raise OutputError(
+        "there is no whole JSON in what it printed",
+        tail=tail,
+        cure="have it print JSON, which often is an option, or read the number by a pattern",
+    )
 
 
 def _inside(value: Any, step: str) -> Any:
@@ -179,7 +205,7 @@ def _inside(value: Any, step: str) -> Any:
     return None
 
 
-def _number(found: object, printed: Printed) -> float:
+def _number(found: object, tail: str) -> float:
     """Return a number that JSON or a text has. Raises OutputError."""
     number = math.nan
     if isinstance(found, int | float) and not isinstance(found, bool):
@@ -188,7 +214,11 @@ def _number(found: object, printed: Printed) -> float:
     elif isinstance(found, str) and len(found) <= _MOST_DIGITS and _NUMBER.fullmatch(found.strip()):
         number = float(found)
     if not math.isfinite(number):
-        raise OutputError(f"{str(found)[:60]!r} is no number", tail=printed.tail)
+        raise OutputError(
+            f"{str(found)[:60]!r} is no number",
+            tail=tail,
+            cure="let the path, or the group of the pattern, be of the number alone",
+        )
     return number
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -65,8 +65,15 @@ class Host(Protocol):
     def directory(self) -> str:
         """The run's own directory there, from where agents are started."""
 
+    def scratch(self, directory: str, job: str) -> str:
+        """Return the path of the directory that a job gets in this one, and that is not there."""
+
     def words(self, argv: Sequence[str]) -> list[str]:
         """Return a command line as it is there: with the paths of what was brought."""
+
+    @property
+    def cpus(self) -> int:
+        """How many CPUs programs may use there. Raises ReachError, EndpointError."""
 
     def data_ports(self, count: int) -> int:
         """Return the first of so many data ports that no other job of the trial is told there."""
@@ -163,8 +170,7 @@ class Task:
     def wants_interface(self) -> bool:
         """Whether it is a program that is told the interface of that address."""
         values = self.step.parameters.values() if self.step.command == PROGRAM else ()
-        texts = (text for value in values for text in _texts(value))
-        return any(used(text, "interface") for text in texts)
+        return any(used(text, "interface") for text in _texts(values))
 
     @property
     def is_server(self) -> bool:
@@ -255,37 +261,55 @@ def command_of(task: Task, upstream: Task | None) -> dict[str, Value]:
 
 def _command_of_program(task: Task, upstream: Task | None) -> dict[str, Value]:
     """Return the command that arms an external program, with its placeholders filled in."""
+    step = task.step
     bind = task.bind
-    port = task.host.data_ports(1) if task.step.listens else upstream.port if upstream else None
+    peer = _address(task.pair, "receiver" if step.end == "sender" else "sender")
+    is_ipv6 = ":" in peer
+    port = task.host.data_ports(step.ports) if step.listens else upstream.port if upstream else None
     values = {
-        "peer": _address(task.pair, "receiver" if task.step.end == "sender" else "sender"),
+        "peer": peer,
+        "host": f"[{peer}]" if is_ipv6 else peer,
         "bind": bind,
         "port": str(port),
+        "data_port": str(port + 1 if port else None),
         "dir": ".",
         "duration": str(math.ceil(task.part.duration_s)),
         "interface": str(task.interface),
-        "family": "inet6" if ":" in bind else "inet",
+        "family": "inet6" if is_ipv6 else "inet",
     }
+    if any(used(text, "cpus") for text in _texts(task.step.parameters.values())):
+        values["cpus"] = str(task.host.cpus)
     command: dict[str, Value] = {
         "cmd": PROGRAM,
         "id": task.id,
         "arm_timeout_s": task.waits.arm_s + task.part.delay_s,
-        "dir": task.host.directory,
-        **{name: _filled(value, values) for name, value in task.step.parameters.items()},
+        **_where(task),
+        **{name: _filled(value, values) for name, value in step.parameters.items()},
     }
     argv = command["argv"]
-    command["argv"] = task.host.words(_texts(argv))
+    words = list(_texts([argv]))
+    command["argv"] = task.host.words([*words, *step.ipv6] if is_ipv6 else words)
     if task.rank is not None:
         told = [f"{name}={value}" for name, value in task.environment.items()]
-        command |= {"channel": CHANNEL, "env": [*_texts(command.get("env", [])), *told]}
-    return {**command, "bind": bind, "port": port} if task.step.listens and port else command
+        command |= {"channel": CHANNEL, "env": [*_texts([command.get("env", [])]), *told]}
+    return {**command, "bind": bind, "port": port} if step.listens and port else command
 
 
-def _texts(value: Value) -> list[str]:
-    """Return the texts of a member: one, several or none."""
-    if isinstance(value, str):
-        return [value]
-    return [] if isinstance(value, bool | int | float) else list(value)
+def _texts(values: Iterable[Value]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, str):
+            yield value
+        elif not isinstance(value, int | float):
+            yield from value
+
+
+def _where(task: Task) -> dict[str, Value]:
+    """Return the directory in which a program runs, and whether that is made for it."""
+    step, host = task.step, task.host
+    if step.directory is None:
+        return {"dir": host.directory}
+    scratch = host.scratch(step.directory, f"{task.id}-{task.cookie[:8]}")
+    return {"dir": scratch, "scratch": True, "room": step.room}
 
 
 def _filled(value: Value, values: Mapping[str, str]) -> Value:

@@ -6,6 +6,7 @@ import base64
 import os
 import signal
 import sys
+import tempfile
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -139,6 +140,10 @@ def try_all(start: StartAgent) -> None:
         assert text_of(printed).split(b"\0")[:-1] == [os.fsencode(word) for word in words]
         assert result["status"] == 0
         assert text_of(run(agent, ["cat"], stdin="x\n")[0]) == b"x\n"
+        with tempfile.TemporaryDirectory() as folder:
+            scratch: Keys = {"dir": f"{folder}/scratch", "scratch": True, "room": 1}
+            run(agent, shell("mkdir -p a/b; touch a/b/c"), **scratch)
+            assert list(Path(folder).iterdir()) == []
     agent.command("exec", id="job-1", argv=["./absent"], deadline_s=9)
     assert failure(agent)["kind"] == "program"
     serve(agent, shell(FAMILY + "wait"), ready="line", ready_line="up", grace_s=0.1)

@@ -177,6 +177,13 @@ def test_the_deadline_kills_and_shows_the_end_of_the_output(agent: Agent) -> Non
     agent.idle()
 
 
+def test_what_can_not_be_shown_is_said_to_be_there(agent: Agent) -> None:
+    arm(agent, ["head", "-c", "999", "/dev/zero"], most_output=500)
+    agent.command("start", id="job-1")
+    message = "the program printed more than 500 bytes; it printed nothing that can be shown"
+    assert failure(agent)["message"] == message
+
+
 # --- what can't be run ------------------------------------------------------------------------
 
 
@@ -225,6 +232,24 @@ def test_what_can_not_be_run_is_told_at_arming(
     ):
         assert f"can't run {program}: {why}" in complaint_at_arming(agent, [program], **keys)
     agent.idle()
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "explanation"),
+    [
+        ("absent", "", "it is in no folder of PATH"),
+        ("absent", "{}/", "it is missing"),
+        ("orphan", "{}/", "the loader or interpreter that it asks for is missing"),
+        ("orphan", "", "the loader or interpreter that it asks for is missing"),
+        ("foreign", "{}/", "no program for this kind of machine"),
+    ],
+)
+def test_why_it_can_not_be_run_is_explained(
+    agent: Agent, unfit: Path, name: str, folder: str, explanation: str
+) -> None:
+    program = f"{folder.format(unfit)}{name}"
+    message = complaint_at_arming(agent, [program], env=[f"PATH={unfit}"])
+    assert message.endswith(explanation)
 
 
 def test_a_directory_that_is_not_there(agent: Agent) -> None:

@@ -90,18 +90,20 @@ def test_one_without_a_sign_is_ready_once_it_runs(agent: Agent) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ready", "argv"),
+    ("ready", "awaited"),
     [
-        ({"ready": "line", "ready_line": "never"}, shell("echo 'some line'; sleep 1000")),
-        ({"ready": "tcp", "port": 1}, shell("echo 'some line'; sleep 1000")),
-        ({"ready": "udp", "port": 1}, shell("echo 'some line'; sleep 1000")),
+        ({"ready": "line", "ready_line": "never " * 42}, f"print '{'never ' * 42}'"),
+        ({"ready": "tcp", "port": 1}, "listen on port 1 at ::"),
+        ({"ready": "udp", "port": 1, "bind": "127.0.0.1"}, "bind UDP port 1 at 127.0.0.1"),
     ],
 )
-def test_one_that_is_never_ready(agent: Agent, ready: Keys, argv: list[str]) -> None:
+def test_one_that_is_never_ready(agent: Agent, ready: Keys, awaited: str) -> None:
+    argv = shell("echo 'some line'; sleep 1000")
     agent.command("exec", id="job-1", argv=argv, serves=True, arm_timeout_s=0.3, **ready)
     event = failure(agent)
     assert event["kind"] == "arm-timeout"
-    assert event["message"].endswith("the end of what it printed: some line")
+    told = f"did not {awaited} within 0.3 s; the end of what it printed: some line"
+    assert event["message"].endswith(told)
     agent.idle()
 
 
@@ -121,6 +123,12 @@ def test_one_that_ends_before_it_is_ready(agent: Agent) -> None:
     assert event["kind"] == "program"
     assert "with status 3 before it was ready" in event["message"]
     assert event["message"].endswith("no such option")
+
+
+def test_one_that_is_killed_before_it_is_ready(agent: Agent) -> None:
+    agent.command("exec", id="job-1", argv=shell("kill -SEGV $$"), serves=True, ready="tcp", port=1)
+    told = "by signal 11 (Segmentation fault) before it was ready; it printed nothing"
+    assert failure(agent)["message"].endswith(told)
 
 
 @pytest.mark.parametrize("kind", ["tcp", "udp"])

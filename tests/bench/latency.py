@@ -64,6 +64,8 @@ def netpipe_round_trip(rows: str) -> Sample:
 def sockperf_round_trip(output: str) -> Sample:
     """Return the quantiles of ``sockperf ping-pong --full-rtt``. Raises OutputError."""
     told = sockperf.read(output)
+    if isinstance(told, sockperf.Throughput):
+        raise OutputError("sockperf tells a throughput, and no round trip")
     median, p99 = (told.quantiles_us.get(percent) for percent in (50.0, 99.0))
     if not told.round_trip or median is None or p99 is None:
         raise OutputError("sockperf tells no quantiles of the whole round trip")

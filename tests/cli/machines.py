@@ -91,16 +91,30 @@ class Lab:
 
     def switch_off(self, machine: str) -> None:
         """Kill all that runs on a machine; its memory is lost, and so is its home."""
-        (listener,) = (
-            int(path.parent.name)
-            for path in Path("/proc").glob("[0-9]*/cmdline")
-            if f"{self.folder}/{machine}/config".encode() in _read(path)
-        )
+        listener = self._listener(machine)
         for pid in (listener, *descendants(listener)):
             os.kill(pid, signal.SIGKILL)
         for inner in ("home", "shm"):
             for left in (self.folder / machine / inner).iterdir():
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+    def hang_up(self, machine: str) -> None:
+        """Kill the sshd of each connection to a machine, and nothing that was started there."""
+        for pid in children(self._listener(machine)):
+            os.kill(pid, signal.SIGKILL)
+
+    def plug(self, state: str) -> None:
+        """Have the cable between the controller and the machines ``up`` or ``down``."""
+        subprocess.run([*self.prefix, "ip", "link", "set", "cable0", state], check=True)
+
+    def _listener(self, machine: str) -> int:
+        """Return the sshd of a machine that waits for connections."""
+        (listener,) = (
+            int(path.parent.name)
+            for path in Path("/proc").glob("[0-9]*/cmdline")
+            if f"{self.folder}/{machine}/config".encode() in _read(path)
+        )
+        return listener
 
     @contextmanager
     def switched_on(self, machine: str) -> Iterator[None]:
@@ -109,10 +123,12 @@ class Lab:
         inside = (*self.prefix, "ip", "netns", "exec", machine, "sh", f"{self.folder}/boot")
         with subprocess.Popen([*inside, str(folder)], stderr=subprocess.PIPE, text=True) as booted:
             assert booted.stderr is not None
-            assert any("listening on 0" in line for line in booted.stderr)
-            yield
-            for pid in (booted.pid, *descendants(booted.pid)):
-                os.kill(pid, signal.SIGKILL)
+            try:
+                assert any("listening on 0" in line for line in booted.stderr)
+                yield
+            finally:
+                for pid in (booted.pid, *descendants(booted.pid)):
+                    os.kill(pid, signal.SIGKILL)
 
     def edit(self, file: str, old: str, new: str) -> None:
         """Change what the controller's user has in a file of ~/.ssh."""
@@ -126,12 +142,14 @@ class Lab:
         return [str(path) for path in kept] + [str(lock) for lock in locks if lock.is_symlink()]
 
 
+def children(pid: int) -> list[int]:
+    """Return the processes that one that has not ended has started."""
+    return [int(child) for child in _read(Path(f"/proc/{pid}/task/{pid}/children")).split()]
+
+
 def descendants(pid: int) -> list[int]:
     """Return all processes below one that has not ended."""
-    found = []
-    for child in _read(Path(f"/proc/{pid}/task/{pid}/children")).split():
-        found += [int(child), *descendants(int(child))]
-    return found
+    return [one for child in children(pid) for one in (child, *descendants(child))]
 
 
 def _read(path: Path) -> bytes:

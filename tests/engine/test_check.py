@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from osmef.engine.check import check_study, warnings_of
+from osmef.engine.check import check_study, warnings_of, warnings_there
+from osmef.engine.plan import make_plan
 from osmef.errors import InputError
 from osmef.providers.local.provider import LocalProvider
 from osmef.scenario.fields import Family
@@ -28,6 +29,28 @@ DISCARD = "mode discard: the receiving end throws the data away in the kernel"
 def test_what_makes_the_numbers_others_is_said(text: str, expected: list[str]) -> None:
     study = load_text(f"name: test\nprovider: local\n{text}", Path("test.yaml"))
     assert [one for one in warnings_of(study) if "CPUs" not in one] == expected
+
+
+def test_what_facts_make_of_the_numbers_is_said_of_whom_they_are() -> None:
+    text = """name: test
+workload: {kind: fio, direct: false, size: 1GB}
+background: {kind: dbench}
+sweep: {placement: [same-host, different-host]}
+"""
+    plan = make_plan(load_text(text, Path("test.yaml")), seed=1)
+    senders = sorted({end.name for cell in plan.cells for end in cell.senders})
+    files = {"{dir}": {"type": "tmpfs"}}
+    small, large = {"memory": {"total_bytes": 10**9}}, {"memory": {"total_bytes": 10**12}}
+    assert warnings_there(plan.cells, {}) == []
+    cached = "fit into 1 GB of memory: the page cache is measured, and the disk only in part"
+    assert warnings_there(plan.cells, {senders[0]: small, "other": large}) == [
+        f"{senders[0]}: 1 GB of files {cached}",
+        f"{senders[0]}: background's 30 MB of files {cached}",
+    ]
+    in_memory = {name: {"file_systems": files} for name in senders}
+    assert warnings_there(plan.cells, in_memory)[0] == (
+        f"{', '.join(senders)}: {{dir}} is in memory there (tmpfs): no disk is measured"
+    )
 
 
 def test_a_family_that_the_cloud_lacks_is_a_problem_of_the_file(

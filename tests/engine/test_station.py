@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 
 from osmef.engine.station import Station
-from osmef.errors import ReachError
+from osmef.errors import EndpointError, ReachError
 from osmef.providers.base import Endpoint, EndpointRequest
 from osmef.remote.login import Waits
 from osmef.scenario.fields import EndpointKind
 from osmef.scenario.location import Location
 from osmef.scenario.ports import DATA_PORTS
+from osmef.supply.program import Program
+from osmef.supply.supply import Supplier
 from tests.sshd import Sshd
+from tests.supply.made import packed
 
 REQUEST = EndpointRequest("vm-1", "sender", EndpointKind.VM, None, "host-1", "tenant-1")
 
@@ -28,6 +31,44 @@ def test_an_endpoint_that_takes_no_agent_is_left_without_a_connection(tmp_path: 
         for server in sshd.servers:
             server.wait(timeout=10)  # it ends with the connection
     finally:
+        sshd.close()
+
+
+def test_what_starts_a_program_is_told_where_that_is(sshd: Sshd, tmp_path: Path) -> None:
+    endpoint = Endpoint(REQUEST, "id", sshd.login(), "192.0.2.1", None, None)
+    bundle = tmp_path / "seq.tar.gz"
+    bundle.write_bytes(packed(Program("seq"), tmp_path / "tree"))
+    station = Station(endpoint, Location(), f"{os.getpid()}-{tmp_path.name}")
+    try:
+        station.provide([Program("seq", bundle=bundle, how=("bundle",))], Supplier())
+        started = station.words(["seq", "seq", "3"])
+        assert started[0].endswith(".so.2")
+        assert started[-2:] == ["seq", "3"], "its own arguments are left as they are"
+        assert station.words(["nice", "-n", "1", "seq", "3"]) == [
+            "nice",
+            "-n",
+            "1",
+            *started[:-2],
+            "3",
+        ]
+        assert station.words(["nice", "true"]) == ["nice", "true"]
+    finally:
+        station.close()
+
+
+def test_an_endpoint_that_can_not_tell_its_cpus_says_so(tmp_path: Path) -> None:
+    nproc = tmp_path / "nproc"
+    nproc.write_text("#!/bin/sh\necho many\n")
+    nproc.chmod(0o755)
+    path = f"PATH={tmp_path}:/usr/bin:/bin"
+    sshd = Sshd(tmp_path, options=f"Subsystem sftp internal-sftp\nSetEnv {path}")
+    endpoint = Endpoint(REQUEST, "id", sshd.login(), "192.0.2.1", None, None)
+    station = Station(endpoint, Location(), f"{os.getpid()}-{tmp_path.name}")
+    try:
+        with pytest.raises(EndpointError, match="nproc"):
+            _ = station.cpus
+    finally:
+        station.close()
         sshd.close()
 
 

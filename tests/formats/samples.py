@@ -1,8 +1,11 @@
 """What real programs printed, ``data/PROGRAM/NAME.txt``, and what is read of it, ``NAME.json``.
 
 The programs: iperf3 3.12 and 3.22, iperf 2.1.8, nuttcp 6.1.2, netperf 2.7, NetPIPE 3.7.2, ab 2.3,
-wrk 4.1, sockperf 3.7, dbench and tbench 4.00, STREAM 5.10 (``invalid`` is of one with an error in
-Triad).
+wrk 4.1, sockperf 3.7, qperf 0.4.11, dbench and tbench 4.00, STREAM 5.10 (``invalid`` is of one with
+an error in Triad), sysbench 1.0.20, OpenSSL 1.1.1w, 3.0.19 and 3.5.7, 7-Zip 25.01 and 26.02,
+Tachyon 0.99, stress-ng 0.12.06, 0.15.06 and 0.19.02, IOzone 3.465, fio
+3.25, 3.33 and 3.39, ioping 1.2 (``old``) and 1.3, redis-benchmark 6.0 (``old``), 7.0 and 8.0,
+UnixBench 6.0.0 with the reports of its script Run, of which what grep printed is left out.
 """
 
 from __future__ import annotations

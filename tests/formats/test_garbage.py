@@ -1,7 +1,8 @@
 """Damaged output is an error, or what is still right of it: no traceback, and no invented number.
 
 Of some programs a part looks like a whole; what is read of it then is right for the time that it is
-of: an interval of iperf 2, and the sizes of NetPIPE until it was killed.
+of: an interval of iperf 2, the tests and passes of UnixBench, and the sizes of NetPIPE until it was
+killed.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ NUMBER = re.compile(r"(?<![\w.])[0-9]+(?:\.[0-9]+)?(?!xx)")  # not those of 2xx
 WRONG = ("-1", "nan", "inf", "1e999", "9" * 400)
 MOST = 60
 """So many numbers of a sample are made wrong."""
-PARTS = {"iperf2"}
+PARTS = {"iperf2", "unixbench"}
 """Programs of which a part may look like a whole."""
 GOOD = [
     path for path in SAMPLES if "error" not in json.loads(path.with_suffix(".json").read_text())

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osmef.errors import NothingToDrawError
-from osmef.report.data import exchanges_of, sizes_of
+from osmef.report.data import SWEEPS, exchanges_of, sizes_of
 from osmef.report.distribution import latency, longer
 from osmef.report.sweep import sweep_throughput, sweep_time
 from osmef.results.exchange import (
@@ -127,11 +127,14 @@ def test_latency_is_drawn_idle_and_loaded(make_cell: MakeCell, make_trials: Make
     assert len(lines(second)) == 1
 
 
-def test_a_sweep_is_drawn_twice(make_cell: MakeCell, make_trials: MakeTrials) -> None:
+@pytest.mark.parametrize("workload", SWEEPS)
+def test_a_sweep_is_drawn_twice(
+    make_cell: MakeCell, make_trials: MakeTrials, workload: str
+) -> None:
     cells = [make_cell(connections=n) for n in range(1, 10)]
     points = [size_point(2**n, 10 + 2**n / 1000) for n in range(20)]
     sizes = sizes_of((RUN.id, trial(cell, sizes=points)) for cell in cells)
-    frame = pd.concat([make_trials(connections=n, workload="size-sweep") for n in range(1, 10)])
+    frame = pd.concat([make_trials(connections=n, workload=workload) for n in range(1, 10)])
     times, rates = sweep_time(sizes, frame), sweep_throughput(sizes, frame)
     assert legend(times) == [f"connections {n}" for n in range(1, 10)]
     x, y = lines(visible(times)[0])[0]

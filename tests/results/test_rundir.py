@@ -69,6 +69,17 @@ def test_no_link_in_a_run_directory_is_written_through(
     assert read_live(run.path) == {}
 
 
+def test_what_a_program_printed_is_that_of_its_last_time_also_where_it_was_nothing(
+    run: RunDirectory,
+) -> None:
+    run.write_raw(1, "0-vm-1.stderr", b"")
+    assert not (run.path / "raw").exists()
+    run.write_raw(1, "0-vm-1.stderr", b"\xff refused")
+    assert (run.path / "raw" / "1-0-vm-1.stderr").read_bytes() == b"\xff refused"
+    run.write_raw(1, "0-vm-1.stderr", b"")
+    assert list((run.path / "raw").iterdir()) == []
+
+
 def test_a_run_that_goes_on_removes_what_a_kill_left(run: RunDirectory) -> None:
     run.write_facts("before", "vm-1", {})
     run.close()

@@ -65,7 +65,10 @@ CHECK = (
     "tests/cli/test_quickstart.py",
 )
 # What starts processes all the same: sshd, agents, clouds in namespaces.
-_MACHINES = {"sshd", "session", "hosts", "scripted", "machine", "binary", "osmef", "local_cloud"}
+_MACHINES = {
+    *("sshd", "session", "hosts", "scripted", "machine", "binary", "osmef", "local_cloud"),
+    "stranger",
+}
 
 
 def part_of(item: pytest.Item) -> str | None:

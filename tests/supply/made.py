@@ -50,6 +50,16 @@ def archive(program: Program, closure: Closure, more: dict[str, bytes] | None = 
     return pack(manifest(program.name, files, closure.loader), {**contents, **data})
 
 
+def of_script(name: str, text: str, **data: bytes) -> bytes:
+    """The archive of a shell script and its data."""
+    contents = {name: f"#!/bin/sh\n{text}\n".encode(), **data}
+    files = {
+        one: described(content, "program" if one == name else "data")
+        for one, content in contents.items()
+    }
+    return pack(manifest(name, files, None), contents)
+
+
 def manifest(
     name: str, files: dict[str, BundledFile], loader: str | None, **changes: object
 ) -> ProgramManifest:

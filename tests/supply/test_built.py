@@ -164,6 +164,24 @@ def test_files_of_ours_stay_in_the_folder(name: str) -> None:
         Source((("cc",),), ("hello",), adds=((name, ""),))
 
 
+def test_one_source_makes_several_programs(code: Path) -> None:
+    (code / "data").mkdir()
+    (code / "data" / "words.txt").write_bytes(b"some\n")
+    steps = (CC, ("cc", "-O2", "-DTWO", "hello.c", "-o", "second"))
+    source = Source(steps, ("hello", "second", "data/words.txt"), path=code, openmp=True)
+    program = Program("first", source=source)
+    bundle = unpack(bundle_of_source(program, this_machine(), lambda _line: None, lambda: None))
+    kinds = {name: file.kind for name, file in bundle.manifest.files.items()}
+    assert kinds == {"first": "program", "second": "program", "words.txt": "data"}
+    assert bundle.manifest.data == {"second": "second", "data/words.txt": "words.txt"}
+
+
+def test_all_of_its_programs_are_static(code: Path) -> None:
+    source = Source((CC, ("cp", "/bin/sh", "second")), ("hello", "second"), path=code, openmp=True)
+    with pytest.raises(SupplyError, match="no static program"):
+        bundle_of_source(Program("hello", source=source), this_machine(), print, lambda: None)
+
+
 @needs_zig
 def test_without_openmp_it_says_so() -> None:
     compiler = find_compiler(find_machine("s390x"), openmp=True, where="here")

@@ -71,6 +71,32 @@ def test_libraries_of_libraries_are_found_once_and_by_the_names_that_are_asked_f
     assert closure.libraries["liba.so.1"].path.name == "liba.so.1.2.3"
 
 
+def test_what_update_alternatives_would_make_is_named(tmp_path: Path) -> None:
+    alternatives = (("bench", "bench-fast"), ("liba.so.1", "liba-fast.so.1"))
+    files: dict[str, bytes | str] = {
+        "usr/bin/bench-fast": program(["liba.so.1"]),
+        f"{LIB}/liba-fast.so.1": library("liba.so.1"),
+    }
+    closure = of(tmp_path, files, alternatives=alternatives)
+    assert closure.program.path.name == "bench-fast"
+    assert closure.libraries["liba.so.1"].path.name == "liba-fast.so.1"
+    with pytest.raises(SupplyError, match=r"liba\.so\.1, which /usr/bin/bench-fast needs"):
+        of(tmp_path, files, alternatives=alternatives[:1])
+
+
+def test_a_script_that_only_starts_a_program_stands_for_it(tmp_path: Path) -> None:
+    closure = of(
+        tmp_path,
+        {
+            "usr/bin/bench": b'#! /bin/sh\nexec /usr/lib/bench/real "$@"\n',
+            "usr/lib/bench/real": program(["liba.so"], runpath="$ORIGIN"),
+            "usr/lib/bench/liba.so": library("liba.so"),
+        },
+    )
+    assert closure.program.path.name == "real"
+    assert sorted(closure.libraries) == ["ld-linux-x86-64.so.2", "liba.so"]
+
+
 @pytest.mark.parametrize("where", ["runpath", "rpath"])
 def test_folders_that_a_program_names_are_looked_into_first(tmp_path: Path, where: str) -> None:
     files: dict[str, bytes | str] = {
@@ -127,6 +153,8 @@ CPU = program(machine=183)
         ({}, {}, "has no program of this name"),
         ({"usr/bin/other": CPU}, {}, "no program of this name\n  cure: it has other"),
         ({"usr/bin/bench": b"#!/usr/bin/perl -w\n"}, {}, "a script for /usr/bin/perl -w"),
+        ({"usr/bin/bench": b'#!/bin/sh\nexec /no/where "$@"\n'}, {}, "a script for /bin/sh"),
+        ({"usr/bin/bench": b'#!/bin/sh\nx\nexec /bin/sh "$@"\n'}, {}, "a script for /bin/sh"),
         ({"usr/bin/bench": b"MZ"}, {}, "no program or library of Linux"),
         ({"usr/bin/bench": program()[:80]}, {}, "cut off"),
         ({"usr/bin/bench": CPU}, {}, "is not for x86_64"),

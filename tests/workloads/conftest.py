@@ -39,8 +39,15 @@ class Victim:
     def directory(self) -> str:
         return self.station.directory
 
+    def scratch(self, directory: str, job: str) -> str:
+        return self.station.scratch(directory, job)
+
     def words(self, argv: Sequence[str]) -> list[str]:
         return self.station.words(argv)
+
+    @property
+    def cpus(self) -> int:
+        return self.station.cpus
 
     def agent(self, role: str) -> AgentClient:
         """Return an agent; a doomed one is killed at once."""
@@ -116,8 +123,15 @@ class Script:
     hello_s: float = ANSWER_S
     started: list[AgentClient] = field(default_factory=list)
 
+    def scratch(self, directory: str, job: str) -> str:
+        return f"{directory}/{job}"
+
     def words(self, argv: Sequence[str]) -> list[str]:
         return list(argv)
+
+    @property
+    def cpus(self) -> int:
+        return 1
 
     def agent(self, role: str) -> AgentClient:
         path = f"{self.directory}/{role}"

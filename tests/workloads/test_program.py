@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,10 +19,11 @@ from pydantic import ValidationError
 from osmef.errors import AgentError, EndpointError, OutputError, ProgramError
 from osmef.results.exchange import Purpose
 from osmef.scenario.fields import EndpointKind
+from osmef.scenario.ports import DATA_PORTS
 from osmef.workloads.base import Outcome
 from osmef.workloads.ensemble import Job, perform
 from osmef.workloads.kinds.program import Program, ProgramSettings
-from osmef.workloads.tasks import Waits
+from osmef.workloads.tasks import Pair, Waits
 from tests.workloads.conftest import MakeHosts, Victim, pairs
 
 SHORT = Waits(arm_s=3.0, grace_s=1.0)
@@ -75,6 +78,11 @@ def two(hosts: MakeHosts) -> list[Victim]:
 
 ODD = ("-n", "--", "$(id)", "a b", "'\"", "\n", "", "*", "é", "{peer}", "{}", "{ x }", "}{")
 
+ASK = """import sys, urllib.request
+assert urllib.request.urlopen(sys.argv[1]).read() == b"poong"
+"""
+"""A script that expects an answer of pong."""
+
 NUMBER = {"rate": {"pattern": "rate ([0-9.]+)", "unit": "B/s", "written_in": "MB/s"}}
 
 
@@ -101,6 +109,46 @@ def test_a_server_and_its_client(two: list[Victim]) -> None:
     assert found["port"] == found["theirs"]
 
 
+def test_a_server_may_take_several_ports_in_a_row(two: list[Victim]) -> None:
+    server = {
+        **sh("echo here {port} {data_port}; exec sleep 60", on="receiver"),
+        "ready": {"line": "here"},
+        "serves": True,
+        "ports": 3,
+    }
+    client = sh("echo port {port} data {data_port}")
+    theirs = {"pattern": r"here \d+ (\d+)", "on": "receiver"}
+    own = {"port": {"pattern": r"port (\d+)"}, "data": {"pattern": r"data (\d+)"}}
+    found = measure(two, server, client, metrics={**own, "theirs": theirs})
+    port = int(found["port"] or 0)
+    assert found["theirs"] == found["data"] == port + 1
+    assert two[1].data_ports(1) == (port + 3 if port + 3 in DATA_PORTS else DATA_PORTS.start)
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [("127.0.0.1", "127.0.0.1 127.0.0.1 a"), ("::1", "::1 [::1] a -6")],
+)
+def test_what_differs_with_ipv6(two: list[Victim], address: str, told: str) -> None:
+    workload = Program(settings_of(sh('echo {peer} {host} "$@"', "a", ipv6=["-6"])))
+    there = [Pair(two[0], two[1], address, address)]
+    ((ran,),) = perform(Job(trial=0, pairs=there), workload.parts()).ran
+    assert ran.printed[0].stdout.decode() == f"{told}\n"
+
+
+def test_the_agent_is_a_program_that_is_there(two: list[Victim]) -> None:
+    server = {
+        "on": "receiver",
+        "argv": ["osmef-agent", "pong", "--bind", "{bind}", "--port", "{port}"],
+        "ready": "port",
+        "serves": True,
+    }
+    answers = {"requests": {"pattern": "([0-9]+) requests", "on": "receiver"}}
+    ask = [sys.executable, "-c", ASK, "http://{host}:{port}/pong/5"]
+    found = measure(two, server, {"on": "sender", "argv": ask}, metrics=answers)
+    assert found["requests"] == 1
+
+
 def test_both_ends_run_it(two: list[Victim]) -> None:
     metrics = {
         "total": {"pattern": "is ([0-9]+)", "unit": "1/s"},
@@ -117,6 +165,14 @@ def test_several_pairs_make_one_number(hosts: MakeHosts) -> None:
     assert found["rate"] == 8
 
 
+def test_the_cpus_of_its_own_end_are_known(two: list[Victim]) -> None:
+    metrics = {"cpus": {"pattern": r"cpus (\d+)"}}
+    cpus = len(os.sched_getaffinity(0))
+    for script, words in (("echo cpus $1", ("{cpus}",)), ("echo cpus $CPUS", ())):
+        run = sh(script, *words, env={"CPUS": "{cpus}"})
+        assert measure(two, run, metrics=metrics)["cpus"] == cpus
+
+
 def test_it_runs_in_the_run_s_own_directory_with_its_environment(two: list[Victim]) -> None:
     done = outcome(
         two,
@@ -125,21 +181,31 @@ def test_it_runs_in_the_run_s_own_directory_with_its_environment(two: list[Victi
     assert done.metrics["program_s"] is not None
 
 
+@pytest.mark.parametrize(("env", "locale"), [({}, "C"), ({"LC_ALL": "de_DE.UTF-8"}, "de_DE.UTF-8")])
+def test_it_prints_numbers_as_everywhere(
+    two: list[Victim], env: dict[str, str], locale: str
+) -> None:
+    script = f'test "$LC_ALL" = {locale} && echo rate 7'
+    assert measure(two, sh(script, env=env), metrics=NUMBER)["rate"] == 7e6
+
+
 @pytest.mark.parametrize(
     ("run", "kind", "said"),
     [
-        ({"on": "sender", "argv": ["no-such-program-here"]}, AgentError, "no-such-program-here"),
-        ({"on": "sender", "argv": ["/etc/passwd"]}, AgentError, "Permission denied"),
+        ({"on": "sender", "argv": ["no-such-program-here"]}, ProgramError, "no folder of PATH"),
+        ({"on": "sender", "argv": ["/etc/passwd"]}, ProgramError, "Permission denied"),
         (sh("echo a reason >&2; exit 3"), ProgramError, "exit status 3"),
         (sh("echo a reason >&2; exit 3"), ProgramError, "a reason"),
-        (sh("kill -SEGV $$"), ProgramError, "signal SIGSEGV"),
-        (sh("echo half of it; exec sleep 600"), AgentError, "half of it"),
+        (sh("kill -SEGV $$"), ProgramError, "killed by SIGSEGV"),
+        (sh("kill -KILL $$"), ProgramError, "did it take too much memory?"),
+        (sh("echo half of it; exec sleep 600"), ProgramError, "half of it"),
         (sh("sleep 600 & setsid sleep 600 & exit 3"), ProgramError, "exit status 3"),
-        (sh("head -c 100000000 /dev/zero"), AgentError, "output"),
+        (sh("head -c 100000000 /dev/zero"), ProgramError, "raise most_output"),
         (sh("true"), OutputError, "nothing"),
         (sh("echo rate none"), OutputError, "rate none"),
-        (sh("head -c 5000 /dev/urandom"), OutputError, "nothing matches"),
-        (sh("printf 'rate \\377'"), OutputError, "nothing matches"),
+        (sh("head -c 5000 /dev/urandom"), OutputError, "sh told no rate: nothing on its stdout"),
+        (sh("printf 'rate \\377'"), OutputError, "matches rate ([0-9.]+)"),
+        (sh("echo rate 7 >&2"), OutputError, "write stream: stderr"),
     ],
 )
 def test_what_fails_is_told_with_the_end_of_what_it_printed(
@@ -163,17 +229,50 @@ def test_other_statuses_may_be_success(two: list[Victim]) -> None:
 @pytest.mark.parametrize(
     ("server", "said"),
     [
-        (sh("exec sleep 600", on="receiver", ready={"line": "never"}), "arm-timeout"),
-        (sh("exec sleep 600", on="receiver", ready="port"), "arm-timeout"),
-        (sh("echo no; exit 1", on="receiver", ready="port"), "no"),
+        (sh("exec sleep 600", on="receiver", ready={"line": "never"}), "did not print 'never'"),
+        (sh("exec sleep 600", on="receiver", ready="port"), "did not listen on port 2"),
+        (sh("exec sleep 600", on="receiver", ready="udp-port"), "did not bind UDP port 2"),
+        (sh("echo no; exit 1", on="receiver", ready="port"), "before it was ready.*: no"),
+        (sh("kill $$", on="receiver", ready="port"), r"by signal 15 \(Terminated\)"),
     ],
 )
 def test_a_server_that_is_never_ready(
     two: list[Victim], server: dict[str, object], said: str
 ) -> None:
-    with pytest.raises(AgentError, match=said) as caught:
+    with pytest.raises(ProgramError, match=said) as caught:
         measure(two, server, sh("true"))
     assert caught.value.where == "receiver"
+
+
+def test_a_server_that_does_not_end_is_told_how_to_be_one_that_serves(two: list[Victim]) -> None:
+    server = sh("exec sleep 600", on="receiver", ready="start")
+    with pytest.raises(ProgramError, match="write serves: true") as caught:
+        measure(two, server, sh("true"), deadline="500ms")
+    assert caught.value.where == "receiver"
+
+
+def test_a_client_that_fails_is_the_cause_and_its_server_is_not_waited_for(
+    two: list[Victim],
+) -> None:
+    server = sh("exec sleep 600", on="receiver", ready="start")
+    with pytest.raises(ProgramError, match="exit status 1") as caught:
+        measure(two, server, sh("echo refused >&2; exit 1"), deadline="600s")
+    assert (caught.value.where, caught.value.tail) == ("sender", "refused")
+
+
+@pytest.mark.parametrize("purpose", [Purpose.MEASURED, Purpose.BACKGROUND])
+def test_what_it_printed_is_kept_where_it_fails_too(two: list[Victim], purpose: Purpose) -> None:
+    kept: dict[str, bytes] = {}
+    job = Job(trial=0, pairs=pairs([two[0]], [two[1]]), keep=kept.__setitem__)
+    failing = Program(settings_of(sh("echo one; echo two >&2; exit 1")))
+    parts = [replace(part, purpose=purpose) for part in failing.parts()]
+    with pytest.raises(ProgramError) as caught:
+        perform(job, [*Program(settings_of(sh("exec sleep 600"))).parts(), *parts])
+    assert caught.value.message.startswith("the background: ") == (purpose is Purpose.BACKGROUND)
+    assert {name: data for name, data in kept.items() if name.startswith("1-")} == {
+        "1-sender.stdout": b"one\n",
+        "1-sender.stderr": b"two\n",
+    }
 
 
 @settings(
@@ -233,6 +332,8 @@ def test_an_agent_that_is_killed_takes_the_program_with_it(two: list[Victim]) ->
         ({"run": [sh("{port}")]}, "is that of a server"),
         ({"run": [sh("{prot}")]}, "nobody knows what {prot} stands for"),
         ({"run": [sh("x", serves=True)]}, "a server tells when it is ready"),
+        ({"run": [sh("x", ports=2)]}, "only a server takes ports"),
+        ({"run": [sh("x", ready="port"), sh("{data_port}")]}, "none takes two"),
         ({"run": [sh("x"), {**sh("x"), "on": "loopback"}]}, "has no other end"),
         ({"run": [sh("a\0b")]}, "NUL"),
         ({"metrics": {"a": {"pattern": "(x)", "on": "receiver"}}}, "no program runs on the"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,9 @@ import pytest
 from pydantic import ValidationError
 
 from osmef.agent.messages import ExecResult
-from osmef.errors import OutputError
+from osmef.errors import OutputError, ProgramError
 from osmef.kinds import WORKLOADS
+from osmef.results.measure import OverPairs
 from osmef.results.use import EndpointUse
 from osmef.scenario.load import load_text
 from osmef.workloads.programs import Ended, Run
@@ -22,6 +25,13 @@ OUTPUTS = Path(__file__).parents[1] / "formats" / "data"
 TOOLS = [name for name in WORKLOADS.own if issubclass(WORKLOADS.get(name), Tool)]
 OF_PAIRS = [name for name in TOOLS if not WORKLOADS.settings(name).together]
 
+_NAMES = [one.name for one in WORKLOADS.get("dbench").told]
+
+# The settings of outputs that are not those of the usual ones.
+OF_OUTPUTS: dict[str, dict[str, Any]] = {
+    "unixbench": {"tests": ["execl", "fstime", "shell1", "spawn"], "iterations": 1, "copies": 2}
+}
+
 
 def tool(kind: str, **keys: Any) -> Tool[Any]:
     settings = WORKLOADS.settings(kind).model_validate_json(json.dumps(keys), strict=True)
@@ -29,7 +39,7 @@ def tool(kind: str, **keys: Any) -> Tool[Any]:
     return made
 
 
-def ended(run: Run, stdout: bytes) -> Ended:
+def ended(run: Run, stdout: bytes, *, stopped: bool = False) -> Ended:
     endpoint = {name: 0 for name, one in EndpointUse.model_fields.items() if one.is_required()}
     result = ExecResult.model_validate(
         {
@@ -38,9 +48,9 @@ def ended(run: Run, stdout: bytes) -> Ended:
             "job": "exec",
             "start_realtime_ns": 1,
             "elapsed_s": 1.0,
-            "status": 0,
-            "signal": None,
-            "stopped": False,
+            "status": None if stopped else 0,
+            "signal": signal.SIGTERM if stopped else None,
+            "stopped": stopped,
             "stdout_bytes": len(stdout),
             "stderr_bytes": 0,
             "endpoint": endpoint,
@@ -59,8 +69,10 @@ def numbers(made: Tool[Any], stdout: bytes, pairs: int = 1) -> dict[str, float |
 def test_its_example_is_a_scenario(kind: str, tmp_path: Path) -> None:
     study = load_text(f"name: x\n{WORKLOADS.get(kind).example}\n", tmp_path / "x.yaml")
     assert study.scenario.workload.kind == kind
-    for program in tool(kind).needs("sender"):
-        assert tool(kind).runs()[-1].argv[0] == program.name
+    if WORKLOADS.settings(kind).together:
+        return  # it has a program for each of its settings
+    started = {word for run in tool(kind).runs() for word in run.argv}
+    assert started >= {program.name for program in tool(kind).programs}
 
 
 @pytest.mark.parametrize(
@@ -133,21 +145,22 @@ def test_ways_that_are_none(keys: dict[str, Any]) -> None:
 @pytest.mark.parametrize("kind", OF_PAIRS)
 @pytest.mark.parametrize("pairs", [1, 2])
 def test_every_measure_has_the_number_that_was_printed(kind: str, pairs: int) -> None:
-    made = tool(kind)
+    made = tool(kind, **OF_OUTPUTS.get(kind, {}))
     told = 0
-    for path in sorted((OUTPUTS / kind).glob("*.txt")):
+    for path in sorted((OUTPUTS / kind.replace("-", "_")).glob("*.txt")):
         expected = json.loads(path.with_suffix(".json").read_text())
         try:
             found = numbers(made, path.read_bytes(), pairs)
         except OutputError:
             continue
         told += 1
-        assert list(found) == [one.name for one in made.told]
-        leading = next(one for one in made.told if one.leading)
+        assert list(found) == [one.name for one in made.tells()]
+        leading = next(one for one in made.tells() if one.leading)
         value = found[leading.name]
         assert value is not None
+        added = pairs if leading.over_pairs is OverPairs.SUM else 1
         texts = {f"{number:.6g}" for number in _numbers_in(expected)}
-        assert f"{value / pairs:.6g}" in texts, path.name
+        assert f"{value / added:.6g}" in texts, path.name
     assert told
 
 
@@ -165,6 +178,36 @@ def test_what_it_never_prints_is_an_error_that_says_where(kind: str, stdout: byt
     with pytest.raises(OutputError) as caught:
         numbers(tool(kind), stdout)
     assert caught.value.where == "vm-1"
+    assert caught.value.tail
+
+
+@pytest.mark.parametrize("kind", TOOLS)
+def test_what_is_stopped_before_it_tells_has_no_numbers(kind: str) -> None:
+    made = tool(kind)
+    pair = [ended(run, b"", stopped=not run.ready) for run in made.runs()]
+    assert made.numbers([pair]) == {one.name: None for one in made.tells()}
+
+
+def test_a_server_that_is_stopped_is_no_excuse() -> None:
+    made = tool("iperf3")
+    pair = [ended(run, b"", stopped=bool(run.ready)) for run in made.runs()]
+    with pytest.raises(OutputError):
+        made.numbers([pair])
+
+
+@pytest.mark.parametrize("names", [["latency_max_us"], [*_NAMES, "more"]])
+def test_parse_and_what_is_declared_agree(
+    monkeypatch: pytest.MonkeyPatch, names: list[str]
+) -> None:
+    made = tool("dbench")
+
+    def parse(_ended: object) -> Mapping[str, float | None]:
+        return dict.fromkeys(names, 1.0)
+
+    monkeypatch.setattr(made, "parse", parse)
+    with pytest.raises(ProgramError, match="differ by") as caught:
+        numbers(made, b"")
+    assert ({*names} ^ {*_NAMES}).pop() in str(caught.value)
 
 
 def test_arrays_that_did_not_validate_are_an_error() -> None:

@@ -102,6 +102,7 @@ def _become(spec: GuestSpec, namespace: Namespace, log: int) -> None:
         kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWUTS | kernel.CLONE_NEWIPC)
         socket.sethostname(spec.hostname)
         _mount_own()
+        _allow_ping()
         _write_files(spec)
         os.sched_setaffinity(0, spec.cpus)
         if spec.rootless:
@@ -125,6 +126,12 @@ def _mount_own() -> None:
     # Without it /sys/class/net would show another namespace's devices.
     kernel.mount("sysfs", "/sys", "sysfs", safe | kernel.MS_NOEXEC | kernel.MS_RDONLY)
     kernel.mount("tmpfs", "/run", "tmpfs", safe, "mode=0755")
+
+
+def _allow_ping() -> None:
+    """Let the login send echo requests without root, as systemd lets all users (icmp(7))."""
+    gid = os.getgid()
+    Path("/proc/sys/net/ipv4/ping_group_range").write_text(f"{gid} {gid}")
 
 
 def _write_files(spec: GuestSpec) -> None:

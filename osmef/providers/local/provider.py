@@ -21,7 +21,7 @@ from osmef.providers.base import (
     go_on,
     pass_over,
 )
-from osmef.providers.local import processes, wire
+from osmef.providers.local import processes, scratch, wire
 from osmef.providers.local.addresses import choose_block, has_ipv6, ipv6_of, used_networks
 from osmef.providers.local.layout import Place, flavor_of, lay_out
 from osmef.providers.local.requirements import WHERE, check_machine
@@ -54,8 +54,8 @@ class LocalProvider(Provider):
         self._settings = settings
         self._cpus = sorted(os.sched_getaffinity(0))
         self._sandbox: Sandbox | None = None
-        self._resource: Resource | None = None
-        self._close_ledger: Callable[[Resource], None] | None = None
+        self._resources: list[Resource] = []
+        self._close_ledger: Callable[[Resource], None] = lambda _resource: None
         self._places: dict[str, Place] = {}
 
     def check(
@@ -166,11 +166,16 @@ class LocalProvider(Provider):
             deadline=order.deadline,
             made=order.made,
         )
-        order.ledger.intend(resource)
-        self._resource, self._close_ledger = resource, order.ledger.destroyed
+        elsewhere = {path for one in order.requests for path in order.elsewhere(one.name)}
+        names = [scratch.name_of(order.run, path) for path in sorted(elsewhere)]
+        scratches = [replace(resource, kind=scratch.KIND, name=name) for name in names]
+        self._close_ledger = order.ledger.destroyed
+        for one in (*scratches, resource):
+            order.ledger.intend(one)
+            self._resources.append(one)
         self._sandbox = Sandbox(order.run, order.deadline, unshare)
-        self._resource = replace(resource, id=self._sandbox.identity)
-        order.ledger.created(self._resource)
+        self._resources[-1] = replace(resource, id=self._sandbox.identity)
+        order.ledger.created(self._resources[-1])
         return self._sandbox
 
     def _endpoint(
@@ -224,13 +229,16 @@ class LocalProvider(Provider):
         return address if family is Family.IPV4 else ipv6_of(address)
 
     def close(self) -> None:
-        """End the sandbox, and with it all that it holds."""
+        """End the sandbox, and with it all that it holds, and what its programs have left."""
         if self._sandbox is not None:
             self._sandbox.close()
             self._sandbox = None
-        if self._resource is not None and self._close_ledger is not None:
-            self._close_ledger(self._resource)
-            self._resource = None
+        while self._resources:
+            resource = self._resources[-1]
+            if resource.kind == scratch.KIND:
+                scratch.clear(resource)
+            self._close_ledger(resource)
+            self._resources.pop()
 
     @classmethod
     def owned(
@@ -252,14 +260,25 @@ class LocalProvider(Provider):
 
     @classmethod
     def makes(cls, resource: Resource) -> bool:
-        """Tell whether a resource is a sandbox, by the id of its first process if that is known."""
+        """Tell whether a resource is a sandbox, by the id of its first process if that is known.
+
+        Or what its programs may have left in a directory.
+        """
+        if resource.kind == scratch.KIND:
+            return scratch.directory_of(resource) is not None
         return resource.kind == _RESOURCE and processes.is_identity(resource.id)
 
     @classmethod
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
-        """Kill sandboxes and wait until they are gone; without an id all that carry the mark."""
-        for resource in resources:
-            processes.end(resource.run, resource.id)
+        """Kill sandboxes and wait until they are gone; without an id all that carry the mark.
+
+        Then what their programs have left can be removed.
+        """
+        for resource in sorted(resources, key=lambda one: one.kind == scratch.KIND):
+            if resource.kind == scratch.KIND:
+                scratch.clear(resource)
+            else:
+                processes.end(resource.run, resource.id)
             gone(resource)
 
 

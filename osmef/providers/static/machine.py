@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
 from ipaddress import ip_address
 
 from osmef.errors import NotFoundError, ProviderError, ReachError
@@ -12,11 +13,11 @@ from osmef.remote.failure import QUIET_CURE
 from osmef.remote.login import Login
 from osmef.remote.session import Session
 from osmef.remote.ssh_config import find_login
-from osmef.remote.workdir import directory_of
+from osmef.remote.workdir import clear, remove, scratch_prefix
 from osmef.scenario.clouds.inventory import InventoryHost
 
 KIND = "static"
-RESOURCE = "directory"
+RESOURCE, SCRATCH = "directory", "scratch"
 _CONNECT_S = 10.0
 _CPU_DIGITS = 6
 _WAYS = ("identity", "jump", "known_hosts")
@@ -42,6 +43,30 @@ def resource_of(holder: lock.Holder, access: Access) -> Resource:
     name = f"osmef-{holder.run}-{holder.endpoint}"
     times = (float(holder.deadline), float(holder.made))
     return Resource(KIND, RESOURCE, name, holder.run, None, *times, access=access)
+
+
+def scratch_of(holder: lock.Holder, access: Access, directory: str) -> Resource:
+    """Return what programs of a run may leave in a directory of a machine."""
+    name = f"{directory}/{scratch_prefix(holder.run, holder.endpoint)}*"
+    return replace(resource_of(holder, access), kind=SCRATCH, name=name)
+
+
+def _parts_of(resource: Resource) -> tuple[str, str | None]:
+    """Return the endpoint that a resource is of, and of a scratch where it is.
+
+    Raises ProviderError.
+    """
+    endpoint, directory = resource.name.removeprefix(f"osmef-{resource.run}-"), None
+    if resource.kind == SCRATCH:
+        directory, _, pattern = resource.name.rpartition("/")
+        endpoint = pattern.removeprefix(scratch_prefix(resource.run)).removesuffix("+*")
+    whole = directory is None or (
+        directory.startswith("/") and pattern == f"{scratch_prefix(resource.run, endpoint)}*"
+    )
+    if not whole or not all(map(lock.is_word, (resource.run, endpoint))):
+        cure = "remove its line from the journal"
+        raise ProviderError("no run has made this", where=resource.name[:80], cure=cure)
+    return endpoint, directory
 
 
 def holder_of(request: EndpointRequest, order: Order) -> lock.Holder:
@@ -76,14 +101,14 @@ def open_session(access: Access) -> tuple[Login, Session]:
 
 
 def give_back(resource: Resource) -> None:
-    """Remove what a run has put on a machine. Raises ProviderError, ReachError."""
-    endpoint = resource.name.removeprefix(f"osmef-{resource.run}-")
-    if not all(map(lock.is_word, (resource.run, endpoint))):
-        cure = "remove its line from the journal"
-        raise ProviderError("no run has made this", where=resource.name[:80], cure=cure)
+    """Remove what a run has put on a machine. Raises ProviderError, EndpointError."""
+    endpoint, directory = _parts_of(resource)
     _, session = open_session(resource.access)
     try:
-        session.remove_directory(directory_of(resource.run, endpoint))
+        if directory is not None:
+            clear(session, scratch_prefix(resource.run, endpoint), directory)
+            return
+        remove(session, resource.run, endpoint)
         lock.release(session, resource.run, endpoint)
     finally:
         session.close()

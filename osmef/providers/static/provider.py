@@ -125,7 +125,12 @@ class StaticProvider(Provider):
         # /dev/shm, and the machine would be anybody's while VMs beside it are made.
         self._sessions.append(session)
         endpoint = machine.endpoint_of(session, login, request, host)
-        resource = machine.resource_of(machine.holder_of(request, order), access)
+        holder = machine.holder_of(request, order)
+        for directory in order.elsewhere(request.name):
+            scratch = machine.scratch_of(holder, access, directory)
+            order.ledger.intend(scratch)
+            self._taken[scratch.name] = scratch
+        resource = machine.resource_of(holder, access)
         order.ledger.intend(resource)
         self._taken[request.name] = resource
         machine.take(session, request, order)
@@ -200,7 +205,7 @@ class StaticProvider(Provider):
     @classmethod
     def makes(cls, resource: Resource) -> bool:
         """Tell whether a resource is of a kind that it makes."""
-        return resource.kind == machine.RESOURCE
+        return resource.kind in {machine.RESOURCE, machine.SCRATCH}
 
     @classmethod
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:

@@ -12,13 +12,16 @@ from osmef.formats.dbench import read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Duration
 from osmef.supply.program import Program
-from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
+from osmef.workloads.disk import DiskSettings
+from osmef.workloads.programs import Ended, Run
 from osmef.workloads.tool import Tool
 
 _LOADFILE = "/usr/share/dbench/client.txt"
+_OF_A_CLIENT = 30_000_000
+"""What client.txt has written at one time, and some more: 24 MB was the most of 8 clients."""
 
 
-class DbenchSettings(ProgramsSettings):
+class DbenchSettings(DiskSettings):
     """dbench: file operations of clients, on the sender's disk."""
 
     kind: Literal["dbench"] = Field(default="dbench", description="the kind of workload")
@@ -29,19 +32,31 @@ class DbenchSettings(ProgramsSettings):
         description="how long it runs, whole seconds (-t); a fifth of it is warm-up",
     )
     clients: int = Field(default=1, ge=1, le=1000, description="clients, a process each")
-    directory: str = Field(
-        default="{dir}", min_length=1, max_length=4000, description="where the files are (-D)"
-    )
     loadfile: str = Field(
         default=_LOADFILE, min_length=1, max_length=4000, description="what the clients do (-c)"
     )
+    sync: bool = Field(
+        default=False,
+        description="true: files and directories are written to the disk at once (-s -S -F);"
+        " without it is the page cache that is measured",
+    )
+
+    @property
+    def file_bytes(self) -> int:
+        """How many bytes the files have together; of another loadfile nobody knows."""
+        return self.clients * _OF_A_CLIENT if self.loadfile == _LOADFILE else 0
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether what is written may be in memory alone."""
+        return not self.sync
 
 
 class Dbench(Tool[DbenchSettings]):
     """Clients on the sender."""
 
     Settings = DbenchSettings
-    example = "endpoints: {loopback: {}}\nworkload: {kind: dbench, clients: 4}"
+    example = "endpoints: {loopback: {}}\nworkload: {kind: dbench, clients: 4, sync: true}"
     programs = (Program("dbench", files=(_LOADFILE,)),)
     told = (
         Measure(
@@ -60,8 +75,8 @@ class Dbench(Tool[DbenchSettings]):
         """Return dbench at the sender."""
         s = self._settings
         times = ["-t", str(math.ceil(s.duration))]
-        where = ["-D", s.directory, "-c", s.loadfile]
-        return (Run(on=Where.SENDER, argv=["dbench", *times, *where, str(s.clients)]),)
+        where = ["-D", "{dir}", "-c", s.loadfile, *(["-s", "-S", "-F"] if s.sync else [])]
+        return (s.run_of(["dbench", *times, *where, str(s.clients)]),)
 
     def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
         """Read the line of the throughput."""

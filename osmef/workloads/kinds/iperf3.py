@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from typing import Literal
 
 from pydantic import Field
@@ -14,15 +12,10 @@ from osmef.formats.iperf3 import read
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Duration, Rate, Size
 from osmef.supply.program import Program
+from osmef.workloads.options import Direction, Protocol, options, whole_seconds
 from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
+from osmef.workloads.told import common, lost_percent
 from osmef.workloads.tool import Tool
-
-
-class Protocol(StrEnum):
-    """What carries the data."""
-
-    TCP = "tcp"
-    UDP = "udp"
 
 
 class Iperf3Settings(ProgramsSettings):
@@ -35,7 +28,7 @@ class Iperf3Settings(ProgramsSettings):
     protocol: Protocol = Field(
         default=Protocol.TCP, strict=False, description="TCP, or UDP at a rate (-u)"
     )
-    direction: Literal["forward", "reverse"] = Field(
+    direction: Direction = Field(
         default="forward", description="from sender to receiver, or back (-R)"
     )
     rate: Rate | None = Field(
@@ -64,28 +57,8 @@ class Iperf3(Tool[Iperf3Settings]):
     example = "workload: {kind: iperf3, connections: 4, duration: 10s}"
     programs = (Program("iperf3"),)
     told = (
-        Measure(
-            name="goodput_bps", unit="bit/s", better=Better.HIGHER, label="goodput",
-            head="goodput", over_pairs=OverPairs.SUM, leading=True, source="iperf3(1)",
-            help="what the receiver got, per second; summed over connections and pairs",
-        ),
-        Measure(
-            name="sent_bps", unit="bit/s", better=Better.NEITHER, label="sent",
-            over_pairs=OverPairs.SUM, source="iperf3(1)", help="what the sender sent, per second",
-        ),
-        Measure(
-            name="retransmits", unit="1", better=Better.LOWER, head="retr.", digits=".0f",
-            over_pairs=OverPairs.SUM, source="iperf3(1)", help="segments that were sent again, TCP",
-        ),
-        Measure(
-            name="loss_percent", unit="%", better=Better.LOWER, head="loss\n%", digits=".2f",
-            over_pairs=OverPairs.WORST, source="iperf3(1)", help="datagrams that were lost, UDP",
-        ),
-        Measure(
-            name="jitter_us", unit="us", better=Better.LOWER, label="jitter", head="jitter\nµs",
-            digits=".1f", over_pairs=OverPairs.WORST, source="RFC 1889, as iperf3 has it",
-            help="interarrival jitter of the datagrams, UDP",
-        ),
+        *common("iperf3(1)", "goodput_bps", "sent_bps", "retransmits", "loss_percent"),
+        *common("RFC 1889, as iperf3 has it", "jitter_us"),
         Measure(
             name="cpu_sender_percent", unit="%", better=Better.NEITHER, label="CPU sender",
             over_pairs=OverPairs.SUM, source="iperf3(1)", help="of iperf3 at the sending end",
@@ -108,12 +81,19 @@ class Iperf3(Tool[Iperf3Settings]):
 
     def _options(self) -> list[str]:
         s = self._settings
-        options = ["-J", "-P", str(s.connections), "-t", str(math.ceil(s.duration))]
-        given = {"-b": s.rate, "-w": s.window, "-l": s.length, "-O": math.ceil(s.omit) or None}
-        for option, value in given.items():
-            options += [] if value is None else [option, f"{value:.0f}"]
-        options += ["-u"] if s.protocol is Protocol.UDP else []
-        return [*options, "-R"] if s.direction == "reverse" else options
+        return options(
+            {
+                "-J": True,
+                "-P": s.connections,
+                "-t": whole_seconds(s.duration),
+                "-b": None if s.rate is None else round(s.rate),
+                "-w": s.window,
+                "-l": s.length,
+                "-O": whole_seconds(s.omit) or None,
+                "-u": s.protocol is Protocol.UDP,
+                "-R": s.direction == "reverse",
+            }
+        )
 
     def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
         """Read the client's JSON, which has the numbers of both ends."""
@@ -121,12 +101,11 @@ class Iperf3(Tool[Iperf3Settings]):
         way = told.forward
         if way is None or way.received_bps is None:
             raise OutputError("iperf3 tells no rate of the receiver", tail=ended[-1].printed.tail)
-        lost = None if not way.packets or way.lost is None else 100 * way.lost / way.packets
         return {
             "goodput_bps": way.received_bps,
             "sent_bps": way.sent_bps,
             "retransmits": way.retransmits,
-            "loss_percent": lost,
+            "loss_percent": lost_percent(way.packets, way.lost),
             "jitter_us": way.jitter_us,
             "cpu_sender_percent": told.cpu_sender_percent,
             "cpu_receiver_percent": told.cpu_receiver_percent,

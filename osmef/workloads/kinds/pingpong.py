@@ -17,7 +17,7 @@ from osmef.scenario.fields import Duration, Size
 from osmef.scenario.workload import WorkloadSettings
 from osmef.units import format_duration, format_size
 from osmef.workloads.base import Outcome, Part, Ran, Step, Value, Workload
-from osmef.workloads.ensemble import CLOSED_CURE
+from osmef.workloads.failing import CLOSED_CURE
 from osmef.workloads.transfers import CPU, endpoint_cpu_percent
 
 if TYPE_CHECKING:

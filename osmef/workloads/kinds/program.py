@@ -53,13 +53,17 @@ class ProgramMetric(Reading):
         usual = OverPairs.SUM if self.unit.endswith("/s") else OverPairs.MEAN
         return OverPairs(self.over_pairs) if self.over_pairs else usual
 
-    def of(self, ended: Ended) -> float | None:
-        """Return the number that a program printed. Raises OutputError, which says where."""
+    def of(self, ended: Ended, name: str) -> float | None:
+        """Return the number of that name that a program printed. Raises OutputError."""
         try:
             return self.value(ended.printed)
         except OutputError as error:
-            error.where = ended.endpoint
-            raise
+            raise OutputError(
+                f"{ended.run.argv[0]} told no {name}: {error.message}",
+                tail=error.tail,
+                where=ended.endpoint,
+                cure=error.cure,
+            ) from error
 
 
 class ProgramSettings(ProgramsSettings):
@@ -107,6 +111,17 @@ class ProgramSettings(ProgramsSettings):
             raise conflict(
                 "{port} is that of a server, and there is none",
                 "write ready: port for the program that listens there",
+                "run",
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _data_ports_are_taken(self) -> ProgramSettings:
+        needed = any(used(text, "data_port") for run in self.run for text in run.argv)
+        if needed and not any(run.ready and run.ports > 1 for run in self.run):
+            raise conflict(
+                "{data_port} is the second port of a server, and none takes two",
+                "write ports: 2 for the program that listens there",
                 "run",
             )
         return self
@@ -183,7 +198,7 @@ workload:
             name: together(
                 metric.combined,
                 metric.better,
-                [metric.of(one) for one in ended if self._tells(metric, one)],
+                [metric.of(one, name) for one in ended if self._tells(metric, one)],
             )
             for name, metric in self._settings.metrics.items()
         }

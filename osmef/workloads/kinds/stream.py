@@ -2,61 +2,157 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from osmef.errors import OutputError
 from osmef.formats.stream import read
-from osmef.results.measure import Better, Measure, OverPairs
-from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
+from osmef.results.measure import Better, Component, Measure, OverPairs
+from osmef.scenario.base import conflict
+from osmef.supply.program import Program, Source
+from osmef.workloads.programs import Ended, Run, Where, WorkSettings
 from osmef.workloads.tool import Tool
 
 _KERNELS = ("copy", "scale", "add", "triad")
+_SOURCE = "McCalpin, STREAM 5.10"
+# The size of its arrays is fixed when it is compiled. More than these does not fit into the 2 GiB
+# of a program whose code finds its data by 32 bits.
+_PROGRAMS = {
+    10_000_000: "stream",
+    20_000_000: "stream-20M",
+    40_000_000: "stream-40M",
+    80_000_000: "stream-80M",
+}
+_STEPS = tuple(
+    ("cc", "-O2", f"-DSTREAM_ARRAY_SIZE={size}", "stream.c", "-o", name)
+    for size, name in _PROGRAMS.items()
+)
+# It is given pairs of an array's size and a program, the smallest first, sums the caches of the
+# last level by sysfs, and starts the first program whose arrays have four times that; less, where
+# the memory that is left would not hold more. Three arrays of 8 bytes an element, and a quarter.
+_CHOOSE = """\
+last=0 caches=0 seen=' '
+for cache in /sys/devices/system/cpu/cpu[0-9]*/cache/index*; do
+  { read -r level <"$cache/level" && read -r size <"$cache/size" &&
+    read -r cpus <"$cache/shared_cpu_list"; } 2>/dev/null || continue
+  [ "$level" -lt "$last" ] && continue
+  [ "$level" -gt "$last" ] && last=$level caches=0 seen=' '
+  case $seen in *" $cpus "*) continue ;; esac
+  seen="$seen$cpus " caches=$((caches + 1024 * ${size%K}))
+done
+left= chosen=
+while read -r key value _; do
+  [ "$key" = MemAvailable: ] && left=$((value * 1024))
+done </proc/meminfo
+while [ $# -gt 0 ]; do
+  [ -z "$chosen" ] || [ -z "$left" ] || [ $(($1 * 30)) -le "$left" ] || break
+  chosen=$2
+  [ $(($1 * 8)) -ge $((caches * 4)) ] && break
+  shift 2
+done
+[ "$caches" -eq 0 ] || echo "last-level caches: $caches bytes"
+exec "$chosen"
+"""
+_CACHES = re.compile(r"^last-level caches: ([0-9]{1,15}) bytes$", re.MULTILINE | re.ASCII)
 
 
-class StreamSettings(ProgramsSettings):
+class StreamSettings(WorkSettings):
     """STREAM: sustainable memory bandwidth of the sender, by four kernels."""
 
     kind: Literal["stream"] = Field(default="stream", description="the kind of workload")
-    program: str = Field(
-        default="stream",
+    array_size: Literal[10_000_000, 20_000_000, 40_000_000, 80_000_000] | None = Field(
+        default=None,
+        description="elements of an array, of 8 bytes each; by default the first of these that has"
+        " four times all last-level caches, as far as the memory that is left allows",
+    )
+    program: str | None = Field(
+        default=None,
         min_length=1,
         max_length=4000,
-        description="path of STREAM; its arrays have the size with which it was compiled",
+        description="a STREAM of yours on the endpoint, name or path, in place of the one that"
+        " is brought there; its arrays have the size with which it was compiled",
     )
     threads: int | None = Field(
         default=None, ge=1, le=4096, description="threads of OpenMP; by default one a CPU"
     )
+
+    @model_validator(mode="after")
+    def _own_program_has_its_size(self) -> StreamSettings:
+        if self.program is not None and self.array_size is not None:
+            raise conflict(
+                "the size of the arrays is fixed when STREAM is compiled",
+                "remove array_size, or the program of yours",
+                "array_size",
+            )
+        return self
+
+
+def _measures() -> Iterator[Measure]:
+    for kernel in _KERNELS:
+        yield Measure(
+            name=f"{kernel}_bytes_per_s", unit="B/s", better=Better.HIGHER, label=kernel,
+            head=f"{kernel}\nB/s", digits=".4g", over_pairs=OverPairs.SUM,
+            leading=kernel == "triad", source=_SOURCE, help=f"best rate of the kernel {kernel}",
+            component=Component.MEMORY_RATE if kernel == "triad" else None,
+        )  # fmt: skip
+    yield Measure(
+        name="array_caches", unit="1", better=Better.NEITHER, label="array", digits=".1f",
+        head="array\ncaches", over_pairs=OverPairs.WORST, source=_SOURCE,
+        help="size of an array, in that of all last-level caches; with less than 4 the numbers are"
+        " of a variant of STREAM",
+    )  # fmt: skip
+    yield Measure(
+        name="stream_threads", unit="1", better=Better.NEITHER, digits=".0f",
+        over_pairs=OverPairs.SUM, source=_SOURCE, help="threads; 1 of a STREAM without OpenMP",
+    )  # fmt: skip
 
 
 class Stream(Tool[StreamSettings]):
     """One process on the sender."""
 
     Settings = StreamSettings
-    example = "endpoints: {loopback: {}}\nworkload: {kind: stream, program: /opt/stream}"
-    told = tuple(
-        Measure(
-            name=f"{kernel}_bytes_per_s", unit="B/s", better=Better.HIGHER, label=kernel,
-            head=f"{kernel}\nB/s", digits=".4g", over_pairs=OverPairs.SUM,
-            leading=kernel == "triad", source="McCalpin, STREAM 5.10",
-            help=f"best rate of the kernel {kernel}",
-        )
-        for kernel in _KERNELS
+    example = "endpoints: {loopback: {}}\nworkload: {kind: stream, threads: 1}"
+    # Not the endpoint's own: ImageMagick has a program of this name.
+    programs: tuple[Program, ...] = (
+        Program("stream", source=Source(_STEPS, (*_PROGRAMS.values(),), openmp=True),
+                how=("build",)),
     )  # fmt: skip
+    told = tuple(_measures())
+
+    def __init__(self, settings: StreamSettings, *, background: bool = False) -> None:
+        super().__init__(settings, background=background)
+        if settings.program is not None:
+            self.programs = ()
 
     def runs(self) -> Sequence[Run]:
-        """Return STREAM at the sender."""
+        """Return STREAM at the sender, started by a script that chooses its size."""
         s = self._settings
+        choice = {
+            size: name for size, name in _PROGRAMS.items() if s.array_size in {None, size}
+        } if s.program is None else {0: s.program}  # fmt: skip
+        pairs = [word for size, name in choice.items() for word in (str(size), name)]
         env = {} if s.threads is None else {"OMP_NUM_THREADS": str(s.threads)}
-        return (Run(on=Where.SENDER, argv=[s.program], env=env),)
+        return (Run(on=Where.SENDER, argv=["sh", "-c", _CHOOSE, "sh", *pairs], env=env),)
 
     def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
         """Read the best rate of each kernel; results that did not validate are an error."""
-        told = read(ended[-1].printed.text_of_stdout)
+        text, tail = ended[-1].printed.text_of_stdout, ended[-1].printed.tail
+        told, caches = read(text), _CACHES.search(text)
         if not told.validated:
-            raise OutputError("the arrays did not validate", tail=ended[-1].printed.tail)
+            raise OutputError("the arrays did not validate", tail=tail)
+        threads = told.threads or 1
+        if self._settings.threads not in {None, threads}:
+            raise OutputError(
+                f"it ran with {threads} threads, not {self._settings.threads}",
+                tail=tail,
+                cure="bring one that is compiled with OpenMP: gcc can, for its own architecture",
+            )
+        array_bytes = told.array_elements * told.element_bytes
         return {
-            f"{kernel}_bytes_per_s": getattr(told, kernel).best_bytes_per_s for kernel in _KERNELS
+            **{f"{name}_bytes_per_s": getattr(told, name).best_bytes_per_s for name in _KERNELS},
+            "array_caches": array_bytes / int(caches[1]) if caches else None,
+            "stream_threads": threads,
         }

@@ -56,6 +56,16 @@ family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
 sock = socket.socket(family, socket.SOCK_DGRAM)
 sock.sendto(b"hello", (sys.argv[1], int(sys.argv[2])))
 """
+ECHO = """
+import socket, struct, sys
+six = ":" in sys.argv[1]
+family, protocol, ask = (socket.AF_INET6, 58, 128) if six else (socket.AF_INET, 1, 8)
+sock = socket.socket(family, socket.SOCK_DGRAM, protocol)
+sock.settimeout(10)
+sock.connect((sys.argv[1], 0))
+sock.send(struct.pack("!BBHHH", ask, 0, 0, 0, 1) + b"hello")
+print(sock.recv(100)[8:].decode())
+"""
 TCP_SERVER = """
 import socket, sys, time
 server = socket.create_server((sys.argv[1], 0))
@@ -126,6 +136,10 @@ def route(
     cloud.python(sender, UDP_CLIENT, target, server.read_line())
     ttl, source = server.read_line().split()
     return 64 - int(ttl), source
+
+
+def test_any_login_may_ping(cloud: Cloud, family: Family) -> None:
+    assert cloud.python("vm-1", ECHO, address(cloud, "vm-1", "vm-3", family)) == "hello"
 
 
 def rate_bps(cloud: Cloud, sender: str, receiver: str, size: int) -> float:

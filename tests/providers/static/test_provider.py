@@ -17,6 +17,7 @@ from osmef.errors import (
     Interrupted,
     NotFoundError,
     Problem,
+    ProviderError,
     ReachError,
 )
 from osmef.providers import provider_class, provider_for
@@ -103,6 +104,24 @@ def test_a_machine_is_locked_described_and_given_back(machines: Any, order: Orde
         provider.close()
     name = f"osmef-{order.run}-host-1"
     assert events(order) == [("intend", name), ("created", name), ("destroyed", name)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("directory", "osmef-a-run-../x"),
+        ("scratch", "relative/.osmef-a-run+host-1+*"),
+        ("scratch", "/disk/.osmef-a-run+*"),
+        ("scratch", "/disk/.osmef-a-run+host-1+"),
+        ("scratch", "/disk/.osmef-another+host-1+*"),
+        ("scratch", "/disk/.osmef-a-run+host/../x+*"),
+        ("scratch", "/disk/*"),
+    ],
+)
+def test_what_no_run_makes_is_not_removed(kind: str, name: str) -> None:
+    resource = Resource("static", kind, name, "a-run", access={"host": "a", "ssh": "nowhere"})
+    with pytest.raises(ProviderError, match="no run has made this"):
+        StaticProvider.destroy([resource], lambda _: None)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,135 @@
+"""``osmef profile``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.markup import escape
+from rich.table import Table
+
+from osmef.cli.console import (
+    AsJson,
+    Out,
+    Overrides,
+    ScenarioFile,
+    Verbose,
+    parse_overrides,
+    print_json,
+    reporting,
+    set_up_logging,
+)
+from osmef.cli.console import (
+    out as console,
+)
+from osmef.cli.execution import exit_if_failed, measure
+from osmef.cli.shown import show
+from osmef.engine.check import check_provider, check_study
+from osmef.engine.cost import check_budget, cost_of
+from osmef.engine.plan import make_plan
+from osmef.engine.resume import note_plan
+from osmef.report.table import keep_whole
+from osmef.results.rundir import RunDirectory
+from osmef.scenario.load import load
+from osmef.scenario.workload import WORKLOAD_SETS
+
+EPILOG = """Examples:
+
+osmef profile scenarios/profile.yaml
+
+osmef profile scenarios/aws.yaml --flavor m5.large --flavor c5.large --out /data
+
+osmef profile scenarios/profile.yaml --with 'sysbench, iperf3'
+
+Then osmef similarity RUNS ranks the counterparts of machine types of several providers. Exit \
+codes are those of osmef run."""
+
+VECTOR = "machine-vector"
+_LEAST = 6
+_WORDS = {
+    "threads": "threads",
+    "cpu_s": "CPU\ns",
+    "memory_mb": "memory\nMB",
+    "memory_mb_per_s": "memory\nMB/s",
+    "disk_read_mb_per_s": "disk read\nMB/s",
+    "disk_write_mb_per_s": "disk write\nMB/s",
+    "network_mb_per_s": "network\nMB/s",
+}
+
+
+def command(  # noqa: PLR0913, PLR0917 - its options
+    file: ScenarioFile,
+    flavor: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A flavor to profile, instead of the scenario's. May be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    workloads: Annotated[
+        str,
+        typer.Option("--with", metavar="LIST", help="The workloads that measure the components."),
+    ] = ", ".join(WORKLOAD_SETS[VECTOR]),
+    out: Out = Path("results"),
+    overrides: Overrides = [],  # noqa: B006 - typer copies it
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Measure the vectors of machine types: CPU, memory, disk and network of each flavor."""
+    set_up_logging(verbose)
+    with reporting(as_json):
+        # pandas takes a while to load
+        from osmef.report.data import Data  # noqa: PLC0415
+        from osmef.report.machine_types import machines_of, vector_table  # noqa: PLC0415
+
+        wanted = {"workload": f"[{workloads}]", **parse_overrides(overrides)}
+        if flavor:
+            wanted["flavor"] = f"[{', '.join(flavor)}]"
+        if load(file, wanted).scenario.repeat < _LEAST:
+            wanted["repeat"] = str(_LEAST)
+        study = load(file, wanted)
+        check_study(study)
+        plan = make_plan(study)
+        check_budget(plan, cost_of(plan))
+        check_provider(plan)
+        name, suffix = study.scenario.name, file.suffix
+        with RunDirectory.create(out, name, study.text, suffix) as directory:
+            note_plan(directory, plan)
+            summary, _ = measure(plan, directory, verbose=verbose, as_json=as_json, figures=False)
+        table = vector_table(machines_of(Data(directory.path)))
+        rows = table.astype(object).where(table.notna(), None).to_dict("records")
+        if as_json:
+            print_json({"directory": str(directory.path), "vectors": rows})
+        else:
+            show(summary, directory.path, [])
+            _print(rows)
+        exit_if_failed(summary)
+
+
+def _print(rows: list[dict[Any, Any]]) -> None:
+    """Print a line for each machine type, with the interval of each component below its median."""
+    measured = {(str(row["component"]), str(row["by"])) for row in rows}
+    columns = sorted(measured, key=lambda one: ([*_WORDS].index(one[0]), one[1]))
+    heads = [f"{_WORDS[component]}\n{_program(by)}" for component, by in columns]
+    table = Table("machine type", *heads, box=SIMPLE_HEAD)
+    of: dict[str, dict[tuple[str, str], str]] = {}
+    for row in rows:
+        low, high = row["ci95_low"], row["ci95_high"]
+        interval = "" if low is None else f"\n{low:.4g}..{high:.4g}"
+        machine = of.setdefault(f"{row['provider']} {row['flavor']}", {})
+        machine[str(row["component"]), str(row["by"])] = f"{row['median']:.6g}{interval}"
+    for machine_name, found in of.items():
+        table.add_row(escape(machine_name), *(found.get(one, "?") for one in columns))
+    console.print(keep_whole(table))
+    console.print(
+        "Medians with their 95 % intervals; the threads and the memory are as told there."
+    )
+
+
+def _program(by: str) -> str:
+    """Return the workload that measures, of ``METRIC of WORKLOAD``; none of what is told."""
+    _, _, workload = by.partition(" of ")
+    return workload

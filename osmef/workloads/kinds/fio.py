@@ -1,0 +1,185 @@
+"""fio: a job of reads and writes, with its rates and how long each request takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from osmef.errors import OutputError
+from osmef.formats.fio import Way, read
+from osmef.results.measure import Better, Measure, OverPairs
+from osmef.scenario.base import conflict
+from osmef.scenario.fields import Duration, Size
+from osmef.supply.program import Program
+from osmef.workloads.disk import DirectSettings
+from osmef.workloads.programs import Ended, Run
+from osmef.workloads.tool import Tool
+
+_PERCENTILES = {"p50": "50", "p99": "99", "p999": "99.9"}
+_ALONE = {"sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"}
+_OWN = {
+    *("name", "rw", "readwrite", "bs", "size", "numjobs", "iodepth", "ioengine", "direct", "sync"),
+    *("runtime", "time_based", "ramp_time", "rate_iops", "rwmixread", "fsync", "group_reporting"),
+    *("filename", "directory", "output", "output_format", "lat_percentiles", "clat_percentiles"),
+    *("percentile_list", "thread", "client", "server", "eta"),
+}
+"""Options that settings stand for, and those that the numbers and the directory rely on."""
+
+
+_Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,60}$")]
+_Value = Annotated[str, Field(pattern=r"^[^\x00-\x1f]{0,1000}$")]
+
+
+class FioSettings(DirectSettings):
+    """fio: a job of reads or writes in files on the sender's disk."""
+
+    kind: Literal["fio"] = Field(default="fio", description="the kind of workload")
+    duration: Duration = Field(
+        default=10.0, ge=1, le=86400.0, description="how long it measures, whole seconds (runtime)"
+    )
+    rw: Literal["read", "write", "randread", "randwrite", "rw", "randrw"] = Field(
+        default="randread",
+        description="reads, writes or both, one behind the other or at random places",
+    )
+    read_percent: int = Field(
+        default=50, ge=1, le=99, description="with rw and randrw: how many of 100 are reads"
+    )
+    block: Size = Field(default=4096, ge=512, le=2**30, description="of each request (bs)")
+    jobs: int = Field(
+        default=1, ge=1, le=1000, description="processes, each with a file of its own (numjobs)"
+    )
+    depth: int = Field(
+        default=1, ge=1, le=65536, description="requests that each job has under way (iodepth)"
+    )
+    engine: str = Field(
+        default="libaio",
+        pattern=r"^[a-z0-9_-]{1,40}$",
+        description="how fio makes requests (ioengine): `libaio`, `io_uring`, `psync` ...",
+    )
+    sync: bool = Field(
+        default=False, description="true: a write has ended when it is on the disk (O_SYNC)"
+    )
+    rate: int | None = Field(
+        default=None, ge=1, le=10**9, description="the most requests a second of each job, each way"
+    )
+    warmup: Duration = Field(
+        default=0.0, ge=0, le=3600, description="how much of the beginning does not count"
+    )
+    options: dict[_Name, _Value | int | float] = Field(
+        default_factory=dict,
+        max_length=50,
+        description="more options of a job, by their names in fio(1), such as `overwrite: 1`",
+    )
+
+    @property
+    def file_bytes(self) -> int:
+        """How many bytes the files of all jobs have together."""
+        return self.jobs * self.size
+
+    @property
+    def accesses(self) -> tuple[str, ...]:
+        """What it does."""
+        return ("read", "write") if self.rw.endswith("rw") else (self.rw.removeprefix("rand"),)
+
+    @model_validator(mode="after")
+    def _options_are_others(self) -> FioSettings:
+        for name in sorted(_OWN & self.options.keys()):
+            cure = "see osmef workloads fio; for a device, or a job file, use kind: program"
+            raise conflict(f"{name} is no option of its own here", cure, f"options.{name}")
+        return self
+
+    @model_validator(mode="after")
+    def _depth_is_had(self) -> FioSettings:
+        if self.depth > 1 and self.engine in _ALONE:
+            raise conflict(
+                f"{self.engine} has one request under way at a time",
+                "use engine: libaio or io_uring, or more jobs",
+                *("depth", "engine"),
+            )
+        return self
+
+    def warnings(self) -> Iterator[str]:
+        """Say where requests wait for one another."""
+        if self.depth > 1 and self.engine == "libaio" and not self.direct:
+            yield "libaio has one request under way at a time without direct I/O, not the depth"
+
+
+class Fio(Tool[FioSettings]):
+    """One fio on the sender."""
+
+    Settings = FioSettings
+    example = "endpoints: {loopback: {}}\nworkload: {kind: fio, rw: randread, depth: 32}"
+    programs = (Program("fio"),)
+
+    def __init__(self, settings: FioSettings, *, background: bool = False) -> None:
+        found = [one for way in settings.accesses for one in _measures(way)]
+        self.told = (found[0].model_copy(update={"leading": True}), *found[1:])
+        super().__init__(settings, background=background)
+
+    def runs(self) -> Sequence[Run]:
+        """Return one job, whose processes report together."""
+        s = self._settings
+        given: dict[str, object] = {
+            "name": "osmef", "rw": s.rw, "bs": s.block, "size": s.size, "numjobs": s.jobs,
+            "iodepth": s.depth, "ioengine": s.engine, "direct": int(s.direct), "sync": int(s.sync),
+            "runtime": math.ceil(s.duration), "time_based": 1, "directory": "{dir}",
+            "lat_percentiles": 1, "clat_percentiles": 0, "group_reporting": 1,
+        }  # fmt: skip
+        given |= {"rwmixread": s.read_percent} if len(s.accesses) > 1 else {}
+        given |= {"rate_iops": s.rate} if s.rate is not None else {}
+        given |= {"ramp_time": math.ceil(s.warmup)} if s.warmup else {}
+        options = [f"--{name}={value}" for name, value in {**given, **s.options}.items()]
+        return (s.run_of(["fio", "--output-format=json", "--eta=never", *options]),)
+
+    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+        """Read the JSON; each way that was asked for must have gone."""
+        printed = ended[-1].printed
+        told = read(printed.text_of_stdout)
+        numbers: dict[str, float | None] = {}
+        for name in self._settings.accesses:
+            way = told.read if name == "read" else told.written
+            if way is None:
+                raise OutputError(f"fio tells no {name} that has ended", tail=printed.tail)
+            numbers |= _numbers(name, way)
+        return numbers
+
+
+def _numbers(name: str, way: Way) -> Mapping[str, float | None]:
+    percentiles = way.latency.percentiles_us or {}
+    return {
+        f"{name}_iops": way.iops,
+        f"{name}_bytes_per_s": way.bytes_per_s,
+        f"{name}_mean_us": way.latency.mean_us,
+        **{f"{name}_{key}_us": percentiles.get(one) for key, one in _PERCENTILES.items()},
+        f"{name}_max_us": way.latency.max_us,
+    }
+
+
+def _measures(way: str) -> tuple[Measure, ...]:
+    def time(name: str, told: str, head: str | None) -> Measure:
+        return Measure(
+            name=f"{way}_{name}_us", unit="us", better=Better.LOWER, head=head, digits=".0f",
+            label=f"{way}s, {told}", over_pairs=OverPairs.WORST, source="fio(1), lat",
+            help=f"{told} of the time from making a request until it was done, {way}s",
+        )  # fmt: skip
+
+    return (
+        Measure(
+            name=f"{way}_iops", unit="1/s", better=Better.HIGHER, label=f"{way}s",
+            head=f"{way}s\n/s", digits=".0f", over_pairs=OverPairs.SUM, source="fio(1), iops",
+            help=f"{way}s per second, of all jobs",
+        ),
+        Measure(
+            name=f"{way}_bytes_per_s", unit="B/s", better=Better.HIGHER, label=f"{way}s, bytes",
+            head=f"{way}s\nB/s", digits=".4g", over_pairs=OverPairs.SUM, source="fio(1), bw",
+            help=f"bytes per second of all {way}s",
+        ),
+        time("mean", "mean", None),
+        time("p50", "median", f"{way}\np50 µs"),
+        time("p99", "99th percentile", f"{way}\np99 µs"),
+        time("p999", "99.9th percentile", None),
+        time("max", "maximum", None),
+    )  # fmt: skip

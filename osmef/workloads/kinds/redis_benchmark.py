@@ -1,0 +1,131 @@
+"""redis-benchmark: requests to a key-value store, as a data-intensive program makes them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from osmef.errors import OutputError
+from osmef.formats.redis_benchmark import Test, read
+from osmef.results.measure import Better, Measure, OverPairs
+from osmef.scenario.fields import Size
+from osmef.supply.program import Program
+from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
+from osmef.workloads.tool import Tool
+
+_Test = Literal[
+    "ping_inline", "ping_mbulk", "set", "get", "incr", "lpush", "rpush", "lpop", "rpop", "sadd",
+    "hset", "spop", "zadd", "zpopmin", "lrange_100", "lrange_300", "lrange_500", "lrange_600",
+    "mset",
+]  # fmt: skip
+_TIMES = {"mean": "mean", "p50": "median", "p95": "95th percentile", "p99": "99th percentile",
+          "max": "maximum"}  # fmt: skip
+
+
+class RedisBenchmarkSettings(ProgramsSettings):
+    """redis-benchmark: requests of clients to a Redis server at the receiver."""
+
+    kind: Literal["redis-benchmark"] = Field(
+        default="redis-benchmark", description="the kind of workload"
+    )
+    tests: Annotated[list[_Test], Field(min_length=1, max_length=19)] = Field(
+        default=["set", "get"], description="the commands, one test after the other (-t)"
+    )
+    clients: int = Field(default=50, ge=1, le=10_000, description="connections at once (-c)")
+    requests: int = Field(
+        default=100_000, ge=100, le=10**9, description="of each test, by all clients (-n)"
+    )
+    size: Size = Field(default=3, ge=1, le=2**29, description="of each value (-d)")
+    pipeline: int = Field(
+        default=1, ge=1, le=10_000, description="requests that a client sends at once (-P)"
+    )
+    keys: int | None = Field(
+        default=None, ge=1, le=10**9, description="from how many keys each is drawn; else one (-r)"
+    )
+    keep_alive: bool = Field(
+        default=True, description="false: a new connection for each request (-k)"
+    )
+    threads: int = Field(default=1, ge=1, le=500, description="of the clients (--threads)")
+    io_threads: int = Field(
+        default=1, ge=1, le=128, description="of the server that read and write (io-threads)"
+    )
+
+    @property
+    def parallel(self) -> int | None:
+        """How many connections each pair has."""
+        return self.clients
+
+
+class RedisBenchmark(Tool[RedisBenchmarkSettings]):
+    """A server at the receiver that keeps nothing, and its clients."""
+
+    Settings = RedisBenchmarkSettings
+    example = "workload: {kind: redis-benchmark, clients: 100, size: 1KiB, keys: 100000}"
+    programs = (
+        Program("redis-server"),
+        Program("redis-benchmark", package="redis-tools"),
+    )
+
+    def __init__(self, settings: RedisBenchmarkSettings, *, background: bool = False) -> None:
+        names = dict.fromkeys(settings.tests)
+        self.told = tuple(
+            one for number, name in enumerate(names) for one in _measures(name, leads=number == 0)
+        )
+        self._password = secrets.token_hex(16)
+        super().__init__(settings, background=background)
+
+    def runs(self) -> Sequence[Run]:
+        """Return the server and the clients, which alone know its password."""
+        s = self._settings
+        server = ["redis-server", "--bind", "{bind}", "--port", "{port}", "--save", "",
+                  "--appendonly", "no", "--requirepass", self._password]  # fmt: skip
+        server += ["--io-threads", str(s.io_threads)] if s.io_threads > 1 else []
+        client = ["redis-benchmark", "--csv", "-h", "{peer}", "-p", "{port}", "-a", self._password]
+        client += ["-t", ",".join(s.tests), "-c", str(s.clients), "-n", str(s.requests)]
+        client += ["-d", str(s.size), "-P", str(s.pipeline), "-k", str(int(s.keep_alive))]
+        client += ["-r", str(s.keys)] if s.keys is not None else []
+        client += ["--threads", str(s.threads)] if s.threads > 1 else []
+        return (
+            Run(on=Where.RECEIVER, argv=server, ready="port", serves=True),
+            Run(on=Where.SENDER, argv=client),
+        )
+
+    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+        """Read the CSV; each test that was asked for must have a row."""
+        printed = ended[-1].printed
+        told = {test.name: test for test in read(printed.text_of_stdout).tests}
+        numbers: dict[str, float | None] = {}
+        for name in dict.fromkeys(self._settings.tests):
+            if name not in told:
+                raise OutputError(f"redis-benchmark tells nothing of {name}", tail=printed.tail)
+            numbers |= _numbers(told[name])
+        return numbers
+
+
+def _numbers(test: Test) -> Mapping[str, float | None]:
+    return {
+        f"{test.name}_per_s": test.requests_per_s,
+        **{f"{test.name}_{key}_us": getattr(test.latency, f"{key}_us", None) for key in _TIMES},
+    }
+
+
+def _measures(test: str, *, leads: bool) -> tuple[Measure, ...]:
+    command = test.upper()
+    rate = Measure(
+        name=f"{test}_per_s", unit="1/s", better=Better.HIGHER, label=command, leading=leads,
+        head=f"{command}\n/s", digits=".0f", over_pairs=OverPairs.SUM,
+        source="redis-benchmark.c, rps", help=f"requests {command} per second, of all clients",
+    )  # fmt: skip
+    times = (
+        Measure(
+            name=f"{test}_{key}_us", unit="us", better=Better.LOWER, label=f"{command}, {told}",
+            head=f"{command}\n{key} µs" if key in {"p50", "p99"} else None, digits=".0f",
+            over_pairs=OverPairs.WORST, source="redis-benchmark.c, latency",
+            help=f"{told} of the time from sending {command} until its answer was there",
+        )
+        for key, told in _TIMES.items()
+    )  # fmt: skip
+    return (rate, *times)

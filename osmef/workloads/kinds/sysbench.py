@@ -1,0 +1,145 @@
+"""sysbench: how many primes the CPUs find, or how fast memory is read and written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from osmef.errors import OutputError
+from osmef.formats.sysbench import read
+from osmef.results.measure import Better, Component, Measure, OverPairs
+from osmef.scenario.base import conflict
+from osmef.scenario.fields import Size
+from osmef.supply.program import Program
+from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
+from osmef.workloads.tool import Tool
+
+_SOURCE = "sysbench 1.0"
+_OF_TEST = {"cpu": ("primes",), "memory": ("block", "operation", "access", "scope")}
+
+
+class Test(StrEnum):
+    """What sysbench measures."""
+
+    __test__: ClassVar = False  # of no interest to pytest
+    CPU = "cpu"
+    MEMORY = "memory"
+
+
+class SysbenchSettings(ProgramsSettings):
+    """sysbench: primes that the sender's CPUs find, or the rate of its memory."""
+
+    kind: Literal["sysbench"] = Field(default="sysbench", description="the kind of workload")
+    test: Test = Field(default=Test.CPU, strict=False, description="what is measured")
+    threads: int | None = Field(
+        default=None, ge=1, le=4096, description="threads; by default one a CPU"
+    )
+    primes: int = Field(
+        default=10_000, ge=3, le=10**7, description="cpu: the limit of the primes of an event"
+    )
+    block: Size = Field(
+        default=1024, ge=8, le=2**40, description="memory: what an event reads or writes"
+    )
+    operation: Literal["read", "write"] = Field(default="write", description="memory: what it does")
+    access: Literal["sequential", "random"] = Field(
+        default="sequential", description="memory: the order within a block"
+    )
+    scope: Literal["global", "local"] = Field(
+        default="global", description="memory: one block of all threads, or one of each"
+    )
+
+    @model_validator(mode="after")
+    def _keys_are_those_of_the_test(self) -> SysbenchSettings:
+        for test, keys in _OF_TEST.items():
+            odd = [key for key in keys if key in self.model_fields_set]
+            if odd and test != self.test:
+                raise conflict(
+                    f"{odd[0]} goes with test: {test}",
+                    f"write test: {test}, or remove {odd[0]}",
+                    odd[0],
+                )
+        return self
+
+
+class Sysbench(Tool[SysbenchSettings]):
+    """One process on the sender."""
+
+    Settings = SysbenchSettings
+    example = "endpoints: {loopback: {}}\nworkload: {kind: sysbench, test: cpu, threads: 2}"
+    programs = (Program("sysbench"),)
+    told_of_cpu = (
+        Measure(
+            name="events_per_s", unit="1/s", better=Better.HIGHER, label="events",
+            head="events\n/s", digits=".1f", over_pairs=OverPairs.SUM, leading=True,
+            component=Component.CPU,
+            source=_SOURCE, help="searches for all primes up to a limit, by all threads",
+        ),
+        Measure(
+            name="event_mean_us", unit="us", better=Better.LOWER, digits=".0f",
+            over_pairs=OverPairs.MEAN, source=_SOURCE, help="mean time of an event in its thread",
+        ),
+        Measure(
+            name="event_max_us", unit="us", better=Better.LOWER, head="longest\nµs", digits=".0f",
+            over_pairs=OverPairs.WORST, source=_SOURCE, help="longest time of an event",
+        ),
+    )  # fmt: skip
+    told_of_memory = (
+        Measure(
+            name="memory_bytes_per_s", unit="B/s", better=Better.HIGHER, label="memory",
+            head="memory\nB/s", digits=".4g", over_pairs=OverPairs.SUM, leading=True,
+            component=Component.MEMORY_RATE,
+            source=_SOURCE, help="what all threads read or wrote, per second",
+        ),
+        Measure(
+            name="blocks_per_s", unit="1/s", better=Better.HIGHER, digits=".4g",
+            over_pairs=OverPairs.SUM, source=_SOURCE, help="blocks that were read or written",
+        ),
+    )  # fmt: skip
+
+    told = (*told_of_cpu, *told_of_memory)
+
+    def tells(self) -> Sequence[Measure]:
+        """Return what the test tells."""
+        is_of_memory = self._settings.test is Test.MEMORY
+        return self.told_of_memory if is_of_memory else self.told_of_cpu
+
+    def runs(self) -> Sequence[Run]:
+        """Return sysbench at the sender."""
+        s = self._settings
+        argv = [
+            "sysbench",
+            str(s.test),
+            f"--threads={s.threads or '{cpus}'}",
+            f"--time={math.ceil(s.duration)}",
+            *(self._memory() if s.test is Test.MEMORY else [f"--cpu-max-prime={s.primes}"]),
+            "run",
+        ]
+        return (Run(on=Where.SENDER, argv=argv),)
+
+    def _memory(self) -> list[str]:
+        s = self._settings
+        mode = "seq" if s.access == "sequential" else "rnd"
+        return [
+            f"--memory-block-size={s.block:.0f}",
+            f"--memory-oper={s.operation}",
+            f"--memory-access-mode={mode}",
+            f"--memory-scope={s.scope}",
+            "--memory-total-size=1000000T",  # it is the time that ends it
+        ]
+
+    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+        """Read the report; that of the other test is an error."""
+        told = read(ended[-1].printed.text_of_stdout)
+        if told.test != self._settings.test:
+            raise OutputError(f"it ran the test {told.test}", tail=ended[-1].printed.tail)
+        if told.test == "memory":
+            return {"memory_bytes_per_s": told.bytes_per_s, "blocks_per_s": told.events_per_s}
+        return {
+            "events_per_s": told.events_per_s,
+            "event_mean_us": told.mean_us,
+            "event_max_us": told.max_us,
+        }
