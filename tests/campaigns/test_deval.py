@@ -21,7 +21,7 @@ from osmef.engine.plan import PlannedTrial
 from tests.campaigns.emulated import conduct
 from tests.published import published
 
-SCENARIOS = Path(__file__).parents[2] / "scenarios" / "deval"
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
 CLOUDS = {
     "Amazon EC2": "amazon",
     "Google Compute Engine": "google",
@@ -41,7 +41,7 @@ LEADING = {
 
 
 def test_it_is_a_campaign_of_six_windows() -> None:
-    found = outlook(make_score(read_campaign(SCENARIOS / "campaign.yaml")))
+    found = outlook(make_score(read_campaign(SCENARIOS / "campaigns" / "deval.yaml")))
     assert len(found.weeks[0].slots) == 6
     assert found.sessions == 6 * 4 * len(CLOUDS)
     assert not found.notes
@@ -80,7 +80,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     numbers = AsPublished()
     place = tmp_path_factory.mktemp("deval")
     shutil.copytree(SCENARIOS, place, dirs_exist_ok=True)
-    file, state = place / "campaign.yaml", place / "state.sqlite"
+    file, state = place / "campaigns" / "deval.yaml", place / "state.sqlite"
     lines = file.read_text().splitlines(keepends=True)
     file.write_text("".join(one for one in lines if not one.strip().startswith(LEFT_OUT)))
     assert conduct(file, state, place / "runs", numbers=numbers, length=LENGTH) is Phase.ENDED
