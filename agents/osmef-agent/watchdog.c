@@ -2,7 +2,10 @@
 
 #include "clock.h"
 
-/* How long senders' queues may take to empty after the end, as long as they move at all. */
+#include <math.h>
+
+/* How long senders' queues may take to empty after the end, as long as they move at all; longer
+ * where nothing may move for longer. */
 #define DRAIN_S 60.0
 #define LOOKS_PER_TIMEOUT 10
 
@@ -73,8 +76,9 @@ void watchdog_look(struct bulk *bulk)
     const int64_t now = now_ns();
     for (int role = 0; role < ROLES; role++)
         look_at(&bulk->ways[role], now);
-    if (ns_seconds(now - bulk->start_ns) > bulk_sending_s(bulk) + DRAIN_S)
+    const double drain_s = fmax(DRAIN_S, bulk->params.link.stall_timeout_s);
+    if (ns_seconds(now - bulk->start_ns) > bulk_sending_s(bulk) + drain_s)
         job_fail(bulk->job, "stalled", -1,
-                 "the flows have not drained %g s after their end; the link is very slow", DRAIN_S);
+                 "the flows have not drained %g s after their end; the link is very slow", drain_s);
     set_next(bulk);
 }

@@ -144,7 +144,8 @@ def of_background(measure: Measure) -> Measure:
 def part(measure: Measure, prefix: str, told: str, **changes: object) -> Measure:
     """Return the same measure of a part of the trial, which ``prefix`` names.
 
-    ``told`` goes before its help. It has no column and does not lead, unless ``changes`` say so.
+    ``told`` goes before its help. It has no column, does not lead and is no component of a machine
+    type, unless ``changes`` say so.
     """
     update = {
         "name": f"{prefix}_{measure.name}",
@@ -152,6 +153,7 @@ def part(measure: Measure, prefix: str, told: str, **changes: object) -> Measure
         "help": f"{told}{measure.help}",
         "head": None,
         "leading": False,
+        "component": None,
     }
     return measure.model_copy(update=update | changes)
 

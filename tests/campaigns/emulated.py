@@ -96,11 +96,29 @@ def _done(job: Callable[[], Result]) -> Future[Result]:
     return future
 
 
-class EmulatedClouds:
-    """Measures without a network: the numbers come from the session's seed and nothing else."""
+Numbers = Callable[[Work, PlannedTrial], dict[str, float | None]]
 
-    def __init__(self, clock: SimulatedClock, things: Path, keeper: Keeper | None = None) -> None:
+
+def usual(work: Work, planned: PlannedTrial) -> dict[str, float | None]:
+    """Return a rate that comes from the session's seed and nothing else."""
+    draw = random.Random(f"{work.seed} {planned.index}")  # noqa: S311 - numbers
+    spread = _SPREAD.get(planned.cell.cell.key, 1e7)
+    return {"aggregate_btc_bps": draw.gauss(_USUAL.get(work.window, 1e9), spread)}
+
+
+class EmulatedClouds:
+    """Measures without a network."""
+
+    def __init__(
+        self,
+        clock: SimulatedClock,
+        things: Path,
+        keeper: Keeper | None = None,
+        numbers: Numbers = usual,
+        length: timedelta = LENGTH,
+    ) -> None:
         self._clock, self._things, self._keeper = clock, things, keeper
+        self._numbers, self._length = numbers, length
         things.mkdir(parents=True, exist_ok=True)
 
     def measure(self, work: Work) -> End:
@@ -123,7 +141,7 @@ class EmulatedClouds:
             directory.finish()
             summary = summarise(plan, directory)
             directory.write_summary(summary)
-        self._clock.time = begun + LENGTH
+        self._clock.time = begun + self._length
         return _end(summary)
 
     @contextmanager
@@ -147,8 +165,6 @@ class EmulatedClouds:
     def _trial(
         self, work: Work, planned: PlannedTrial, directory: RunDirectory, at: datetime
     ) -> None:
-        draw = random.Random(f"{work.seed} {planned.index}")  # noqa: S311 - numbers
-        spread = _SPREAD.get(planned.cell.cell.key, 1e7)
         directory.append_trial(
             Trial(
                 index=planned.index,
@@ -163,7 +179,7 @@ class EmulatedClouds:
                 achieved_placement=None,
                 achieved_tenancy=None,
                 distance=None,
-                workload="btc",
+                workload=planned.cell.cell.scenario.workload.kind,
                 started_at=at,
                 wall_s=1.0,
                 session=work.slot,
@@ -171,7 +187,7 @@ class EmulatedClouds:
                 platform=work.platform,
                 status=Status.OK,
                 failure=None,
-                metrics={"aggregate_btc_bps": draw.gauss(_USUAL.get(work.window, 1e9), spread)},
+                metrics=self._numbers(work, planned),
             )
         )
 
@@ -181,7 +197,15 @@ def _tell(kind: str, text: str) -> None:
     sys.stdout.flush()
 
 
-def conduct(file: Path, database: Path | str, out: Path, missed: Sequence[int] = ()) -> Phase:
+def conduct(
+    file: Path,
+    database: Path | str,
+    out: Path,
+    missed: Sequence[int] = (),
+    *,
+    numbers: Numbers = usual,
+    length: timedelta = LENGTH,
+) -> Phase:
     """Conduct, or go on: simulated time begins where the last log line stands.
 
     Sessions that are to be ``missed`` are so from the start.
@@ -199,7 +223,7 @@ def conduct(file: Path, database: Path | str, out: Path, missed: Sequence[int] =
     log = store.log(standing.id, 1)
     clock.time = max([clock.time, *(at for at, _, _ in log)])
     keeper = Keeper(clock, kept_files.Guests.begin)
-    clouds = EmulatedClouds(clock, out / "things", keeper)
+    clouds = EmulatedClouds(clock, out / "things", keeper, numbers, length)
     means = Means(this_process(), clock, AtOnce(), clouds.measure, _tell, keeper=keeper)
     phase = Conductor(store, standing, score, means, Stop()).run()
     store.close()

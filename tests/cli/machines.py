@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,7 +93,8 @@ class Lab:
         """Kill all that runs on a machine; its memory is lost, and so is its home."""
         listener = self._listener(machine)
         for pid in (listener, *descendants(listener)):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # some end with their parents
+                os.kill(pid, signal.SIGKILL)
         for inner in ("home", "shm"):
             for left in (self.folder / machine / inner).iterdir():
                 shutil.rmtree(left) if left.is_dir() else left.unlink()

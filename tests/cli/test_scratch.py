@@ -66,6 +66,7 @@ def test_a_run_leaves_nothing_and_tells_the_file_system(osmef: Osmef, folder: Pa
     assert osmef("reap").out == "nothing left\n"
 
 
+@pytest.mark.real("tools")
 def test_that_no_disk_is_measured_is_told_at_once_and_kept(osmef: Osmef, folder: Path) -> None:
     if shutil.which("ioping") is None:
         pytest.skip("no ioping here (Debian: apt install ioping)")

@@ -31,10 +31,10 @@ MEASURES = (
         name="frames_per_s",
         unit="1/s",
         better="higher",
-        help="as Tachyon has it",
+        help="as POV-Ray has it",
         head="frames\n/s",
     ),
-    Measure(name="score", unit="points", better="higher", help="as Tachyon has it"),
+    Measure(name="score", unit="points", better="higher", help="as POV-Ray has it"),
     Measure(name="temperature", unit="°C", better="neither", help="of the CPU"),
 )
 SESSIONS = [f"day {number}" for number in range(6)]
@@ -54,7 +54,7 @@ def make_run(osmef: Osmef) -> MakeRun:
     ) -> str:
         run = RunDirectory(Path(shutil.copytree(SAMPLE, osmef.directory / name)))
         (run.path / "scenario.yaml").write_text(
-            "name: render\nworkload: {kind: tachyon, scenes: 3}\nsweep: {threads: [1, 2]}\n"
+            "name: render\nworkload: {kind: povray, scenes: 3}\nsweep: {threads: [1, 2]}\n"
         )
         summary = run.read_summary()
         (of,) = summary.cells
@@ -65,12 +65,12 @@ def make_run(osmef: Osmef) -> MakeRun:
             rows = [numbers(speed * threads * (1 + number / 100)) for number in range(6)]
             told = {one: describe(row[one] for row in rows) for one in rows[0]}
             cells.append(of.model_copy(update={
-                "key": key["cell"], "values": key["values"], "workload": "tachyon",
+                "key": key["cell"], "values": key["values"], "workload": "povray",
                 "connections": None, "metrics": told, "n_ok": 6, "n_failed": 0,
             }))  # fmt: skip
             trials += [
                 trial.model_copy(update={
-                    **key, **session, "workload": "tachyon", "index": 6 * threads + number,
+                    **key, **session, "workload": "povray", "index": 6 * threads + number,
                     "repetition": number, "metrics": row, "transfers": [], "connections": None,
                 })
                 for number, row in enumerate(rows)
@@ -153,7 +153,7 @@ def test_what_is_better_its_measures_say(osmef: Osmef, make_run: MakeRun) -> Non
     verdicts = {(row["metric"], row["verdict"]) for row in told["rows"]}
     assert verdicts == {(one.name, "better") for one in MEASURES[:3]}
     assert told["not_judged"] == ["temperature"]
-    assert any("tachyon is not known here" in note for note in told["notes"])
+    assert any("povray is not known here" in note for note in told["notes"])
     regression = osmef("compare", "fast", "slow", "--fail-on", "regression")
     assert (regression.code, regression.out.count("worse")) == (1, 6)
 
@@ -163,11 +163,11 @@ def test_settings_beside_a_background_that_nobody_knows_are_not_compared(
 ) -> None:
     for name in ("one", "two"):
         run = osmef.directory / make_run(name)
-        (run / "scenario.yaml").write_text("name: render\nbackground: {kind: tachyon}\n")
-        edit(run, beside_tachyon)
+        (run / "scenario.yaml").write_text("name: render\nbackground: {kind: povray}\n")
+        edit(run, beside_povray)
     compared = osmef("compare", "one", "two", "--json")
     assert compared.code == 0, compared.err
-    assert any("tachyon is not known here" in note for note in compared.json()["notes"])
+    assert any("povray is not known here" in note for note in compared.json()["notes"])
 
 
 def test_two_units_of_one_name_are_never_mixed(osmef: Osmef, make_run: MakeRun) -> None:
@@ -221,8 +221,8 @@ def edit(run: Path, change: Callable[[Any], Mapping[str, Any]]) -> None:
     path.write_text(json.dumps(change(json.loads(path.read_text()))))
 
 
-def beside_tachyon(told: Any) -> Mapping[str, Any]:
-    kinds = {"workload": "btc", "background": "tachyon"}
+def beside_povray(told: Any) -> Mapping[str, Any]:
+    kinds = {"workload": "btc", "background": "povray"}
     return {**told, "cells": [cell | kinds for cell in told["cells"]]}
 
 

@@ -13,6 +13,11 @@ _GUESTS = (
     *("pkg-config", "gcc", "libc6-dev", "python3-dev", "dnsmasq-base", "genisoimage"),
     *("busybox-static", "nftables", "iproute2"),
 )
+_TOOLS = (
+    *("openssh-server", "gcc", "libc6-dev", "iperf", "nuttcp", "netpipe-tcp", "sockperf", "qperf"),
+    *("apache2-utils", "wrk", "fio", "ioping", "dbench", "redis-server", "redis-tools", "sysbench"),
+    *("stress-ng", "tachyon", "tachyon-doc", "p7zip", "openssl"),
+)
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,13 @@ PARTS = {
             minutes=12,
             debian=("gcc", "libc6-dev", "openssh-server", "qemu-user-static"),
             online=True,
+        ),
+        Part(
+            "tools",
+            "the programs of the field, each for real",
+            ("osmef/workloads/", "osmef/formats/", "tests/workloads/", "tests/formats/"),
+            minutes=6,
+            debian=_TOOLS,
         ),
         Part(
             "cloud-init",

@@ -35,8 +35,9 @@ def test_examples_load_and_are_named_like_their_file(path: Path) -> None:
     assert study.scenario.name == path.stem
     assert study.scenario.description
     clouds = {"aws", "azure", "gce", "libvirt", "openstack", "static"}
-    kinds = "aws+gce" if path.stem == "two-clouds" else "local"
-    assert study.scenario.kinds_of_clouds == (path.stem if path.stem in clouds else kinds)
+    kinds = {"two-clouds": "aws+gce", **{one.stem: "aws" for one in ROOT.glob("deval/*")}}
+    kinds |= {name: name for name in clouds}
+    assert study.scenario.kinds_of_clouds == kinds.get(path.stem, "local")
 
 
 @pytest.mark.parametrize("path", PARALLEL, ids=lambda path: path.name)

@@ -248,6 +248,7 @@ def measured(hosts: MakeHosts, kind: str, archive: str, **keys: Any) -> Mapping[
     return made.outcome(0, Purpose.MEASURED, done.ran).metrics
 
 
+@pytest.mark.real("tools")
 def test_stream_for_real(hosts: MakeHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     found = measured(hosts, "stream", "STREAM.tar.gz", array_size=10_000_000)

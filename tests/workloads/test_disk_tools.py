@@ -244,6 +244,7 @@ def with_direct(kind: str, disk: Path, **keys: Any) -> dict[str, Any]:
     return {**keys, "directory": str(disk), **({"direct": works} if has_direct else {})}
 
 
+@pytest.mark.real("tools")
 @pytest.mark.parametrize("kind", SMALL)
 def test_a_real_run_has_every_number_and_leaves_nothing(
     kind: str, hosts: MakeHosts, disk: Path
@@ -255,6 +256,7 @@ def test_a_real_run_has_every_number_and_leaves_nothing(
     assert list(disk.iterdir()) == []
 
 
+@pytest.mark.real("tools")
 @pytest.mark.parametrize("kind", ["fio", "dbench"])
 def test_a_deadline_in_the_middle_leaves_nothing(kind: str, hosts: MakeHosts, disk: Path) -> None:
     made = tool(kind, **with_direct(kind, disk, **SMALL[kind], deadline="700ms"))
@@ -264,6 +266,7 @@ def test_a_deadline_in_the_middle_leaves_nothing(kind: str, hosts: MakeHosts, di
     assert list(disk.iterdir()) == []
 
 
+@pytest.mark.real("tools")
 @pytest.mark.parametrize("kind", ["fio", "ioping"])
 def test_too_little_room_is_told_before_it_begins(kind: str, hosts: MakeHosts, disk: Path) -> None:
     made = tool(kind, **with_direct(kind, disk, size="1000TB"))
@@ -273,6 +276,7 @@ def test_too_little_room_is_told_before_it_begins(kind: str, hosts: MakeHosts, d
     assert caught.value.cure
 
 
+@pytest.mark.real("tools")
 def test_a_program_that_fails_says_why(hosts: MakeHosts, disk: Path) -> None:
     made = tool("fio", **with_direct("fio", disk, **{**SMALL["fio"], "engine": "nosuch"}))
     needs(made)
@@ -297,6 +301,7 @@ def iozone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.real("tools")
 @pytest.mark.parametrize("streams", [1, 2])
 def test_a_real_run_of_iozone(
     hosts: MakeHosts, disk: Path, iozone: Path, monkeypatch: pytest.MonkeyPatch, streams: int

@@ -174,6 +174,7 @@ def test_stress_ng_of_another_stressor_is_an_error() -> None:
         numbers(tool("stress-ng"), sample("stress_ng/matrix-0.15"))
 
 
+@pytest.mark.real("tools")
 @pytest.mark.parametrize(
     ("kind", "package", "keys"),
     [

@@ -289,6 +289,7 @@ SHORT: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
 ]
 
 
+@pytest.mark.real("tools")
 @pytest.mark.parametrize(("kind", "keys", "told"), SHORT)
 def test_it_measures(
     hosts: MakeHosts, kind: str, keys: dict[str, Any], told: tuple[str, ...]
@@ -297,9 +298,10 @@ def test_it_measures(
     for name in told:
         value = found[name]
         assert value is not None, name
-        assert value > 0 or name == "retransmits", name
+        assert value > 0 or name in {"retransmits", "jitter_us"}, name
 
 
+@pytest.mark.real("tools")
 @pytest.mark.parametrize("kind", ["iperf2", "nuttcp", "qperf", "apachebench"])
 def test_it_measures_over_ipv6(hosts: MakeHosts, kind: str) -> None:
     made = tool(kind)
@@ -320,6 +322,7 @@ def address() -> Iterator[str]:
         kernel.addr("delete", index=loopback, address="192.0.2.1", prefixlen=32)
 
 
+@pytest.mark.real("tools")
 @pytest.mark.parametrize(
     ("keys", "told"),
     [
@@ -356,6 +359,7 @@ def test_netperf_is_built_of_its_source(program: Program, tmp_path: Path) -> Non
     assert "Netperf version 2.7" in told.stdout
 
 
+@pytest.mark.real("tools")
 def test_a_background_tells_its_numbers_at_its_end(hosts: MakeHosts) -> None:
     beside, measured = tool("qperf", duration="1s"), tool("qperf", duration="2s")
     skip_without("qperf")
@@ -371,6 +375,7 @@ def test_a_background_tells_its_numbers_at_its_end(hosts: MakeHosts) -> None:
     assert (found["goodput_bps"] or 0) > 0
 
 
+@pytest.mark.real("tools")
 def test_netpipe_keeps_every_size(hosts: MakeHosts) -> None:
     keys = {"min": "1000B", "max": "1500B", "perturbation": 0, "repetitions": 10}
     done = run(hosts, "127.0.0.1", "netpipe", **keys)

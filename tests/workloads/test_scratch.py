@@ -62,18 +62,18 @@ def test_several_pairs_have_a_directory_each(hosts: MakeHosts, elsewhere: Path) 
 
 
 @pytest.mark.parametrize(
-    ("script", "kind", "said"),
+    ("script", "said"),
     [
-        (f"{WRITES} exit 3", ProgramError, "exit status 3"),
-        (f"{WRITES} exec sleep 600", AgentError, "deadline"),
-        (f"{WRITES} head -c 100000000 /dev/zero", AgentError, "output"),
+        (f"{WRITES} exit 3", "exit status 3"),
+        (f"{WRITES} exec sleep 600", "still ran after"),
+        (f"{WRITES} head -c 100000000 /dev/zero", "printed more than 100000 bytes"),
     ],
 )
 def test_what_fails_leaves_nothing(
-    two: list[Victim], elsewhere: Path, script: str, kind: type[EndpointError], said: str
+    two: list[Victim], elsewhere: Path, script: str, said: str
 ) -> None:
     run = sh(script, directory=str(elsewhere))
-    with pytest.raises(kind, match=said):
+    with pytest.raises(ProgramError, match=said):
         measure(two, run, deadline="500ms", most_output="100kB")
     assert files(elsewhere) == ["kept"]
 
