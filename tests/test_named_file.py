@@ -233,6 +233,7 @@ OTHERS = {
     "supply/closure.py",
     "supply/debian.py",
     "supply/packaged.py",
+    "supply/shared.py",
 }
 
 

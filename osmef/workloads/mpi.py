@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from pydantic import Field
 
-from osmef.errors import OutputError
 from osmef.results.measure import Better, Measure, OverPairs
 from osmef.results.use import InterfaceUse
 from osmef.scenario.base import conflict
@@ -91,6 +90,7 @@ class MpiTool(Tool[M]):
     """
 
     are_ranks = True
+    teller = 0
 
     @property
     @abstractmethod
@@ -104,12 +104,7 @@ class MpiTool(Tool[M]):
 
     def numbers(self, pairs: Sequence[Sequence[Ended]]) -> Mapping[str, float | None]:
         """Read what the processes of all endpoints have printed. Raises OutputError."""
-        ended = [one for endpoint in pairs for one in endpoint]
-        try:
-            return self.parse(ended)
-        except OutputError as error:
-            error.where = error.where or ended[0].endpoint
-            raise
+        return super().numbers([[one for endpoint in pairs for one in endpoint]])
 
 
 def moved_mb(ended: Sequence[Ended]) -> float | None:

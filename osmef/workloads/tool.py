@@ -26,6 +26,8 @@ class Tool(Programs[T]):
     """What the program measures; the numbers of several pairs go together as these say."""
     stoppable = False  # it runs for the duration, and most programs tell nothing before their end
 
+    teller = -1  # which of a pair's programs prints the numbers
+
     def __init__(self, settings: T, *, background: bool = False) -> None:
         super().__init__(settings, background=background)
         self.measures = (*self.tells(), *USED)
@@ -56,7 +58,7 @@ class Tool(Programs[T]):
         them. Raises OutputError, and ProgramError where ``parse()`` tells others than ``told``.
         """
         names = [one.name for one in self.tells()]
-        last = pair[-1]
+        last = pair[self.teller]
         try:
             found = self.parse(pair)
         except OutputError as error:

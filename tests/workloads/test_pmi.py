@@ -181,10 +181,10 @@ def test_all_processes_of_all_endpoints_are_one_job(hosts: MakeHosts) -> None:
 
 
 def test_one_that_fails_ends_the_others(hosts: MakeHosts) -> None:
-    done = run(hosts("one", "two"), processes(1, "1"))
-    first, second = (pair[0].results[0] for pair in done.ran)
-    assert getattr(first, "stopped", None) is True
-    assert (getattr(second, "status", None), getattr(second, "stopped", None)) == (7, False)
+    with pytest.raises(ProgramError, match="exit status 7") as caught:
+        run(hosts("one", "two"), processes(1, "1"))
+    assert caught.value.where == "two"
+    assert "it has its reasons" in caught.value.tail
 
 
 def test_one_that_speaks_another_language_is_told_with_what_it_printed(hosts: MakeHosts) -> None:
