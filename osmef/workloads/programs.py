@@ -22,7 +22,7 @@ from osmef.scenario.fields import Directory, Duration, HomePath, Size
 from osmef.scenario.workload import WorkloadSettings
 from osmef.supply.program import Program, Way
 from osmef.workloads.base import End, Outcome, Part, Ran, Step, Value, Workload
-from osmef.workloads.placeholders import KNOWN, unknown
+from osmef.workloads.placeholders import KNOWN, unknown, used
 from osmef.workloads.reading import Printed
 from osmef.workloads.transfers import endpoint_cpu_percent
 
@@ -64,6 +64,8 @@ class Line(Model):
 
 
 Ready = Literal["port", "udp-port", "start"]
+
+_PORTS = ("port", "data_port")  # placeholders that only a server gives something to stand for
 
 
 class Run(Model):
@@ -304,8 +306,12 @@ class Programs(Workload[P], Generic[P]):
         """
 
     def _groups(self) -> list[list[tuple[Run, End]]]:
-        """Return the programs of each part: the servers with the first other one, others alone."""
+        """Return the programs of each part: the servers with the first other one, others alone.
+
+        Raises ProgramError where there is none but servers, or no server that a port is of.
+        """
         runs = self.runs()
+        _check(type(self).__name__, runs)
         servers = [(run, end) for run in runs if run.ready for end in run.ends]
         first, *others = [(run, end) for run in runs if not run.ready for end in run.ends]
         return [[*servers, first], *([other] for other in others)]
@@ -366,6 +372,24 @@ class Programs(Workload[P], Generic[P]):
                 if not isinstance(result, ExecResult):
                     raise ProgramError("the agent gave no end of a program", where=names[end])
                 yield Ended(run, end, names[end], result, printed, interface)
+
+
+def _check(name: str, runs: Sequence[Run]) -> None:
+    where = f"runs() of {name}"
+    if all(run.ready for run in runs):
+        raise ProgramError(
+            "there is no program that is started, only servers",
+            where=where,
+            cure="leave ready out of the one that measures",
+        )
+    texts = [text for run in runs for text in (*run.argv, *run.ipv6, *run.env.values())]
+    ports = [name for name in _PORTS if any(used(text, name) for text in texts)]
+    if ports and not any(run.ready for run in runs):
+        raise ProgramError(
+            f"{{{ports[0]}}} is the port of a server, and there is none",
+            where=where,
+            cure="say when the server is ready, such as ready='port'",
+        )
 
 
 def interfaces_of(ended: Sequence[Ended]) -> list[InterfaceUse]:

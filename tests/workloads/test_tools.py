@@ -213,3 +213,25 @@ def test_parse_and_what_is_declared_agree(
 def test_arrays_that_did_not_validate_are_an_error() -> None:
     with pytest.raises(OutputError, match="did not validate"):
         numbers(tool("stream"), (OUTPUTS / "stream" / "invalid.txt").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        ({"on": "receiver", "argv": ["iperf3"], "ready": "port"}, "only servers"),
+        ({"on": "sender", "argv": ["iperf3", "-p", "{port}"]}, r"\{port\} is the port of a server"),
+        (
+            {"on": "sender", "argv": ["iperf3"], "env": {"AT": "{data_port}"}},
+            r"\{data_port\} is the port of a server",
+        ),
+    ],
+)
+def test_programs_that_can_not_work_are_told_before(
+    monkeypatch: pytest.MonkeyPatch, run: dict[str, Any], said: str
+) -> None:
+    made = tool("iperf3")
+    monkeypatch.setattr(made, "runs", lambda: (Run.model_validate(run),))
+    with pytest.raises(ProgramError, match=said) as caught:
+        made.parts()
+    assert caught.value.where == "runs() of Iperf3"
+    assert caught.value.cure
