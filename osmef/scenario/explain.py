@@ -178,7 +178,9 @@ def _missing(_error: ErrorDetails, path: Path, node: Node, _tree: Node) -> Probl
 
 
 def _unknown_word(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> Problem:
-    choices = re.findall(r"'([^']*)'", str(error["ctx"]["expected"]))
+    # Words in quotes, or bare numbers: 'tcp' or 'udp', 10 or 20.
+    found = re.findall(r"'([^']*)'|(-?[0-9][0-9.]*)", str(error["ctx"]["expected"]))
+    choices = [word or number for word, number in found]
     plain = node.plain()
     given = quoted(plain) if isinstance(plain, str) else kind_of(plain)
     return node.problem(
