@@ -285,9 +285,11 @@ def small_talk(start: Start) -> list[Event]:
     words: list[tuple[str, Keys]] = [
         ("clock", {}),
         ("dance", {}),
+        ("interface", {"address": LOOPBACK}),
         ("start", {"id": "job-9"}),
         ("pong", {"id": "job-1", "bind": LOOPBACK, "port": 0}),
         ("pong", {"id": "job-2", "bind": LOOPBACK, "port": 0}),
+        ("write", {"id": "job-1", "text": "no program hears this"}),
         ("stop", {"id": "job-1"}),
     ]
     for cmd, keys in words:

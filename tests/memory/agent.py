@@ -14,7 +14,7 @@ from tests.memory.network import Job, Network, Place
 
 _SERVES = ("ping", "pong")
 _KINDS = ("bulk", "udp", "exchange", "sizes", "siege", *_SERVES)
-_STEER = ("start", "stop", "abort")
+_STEER = ("start", "stop", "write", "abort")
 _KILLED = 128 + 9
 
 Say = Callable[[str], None]
@@ -103,12 +103,14 @@ class Agent:
         if name == "clock":
             real_ns, steady_ns = self.place.clock_ns()
             self._send({"event": "clock", "realtime_ns": real_ns, "monotonic_ns": steady_ns})
+        elif name == "interface":
+            self._send({"event": "interface", "name": "lo"})
         elif name in _KINDS:
             self._take(command)
         elif name in _STEER:
             self._steer(str(name), command)
         else:
-            self._refuse("cmd must be clock, start, stop, abort or a kind of job")
+            self._refuse("cmd must be clock, interface, start, stop, write, abort or a kind of job")
 
     def _take(self, command: dict[str, Any]) -> None:
         if self._job is not None:
@@ -133,6 +135,8 @@ class Agent:
             self._network.stop(job)
         elif name == "stop":
             self._refuse("this job ends by itself; abort it to end it early")
+        elif name == "write":
+            self._refuse("this job is told nothing")
         else:
             self._network.leave(job)
             message = "the controller aborted the job"
