@@ -22,7 +22,7 @@ for line in channel.makefile("r", newline="\\n"):
 CLOSE = """
 import os, time
 os.close(int(os.environ["TALK_FD"]))
-print("closed", flush=True)
+os.write(1, b"closed\\n")
 time.sleep(99)
 """
 

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from osmef.providers import patience
 from osmef.providers.base import EndpointRequest, Resource
 from osmef.scenario.fields import EndpointKind
+from tests.providers.quick import QuickTime
 
 
 @dataclass
@@ -25,6 +27,12 @@ class MemoryLedger:
 
     def destroyed(self, resource: Resource) -> None:
         self.events.append(("destroyed", resource))
+
+
+@pytest.fixture(autouse=True)
+def quick_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have all waits for clouds pass quickly."""
+    monkeypatch.setattr(patience, "time", QuickTime())
 
 
 @pytest.fixture

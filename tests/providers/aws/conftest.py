@@ -130,7 +130,13 @@ def api(aws_api: Api, credentials: Path) -> Api:
 @pytest.fixture
 def lab(aws_cloud: Cloud, credentials: Path, tmp_path: Path) -> Iterator[Lab]:
     aws_cloud.reset()
-    osmef = Osmef(tmp_path, Inside(tuple(aws_cloud.inside), ("osmef.providers.aws.provider",)))
+    osmef = Osmef(
+        tmp_path,
+        Inside(
+            tuple(aws_cloud.inside),
+            ("osmef.providers.aws.provider", "tests.providers.quick_command"),
+        ),
+    )
     osmef.end_s = 120.0
     yield Lab(aws_cloud, osmef)
     for process in osmef.started:

@@ -38,7 +38,13 @@ def lab(gce_cloud: GceCloud, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     for name in ("GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJECT"):
         monkeypatch.delenv(name, raising=False)
-    osmef = Osmef(tmp_path, Inside(tuple(gce_cloud.inside), ("osmef.providers.gce.provider",)))
+    osmef = Osmef(
+        tmp_path,
+        Inside(
+            tuple(gce_cloud.inside),
+            ("osmef.providers.gce.provider", "tests.providers.quick_command"),
+        ),
+    )
     osmef.end_s = 240.0
     yield Lab(gce_cloud, osmef)
     for process in osmef.started:

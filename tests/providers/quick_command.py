@@ -1,0 +1,8 @@
+"""Loaded by commands that begin loaded: their waits for clouds pass quickly."""
+
+from __future__ import annotations
+
+from osmef.providers import patience
+from tests.providers.quick import QuickTime
+
+setattr(patience, "time", QuickTime())  # noqa: B010 - a module's import is not its interface
