@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from osmef.errors import SupplyError
+from osmef.supply import shim
 from osmef.supply.bundle import HERE
 from osmef.supply.elf import Elf, read_elf
 from osmef.supply.machines import Machine
@@ -108,7 +109,8 @@ def words_of(name: str, loader: str | None, contents: Mapping[str, bytes]) -> tu
     # glibc has it since 2.33; without it the program is told its path as its name.
     named = ("--argv0", name) if b"--argv0" in contents[loader] else ()
     own = ("--inhibit-cache", "--library-path", HERE)
-    return (f"{HERE}/{loader}", *named, *own, f"{HERE}/{name}")
+    first = ("--preload", f"{HERE}/{shim.FILE}") if shim.FILE in contents else ()
+    return (f"{HERE}/{loader}", *named, *own, *first, f"{HERE}/{name}")
 
 
 def _find_program(program: Program, name: str, tree: Tree, where: str) -> tuple[str, Found]:

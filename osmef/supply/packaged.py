@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from osmef.drafts import scratch
+from osmef.supply import shim
 from osmef.supply.bundle import BundledFile, Kind, Package, ProgramManifest, described, pack
 from osmef.supply.closure import Closure, cut, words_of
 from osmef.supply.debian import Deb, open_shop
@@ -46,11 +47,20 @@ def bundle_of_packages(
         names = sorted(debs, key=lambda name: (name != program.debian_package, name))
         tell(f"unpacking {len(debs)} packages")
         tree = Tree({name: shop.unpack(debs[name]) for name in names})
-        return _packed(order, cut(program, tree, machine), tree, debs)
+        closure = cut(program, tree, machine)
+        own: dict[str, bytes] = {}
+        if program.shim and closure.loader is not None:
+            own[shim.FILE] = shim.shim(program.shim, machine, where, check)
+        return _packed(order, closure, tree, debs, own)
 
 
-def _packed(order: Order, closure: Closure, tree: Tree, debs: Mapping[str, Deb]) -> bytes:
-    """Return the archive of the files of a program, with a manifest and their licences."""
+def _packed(
+    order: Order, closure: Closure, tree: Tree, debs: Mapping[str, Deb], own: Mapping[str, bytes]
+) -> bytes:
+    """Return the archive of the files of a program, with a manifest and their licences.
+
+    ``own`` are libraries that come from no package.
+    """
     program = order.program
     contents: dict[str, bytes] = {}
     files: dict[str, BundledFile] = {}
@@ -64,6 +74,8 @@ def _packed(order: Order, closure: Closure, tree: Tree, debs: Mapping[str, Deb])
         add(name, found, "loader" if name == closure.loader else "library")
     for name, found in closure.data.items():
         add(name, found, "data")
+    for name, data in own.items():
+        contents[name], files[name] = data, described(data, "library")
     packages: dict[str, Package] = {}
     for package in sorted({file.package for file in files.values() if file.package}):
         licence = tree.find(f"/usr/share/doc/{package}/copyright")

@@ -78,6 +78,8 @@ class Program:
     installed, each with that of the file which it stands for."""
     packages: tuple[str, ...] = ()
     """Further packages of Debian, which hold such libraries or files."""
+    shim: str = ""
+    """C code of functions that take the place of the C library's own in a bundle (`shim.py`)."""
     source: Source | None = None
     bundle: Path | None = None
     """A bundle that was made elsewhere, by `osmef program bundle`."""

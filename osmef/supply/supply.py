@@ -262,6 +262,7 @@ def _recipe(
         "suite": order.suite,
         "format": _FORMAT,
         **({"alternatives": alternatives} if alternatives else {}),
+        **({"shim": program.shim} if program.shim else {}),
     }
     wanted = Wanted(program.name, machine.name, packaged)
     return wanted, lambda: bundle_of_packages(order, store.tell, store.check)

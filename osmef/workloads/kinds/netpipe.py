@@ -15,6 +15,7 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Family, Size
 from osmef.supply.program import Program
+from osmef.supply.shim import PROTOCOLS
 from osmef.units import format_size
 from osmef.workloads.base import Outcome, Ran
 from osmef.workloads.options import options
@@ -73,7 +74,7 @@ class Netpipe(Tool[NetpipeSettings]):
 
     Settings = NetpipeSettings
     example = "workload: {kind: netpipe, max: 64kB, duration: 60s}"
-    programs = (Program("NPtcp", package="netpipe-tcp"),)
+    programs = (Program("NPtcp", package="netpipe-tcp", shim=PROTOCOLS),)
     told = (
         Measure(
             name="throughput_max_bps", unit="bit/s", better=Better.HIGHER,

@@ -1,0 +1,90 @@
+"""Libraries that stand in for what an endpoint lacks."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from osmef.errors import SupplyError
+from osmef.supply import shim
+from osmef.supply.built import without_network
+from osmef.supply.bundle import HERE
+from osmef.supply.closure import words_of
+from osmef.supply.elf import parse
+from osmef.supply.machines import NAMES, find_machine, this_machine
+
+ASKS = "import socket; print(*(socket.getprotobyname(name) for name in ('tcp', 'udp', 'icmp')))"
+HIDDEN = 'mount --bind /dev/null /etc/protocols && exec "$@"'
+
+
+def made(architecture: str) -> bytes:
+    return shim.shim(shim.PROTOCOLS, find_machine(architecture), "a test", lambda: None)
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    path = tmp_path / shim.FILE
+    path.write_bytes(made(this_machine().name))
+    return path
+
+
+def asked(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Ask for protocols where /etc/protocols is empty."""
+    alone = ("unshare", *(() if os.geteuid() == 0 else ("--user", "--map-root-user")), "--mount")
+    return subprocess.run(
+        [*alone, "sh", "-c", HIDDEN, "sh", sys.executable, "-c", ASKS, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.mark.skipif(
+    not without_network() or not Path("/etc/protocols").is_file(),
+    reason="no namespaces here, or no /etc/protocols that could be hidden",
+)
+def test_protocols_are_known_where_the_system_knows_none(library: Path) -> None:
+    assert "protocol not found" in asked().stderr
+    assert asked(LD_PRELOAD=str(library)).stdout.split() == ["6", "17", "1"]
+
+
+def test_a_protocol_that_nobody_knows(library: Path) -> None:
+    script = "import socket; socket.getprotobyname('tcpx')"
+    environment = {**os.environ, "LD_PRELOAD": str(library)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=environment
+    )
+    assert "protocol not found" in done.stderr
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, reason="no ziglang here")
+@pytest.mark.parametrize("architecture", NAMES)
+def test_it_is_for_the_machine_of_the_endpoint(architecture: str, tmp_path: Path) -> None:
+    path = tmp_path / shim.FILE
+    path.write_bytes(made(architecture))
+    found = parse(path.read_bytes())
+    assert (found.machine, found.needed) == (find_machine(architecture).elf, ())
+
+
+def test_without_a_compiler_there_is_a_cure(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(shim, "search_path", lambda: str(tmp_path))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(SupplyError, match="no compiler for") as caught:
+        made(this_machine().name)
+    assert caught.value.cure == "pip install ziglang"
+
+
+def test_what_starts_a_program_loads_it_first() -> None:
+    contents = {"ld.so": b"--argv0", shim.FILE: b"", "NPtcp": b""}
+    words = words_of("NPtcp", "ld.so", contents)
+    assert words[words.index("--preload") + 1] == f"{HERE}/{shim.FILE}"
+    assert "--preload" not in words_of("NPtcp", "ld.so", {"ld.so": b""})
