@@ -242,8 +242,7 @@ def test_what_a_killed_conductor_kept_is_gone_with_the_next_start(four: Path) ->
     things = out / "things"
     command = [sys.executable, "-m", "tests.campaigns.emulated", str(four), str(database), str(out)]
     for _ in range(2):
-        _kill_after(command, 14)
-        assert len(list(things.iterdir())) == 4
+        _kill_with(command, things, 4)
     orphans = find_orphans(Search(out.parent)).orphans
     assert len(orphans) == 4
     assert reap(orphans[:2]) == []
@@ -282,12 +281,16 @@ def test_what_stood_after_a_kill_is_counted_until_it_is_gone(tmp_path: Path) -> 
     assert unended(tmp_path) == []
 
 
-def _kill_after(command: list[str], lines: int) -> None:
+def _kill_with(command: list[str], things: Path, count: int) -> None:
+    """Kill a conductor at a moment when it keeps so many pairs, all of them its own."""
+    old = set(things.iterdir()) if things.exists() else set()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        for _ in range(lines):
+        while not things.exists() or len(set(things.iterdir()) - old) < count:
             assert process.stdout.readline()
         process.kill()
+    assert len(set(things.iterdir()) - old) == count
+    assert not old & set(things.iterdir())
 
 
 SMALL = "name: pair\nworkload: {duration: 200ms, interval: 100ms}\nrepeat: 1\n"
