@@ -1,16 +1,17 @@
 /* Prints "up" and waits, beside as many chains of processes as it is told: each link leads a session
- * of its own, lives for two milliseconds, and leaves a child without a parent. */
+ * of its own, lives for a moment, and leaves a child without a parent. Many chains live longer: those
+ * that ended must not fill the machine's table of processes before anybody looks at them. */
 #include <stdlib.h>
 #include <sys/types.h>
 #include <unistd.h>
 
 #define LIFE_US 2000
 
-static void live_on(void)
+static void live_on(int chains)
 {
     for (;;) {
         setsid();
-        usleep(LIFE_US);
+        usleep(LIFE_US * (1 + chains / 4));
         const pid_t child = fork();
         if (child != 0)
             _exit(0);
@@ -19,9 +20,10 @@ static void live_on(void)
 
 int main(int argc, char **argv)
 {
-    for (int i = argc > 1 ? atoi(argv[1]) : 0; i > 0; i--)
+    const int chains = argc > 1 ? atoi(argv[1]) : 0;
+    for (int i = 0; i < chains; i++)
         if (fork() == 0)
-            live_on();
+            live_on(chains);
     if (write(STDOUT_FILENO, "up\n", 3) != 3)
         return 1;
     pause();
