@@ -6,16 +6,14 @@
 
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
+import java.io.EOFException;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
+import java.net.HttpURLConnection;
 import java.net.InetSocketAddress;
-import java.net.URI;
-import java.net.http.HttpClient;
-import java.net.http.HttpRequest;
-import java.net.http.HttpResponse;
+import java.net.URL;
 import java.nio.charset.StandardCharsets;
-import java.time.Duration;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Locale;
@@ -96,14 +94,12 @@ public final class PingPong {
     private static final class Relay implements Service {
         private final String url;
         private final int retries;
-        private final Duration timeout;
-        private final HttpClient client;
+        private final long timeoutMs;
 
         Relay(Map<String, String> options) {
             url = "http://" + options.get("pong") + "/pong/";
             retries = Integer.parseInt(options.get("retries"));
-            timeout = Duration.ofNanos((long) (1e9 * Double.parseDouble(options.get("timeout"))));
-            client = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+            timeoutMs = Math.round(1000 * Double.parseDouble(options.get("timeout")));
         }
 
         /** Asks again and again, with growing pauses, and answers with what came of it. */
@@ -117,21 +113,21 @@ public final class PingPong {
             int again = 0;
             for (;; again++) {
                 try {
-                    final HttpResponse<InputStream> response =
+                    final HttpURLConnection pong =
                             ask(measured ? "GET" : exchange.getRequestMethod(), length);
+                    code = pong.getResponseCode();
                     if (!measured) {
-                        relay(exchange, response);
+                        relay(exchange, pong);
                         return;
                     }
-                    received = drain(response);
-                    code = response.statusCode();
+                    received = copy(pong, OutputStream.nullOutputStream());
                     break;
                 } catch (IOException error) {
-                    final boolean begun = exchange.getResponseCode() >= 0;
-                    if (begun) {
+                    if (exchange.getResponseCode() >= 0) {
                         throw error; // what the client has got can't be taken back
                     }
-                    if (again >= retries || System.nanoTime() - arrival >= timeout.toNanos()) {
+                    code = 503;
+                    if (again >= retries || System.nanoTime() - arrival >= 1_000_000 * timeoutMs) {
                         break;
                     }
                     Thread.sleep(1L << Math.min(again, 8));
@@ -148,33 +144,30 @@ public final class PingPong {
             say(exchange, code == 503 ? 503 : 200, "application/json", told);
         }
 
-        private HttpResponse<InputStream> ask(String method, long length)
-                throws IOException, InterruptedException {
-            final HttpRequest request = HttpRequest.newBuilder(URI.create(url + length))
-                    .method(method, HttpRequest.BodyPublishers.noBody()).timeout(timeout).build();
-            return client.send(request, HttpResponse.BodyHandlers.ofInputStream());
+        private HttpURLConnection ask(String method, long length) throws IOException {
+            final HttpURLConnection pong = (HttpURLConnection) new URL(url + length).openConnection();
+            pong.setRequestMethod(method);
+            pong.setConnectTimeout((int) timeoutMs);
+            pong.setReadTimeout((int) timeoutMs);
+            return pong;
         }
 
-        private static long drain(HttpResponse<InputStream> response) throws IOException {
-            final byte[] part = new byte[PART];
+        /** Copies the body of pong's answer, and returns its length. */
+        private static long copy(HttpURLConnection pong, OutputStream out) throws IOException {
+            final boolean good = pong.getResponseCode() < 400;
             long received = 0;
-            try (InputStream body = response.body()) {
-                for (int n; (n = body.read(part)) >= 0; ) {
-                    received += n;
-                }
+            try (InputStream body = good ? pong.getInputStream() : pong.getErrorStream()) {
+                received = body == null ? 0 : body.transferTo(out);
+            }
+            if (received < pong.getContentLengthLong() && !pong.getRequestMethod().equals("HEAD")) {
+                throw new EOFException(); // the stream does not tell
             }
             return received;
         }
 
-        private static void relay(HttpExchange exchange, HttpResponse<InputStream> response)
-                throws IOException {
-            final long length = response.headers().firstValueAsLong("Content-Length").orElse(-1);
-            final OutputStream out = head(exchange, response.statusCode(), "text/plain", length);
-            try (InputStream body = response.body()) {
-                if (!exchange.getRequestMethod().equals("HEAD")) {
-                    body.transferTo(out);
-                }
-            }
+        private static void relay(HttpExchange exchange, HttpURLConnection pong) throws IOException {
+            final long length = pong.getContentLengthLong();
+            copy(pong, head(exchange, pong.getResponseCode(), "text/plain", length));
         }
     }
 
@@ -198,6 +191,7 @@ public final class PingPong {
         System.setProperty("sun.net.httpserver.nodelay", "true");
         System.setProperty("sun.net.httpserver.maxIdleConnections", "4096");
         System.setProperty("sun.net.httpserver.idleInterval", "75");
+        System.setProperty("http.maxConnections", "4096");
         final Pattern known = Pattern.compile(isPing ? "/(m?ping)/([0-9]+)" : "/(pong)/([0-9]+)");
         final Service service = isPing ? new Relay(options) : PingPong::pong;
         final int port = Integer.parseInt(options.get("port"));
