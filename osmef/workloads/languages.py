@@ -18,6 +18,17 @@ _SOURCES = _PACKAGED if _PACKAGED.is_dir() else _ROOT.parent / "agents" / "pingp
 _THERE: tuple[Way, ...] = ("present",)
 """An interpreter has hundreds of files besides itself, which no bundle holds."""
 
+# Ruby has had no HTTP server among its own libraries since 3.0. 127 says that it can't be run.
+_WEBRICK = """\
+begin
+  require 'webrick'
+rescue LoadError
+  puts 'its webrick is missing: apt install ruby-webrick, or gem install webrick'
+  exit 127
+end
+puts "#{RUBY_DESCRIPTION}, webrick #{WEBrick::VERSION}"
+"""
+
 
 class Implementation(StrEnum):
     """The languages of ping and pong; c is the agent itself."""
@@ -86,7 +97,8 @@ LANGUAGES: Mapping[Implementation, Language] = {
     ),
     Implementation.PYTHON: _script("python", "pingpong.py", Program("python3", how=_THERE)),
     Implementation.RUBY: _script(
-        "ruby", "pingpong.rb", Program("ruby", packages=("ruby-webrick",), how=_THERE)
+        *("ruby", "pingpong.rb"),
+        Program("ruby", packages=("ruby-webrick",), how=_THERE, version=("-e", _WEBRICK)),
     ),
     Implementation.DART: _script("dart", "pingpong.dart", Program("dart", how=_THERE)),
 }
