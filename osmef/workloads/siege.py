@@ -12,7 +12,7 @@ from osmef.errors import AgentError
 from osmef.results.measure import Measure
 from osmef.results.use import EndpointUse
 from osmef.workloads.base import Ran
-from osmef.workloads.failing import CLOSED_CURE
+from osmef.workloads.failing import ASKED_CURE, CLOSED_CURE
 from osmef.workloads.transfers import CPU, endpoint_cpu_percent
 
 if TYPE_CHECKING:
@@ -118,11 +118,12 @@ def check(ran: Ran, siege: SiegeResult, requests: Table) -> None:
             cure="use the agent that belongs to this version of osmef",
         )
     if siege.failed == siege.requests:
+        whose = ASKED_CURE if len(ran.results) == 1 else CLOSED_CURE
         ((most, count),) = Counter(requests["error"].to_pylist()).most_common(1)
         raise AgentError(
             f"none of {siege.requests} requests got a good answer; {count} of them: {most}",
-            where=" and ".join(dict.fromkeys((ran.sender, ran.receiver))),
-            cure=f"{CLOSED_CURE} is the timeout long enough?",
+            where=f"{ran.sender} and {ran.receiver}",
+            cure=f"{whose} is the timeout long enough?",
         )
 
 

@@ -15,6 +15,7 @@ from osmef.scenario.workload import WorkloadSettings
 from osmef.supply.program import Program, Way
 from osmef.units import format_duration, format_size
 from osmef.workloads.base import End, Outcome, Part, Ran, Step, Value, Workload
+from osmef.workloads.foreign import Foreign, read_url
 from osmef.workloads.languages import LANGUAGES, Implementation
 from osmef.workloads.siege import MEASURES, check, cpu_metrics, request_metrics, siege_of
 from osmef.workloads.tasks import PROGRAM
@@ -82,6 +83,13 @@ class PingPongSettings(WorkloadSettings):
         description="the language of ping and pong: `c` is the agent itself, the others are"
         " programs of OSMeF's own",
     )
+    server: str | None = Field(
+        default=None,
+        max_length=500,
+        description="the URL of an HTTP server that is there already, such as"
+        " `http://192.0.2.7:8080/mping/{size}`: siege asks that, from one endpoint, and neither"
+        " ping nor pong is started",
+    )
     ways: list[Way] | None = Field(
         default=None,
         min_length=1,
@@ -113,8 +121,33 @@ class PingPongSettings(WorkloadSettings):
         """How many requests of each pair are on their way at a time."""
         return self.connections
 
+    @property
+    def foreign(self) -> Foreign | None:
+        """Where a server is that OSMeF does not start."""
+        return None if self.server is None else read_url(self.server, "server")
+
+    def warnings(self) -> Iterator[str]:
+        """Say that nothing is known of a server that OSMeF has not started."""
+        if self.foreign is not None:
+            yield (
+                f"the requests went to {self.server}, a server that OSMeF has not started: its"
+                " machine, its distance and its CPU time are not known"
+            )
+
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
-        """Say that a background needs to know how long this takes."""
+        """Say that a background needs to know how long this takes, and who asks a server."""
+        if self.server is not None and scenario.endpoints.loopback is None:
+            yield conflict(
+                "a server that is there already is asked by one endpoint, and has none itself",
+                "write endpoints: {loopback: {}}",
+                *("workload.server", "endpoints"),
+            )
+        if self.server is not None and "local" in {one.kind for one in scenario.clouds.values()}:
+            yield conflict(
+                "endpoints of the local provider reach nothing but each other",
+                "write provider: static, or a cloud whose endpoints reach the server",
+                *("workload.server", "provider"),
+            )
         if scenario.background and not self.rate:
             yield conflict(
                 "nobody knows how long the requests take, and so the background, without a rate",
@@ -134,6 +167,19 @@ class PingPongSettings(WorkloadSettings):
         for key in ("min", "max", "coverage", "replacement"):
             if self.sizes is not None and key in self.model_fields_set:
                 raise conflict(f"with sizes, {key} has no say", f"remove {key} or sizes", key)
+        return self
+
+    @model_validator(mode="after")
+    def _a_server_is_asked_as_it_is(self) -> PingPongSettings:
+        if self.foreign is None:
+            return self
+        for key in ("implementation", "relay", "retries", "ways"):
+            if key in self.model_fields_set:
+                raise conflict(
+                    f"of a server that is there already, {key} has no say",
+                    f"remove {key} or server",
+                    *(key, "server"),
+                )
         return self
 
     @model_validator(mode="after")
@@ -199,7 +245,7 @@ class PingPong(Workload[PingPongSettings]):
     def needs(self, end: End) -> tuple[Program, ...]:
         """Return what ping and pong of another language than the agent's need at their ends."""
         s = self._settings
-        language = LANGUAGES.get(s.implementation)
+        language = None if s.server else LANGUAGES.get(s.implementation)
         if language is None or (end == "sender" and not s.relay):
             return ()
         if language.runtime is None:
@@ -217,8 +263,10 @@ class PingPong(Workload[PingPongSettings]):
         return (Part(steps, duration_s=min(estimate, deadline), deadline_s=deadline),)
 
     def _servers(self) -> tuple[Step, ...]:
-        """Return pong, and ping where that stands before it."""
+        """Return pong, and ping where that stands before it; nothing where a server is there."""
         s = self._settings
+        if s.server is not None:
+            return ()
         relay: dict[str, Value] = {"retries": s.retries, "timeout_s": s.timeout / 2}
         pong, ping = (
             (
@@ -249,15 +297,20 @@ class PingPong(Workload[PingPongSettings]):
         )
 
     def _asked(self) -> dict[str, Value]:
-        s = self._settings
+        s, foreign = self._settings, self._settings.foreign
         sizes: dict[str, Value] = {
             "size_min": s.min,
             "size_max": s.max,
             "coverage": s.coverage,
             "replacement": s.replacement,
         }
+        where: dict[str, Value] = (
+            {"path": "/mping/{size}" if s.relay else "/pong/{size}"}
+            if foreign is None
+            else {"host": foreign.host, "port": foreign.port, "path": foreign.path}
+        )
         return {
-            "path": "/mping/{size}" if s.relay else "/pong/{size}",
+            **where,
             **({"sizes": ",".join(map(str, s.sizes))} if s.sizes else sizes),
             "repetitions": s.repetitions,
             "seed": s.seed,
@@ -280,6 +333,9 @@ class PingPong(Workload[PingPongSettings]):
         from osmef.workloads.requests import requests_table  # noqa: PLC0415 - pyarrow is slow
 
         ran = [one for (one,) in pairs]
+        foreign = self._settings.foreign
+        if foreign is not None:  # the other end is no endpoint
+            ran = [replace(one, receiver=foreign.authority) for one in ran]
         sieges = [siege_of(one) for one in ran]
         tables = [
             requests_table(one.requests, trial, purpose, one.sender, one.receiver) for one in ran
