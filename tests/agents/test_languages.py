@@ -7,16 +7,21 @@ import re
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPResponse
 from pathlib import Path
 
 import pytest
 
+from osmef.importers.ppbench import parse
+from osmef.importers.record import Text
+from osmef.report.ppbench import COLUMNS
 from osmef.workloads.languages import LANGUAGES, Implementation
 from tests.agents.lab import closed_port, dial
 from tests.agents.languages import Reply, head_of, made, reply, serving
 from tests.agents.test_pong import talk
 from tests.agents.web import get, metered, pong_body, published_pong, talker
 
+HEAD = ",".join(f'"{name}"' for name in COLUMNS)
 BOTH = [
     *[("GET", path) for path in ("/", "/pong", "/pang/5", "/pong/", "/ping/", "/mping/x")],
     *[("GET", path) for path in ("/pong/-1", "/pong/5x", "/pong/5/", "/pong/%35")],
@@ -148,6 +153,30 @@ def test_ping_measures_what_it_got(ping: int) -> None:
         told = metered(ping, size)
         assert (told["length"], told["code"], told["retries"]) == (size, 200, 0)
         assert told["duration"] > 0
+
+
+def test_ppbench_can_be_the_client(ping: int) -> None:
+    """As HTTPClient of Ruby asks, on a connection that it keeps, and what ppbench reads of it."""
+    asks = ("User-Agent: HTTPClient/1.0 (2.8.3, ruby 3.1.2)", "Accept: */*",
+            "Date: Sat, 21 Nov 2026 03:15:00 GMT")  # fmt: skip
+    rows = [HEAD]
+    with dial(ping) as connection:
+        for size in (5, 1000, 247_430):
+            connection.sendall(head_of("GET", f"/mping/{size}", *asks))
+            response = HTTPResponse(connection)
+            response.begin()
+            told = json.loads(response.read())
+            assert list(told) == ["length", "code", "retries", "duration"]
+            length, ms = float(told["length"]), told["duration"]
+            rate = told["length"] * 1000 / ms
+            row = [0, 4, length, ms, rate, 1000 / ms, told["retries"], told["code"]]
+            rows.append(",".join(f'"{value}"' for value in ("here", "go", f"/mping/{size}", *row)))
+    parsed = parse(Text("log.csv", "\n".join([*rows, ""])))
+    (record,) = parsed.records
+    assert parsed.oddities == []
+    assert [(one.size, one.length, one.code) for one in record.requests] == [
+        (5, 5, 200), (1000, 1000, 200), (247_430, 247_430, 200),
+    ]  # fmt: skip
 
 
 def test_a_pong_that_can_t_be_reached_is_tried_again(program: list[str]) -> None:
