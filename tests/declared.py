@@ -10,14 +10,15 @@ from osmef.importers import MEASURES
 from osmef.results.frame import describe_columns
 from osmef.results.measure import Measure, of_background, together
 from osmef.results.summary import CellInfo
-from osmef.workloads.kinds import btc, latency, pingpong, size_sweep, udp
+from osmef.workloads import siege
+from osmef.workloads.kinds import btc, latency, size_sweep, udp
 
 WORKLOADS = {
     "btc": btc.BOTH_WAYS,
     "latency": (*latency.MEASURES, *latency.BESIDE),
     "size-sweep": size_sweep.MEASURES,
     "udp": udp.BOTH_WAYS,
-    "pingpong": pingpong.MEASURES,
+    "pingpong": siege.MEASURES,
 }
 _EVERY = together([*WORKLOADS.items(), *MEASURES.items()])
 _BACKGROUND = {one.name: one for one in map(of_background, _EVERY.values())}

@@ -109,15 +109,15 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
                 metavar="SERIES"),
     ] = None,
     points: Annotated[
-        bool, _option("Draw single requests.", _MESSAGES, "--points/--no-points")
-    ] = True,
+        bool | None,
+        _option("Whether to draw single requests; without it, of up to four series.", _MESSAGES,
+                "--points/--no-points"),
+    ] = None,
     bands: Annotated[
-        str,
-        typer.Option(
-            metavar="PERCENT,...", rich_help_panel=_MESSAGES,
-            help="Bands that hold so many percent of the data each; `none` for none.",
-        ),
-    ] = "50,90",
+        str | None,
+        _option("Bands that hold so many percent of the data each, `none` for none; without it 50"
+                " and 90, of up to four series.", _MESSAGES, metavar="PERCENT,..."),
+    ] = None,
     interval: Annotated[
         bool, _option("Draw the 95 % interval of each median or ratio.", _MESSAGES, "--interval")
     ] = False,
@@ -190,7 +190,8 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         )  # fmt: skip
         messages = Messages(
             relative=relative or reference is not None, reference=reference, points=points,
-            bands=_bands(bands), interval=interval, window=window, bins=bins, alpha=alpha,
+            bands=None if bands is None else _bands(bands), interval=interval, window=window,
+            bins=bins, alpha=alpha,
         )  # fmt: skip
         wanted = Wanted(
             look=look, messages=messages, whole=whole, metrics=metric or (), prices=prices,

@@ -29,7 +29,8 @@ from osmef.importers.record import Oddity, Parsed, Text
 from osmef.importers.write import write_run
 from osmef.results.measure import Measure, together
 from osmef.results.rundir import RunDirectory
-from osmef.workloads.kinds import pingpong, size_sweep
+from osmef.workloads import siege
+from osmef.workloads.kinds import size_sweep
 
 KINDS: dict[str, Callable[[Text], Parsed]] = {
     "osmef2013": osmef2013.parse,
@@ -46,7 +47,7 @@ KINDS: dict[str, Callable[[Text], Parsed]] = {
 
 MEASURES: dict[str, Sequence[Measure]] = {
     "osmef2013": osmef2013.MEASURES,
-    "ppbench": pingpong.MEASURES,
+    "ppbench": siege.MEASURES,
     "apachebench": apachebench.MEASURES,
     "iperf3": iperf3.MEASURES,
     "nuttcp": nuttcp.MEASURES,

@@ -30,10 +30,10 @@ from osmef.results.exchange import Request
 from osmef.results.measure import Measure
 from osmef.results.trial import Failure
 from osmef.scenario.study import Scalar
-from osmef.workloads.kinds import pingpong
+from osmef.workloads import siege
 
 MEASURES = (
-    *pingpong.MEASURES,
+    *siege.MEASURES,
     Measure(
         name="request_p90_us", unit="us", better="lower", label="request p90",
         help="90 % of the requests did not take longer, in whole milliseconds", source="ab(1)",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -29,6 +29,8 @@ _WIDE = 100.0  # the ratio of sizes from which on their axis is logarithmic
 _MOST_POINTS = 20_000  # in one figure; more would only make it darker
 _DENSE = 25  # more medians than this have no markers
 _SIDES = (("low", -1), ("high", 1))
+_CROWD = 4  # of more series the points and bands hide each other
+_BANDS = (50.0, 90.0)
 
 
 @dataclass(frozen=True)
@@ -36,23 +38,35 @@ class Messages:
     """What of the messages is drawn.
 
     ``bands`` hold so many percent of the data each, from percentile to percentile around the
-    median. ``interval`` draws the 95 % interval of the median. ``window`` is in bytes, 0 draws no
-    lines. ``reference`` is the label of the series that is 1.0, the first one without it; ``bins``
-    is how many there are of the message size; ``alpha`` is how opaque a point is.
+    median. Without a word of ``points`` and ``bands`` they are drawn of up to four series, and of
+    more the medians alone. ``interval`` draws the 95 % interval of the median. ``window`` is in
+    bytes, 0 draws no lines. ``reference`` is the label of the series that is 1.0, the first one
+    without it; ``bins`` is how many there are of the message size; ``alpha`` is how opaque a point
+    is.
     """
 
     relative: bool = False
     reference: str | None = None
-    points: bool = True
-    bands: Sequence[float] = (50, 90)
+    points: bool | None = None
+    bands: Sequence[float] | None = None
     interval: bool = False
     window: int = WINDOW
     bins: int = 50
     alpha: float | None = None
 
+    def of(self, series: int) -> Messages:
+        """Return the same with what is drawn of so many series decided."""
+        few = series <= _CROWD
+        bands = _BANDS if few else ()
+        return replace(
+            self,
+            points=few if self.points is None else self.points,
+            bands=bands if self.bands is None else self.bands,
+        )
+
 
 ALL = Messages()
-"""Points, bands and medians of all."""
+"""Medians of all, with points and bands as far as they can be told apart."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +162,8 @@ def _series(requests: pd.DataFrame, trials: pd.DataFrame, look: Look) -> Series:
 def _draw(drawn: _Drawn, look: Look, wanted: Messages) -> Figure:
     kind, series, sizes = drawn.kind, drawn.series, drawn.sizes
     windows = _windows(sizes, wanted.window)
-    bands = sorted(wanted.bands, reverse=True)
+    wanted = wanted.of(len(series))
+    bands = sorted(wanted.bands or (), reverse=True)
     legend: dict[str, Artist] = {
         f"{name}: median": stroke(number).line() for number, name in enumerate(series)
     }

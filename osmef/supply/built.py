@@ -115,7 +115,7 @@ def _environment(root: Path, compiler: Compiler) -> dict[str, str]:
     """Return the environment of the steps: nothing of the user's, who has credentials there."""
     home = root / "home"
     home.mkdir()
-    # zig keeps its C library there once it has compiled it, which takes a while.
+    # zig keeps its C library there once it has compiled it, which takes a while; Go likewise.
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return {
         "HOME": str(home),
@@ -123,6 +123,7 @@ def _environment(root: Path, compiler: Compiler) -> dict[str, str]:
         "LC_ALL": "C",
         "SOURCE_DATE_EPOCH": "0",
         "ZIG_GLOBAL_CACHE_DIR": os.environ.get("ZIG_GLOBAL_CACHE_DIR", str(Path(cache) / "zig")),
+        "GOCACHE": os.environ.get("GOCACHE", str(Path(cache) / "go-build")),
         **compiler.install(root / "tools"),
     }
 
@@ -140,7 +141,7 @@ def _products(source: Source, code: Path, name: str, where: str) -> dict[str, by
             )
         if path.stat().st_size > _MOST_PRODUCT_BYTES:
             raise SupplyError(f"{product} is larger than 256 MiB", where=where)
-        key = path.name if number else name
+        key = path.name if number or source.is_interpreted else name
         if key in found:
             raise SupplyError(f"two of its products have the name {key}", where=where)
         found[key] = path.read_bytes()
@@ -156,31 +157,33 @@ def _packed(
 ) -> bytes:
     source = program.source
     assert source is not None  # noqa: S101 - it was built of it
+    first = next(iter(contents))
+
+    def kind(name: str) -> Kind:
+        return "program" if name == first or is_elf(contents[name]) else "data"
+
     for name, data in contents.items():
-        if name == program.name or _kind(data) == "program":
+        if kind(name) == "program" and not source.is_interpreted:
             _check_static(data, machine, f"build of {program.name!r}")
     files: dict[str, BundledFile] = {
-        name: described(data, _kind(data)) for name, data in contents.items()
+        name: described(data, kind(name)) for name, data in contents.items()
     }
+    named = source.products if source.is_interpreted else source.products[1:]
     manifest = ProgramManifest(
         schema_version=1,
         program=program.name,
         how="build",
         architecture=machine.name,
-        libc="static",
+        libc="none" if source.is_interpreted else "static",
         suite=None,
-        argv=(f"{HERE}/{program.name}",),
-        data={path: Path(path).name for path in source.products[1:]},
+        argv=(f"{HERE}/{first}",),
+        data={path: Path(path).name for path in named},
         packages={},
         build=build,
         notes=notes,
         files=files,
     )
     return pack(manifest, contents)
-
-
-def _kind(data: bytes) -> Kind:
-    return "program" if is_elf(data) else "data"
 
 
 def _check_static(data: bytes, machine: Machine, where: str) -> None:

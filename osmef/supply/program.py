@@ -15,6 +15,8 @@ WAYS: tuple[Way, ...] = ("present", "bundle", "build", "install")
 DEFAULT_WAYS: tuple[Way, ...] = ("present", "bundle", "build")
 """Nothing is installed on an endpoint unless a scenario allows it."""
 
+Language = Literal["c", "go", "java", "script"]
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]{1,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -48,6 +50,15 @@ class Source:
     program is built with shared libraries, which go along; so for this machine's kind only."""
     adds: tuple[tuple[str, str], ...] = ()
     """Files of OSMeF's own, names and texts, that are laid into the folder beforehand."""
+    language: Language = "c"
+    """What is in PATH for the steps: ``cc`` and ``c++``, ``go``, or ``javac`` and ``jar``. What is
+    made of Java, and a script that nothing is made of, is no program by itself: another one is
+    given its path, and each product is named by its own."""
+
+    @property
+    def is_interpreted(self) -> bool:
+        """Whether another program runs what is made of it."""
+        return self.language in {"java", "script"}
 
     def __post_init__(self) -> None:
         if self.url is not None and self.path is not None:

@@ -276,6 +276,8 @@ def _wanted_of_source(program: Program, machine: Machine) -> Wanted:
     recipe: list[JsonValue] = [steps, list(source.products)]
     if source.adds:
         recipe.append(dict(source.adds))
+    if source.language != "c":
+        recipe.append(source.language)
     if not program.is_sourced:
         return Wanted(program.name, machine.name, {"brought": recipe, "format": _FORMAT})
     compiler = compiler_of(source, machine, f"build of {program.name!r}")

@@ -18,6 +18,10 @@ CLOSED_CURE = (
     f"are the ports {_PORTS} (TCP and UDP) open between both ends (firewall, security group,"
     " route)?"
 )
+ASKED_CURE = (
+    "does the server answer there what is asked of it, and may the endpoint reach it (firewall,"
+    " route)? try the URL there with curl;"
+)
 LATE_CURE = "raise the workload's deadline, or let it ask for less"
 
 BIND_CURE = "is this an address of its own? behind NAT the inventory names it as listen_address"
@@ -82,10 +86,11 @@ def error_of(task: Task, fault: Fault) -> EndpointError:
         case ErrorEvent():
             flow = "" if fault.flow is None else f" (connection {fault.flow})"
             taken = fault.kind == "bind" and task.step.command == PROGRAM
+            asked = fault.kind == "connect" and "host" in task.step.parameters
             return AgentError(
                 f"{fault.kind}{flow}: {fault.message}",
                 where=task.host.name,
-                cure=_TAKEN_CURE if taken else _CURES.get(fault.kind),
+                cure=_TAKEN_CURE if taken else ASKED_CURE if asked else _CURES.get(fault.kind),
             )
 
 

@@ -271,6 +271,7 @@ def _command_of_program(task: Task, upstream: Task | None) -> dict[str, Value]:
         "host": f"[{peer}]" if is_ipv6 else peer,
         "bind": bind,
         "port": str(port),
+        "upstream": str(upstream.port if upstream else None),
         "data_port": str(port + 1 if port else None),
         "dir": ".",
         "duration": str(math.ceil(task.part.duration_s)),

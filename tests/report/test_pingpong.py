@@ -262,3 +262,18 @@ def test_a_median_between_gaps_has_a_marker(trials: pd.DataFrame) -> None:
         marked = np.asarray(line.get_markevery(), int)
         at = np.asarray(line.get_xdata(), float)[marked]
         assert np.isclose(at, alone).any()
+
+
+@pytest.mark.parametrize("count", [4, 5])
+def test_of_many_series_the_medians_stand_alone(make_trials: MakeTrials, count: int) -> None:
+    cells = [str(n) for n in range(1, count + 1)]
+    made = [make_trials(connections=int(c), workload="pingpong", cell=c) for c in cells]
+    rows = pd.concat([requests(cell, MANY) for cell in cells])
+
+    def drawn(wanted: Messages) -> tuple[int, int, int]:
+        figure = messages(rows, pd.concat(made), TRANSFER, Look(), wanted)
+        points = [line for line in figure.axes[0].lines if line.get_label() == "points"]
+        return len(medians(figure)), len(points), bands(figure)
+
+    assert drawn(Messages()) == (count, *((count, 2 * count) if count == 4 else (0, 0)))
+    assert drawn(Messages(points=True, bands=(90,))) == (count, count, count)

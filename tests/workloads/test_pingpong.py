@@ -18,8 +18,9 @@ from osmef.results.exchange import Purpose
 from osmef.results.tables import TABLES
 from osmef.workloads.base import Outcome, Ran
 from osmef.workloads.ensemble import Job, perform
-from osmef.workloads.kinds.pingpong import PingPong, PingPongSettings, request_metrics
+from osmef.workloads.kinds.pingpong import PingPong, PingPongSettings
 from osmef.workloads.requests import as_batch, requests_table
+from osmef.workloads.siege import request_metrics
 from osmef.workloads.tasks import Pair
 from tests.workloads.conftest import MakeHosts, MakeScript, pairs
 

@@ -2,112 +2,35 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from osmef.agent.messages import PingResult, PongResult, SiegeResult
-from osmef.errors import AgentError
 from osmef.results.exchange import Purpose
-from osmef.results.measure import Measure
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
 from osmef.scenario.workload import WorkloadSettings
+from osmef.supply.program import Program, Way
 from osmef.units import format_duration, format_size
-from osmef.workloads.base import Outcome, Part, Ran, Step, Value, Workload
-from osmef.workloads.failing import CLOSED_CURE
-from osmef.workloads.transfers import CPU, endpoint_cpu_percent
+from osmef.workloads.base import End, Outcome, Part, Ran, Step, Value, Workload
+from osmef.workloads.foreign import Foreign, read_url
+from osmef.workloads.languages import LANGUAGES, Implementation
+from osmef.workloads.siege import MEASURES, check, cpu_metrics, request_metrics, siege_of
+from osmef.workloads.tasks import PROGRAM
 
 if TYPE_CHECKING:
-    from pyarrow import Table  # pyarrow is slow to load
     from pydantic_core import PydanticCustomError
 
     from osmef.scenario.model import Scenario
-
-_PPBENCH = "Kratzke and Quint, *ppbench*, CLOSER 2016"
-
-
-def _time(what: str, told: str, source: str, **more: object) -> Measure:
-    return Measure(
-        name=f"time_{what}_us", unit="us", better="lower", label=f"time {what}", help=told,
-        source=source, over_pairs="pooled", **more,
-    )  # fmt: skip
-
-
-def _quantile(what: str, percent: str, **more: object) -> Measure:
-    told = f"{percent} % of the times of a message are not longer"
-    return _time(what, told, "Hyndman and Fan, definition 7", **more)
-
-
-def _request(what: str, told: str, **more: object) -> Measure:
-    return Measure(
-        name=f"request_{what}_us", unit="us", better="lower", label=f"request {what}", help=told,
-        source="Tene, *How NOT to Measure Latency*, 2013", over_pairs="pooled", **more,
-    )  # fmt: skip
-
-
-MEASURES = (
-    Measure(
-        name="goodput_bps", unit="bit/s", better="higher", label="goodput", head="goodput",
-        over_pairs="sum", leading=True,
-        help="bits of the messages, divided by the time from the start to the last answer; summed"
-        " over the pairs",
-        source="RFC 2647 for the term",
-    ),
-    Measure(
-        name="requests_per_s", unit="1/s", better="higher", label="requests",
-        head="requests\n/s", digits=".0f", over_pairs="sum",
-        help="requests that went well, divided by the time from the start to the last answer;"
-        " summed over the pairs", source="OSMeF",
-    ),
-    Measure(
-        name="transfer_rate_bytes_per_s", unit="B/s", better="higher", label="transfer rate",
-        over_pairs="pooled",
-        help="sum(length) / sum(time): what one connection moves while it waits for a message",
-        source=_PPBENCH,
-    ),
-    _time("mean", "mean of the times of a message", _PPBENCH),
-    _quantile("p50", "50", head="time\nmedian\nµs", digits=".0f", leading=True),
-    _quantile("p90", "90"),
-    _quantile("p99", "99", head="time\n99 %\nµs", digits=".0f"),
-    _time("max", "longest of the times of a message", _PPBENCH),
-    _request(
-        "p50", "50 % of what siege measured, from when the request was due, ping's work included,"
-        " are not longer",
-    ),
-    _request(
-        "p99", "99 % of what siege measured, likewise, are not longer",
-        head="request\n99 %\nµs", digits=".0f",
-    ),
-    _request("max", "longest of what siege measured, likewise"),
-    Measure(
-        name="failed_requests", unit="1", better="lower", head="failed", digits=".0f",
-        over_pairs="sum", least=1, help="requests without an answer of status 200", source="OSMeF",
-    ),
-    Measure(
-        name="retries", unit="1", better="lower", head="retries", digits=".0f", over_pairs="sum",
-        least=1,
-        help="how often ping had to ask pong again, for all requests; `null` without ping",
-        source=_PPBENCH,
-    ),
-    Measure(
-        name="requests", unit="1", better="neither", over_pairs="sum", least=1,
-        help="requests of the trial, all of them", source="OSMeF",
-    ),
-    CPU[0].model_copy(update={
-        "help": "CPU time of the processes siege and ping, divided by the time of the siege, in"
-        " percent of one CPU"}),
-    CPU[1].model_copy(update={"help": "as `cpu_sender_percent`, of the process pong"}),
-    *CPU[2:],
-)  # fmt: skip
-"""Of the requests of all pairs that went well."""
 
 # How long a trial takes is known when it has ended; this is for the estimate before.
 _GUESSED_REQUEST_S = 0.001
 _GUESSED_BYTES_PER_S = 100e6
 _PATIENCE_S = 600.0
+# Of a server that has nothing to say but why it ends.
+_MOST_OUTPUT = 100_000
 
 
 Sizes = Annotated[
@@ -154,6 +77,25 @@ class PingPongSettings(WorkloadSettings):
         description="true: siege and ping at the sender, pong at the receiver, and what ping"
         " measures counts; false: siege asks pong itself",
     )
+    implementation: Implementation = Field(
+        default=Implementation.C,
+        strict=False,
+        description="the language of ping and pong: `c` is the agent itself, the others are"
+        " programs of OSMeF's own",
+    )
+    server: str | None = Field(
+        default=None,
+        max_length=500,
+        description="the URL of an HTTP server that is there already, such as"
+        " `http://192.0.2.7:8080/mping/{size}`: siege asks that, from one endpoint, and neither"
+        " ping nor pong is started",
+    )
+    ways: list[Way] | None = Field(
+        default=None,
+        min_length=1,
+        description="how what runs that language may be had, in this order: `present`, and"
+        " `install`, which changes the endpoint; by default the first",
+    )
     keep_alive: bool = Field(
         default=True, description="false: siege opens a new connection for each request"
     )
@@ -179,8 +121,33 @@ class PingPongSettings(WorkloadSettings):
         """How many requests of each pair are on their way at a time."""
         return self.connections
 
+    @property
+    def foreign(self) -> Foreign | None:
+        """Where a server is that OSMeF does not start."""
+        return None if self.server is None else read_url(self.server, "server")
+
+    def warnings(self) -> Iterator[str]:
+        """Say that nothing is known of a server that OSMeF has not started."""
+        if self.foreign is not None:
+            yield (
+                f"the requests went to {self.server}, a server that OSMeF has not started: its"
+                " machine, its distance and its CPU time are not known"
+            )
+
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
-        """Say that a background needs to know how long this takes."""
+        """Say that a background needs to know how long this takes, and who asks a server."""
+        if self.server is not None and scenario.endpoints.loopback is None:
+            yield conflict(
+                "a server that is there already is asked by one endpoint, and has none itself",
+                "write endpoints: {loopback: {}}",
+                *("workload.server", "endpoints"),
+            )
+        if self.server is not None and "local" in {one.kind for one in scenario.clouds.values()}:
+            yield conflict(
+                "endpoints of the local provider reach nothing but each other",
+                "write provider: static, or a cloud whose endpoints reach the server",
+                *("workload.server", "provider"),
+            )
         if scenario.background and not self.rate:
             yield conflict(
                 "nobody knows how long the requests take, and so the background, without a rate",
@@ -200,6 +167,19 @@ class PingPongSettings(WorkloadSettings):
         for key in ("min", "max", "coverage", "replacement"):
             if self.sizes is not None and key in self.model_fields_set:
                 raise conflict(f"with sizes, {key} has no say", f"remove {key} or sizes", key)
+        return self
+
+    @model_validator(mode="after")
+    def _a_server_is_asked_as_it_is(self) -> PingPongSettings:
+        if self.foreign is None:
+            return self
+        for key in ("implementation", "relay", "retries", "ways"):
+            if key in self.model_fields_set:
+                raise conflict(
+                    f"of a server that is there already, {key} has no say",
+                    f"remove {key} or server",
+                    *(key, "server"),
+                )
         return self
 
     @model_validator(mode="after")
@@ -262,28 +242,75 @@ class PingPong(Workload[PingPongSettings]):
 
     measures = MEASURES
 
+    def needs(self, end: End) -> tuple[Program, ...]:
+        """Return what ping and pong of another language than the agent's need at their ends."""
+        s = self._settings
+        language = None if s.server else LANGUAGES.get(s.implementation)
+        if language is None or (end == "sender" and not s.relay):
+            return ()
+        if language.runtime is None:
+            return (language.program,)
+        ways = tuple(s.ways) if s.ways is not None else language.runtime.how
+        return (replace(language.runtime, how=ways), language.program)
+
     def parts(self) -> tuple[Part, ...]:
         """Return the one part; its length is an estimate, with a deadline of its own."""
         s = self._settings
-        pong = Step("receiver", "pong", {}, listens=True, serves=True)
-        relay: dict[str, Value] = {"retries": s.retries, "timeout_s": s.timeout / 2}
-        ping = Step("sender", "ping", relay, listens=True, serves=True)
         siege = Step("sender", "siege", self._asked(), requests=s.requests)
-        steps = (pong, ping, siege) if s.relay else (pong, siege)
+        steps = (*self._servers(), siege)
         estimate = self._estimate_s()
         deadline = s.deadline or max(_PATIENCE_S, 2 * estimate)
         return (Part(steps, duration_s=min(estimate, deadline), deadline_s=deadline),)
 
-    def _asked(self) -> dict[str, Value]:
+    def _servers(self) -> tuple[Step, ...]:
+        """Return pong, and ping where that stands before it; nothing where a server is there."""
         s = self._settings
+        if s.server is not None:
+            return ()
+        relay: dict[str, Value] = {"retries": s.retries, "timeout_s": s.timeout / 2}
+        pong, ping = (
+            (
+                Step("receiver", "pong", {}, listens=True, serves=True),
+                Step("sender", "ping", relay, listens=True, serves=True),
+            )
+            if s.implementation is Implementation.C
+            else (
+                self._program("receiver", "pong"),
+                self._program(
+                    *("sender", "ping", "--pong", "{host}:{upstream}"),
+                    *("--retries", str(s.retries), "--timeout", f"{s.timeout / 2:g}"),
+                ),
+            )
+        )
+        return (pong, ping) if s.relay else (pong,)
+
+    def _program(self, end: End, *words: str) -> Step:
+        """Return ping or pong as a program of another language."""
+        language = LANGUAGES[self._settings.implementation]
+        argv = [*language.words, *words, "--bind", "{bind}", "--port", "{port}"]
+        started: dict[str, Value] = {"argv": argv, "env": ["LC_ALL=C"], "most_output": _MOST_OUTPUT}
+        return Step(
+            *(end, PROGRAM, {**started, "serves": True, "ready": "tcp"}),
+            listens=True,
+            serves=True,
+            output_bytes=_MOST_OUTPUT,
+        )
+
+    def _asked(self) -> dict[str, Value]:
+        s, foreign = self._settings, self._settings.foreign
         sizes: dict[str, Value] = {
             "size_min": s.min,
             "size_max": s.max,
             "coverage": s.coverage,
             "replacement": s.replacement,
         }
+        where: dict[str, Value] = (
+            {"path": "/mping/{size}" if s.relay else "/pong/{size}"}
+            if foreign is None
+            else {"host": foreign.host, "port": foreign.port, "path": foreign.path}
+        )
         return {
-            "path": "/mping/{size}" if s.relay else "/pong/{size}",
+            **where,
             **({"sizes": ",".join(map(str, s.sizes))} if s.sizes else sizes),
             "repetitions": s.repetitions,
             "seed": s.seed,
@@ -306,117 +333,17 @@ class PingPong(Workload[PingPongSettings]):
         from osmef.workloads.requests import requests_table  # noqa: PLC0415 - pyarrow is slow
 
         ran = [one for (one,) in pairs]
-        sieges = [_siege_of(one) for one in ran]
+        foreign = self._settings.foreign
+        if foreign is not None:  # the other end is no endpoint
+            ran = [replace(one, receiver=foreign.authority) for one in ran]
+        sieges = [siege_of(one) for one in ran]
         tables = [
             requests_table(one.requests, trial, purpose, one.sender, one.receiver) for one in ran
         ]
         for one, siege, table in zip(ran, sieges, tables, strict=True):
-            _check(one, siege, table)
+            check(one, siege, table)
         metrics: dict[str, float | None] = {
             **request_metrics(tables, [siege.elapsed_s for siege in sieges]),
-            **_cpu_metrics(ran, sieges),
+            **cpu_metrics(ran, sieges),
         }
         return Outcome(metrics, requests=tables)
-
-
-def _siege_of(ran: Ran) -> SiegeResult:
-    siege = ran.results[-1]
-    if not isinstance(siege, SiegeResult):
-        raise AgentError(
-            "the agent made no requests",
-            where=ran.sender,
-            cure="use the agent that belongs to this version of osmef",
-        )
-    return siege
-
-
-def _check(ran: Ran, siege: SiegeResult, requests: Table) -> None:
-    """Let no part of the requests pass for all of them, nor failures alone for a measurement."""
-    if requests.num_rows != siege.requests:
-        raise AgentError(
-            f"the agent made {siege.requests} requests and told {requests.num_rows}",
-            where=ran.sender,
-            cure="use the agent that belongs to this version of osmef",
-        )
-    if siege.failed == siege.requests:
-        ((most, count),) = Counter(requests["error"].to_pylist()).most_common(1)
-        raise AgentError(
-            f"none of {siege.requests} requests got a good answer; {count} of them: {most}",
-            where=f"{ran.sender} and {ran.receiver}",
-            cure=f"{CLOSED_CURE} is the timeout long enough?",
-        )
-
-
-def request_metrics(tables: Sequence[Table], elapsed_s: Sequence[float]) -> dict[str, float | None]:
-    """Return the metrics of the requests of pairs that ran together.
-
-    A pair has a table, rows of ``requests.parquet``, and a time from its start to its last answer,
-    in seconds. What has failed is counted, and left out of all else.
-
-    - ``time_*`` is the time of a message, what ping measured; without ping, what siege did.
-    - ``request_*`` is what siege measured, from when the request was due: with a rate that is free
-      of coordinated omission (Tene, "How NOT to Measure Latency", 2013).
-    - ``transfer_rate_bytes_per_s`` = sum(length) / sum(time), as ppbench has it (Kratzke and
-      Quint, "ppbench, A Visualizing Network Benchmark for Microservices", CLOSER 2016): what one
-      connection moves while it waits for a message.
-    - ``requests_per_s`` and ``goodput_bps`` are the sums over the pairs of the requests, and of
-      eight times their lengths, over the pair's time.
-
-    Quantiles are linear between the values (Hyndman and Fan 1996, definition 7).
-    """
-    import numpy as np  # noqa: PLC0415 - slow to load
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.compute as pc  # noqa: PLC0415
-
-    good = [table.filter(pc.is_null(table["error"])) for table in tables]
-    rows = pa.concat_tables(good)
-    request_us = 1e6 * rows["duration_s"].to_numpy()
-    time_us = 1e6 * pc.coalesce(rows["relay_s"], rows["duration_s"]).to_numpy()
-    p50, p90, p99 = (float(q) for q in np.quantile(time_us, [0.5, 0.9, 0.99]))
-    request_p50, request_p99 = (float(q) for q in np.quantile(request_us, [0.5, 0.99]))
-    length = [pc.sum(table["length"]).as_py() or 0 for table in good]
-    total = sum(table.num_rows for table in tables)
-    return {
-        "requests": total,
-        "failed_requests": total - rows.num_rows,
-        "retries": pc.sum(pa.concat_tables(tables)["retries"]).as_py(),
-        "goodput_bps": sum(8 * n / s for n, s in zip(length, elapsed_s, strict=True)),
-        "requests_per_s": sum(t.num_rows / s for t, s in zip(good, elapsed_s, strict=True)),
-        "transfer_rate_bytes_per_s": 1e6 * sum(length) / float(time_us.sum()),
-        "time_mean_us": float(time_us.mean()),
-        "time_p50_us": p50,
-        "time_p90_us": p90,
-        "time_p99_us": p99,
-        "time_max_us": float(time_us.max()),
-        "request_p50_us": request_p50,
-        "request_p99_us": request_p99,
-        "request_max_us": float(request_us.max()),
-    }
-
-
-def _cpu_metrics(ran: Sequence[Ran], sieges: Sequence[SiegeResult]) -> dict[str, float | None]:
-    """Return the CPU time of siege and ping, and of pong, in percent of one CPU of the siege."""
-    here, there = 0.0, 0.0
-    for one, siege in zip(ran, sieges, strict=True):
-        for result in one.results:
-            if isinstance(result, PongResult | PingResult | SiegeResult):
-                used = result.process.cpu_user_s + result.process.cpu_system_s
-                share = 100 * used / siege.elapsed_s
-                here, there = (
-                    (here, there + share)
-                    if isinstance(result, PongResult)
-                    else (here + share, there)
-                )
-    return {
-        "cpu_sender_percent": here,
-        "cpu_receiver_percent": there,
-        "endpoint_cpu_sender_percent": endpoint_cpu_percent(
-            (one.sender, siege.endpoint) for one, siege in zip(ran, sieges, strict=True)
-        ),
-        "endpoint_cpu_receiver_percent": endpoint_cpu_percent(
-            (one.receiver, pong.endpoint)
-            for one in ran
-            for pong in one.results
-            if isinstance(pong, PongResult)
-        ),
-    }

@@ -1,0 +1,203 @@
+"""What the requests of a siege come to: the numbers of ping-pong."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from osmef.agent.messages import ExecResult, PingResult, PongResult, SiegeResult
+from osmef.errors import AgentError
+from osmef.results.measure import Measure
+from osmef.results.use import EndpointUse
+from osmef.workloads.base import Ran
+from osmef.workloads.failing import ASKED_CURE, CLOSED_CURE
+from osmef.workloads.transfers import CPU, endpoint_cpu_percent
+
+if TYPE_CHECKING:
+    from pyarrow import Table  # pyarrow is slow to load
+
+_PPBENCH = "Kratzke and Quint, *ppbench*, CLOSER 2016"
+
+
+def _time(what: str, told: str, source: str, **more: object) -> Measure:
+    return Measure(
+        name=f"time_{what}_us", unit="us", better="lower", label=f"time {what}", help=told,
+        source=source, over_pairs="pooled", **more,
+    )  # fmt: skip
+
+
+def _quantile(what: str, percent: str, **more: object) -> Measure:
+    told = f"{percent} % of the times of a message are not longer"
+    return _time(what, told, "Hyndman and Fan, definition 7", **more)
+
+
+def _request(what: str, told: str, **more: object) -> Measure:
+    return Measure(
+        name=f"request_{what}_us", unit="us", better="lower", label=f"request {what}", help=told,
+        source="Tene, *How NOT to Measure Latency*, 2013", over_pairs="pooled", **more,
+    )  # fmt: skip
+
+
+MEASURES = (
+    Measure(
+        name="goodput_bps", unit="bit/s", better="higher", label="goodput", head="goodput",
+        over_pairs="sum", leading=True,
+        help="bits of the messages, divided by the time from the start to the last answer; summed"
+        " over the pairs",
+        source="RFC 2647 for the term",
+    ),
+    Measure(
+        name="requests_per_s", unit="1/s", better="higher", label="requests",
+        head="requests\n/s", digits=".0f", over_pairs="sum",
+        help="requests that went well, divided by the time from the start to the last answer;"
+        " summed over the pairs", source="OSMeF",
+    ),
+    Measure(
+        name="transfer_rate_bytes_per_s", unit="B/s", better="higher", label="transfer rate",
+        over_pairs="pooled",
+        help="sum(length) / sum(time): what one connection moves while it waits for a message",
+        source=_PPBENCH,
+    ),
+    _time("mean", "mean of the times of a message", _PPBENCH),
+    _quantile("p50", "50", head="time\nmedian\nµs", digits=".0f", leading=True),
+    _quantile("p90", "90"),
+    _quantile("p99", "99", head="time\n99 %\nµs", digits=".0f"),
+    _time("max", "longest of the times of a message", _PPBENCH),
+    _request(
+        "p50", "50 % of what siege measured, from when the request was due, ping's work included,"
+        " are not longer",
+    ),
+    _request(
+        "p99", "99 % of what siege measured, likewise, are not longer",
+        head="request\n99 %\nµs", digits=".0f",
+    ),
+    _request("max", "longest of what siege measured, likewise"),
+    Measure(
+        name="failed_requests", unit="1", better="lower", head="failed", digits=".0f",
+        over_pairs="sum", least=1, help="requests without an answer of status 200", source="OSMeF",
+    ),
+    Measure(
+        name="retries", unit="1", better="lower", head="retries", digits=".0f", over_pairs="sum",
+        least=1,
+        help="how often ping had to ask pong again, for all requests; `null` without ping",
+        source=_PPBENCH,
+    ),
+    Measure(
+        name="requests", unit="1", better="neither", over_pairs="sum", least=1,
+        help="requests of the trial, all of them", source="OSMeF",
+    ),
+    CPU[0].model_copy(update={
+        "help": "CPU time of the processes siege and ping, divided by the time of the siege, in"
+        " percent of one CPU; of a ping that is no `c`, from its start to its end"}),
+    CPU[1].model_copy(update={"help": "as `cpu_sender_percent`, of the process pong"}),
+    *CPU[2:],
+)  # fmt: skip
+"""Of the requests of all pairs that went well."""
+
+
+def siege_of(ran: Ran) -> SiegeResult:
+    """Return what the siege of a part told. Raises AgentError where it is not there."""
+    siege = ran.results[-1]
+    if not isinstance(siege, SiegeResult):
+        raise AgentError(
+            "the agent made no requests",
+            where=ran.sender,
+            cure="use the agent that belongs to this version of osmef",
+        )
+    return siege
+
+
+def check(ran: Ran, siege: SiegeResult, requests: Table) -> None:
+    """Let no part of the requests pass for all of them, nor failures alone for a measurement."""
+    if requests.num_rows != siege.requests:
+        raise AgentError(
+            f"the agent made {siege.requests} requests and told {requests.num_rows}",
+            where=ran.sender,
+            cure="use the agent that belongs to this version of osmef",
+        )
+    if siege.failed == siege.requests:
+        whose = ASKED_CURE if len(ran.results) == 1 else CLOSED_CURE
+        ((most, count),) = Counter(requests["error"].to_pylist()).most_common(1)
+        raise AgentError(
+            f"none of {siege.requests} requests got a good answer; {count} of them: {most}",
+            where=f"{ran.sender} and {ran.receiver}",
+            cure=f"{whose} is the timeout long enough?",
+        )
+
+
+def request_metrics(tables: Sequence[Table], elapsed_s: Sequence[float]) -> dict[str, float | None]:
+    """Return the metrics of the requests of pairs that ran together.
+
+    A pair has a table, rows of ``requests.parquet``, and a time from its start to its last answer,
+    in seconds. What has failed is counted, and left out of all else.
+
+    - ``time_*`` is the time of a message, what ping measured; without ping, what siege did.
+    - ``request_*`` is what siege measured, from when the request was due: with a rate that is free
+      of coordinated omission (Tene, "How NOT to Measure Latency", 2013).
+    - ``transfer_rate_bytes_per_s`` = sum(length) / sum(time), as ppbench has it (Kratzke and
+      Quint, "ppbench, A Visualizing Network Benchmark for Microservices", CLOSER 2016): what one
+      connection moves while it waits for a message.
+    - ``requests_per_s`` and ``goodput_bps`` are the sums over the pairs of the requests, and of
+      eight times their lengths, over the pair's time.
+
+    Quantiles are linear between the values (Hyndman and Fan 1996, definition 7).
+    """
+    import numpy as np  # noqa: PLC0415 - slow to load
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    good = [table.filter(pc.is_null(table["error"])) for table in tables]
+    rows = pa.concat_tables(good)
+    request_us = 1e6 * rows["duration_s"].to_numpy()
+    time_us = 1e6 * pc.coalesce(rows["relay_s"], rows["duration_s"]).to_numpy()
+    p50, p90, p99 = (float(q) for q in np.quantile(time_us, [0.5, 0.9, 0.99]))
+    request_p50, request_p99 = (float(q) for q in np.quantile(request_us, [0.5, 0.99]))
+    length = [pc.sum(table["length"]).as_py() or 0 for table in good]
+    total = sum(table.num_rows for table in tables)
+    return {
+        "requests": total,
+        "failed_requests": total - rows.num_rows,
+        "retries": pc.sum(pa.concat_tables(tables)["retries"]).as_py(),
+        "goodput_bps": sum(8 * n / s for n, s in zip(length, elapsed_s, strict=True)),
+        "requests_per_s": sum(t.num_rows / s for t, s in zip(good, elapsed_s, strict=True)),
+        "transfer_rate_bytes_per_s": 1e6 * sum(length) / float(time_us.sum()),
+        "time_mean_us": float(time_us.mean()),
+        "time_p50_us": p50,
+        "time_p90_us": p90,
+        "time_p99_us": p99,
+        "time_max_us": float(time_us.max()),
+        "request_p50_us": request_p50,
+        "request_p99_us": request_p99,
+        "request_max_us": float(request_us.max()),
+    }
+
+
+def cpu_metrics(ran: Sequence[Ran], sieges: Sequence[SiegeResult]) -> dict[str, float | None]:
+    """Return the CPU time of siege and ping, and of pong, in percent of one CPU of the siege.
+
+    Of a program of another language it is all CPU time that it took, its start included, in percent
+    of its own time. Where a server is asked that OSMeF has not started, nothing is known of pong.
+    """
+    here: list[float] = []
+    there: list[float] = []
+    pongs: list[tuple[str, EndpointUse]] = []
+    for one, siege in zip(ran, sieges, strict=True):
+        for number, result in enumerate(one.results):
+            if not isinstance(result, PongResult | PingResult | SiegeResult | ExecResult):
+                continue
+            used = result.process.cpu_user_s + result.process.cpu_system_s
+            lasted = result.elapsed_s if isinstance(result, ExecResult) else siege.elapsed_s
+            is_pong = number == 0 and not isinstance(result, SiegeResult)
+            (there if is_pong else here).append(100 * used / lasted)
+            if is_pong:
+                pongs.append((one.receiver, result.endpoint))
+    return {
+        "cpu_sender_percent": math.fsum(here),
+        "cpu_receiver_percent": math.fsum(there) if pongs else None,
+        "endpoint_cpu_sender_percent": endpoint_cpu_percent(
+            (one.sender, siege.endpoint) for one, siege in zip(ran, sieges, strict=True)
+        ),
+        "endpoint_cpu_receiver_percent": endpoint_cpu_percent(pongs) if pongs else None,
+    }

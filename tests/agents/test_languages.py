@@ -1,0 +1,225 @@
+"""ping and pong in other languages say what those of the agent say, to the last byte."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPResponse
+from pathlib import Path
+
+import pytest
+
+from osmef.importers.ppbench import parse
+from osmef.importers.record import Text
+from osmef.report.ppbench import COLUMNS
+from osmef.workloads.languages import LANGUAGES, Implementation
+from tests.agents.lab import closed_port, dial
+from tests.agents.languages import Reply, head_of, made, reply, serving
+from tests.agents.test_pong import talk
+from tests.agents.web import get, metered, pong_body, published_pong, talker
+
+HEAD = ",".join(f'"{name}"' for name in COLUMNS)
+BOTH = [
+    *[("GET", path) for path in ("/", "/pong", "/pang/5", "/pong/", "/ping/", "/mping/x")],
+    *[("GET", path) for path in ("/pong/-1", "/pong/5x", "/pong/5/", "/pong/%35")],
+    *[("HEAD", path) for path in ("/", "/nothing/5")],
+    *[(method, path) for method in ("POST", "PUT", "DELETE", "OPTIONS", "PATCH")
+      for path in ("/", "/pong/5", "/ping/5")],
+]  # fmt: skip
+SIZES = ("0", "1", "3", "4", "5", "007", "1000", "65535", "65536", "65539", "65540", "1000000")
+TOO_LARGE = ("1073741825", "99999999999999999999999", "9" * 300)
+
+
+@pytest.fixture(scope="module", params=[*LANGUAGES], ids=str)
+def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    language: Implementation = request.param
+    return made(language, tmp_path_factory.mktemp(language))
+
+
+@pytest.fixture(scope="module")
+def agent(binary: Path) -> Iterator[int]:
+    with serving([str(binary)], "pong") as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+def agents_ping(binary: Path, agent: int) -> Iterator[int]:
+    with serving([str(binary)], "ping", "--pong", f"127.0.0.1:{agent}") as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+def pong(program: list[str]) -> Iterator[int]:
+    with serving(program, "pong") as port:
+        yield port
+
+
+@pytest.fixture(scope="module")
+def ping(program: list[str], agent: int) -> Iterator[int]:
+    with serving(program, "ping", "--pong", f"127.0.0.1:{agent}") as port:
+        yield port
+
+
+def asked(prefix: str) -> list[tuple[str, str]]:
+    """Return requests below a path: good ones, and such as are refused."""
+    sizes = [("GET", f"{prefix}{size}") for size in (*SIZES, *TOO_LARGE)]
+    heads = [("HEAD", f"{prefix}{size}") for size in ("0", "5", "1073741824", "1073741825")]
+    return [*sizes, *heads, ("GET", f"{prefix}5?x=1"), ("GET", f"http://a{prefix}5")]
+
+
+@pytest.mark.parametrize(("method", "target"), [*asked("/pong/"), *BOTH])
+def test_pong_answers_as_the_agent(pong: int, agent: int, method: str, target: str) -> None:
+    request = head_of(method, target)
+    assert reply(pong, request) == reply(agent, request)
+
+
+@pytest.mark.parametrize(("method", "target"), [*asked("/ping/")[:-4], *asked("/mping/")[:-4],
+                                                *BOTH])  # fmt: skip
+def test_ping_answers_as_the_agent(ping: int, agents_ping: int, method: str, target: str) -> None:
+    request = head_of(method, target)
+    assert reply(ping, request) == reply(agents_ping, request)
+
+
+@pytest.mark.parametrize("said", [b"\x16\x03\x01\x02\r\n\r\n", b"nonsense\r\n\r\n"])
+def test_nonsense_is_refused_and_the_connection_ended(pong: int, said: bytes) -> None:
+    assert re.match(rb"HTTP/1\.[01] 400 |$", talk(pong, said)), "refused, or closed at once"
+    assert get(pong, "/pong/5") == (200, pong_body(5))
+
+
+def test_a_body_that_nobody_wants_is_no_request(pong: int) -> None:
+    answers = talk(pong, head_of("POST", "/pong/5", "Content-Length: 24", "Connection: close")
+                   + b"GET /pong/9 HTTP/1.1\r\n\r\n")  # fmt: skip
+    assert answers.count(b"HTTP/1.1 ") == 1
+    assert b" 405 " in answers
+
+
+@pytest.mark.parametrize("which", ["pong", "ping"])
+def test_a_connection_is_kept(request: pytest.FixtureRequest, which: str) -> None:
+    with dial(request.getfixturevalue(which)) as connection:
+        for size in (7, 70_000, 0, 5):
+            connection.sendall(head_of("GET", f"/{which}/{size}"))
+            assert Reply.read(connection, b"GET").body == pong_body(size)
+            connection.sendall(head_of("HEAD", f"/{which}/{size}"))
+            assert Reply.read(connection, b"HEAD").status == 200
+        connection.sendall(head_of("GET", "/none"))
+        assert Reply.read(connection, b"GET").status == 404
+        connection.sendall(head_of("GET", f"/{which}/6", "Connection: close"))
+        assert Reply.read(connection, b"GET").body == pong_body(6)
+        assert connection.recv(1) == b"", "it was told to close"
+
+
+def test_requests_may_stand_in_a_row(pong: int) -> None:
+    requests = b"".join(head_of("GET", f"/pong/{size}") for size in range(20))
+    answers = talk(pong, requests + head_of("GET", "/pong/9", "Connection: close"))
+    assert len(re.findall(rb"HTTP/1\.1 200 ", answers)) == 21
+    assert answers.endswith(pong_body(9))
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_old_clients_may_keep_a_connection(pong: int, keep: bool) -> None:
+    fields = ["Connection: keep-alive"] if keep else []
+    with dial(pong) as connection:
+        for _ in range(2 if keep else 1):
+            connection.sendall(head_of("GET", "/pong/5", *fields, version="1.0"))
+            assert Reply.read(connection, b"GET").body == pong_body(5)
+        if not keep:
+            assert connection.recv(1) == b""
+
+
+@pytest.mark.parametrize(("which", "path"), [("pong", "pong"), ("ping", "ping"), ("ping", "mping")])
+def test_many_at_once(request: pytest.FixtureRequest, which: str, path: str) -> None:
+    port = request.getfixturevalue(which)
+
+    def visit(number: int) -> bool:
+        sizes = [number, 1000 * number, 70_000]
+        with dial(port) as connection:
+            for size in sizes:
+                connection.sendall(head_of("GET", f"/{path}/{size}"))
+                body = Reply.read(connection, b"GET").body
+                told = json.loads(body.replace(b"T}", b"0}"))["length"] if path == "mping" else body
+                if told != (max(size, 4) if path == "mping" else pong_body(size)):
+                    return False
+        return True
+
+    with ThreadPoolExecutor(60) as visitors:
+        assert all(visitors.map(visit, range(120)))
+
+
+def test_ping_measures_what_it_got(ping: int) -> None:
+    for size in (5, 300_000):
+        told = metered(ping, size)
+        assert (told["length"], told["code"], told["retries"]) == (size, 200, 0)
+        assert told["duration"] > 0
+
+
+def test_ppbench_can_be_the_client(ping: int) -> None:
+    """As HTTPClient of Ruby asks, on a connection that it keeps, and what ppbench reads of it."""
+    asks = ("User-Agent: HTTPClient/1.0 (2.8.3, ruby 3.1.2)", "Accept: */*",
+            "Date: Sat, 21 Nov 2026 03:15:00 GMT")  # fmt: skip
+    rows = [HEAD]
+    with dial(ping) as connection:
+        for size in (5, 1000, 247_430):
+            connection.sendall(head_of("GET", f"/mping/{size}", *asks))
+            response = HTTPResponse(connection)
+            response.begin()
+            told = json.loads(response.read())
+            assert list(told) == ["length", "code", "retries", "duration"]
+            length, ms = float(told["length"]), told["duration"]
+            rate = told["length"] * 1000 / ms
+            row = [0, 4, length, ms, rate, 1000 / ms, told["retries"], told["code"]]
+            rows.append(",".join(f'"{value}"' for value in ("here", "go", f"/mping/{size}", *row)))
+    parsed = parse(Text("log.csv", "\n".join([*rows, ""])))
+    (record,) = parsed.records
+    assert parsed.oddities == []
+    assert [(one.size, one.length, one.code) for one in record.requests] == [
+        (5, 5, 200), (1000, 1000, 200), (247_430, 247_430, 200),
+    ]  # fmt: skip
+
+
+def test_a_pong_that_can_t_be_reached_is_tried_again(program: list[str]) -> None:
+    options = ("--pong", f"127.0.0.1:{closed_port()}", "--retries", "3")
+    with serving(program, "ping", *options) as port:
+        code, body = get(port, "/mping/5")
+        told = json.loads(body)
+        assert (code, told["length"], told["code"], told["retries"]) == (503, 0, 503, 3)
+        assert told["duration"] >= 1 + 2 + 4, "it waits 1 ms, 2 ms and 4 ms"
+        assert get(port, "/ping/5") == (503, b"pong can't be reached\n")
+
+
+def test_a_pong_that_says_nonsense_is_tried_again(program: list[str]) -> None:
+    with (
+        talker(lambda connection: connection.sendall(b"nonsense\r\n\r\n")) as foreign,
+        serving(program, "ping", "--pong", f"127.0.0.1:{foreign}", "--retries", "2") as port,
+    ):
+        told = json.loads(get(port, "/mping/5")[1])
+        assert (told["code"], told["retries"]) == (503, 2)
+
+
+@pytest.mark.parametrize("framing", ["length", "chunks", "end"])
+def test_pongs_of_others(program: list[str], framing: str) -> None:
+    with (
+        published_pong(framing) as foreign,
+        serving(program, "ping", "--pong", f"127.0.0.1:{foreign}") as port,
+    ):
+        for size in (5, 100_000):
+            assert get(port, f"/ping/{size}") == (200, pong_body(size))
+            assert metered(port, size)["length"] == size
+
+
+def test_an_answer_that_breaks_off_is_not_whole(program: list[str]) -> None:
+    def talk_short(connection: socket.socket) -> None:
+        connection.recv(1000)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nshort")
+
+    with (
+        talker(talk_short) as foreign,
+        serving(program, "ping", "--pong", f"127.0.0.1:{foreign}", "--retries", "1") as port,
+    ):
+        told = json.loads(get(port, "/mping/50")[1])
+        assert (told["code"], told["retries"]) == (503, 1)
+        answer = talk(port, head_of("GET", "/ping/50"))
+        assert not answer.partition(b"\r\n\r\n")[2].endswith(b"o" * 40)
+        assert len(answer.partition(b"\r\n\r\n")[2]) < 50
