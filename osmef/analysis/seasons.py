@@ -10,12 +10,14 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pandas as pd
 
-from osmef.analysis.course import SHORTEST, autocorrelation, change_points, drift
+from osmef.analysis.course import autocorrelation, drift
 from osmef.analysis.effects import hodges_lehmann
 from osmef.analysis.pairs import holm, mann_whitney, pairwise
 from osmef.analysis.replicates import cell_names, place_columns, settled
+from osmef.analysis.steps import SHORTEST, all_change_points
 from osmef.analysis.variability import session_results, variability
 from osmef.errors import InputError
 from osmef.results.frame import described_like
@@ -253,16 +255,17 @@ def course_table(sessions: pd.DataFrame) -> pd.DataFrame:
     session to the last, in the metric's unit, and drift_p (``course.drift``; NaN where sessions
     tell no time, or have fewer than 3); memory, the autocorrelation from one session to the next,
     with memory_bound (``autocorrelation``; steps are counted in sessions that there are, so gaps
-    make it too small); changes, how many ``change_points`` there are. All of them are of ``level``:
-    what is usual for a window is taken away. Fewer than 10 sessions can't show a change: changes is
-    <NA> then.
+    make it too small); changes, how many there are (``with_stretches``). All of them are of
+    ``level``: what is usual for a window is taken away. Fewer than 10 sessions can't show a change:
+    changes is <NA> then.
 
     Assumed is what these functions assume, and that windows differ by the same amount all the time.
 
-    Source: those of ``course.drift``, ``autocorrelation``, ``change_points`` and ``level``.
+    Source: those of ``course.drift``, ``autocorrelation``, ``with_stretches`` and ``level``.
     """
     rows = [
-        {**dict(zip(KEY, key, strict=True)), **_course(of)} for key, of in sessions.groupby(KEY)
+        {**dict(zip(KEY, key, strict=True)), **_course(of)}
+        for key, of in with_stretches(sessions).groupby(KEY)
     ]
     numbers = ["drift", "drift_low", "drift_high", "drift_p", "memory", "memory_bound"]
     table = pd.DataFrame(rows, columns=pd.Index([*KEY, "sessions", *numbers, "changes"]))
@@ -280,7 +283,7 @@ def _course(rows: pd.DataFrame) -> dict[str, object]:
     if len(values) >= SHORTEST and (memory := autocorrelation(values)) is not None:
         found |= {"memory": float(memory.coefficients[0]), "memory_bound": memory.bound}
     if len(values) >= 2 * SHORTEST:
-        found["changes"] = len(change_points(values))
+        found["changes"] = int(rows["stretch"].max())
     return found
 
 
@@ -298,28 +301,47 @@ def change_table(sessions: pd.DataFrame) -> pd.DataFrame:
     Columns: ``KEY``; last, the last session of the old level, and first, the first of the new one,
     with last_began and first_began: where sessions are missing between them, nobody knows when in
     that time it was; before and after, the medians of ``level`` between the changes, in the
-    metric's unit; difference_percent of before. See ``course.change_points`` for what is assumed.
+    metric's unit; difference_percent of before. Assumed is what ``with_stretches`` assumes.
 
-    Source: those of ``course.change_points`` and ``level``.
+    Source: that of ``with_stretches``.
     """
     rows = [
         {**dict(zip(KEY, key, strict=True)), **change}
-        for key, of in sessions.groupby(KEY)
+        for key, of in with_stretches(sessions).groupby(KEY)
         for change in _changes(of)
     ]
     names = ["last", "first", "last_began", "first_began", "before", "after", "difference_percent"]
     return pd.DataFrame(rows, columns=pd.Index([*KEY, *names]))
 
 
+def with_stretches(sessions: pd.DataFrame) -> pd.DataFrame:
+    """Return the sessions with a column ``stretch``: how many changes of level were before each.
+
+    One that is there stays. Found at 5 % over the whole table (``steps.all_change_points``, of
+    ``level``). What is assumed is what these assume.
+
+    Source: those of ``steps.change_points`` and ``level``.
+    """
+    if "stretch" in sessions:
+        return sessions
+    groups = [of for _key, of in sessions.groupby(KEY)]
+    found = all_change_points([level(of).tolist() for of in groups])
+    stretch = pd.Series(0, index=sessions.index, dtype="int64")
+    for of, cuts in zip(groups, found, strict=True):
+        for cut in cuts:
+            stretch[of.index[cut:]] += 1
+    return described_like(sessions.assign(stretch=stretch), sessions)
+
+
 def levels(rows: pd.DataFrame) -> list[tuple[int, int, float]]:
     """Return the levels of one of ``KEY``: first row, the row after the last one, the median.
 
-    Assumed is what ``course.change_points`` assumes.
+    ``rows`` are of ``with_stretches``. Assumed is what that assumes.
 
-    Source: those of ``course.change_points`` and ``level``.
+    Source: that of ``with_stretches``.
     """
-    values = level(rows)
-    cuts = [0, *change_points(values.tolist()), len(values)]
+    values, stretch = level(rows), with_stretches(rows)["stretch"].to_numpy()
+    cuts = [0, *(np.flatnonzero(np.diff(stretch)) + 1).tolist(), len(values)]
     return [
         (begin, end, float(values.iloc[begin:end].median()))
         for begin, end in itertools.pairwise(cuts)
