@@ -1,6 +1,7 @@
 """Two sets of trials, cell by cell: better, worse, the same, or nobody can tell.
 
-Where trials are of sessions, the medians of these are compared (``osmef.analysis.replicates``).
+Where trials are of sessions, the medians of these are compared, and where a side has several runs
+of a cell, those of runs (``osmef.analysis.replicates``).
 """
 
 from __future__ import annotations
@@ -8,14 +9,14 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import pandas as pd
 
+from osmef.analysis.beyond import hommel, lower_p
 from osmef.analysis.effects import hodges_lehmann
+from osmef.analysis.failures import failures
 from osmef.analysis.pairs import holm, mann_whitney
-from osmef.analysis.quantiles import Interval
 from osmef.analysis.replicates import (
     PLACE,
     PLATFORM,
@@ -25,6 +26,7 @@ from osmef.analysis.replicates import (
     platform_columns,
     settled,
 )
+from osmef.analysis.verdict import Verdict, verdict
 from osmef.errors import InputError
 from osmef.results.frame import measures_of
 from osmef.results.measure import Better, Measure, together
@@ -59,43 +61,11 @@ _COLUMNS = (
     "margin",
     "p",
     "p_holm",
+    "p_beyond",
+    "unit",
     "verdict",
     "reason",
 )
-
-
-class Verdict(StrEnum):
-    """What a difference means."""
-
-    BETTER = "better"
-    WORSE = "worse"
-    DIFFERENT = "different"
-    SAME = "same"
-    INCONCLUSIVE = "inconclusive"
-
-
-def verdict(interval: Interval, margin: float, better: Better) -> Verdict:
-    """Return what the interval of a difference, in a metric's unit, means.
-
-    ``margin`` >= 0, in the same unit, is how large a difference does not matter. The same: the
-    whole interval is within -margin to margin. Better or worse, or different where a metric has no
-    better way: the whole interval is beyond. Inconclusive: anything else, or no interval.
-
-    Assumed is what the interval assumes: see ``hodges_lehmann``.
-
-    Source: Hoefler and Belli, "Scientific Benchmarking of Parallel Computing Systems", SC 2015,
-    rule 7, on comparing by intervals; the margin: Schuirmann, J. Pharmacokin. Biopharm. 15, 1987.
-    """
-    low, high = interval.low, interval.high
-    if low is None or high is None:
-        return Verdict.INCONCLUSIVE
-    if -margin <= low and high <= margin:
-        return Verdict.SAME
-    if low <= margin and high >= -margin:
-        return Verdict.INCONCLUSIVE
-    if better is Better.NEITHER:
-        return Verdict.DIFFERENT
-    return Verdict.BETTER if (low > margin) == (better is Better.HIGHER) else Verdict.WORSE
 
 
 def compare(  # noqa: PLR0913, PLR0917 - four have defaults
@@ -115,19 +85,25 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     share of the median of ``a``; it is at least what is ``negligible`` of the measure: 1 of a
     count, such as retransmits, and of a time in microseconds, 0.1 of a percentage. Where that is 0,
     and so is the median, it is 0, and ``reason`` says so.
-    Columns: cell, metric; n_a, n_b, trials that have it, or sessions where either side has any;
-    median_a, median_b; difference, of ``b`` over ``a``, with low and high (``hodges_lehmann``) and
-    margin, all in the metric's unit; p of ``mann_whitney``, and p_holm over the whole table;
-    verdict, a ``Verdict``; reason, why there is no interval, or no margin, else None. ``attrs`` has
-    only_a and only_b, the cells of just one; lost, those of only_a that ``b`` has at no other place
-    either; unit, what n counts; without_sessions, which of "A" and "B" has none while the other
-    has, so that each of its runs counts as one; failures, of ``failed_more``, and, with p None, the
-    cells of ``b`` alone of which all trials failed, for they may be of a common one that they could
-    not tell; and differs, what else two cells differ in (``SHOWN``).
+    Columns: cell, metric; n_a, n_b, trials that have it, or sessions where either side has any, or
+    runs where a side has several of the cell; median_a, median_b; difference, of ``b`` over ``a``,
+    with low and high (``hodges_lehmann``) and margin, all in the metric's unit; p of
+    ``mann_whitney``, and p_holm over the whole table;
+    p_beyond, of a difference beyond the margin, the way it goes (``lower_p``), corrected over the
+    whole table (``hommel``); unit, what n counts: trials, runs or sessions; verdict, a ``Verdict``;
+    reason, why there is no interval, no margin, or no verdict in spite of it, else None.
+    ``attrs`` has only_a and only_b, the cells of just one; lost, those of only_a that ``b`` has at
+    no other place either; unit, what n counts in any row; without_sessions, which of "A" and "B"
+    has none while the other has, so that each of its runs counts as one; failures, of
+    ``failed_more``, and, with p None, the cells of ``b`` alone of which all trials failed, for they
+    may be of a common one that they could not tell; and differs, what else two cells differ in
+    (``SHOWN``).
 
-    Assumed are independent trials, or sessions, and, for the interval, that a cell's distribution
-    only shifts. For 95 % at least 4 against 4 are needed. An interval is of its cell alone: of 100
-    cells that do not differ by more than the margin, up to 5 may get a wrong verdict.
+    Assumed are independent trials, runs or sessions, and, for the interval, that a cell's
+    distribution only shifts. For 95 % at least 4 against 4 are needed. Of tables without a
+    difference beyond the margin at most 5 % have any worse one, and as many any better one; see
+    docs/methods.md for how that holds where spreads differ. The same is told of a cell alone: of
+    100 that differ by just the margin up to 3 are called the same.
 
     Raises InputError, with all that was found, where cells of one key differ in what was measured
     (``SAME_MEANING``), a metric has another unit on the other side, no cell is common, or nothing
@@ -146,33 +122,27 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     if better is not None:
         wanted = [measure.model_copy(update={"better": better}) for measure in wanted]
     sessions = has_sessions(a, b)
-    rows = [
-        {"cell": cell, "metric": measure.name}
-        | _difference(
-            independent(first[cell], measure.name, by_session=sessions),
-            independent(second[cell], measure.name, by_session=sessions),
-            Allowed(measure, margin),
-            confidence,
-        )
-        for cell in common
-        for measure in wanted
-    ]
-    rows = [row for row in rows if row["n_a"] or row["n_b"]]
-    for row, p in zip(rows, holm([_number(row["p"]) for row in rows]), strict=True):
-        row["p_holm"] = p
-    table = pd.DataFrame(rows, columns=pd.Index(_COLUMNS))
-    table = table.astype(dict.fromkeys(_COLUMNS[4:12], "float64"))
+    found = []
+    for cell in common:
+        pair = first[cell], second[cell]
+        unit = _unit(pair, by_session=sessions)
+        for measure in wanted:
+            sides = [independent(of, measure.name, by_session=unit != TRIALS) for of in pair]
+            one = Difference(cell, Allowed(measure, margin), unit, *sides)
+            found += [one] if any(sides) else []
+    table = pd.DataFrame(_rows(found, confidence), columns=pd.Index(_COLUMNS))
+    table = table.astype(dict.fromkeys(_COLUMNS[4:13], "float64"))
     table.attrs["only_a"] = [cell for cell in first if cell not in common]
     table.attrs["only_b"] = [cell for cell in second if cell not in common]
     anywhere = [name for name in columns if name not in PLACE]
     there = set(cell_names(b, anywhere))
     table.attrs["lost"] = [cell for cell in table.attrs["only_a"]
                            if there.isdisjoint(cell_names(first[cell], anywhere))]  # fmt: skip
-    table.attrs["unit"] = "sessions" if sessions else "trials"
+    table.attrs["unit"] = " or ".join(table["unit"].unique())
     table.attrs["without_sessions"] = [
         name for name, side in (("A", a), ("B", b)) if sessions and not has_sessions(side)
     ]
-    table.attrs["failures"] = _failures(first, second, common, 1 - confidence)
+    table.attrs["failures"] = failures(first, second, common, 1 - confidence)
     table.attrs["differs"] = _differs(first, second, common)
     return table
 
@@ -196,46 +166,59 @@ class Allowed:
         return max(self.share * abs(median or 0.0), least) if self.share else 0.0
 
 
-def failed_more(a: pd.DataFrame, b: pd.DataFrame, level: float = 0.05) -> dict[str, object]:
-    """Return how many trials of a cell failed on both sides, and whether the share differs.
-
-    Keys: trials_a, failed_a, trials_b, failed_b, p of Fisher's exact test (two-tailed), and
-    verdict: worse or better where p <= ``level``, the same where the shares are, else inconclusive.
-    Empty where none failed. Assumed is that trials fail independently of each other.
-
-    Source: Fisher, "Statistical Methods for Research Workers", 1934, section 21.02.
-    """
-    counts = [(len(one), int((one["status"] != "ok").sum())) if "status" in one else (len(one), 0)
-              for one in (a, b)]  # fmt: skip
-    (n_a, bad_a), (n_b, bad_b) = counts
-    if not bad_a and not bad_b:
-        return {}
-    from scipy.stats import fisher_exact  # noqa: PLC0415 - slow to load
-
-    table = np.array([[bad_a, n_a - bad_a], [bad_b, n_b - bad_b]])
-    p = float(fisher_exact(table).pvalue)
-    found = Verdict.INCONCLUSIVE
-    if bad_a * n_b == bad_b * n_a:
-        found = Verdict.SAME
-    elif p <= level:
-        found = Verdict.WORSE if bad_b * n_a > bad_a * n_b else Verdict.BETTER
-    return {"trials_a": n_a, "failed_a": bad_a, "trials_b": n_b, "failed_b": bad_b, "p": p,
-            "verdict": found}  # fmt: skip
+TRIALS, RUNS, SESSIONS = "trials", "runs", "sessions"
 
 
-def _failures(
-    a: Mapping[str, pd.DataFrame],
-    b: Mapping[str, pd.DataFrame],
-    common: Sequence[str],
-    level: float,
-) -> list[dict[str, object]]:
-    """Return ``failed_more`` of the common cells, and as worse what only B has and all failed."""
-    found = [{"cell": cell} | failed_more(a[cell], b[cell], level) for cell in common]
-    alone = [{"cell": cell} | failed_more(trials.iloc[:0], trials, level)
-             for cell, trials in b.items() if cell not in common]  # fmt: skip
-    lost = [one | {"p": None, "verdict": Verdict.WORSE} for one in alone
-            if "p" in one and one["failed_b"] == one["trials_b"]]  # fmt: skip
-    return [one for one in found if "p" in one] + lost
+def _unit(sides: Sequence[pd.DataFrame], *, by_session: bool) -> str:
+    """Return what counts as independent: trials of one run share its hosts and its hour."""
+    if by_session:
+        return SESSIONS
+    several = any("run" in of and of["run"].nunique() > 1 for of in sides)
+    return RUNS if several else TRIALS
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What two sides have of a metric of a cell."""
+
+    cell: str
+    allowed: Allowed
+    unit: str
+    a: list[float]
+    b: list[float]
+
+    @property
+    def median_a(self) -> float | None:
+        """The median of A in the metric's unit, None without any."""
+        return statistics.median(self.a) if self.a else None
+
+    def beyond(self) -> tuple[float | None, float | None]:
+        """Return the p of B being below A by more than the margin, and of being above it by more.
+
+        A's own values are moved by the margin: its median is uncertain, and so is a share of it.
+        """
+        margin, median = self.allowed.margin(self.median_a), self.median_a
+        share = self.allowed.share
+        if median and margin == share * abs(median) and min(self.a) > 0:
+            return (
+                lower_p([(1 - share) * x for x in self.a], self.b),
+                lower_p(self.b, [(1 + share) * x for x in self.a]),
+            )
+        return (
+            lower_p([x - margin for x in self.a], self.b),
+            lower_p(self.b, [x + margin for x in self.a]),
+        )
+
+
+def _rows(found: Sequence[Difference], confidence: float) -> list[dict[str, object]]:
+    """Return a row for each, with p corrected over all of them."""
+    tests = [mann_whitney(one.b, one.a).p for one in found]
+    beyond = [one.beyond() for one in found]
+    below, above = (hommel([sides[way] for sides in beyond]) for way in (0, 1))
+    return [
+        _row(one, p, (p_holm, down, up), confidence)
+        for one, p, p_holm, down, up in zip(found, tests, holm(tests), below, above, strict=True)
+    ]
 
 
 def _differs(
@@ -247,15 +230,30 @@ def _differs(
             for cell, name, one, other in pairs if one != other]  # fmt: skip
 
 
-def _difference(
-    a: list[float], b: list[float], allowed: Allowed, confidence: float
+def _row(
+    one: Difference,
+    p: float | None,
+    corrected: tuple[float | None, float | None, float | None],
+    confidence: float,
 ) -> dict[str, object]:
+    """Return a row; ``corrected`` are p_holm, and the p of being below and above the margin."""
+    a, b, allowed = one.a, one.b, one.allowed
+    p_holm, below, above = corrected
     shift = hodges_lehmann(b, a, confidence)
-    median = statistics.median(a) if a else None
+    median = one.median_a
     margin = allowed.margin(median)
-    found = verdict(shift.interval, margin, allowed.measure.better)
+    p_beyond = below if (shift.value or 0.0) < 0 else above
+    known = 1.0 if p_beyond is None else p_beyond
+    found = verdict(shift.interval, margin, allowed.measure.better, known, 1 - confidence)
+    alone = verdict(shift.interval, margin, allowed.measure.better)
     unscaled = median == 0 and allowed.share > margin and found is not Verdict.SAME
+    reason = shift.interval.reason or (_NO_SHARE if unscaled else None)
+    if found is not alone:
+        reason = f"{alone} alone, but among all verdicts p = {known:.2g}"
     return {
+        "cell": one.cell,
+        "metric": allowed.measure.name,
+        "unit": one.unit,
         "n_a": len(a),
         "n_b": len(b),
         "median_a": median,
@@ -264,9 +262,11 @@ def _difference(
         "low": shift.interval.low,
         "high": shift.interval.high,
         "margin": None if median is None else margin,
-        "p": mann_whitney(b, a).p,
+        "p": p,
+        "p_holm": p_holm,
+        "p_beyond": p_beyond,
         "verdict": found,
-        "reason": shift.interval.reason or (_NO_SHARE if unscaled else None),
+        "reason": reason,
     }
 
 
@@ -318,7 +318,3 @@ def _wanted(
             f"nothing says what {', '.join(unknown)} is", cure="name metrics that the runs have"
         )
     return [given.get(name) or known[name] for name in names]
-
-
-def _number(value: object) -> float | None:
-    return value if isinstance(value, float) else None

@@ -1,4 +1,4 @@
-"""What a series shows in the order in which it was measured: memory, drift, steps."""
+"""What a series shows in the order in which it was measured: memory and drift."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ import numpy.typing as npt
 from osmef.analysis.quantiles import Interval, finite
 
 Array = npt.NDArray[np.float64]
-
-PENALTY = 4.0
-SHORTEST = 5
 
 
 @dataclass(frozen=True)
@@ -101,38 +98,6 @@ def drift(
         return Drift(0.0, interval, 0.0, 1.0)
     rank = kendalltau(at, series)
     return Drift(float(line.slope), interval, float(rank.statistic), float(rank.pvalue))
-
-
-def change_points(
-    values: Sequence[float], penalty: float = PENALTY, shortest: int = SHORTEST
-) -> list[int]:
-    """Return where the level of a series changes: the index of the first value of each new level.
-
-    ``values`` are n observations in their order, in any one unit. Found are the levels that make
-    the least sum of squares plus, for each change, ``penalty`` * sigma^2 * ln(n); a level lasts for
-    at least ``shortest`` values. sigma is the noise, told from the differences of neighbours
-    (1.4826 * their median absolute deviation / sqrt(2)), so that a step does not count as noise.
-    Assumed is independent, roughly normal noise of one spread around each level; memory and slow
-    drift look like steps, so see ``autocorrelation`` and ``drift``. A penalty of 2 is Schwarz's
-    criterion; with 4, about 1 of 20 series of 15 values of mere noise have a change, and fewer of
-    longer ones. Without noise between most neighbours, every step counts. Raises ValueError for a
-    value that is not finite.
-
-    Source: Killick, Fearnhead and Eckley, J. Am. Stat. Assoc. 107, 2012 (PELT); Yao, Stat. Probab.
-    Lett. 6, 1988 (the penalty); Arlot, Celisse and Harchaoui, J. Mach. Learn. Res. 20, 2019 (the
-    linear kernel, which makes it sums of squares), in ruptures: Truong, Oudre and Vayatis, 2020.
-    """
-    series = np.asarray(finite(values))
-    if series.size < 2 * shortest or np.ptp(series) == 0:
-        return []
-    from ruptures import KernelCPD  # noqa: PLC0415 - slow to load
-
-    scaled = (series - np.median(series)) / np.ptp(series)
-    steps = np.diff(scaled)
-    sigma = 1.4826 * float(np.median(np.abs(steps - np.median(steps)))) / math.sqrt(2)
-    price = penalty * max(sigma, 1e-6) ** 2 * math.log(series.size)
-    search = KernelCPD(kernel="linear", min_size=shortest).fit(scaled.reshape(-1, 1))
-    return [int(end) for end in search.predict(pen=price)[:-1]]
 
 
 def outliers(values: Sequence[float], reach: float = 1.5) -> npt.NDArray[np.bool_]:

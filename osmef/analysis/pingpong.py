@@ -166,7 +166,7 @@ def relative_ends(
     """Return the 95 % interval of the ratio of the medians in each bin (``effects.median_ratio``).
 
     The arguments are those of ``by_bin``. One row a bin: ``low`` and ``high``, NaN where either
-    side has fewer than 7 requests. Assumed is what ``by_bin`` and ``median_ratio`` assume.
+    side has fewer than 6 requests. Assumed is what ``by_bin`` and ``median_ratio`` assume.
 
     Source: that of ``median_ratio``.
     """

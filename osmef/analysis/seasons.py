@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pandas as pd
 
-from osmef.analysis.course import SHORTEST, autocorrelation, change_points, drift
-from osmef.analysis.effects import hodges_lehmann
-from osmef.analysis.pairs import holm, mann_whitney, pairwise
+from osmef.analysis.course import autocorrelation, drift
+from osmef.analysis.pairs import holm, pairwise
 from osmef.analysis.replicates import cell_names, place_columns, settled
+from osmef.analysis.steps import SHORTEST, all_change_points
+from osmef.analysis.strata import stratified_shift
 from osmef.analysis.variability import session_results, variability
 from osmef.errors import InputError
 from osmef.results.frame import described_like
@@ -144,31 +147,30 @@ def contrast_table(sessions: pd.DataFrame) -> pd.DataFrame:
 
     Which side a session is on, its window's name says (``sides_of``); where ``sessions`` has a
     column ``day``, that one says weekday or weekend. Windows of other names are compared two by
-    two. Columns: ``KEY``, a, b, n_a, n_b, median_a, median_b; difference, low, high:
-    ``hodges_lehmann`` of a over b with its exact 95 % interval, in the metric's unit;
-    difference_percent, of the median of b; p of ``mann_whitney`` and p_holm, corrected over all
-    rows of one metric; least_p as in ``pair_table``. What is unknown is NaN.
+    two. Weekday and weekend are compared within peak and within off-peak, and these within weekday
+    and within weekend (``stratified_shift``): one does not hide, or feign, the other. Sessions
+    whose hours only one side has don't count. Columns: ``KEY``, a, b, n_a, n_b, median_a, median_b;
+    difference, low, high: of a over b with its exact 95 % interval, in the metric's unit;
+    difference_percent, of the median of b; p, and p_holm, corrected over all rows of the table;
+    least_p, the smallest that so few sessions can have. What is unknown is NaN.
 
-    Assumed is that sessions are independent. Weekday against weekend is over all hours: where one
-    side has more sessions at peak than the other, a difference of hours shows there, too.
+    Assumed is that sessions are independent, and that the difference is the same at all hours.
 
     Source: Deval, "Empirical Evaluation of Cloud IaaS Platforms using System-level Benchmarks",
     2017, chapter 4, for the four windows; Schad, Dittrich and Quiane-Ruiz, VLDB 2010, for the
-    question.
+    question; that of ``stratified_shift``.
     """
     rows = [
-        {**dict(zip(KEY, key, strict=True)), **_contrast(a, b, of[of_a], of[of_b])}
+        {**dict(zip(KEY, key, strict=True)), "a": a, "b": b, **_contrast(strata)}
         for key, of in sessions.groupby(KEY)
-        for a, b, of_a, of_b in _sides(of)
+        for a, b, strata in _sides(of)
     ]
     names = ["a", "b", "n_a", "n_b", *_NUMBERS]
     table = pd.DataFrame(rows, columns=pd.Index([*KEY, *names]))
     table = table.astype(dict.fromkeys(_NUMBERS, "float64"))
-    corrected = pd.Series(float("nan"), index=table.index)
-    for _metric, of in table.groupby("metric", sort=False):
-        known = [None if pd.isna(p) else float(p) for p in of["p"]]
-        corrected[of.index] = pd.Series(holm(known), index=of.index, dtype="float64")
-    table.insert(list(table.columns).index("p") + 1, "p_holm", corrected)
+    corrected = holm([None if pd.isna(p) else float(p) for p in table["p"]])
+    place = list(table.columns).index("p") + 1
+    table.insert(place, "p_holm", pd.Series(corrected, index=table.index, dtype="float64"))
     return table
 
 
@@ -176,42 +178,53 @@ _NUMBERS = (
     *("median_a", "median_b", "difference", "low", "high", "difference_percent"),
     *("p", "least_p"),
 )
+_Strata = list[tuple[list[float], list[float]]]
 
 
-def _sides(rows: pd.DataFrame) -> Iterator[tuple[str, str, pd.Series, pd.Series]]:
-    """Give the two sides of each comparison: names, and which rows are on each."""
-    named = rows["window"].map(lambda window: sides_of(window if isinstance(window, str) else None))
-    for a, b in _SIDES:
-        on = {side: named.map(lambda found, side=side: side in found) for side in (a, b)}
-        if "day" in rows and a == "weekday":
-            on = {side: rows["day"] == side for side in (a, b)}
-        if on[a].any() and on[b].any():
-            yield a, b, on[a], on[b]
+def _sides(rows: pd.DataFrame) -> Iterator[tuple[str, str, _Strata]]:
+    """Give both sides of each comparison: their names, and their values by stratum."""
+    named = pd.Series([_words(window) for window in rows["window"]], rows.index)
+    days = pd.Series([_first(of, _SIDES[0]) for of in named], rows.index, dtype=object)
+    hours = pd.Series([_first(of, _SIDES[1]) for of in named], rows.index, dtype=object)
+    if "day" in rows:
+        days = rows["day"].astype(object).where(rows["day"].isin(_SIDES[0]), None)
+    for (a, b), side, other in ((_SIDES[0], days, hours), (_SIDES[1], hours, days)):
+        if side.eq(a).any() and side.eq(b).any():
+            of = rows["value"].groupby([other.fillna(""), side])
+            found = {key: values.tolist() for key, values in of}
+            strata = sorted({str(key[0]) for key in found})
+            yield a, b, [(found.get((one, a), []), found.get((one, b), [])) for one in strata]
     plain = rows.loc[~named.map(bool), "window"].dropna()
-    windows = sorted(map(str, plain.unique()))
-    for number, a in enumerate(windows):
-        for b in windows[number + 1 :]:
-            yield a, b, rows["window"] == a, rows["window"] == b
+    windows = {str(name): rows["value"][rows["window"] == name].tolist() for name in set(plain)}
+    for a, b in itertools.combinations(sorted(windows), 2):
+        yield a, b, [(windows[a], windows[b])]
 
 
-def _contrast(a: str, b: str, of_a: pd.DataFrame, of_b: pd.DataFrame) -> dict[str, object]:
-    first, second = of_a["value"].tolist(), of_b["value"].tolist()
-    shift, test = hodges_lehmann(first, second), mann_whitney(first, second)
-    middle = float(of_b["value"].median())
+def _words(window: object) -> set[str]:
+    return sides_of(window if isinstance(window, str) else None)
+
+
+def _first(found: set[str], of: tuple[str, str]) -> str | None:
+    return next((side for side in of if side in found), None)
+
+
+def _contrast(strata: _Strata) -> dict[str, object]:
+    shift = stratified_shift(strata)
+    used = [pair for pair in strata if all(pair)]
+    a, b = ([value for pair in used for value in pair[side]] for side in (0, 1))
+    middle = statistics.median(b) if b else None
     share = 100 * shift.value / middle if shift.value is not None and middle else None
     return {
-        "a": a,
-        "b": b,
-        "n_a": len(first),
-        "n_b": len(second),
-        "median_a": float(of_a["value"].median()),
+        "n_a": shift.n_a,
+        "n_b": shift.n_b,
+        "median_a": statistics.median(a) if a else None,
         "median_b": middle,
         "difference": shift.value,
         "low": shift.interval.low,
         "high": shift.interval.high,
         "difference_percent": share,
-        "p": test.p,
-        "least_p": _least_p(len(first), len(second)),
+        "p": shift.p,
+        "least_p": shift.least_p,
     }
 
 
@@ -253,16 +266,17 @@ def course_table(sessions: pd.DataFrame) -> pd.DataFrame:
     session to the last, in the metric's unit, and drift_p (``course.drift``; NaN where sessions
     tell no time, or have fewer than 3); memory, the autocorrelation from one session to the next,
     with memory_bound (``autocorrelation``; steps are counted in sessions that there are, so gaps
-    make it too small); changes, how many ``change_points`` there are. All of them are of ``level``:
-    what is usual for a window is taken away. Fewer than 10 sessions can't show a change: changes is
-    <NA> then.
+    make it too small); changes, how many there are (``with_stretches``). All of them are of
+    ``level``: what is usual for a window is taken away. Fewer than 10 sessions can't show a change:
+    changes is <NA> then.
 
     Assumed is what these functions assume, and that windows differ by the same amount all the time.
 
-    Source: those of ``course.drift``, ``autocorrelation``, ``change_points`` and ``level``.
+    Source: those of ``course.drift``, ``autocorrelation``, ``with_stretches`` and ``level``.
     """
     rows = [
-        {**dict(zip(KEY, key, strict=True)), **_course(of)} for key, of in sessions.groupby(KEY)
+        {**dict(zip(KEY, key, strict=True)), **_course(of)}
+        for key, of in with_stretches(sessions).groupby(KEY)
     ]
     numbers = ["drift", "drift_low", "drift_high", "drift_p", "memory", "memory_bound"]
     table = pd.DataFrame(rows, columns=pd.Index([*KEY, "sessions", *numbers, "changes"]))
@@ -280,7 +294,7 @@ def _course(rows: pd.DataFrame) -> dict[str, object]:
     if len(values) >= SHORTEST and (memory := autocorrelation(values)) is not None:
         found |= {"memory": float(memory.coefficients[0]), "memory_bound": memory.bound}
     if len(values) >= 2 * SHORTEST:
-        found["changes"] = len(change_points(values))
+        found["changes"] = int(rows["stretch"].max())
     return found
 
 
@@ -298,28 +312,47 @@ def change_table(sessions: pd.DataFrame) -> pd.DataFrame:
     Columns: ``KEY``; last, the last session of the old level, and first, the first of the new one,
     with last_began and first_began: where sessions are missing between them, nobody knows when in
     that time it was; before and after, the medians of ``level`` between the changes, in the
-    metric's unit; difference_percent of before. See ``course.change_points`` for what is assumed.
+    metric's unit; difference_percent of before. Assumed is what ``with_stretches`` assumes.
 
-    Source: those of ``course.change_points`` and ``level``.
+    Source: that of ``with_stretches``.
     """
     rows = [
         {**dict(zip(KEY, key, strict=True)), **change}
-        for key, of in sessions.groupby(KEY)
+        for key, of in with_stretches(sessions).groupby(KEY)
         for change in _changes(of)
     ]
     names = ["last", "first", "last_began", "first_began", "before", "after", "difference_percent"]
     return pd.DataFrame(rows, columns=pd.Index([*KEY, *names]))
 
 
+def with_stretches(sessions: pd.DataFrame) -> pd.DataFrame:
+    """Return the sessions with a column ``stretch``: how many changes of level were before each.
+
+    One that is there stays. Found at 5 % over the whole table (``steps.all_change_points``, of
+    ``level``). What is assumed is what these assume.
+
+    Source: those of ``steps.change_points`` and ``level``.
+    """
+    if "stretch" in sessions:
+        return sessions
+    groups = [of for _key, of in sessions.groupby(KEY)]
+    found = all_change_points([level(of).tolist() for of in groups])
+    stretch = pd.Series(0, index=sessions.index, dtype="int64")
+    for of, cuts in zip(groups, found, strict=True):
+        for cut in cuts:
+            stretch[of.index[cut:]] += 1
+    return described_like(sessions.assign(stretch=stretch), sessions)
+
+
 def levels(rows: pd.DataFrame) -> list[tuple[int, int, float]]:
     """Return the levels of one of ``KEY``: first row, the row after the last one, the median.
 
-    Assumed is what ``course.change_points`` assumes.
+    ``rows`` are of ``with_stretches``. Assumed is what that assumes.
 
-    Source: those of ``course.change_points`` and ``level``.
+    Source: that of ``with_stretches``.
     """
-    values = level(rows)
-    cuts = [0, *change_points(values.tolist()), len(values)]
+    values, stretch = level(rows), with_stretches(rows)["stretch"].to_numpy()
+    cuts = [0, *(np.flatnonzero(np.diff(stretch)) + 1).tolist(), len(values)]
     return [
         (begin, end, float(values.iloc[begin:end].median()))
         for begin, end in itertools.pairwise(cuts)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from osmef.analysis.course import autocorrelation, change_points, drift, outliers
+from osmef.analysis.course import autocorrelation, drift, outliers
 from osmef.analysis.pairs import holm, pairwise
 from osmef.analysis.repetitions import repetitions_for_median
 from osmef.analysis.replicates import (
@@ -20,17 +20,21 @@ from osmef.analysis.replicates import (
     session_medians,
     settled,
 )
+from osmef.analysis.steps import change_points, find_step
 
 FEWEST = 10
 """Fewer values than these tell nothing of memory, and little of a drift."""
 
 MOST = 1000
-"""Of more values, drift and steps are told from the medians of so many blocks of neighbours."""
+"""Of more values, drift is told from the medians of so many blocks of neighbours."""
+
+MOST_STEPPING = 200
+"""Of more values, steps are told from the medians of so many blocks of neighbours."""
 
 LEVEL = 0.05
 _COLUMNS = (
     *("cell", "metric", "n", "repetitions", "autocorrelation", "autocorrelation_p"),
-    *("drift_percent", "drift_p", "steps", "outliers", "doubts"),
+    *("drift_percent", "drift_p", "steps", "steps_p", "outliers", "doubts"),
 )
 
 
@@ -44,29 +48,33 @@ def trust(
     repetitions, how many values give the median to within ``relative_error`` of it
     (``repetitions_for_median``); autocorrelation, that of lag 1, with its p; drift_percent, the
     median slope over the whole series in percent of the median, with its p; steps, the names of
-    the trials or sessions that begin another level (``change_points``); outliers, the names of
-    those that lie far from the others, which are flagged, never removed; doubts, in words. NaN or
-    nothing is what can't be told, of fewer than ``FEWEST`` values all that has to do with order; of
-    more than ``MOST``, drift and steps are those of the medians of blocks.
-    Both p are corrected after Holm over all rows, and lead to a doubt below ``LEVEL``.
+    the trials or sessions that begin another level (``change_points``), with steps_p, that of the
+    first one; outliers, the names of those that lie far from the others, which are flagged, never
+    removed, and no doubt: the median and its interval hold with them; doubts, in words. NaN
+    or nothing is what can't be told, of fewer than ``FEWEST`` values all that has to do with order;
+    of more than ``MOST`` or ``MOST_STEPPING``, drift and steps are those of the medians of blocks.
+    All p, of memory, drift and steps, are corrected after Holm over the whole table together, and
+    lead to a doubt below ``LEVEL``: a table without a cause has any doubt in at most so many cases.
 
     Assumed is what these functions assume; normal values nowhere.
 
     Source: the functions of these names, in ``osmef.analysis``; Hoefler and Belli, SC 2015, rule 5.
     """
-    rows = [
-        {"cell": cell, "metric": metric, **_told(_series(group, metric), relative_error)}
+    series = {
+        (cell, metric): _series(group, metric)
         for cell, group in cells(trials).items()
         for metric in metrics
         if metric in group and group[metric].notna().any()
+    }
+    rows = [
+        {"cell": cell, "metric": metric, **_told(values, relative_error)}
+        for (cell, metric), values in series.items()
     ]
-    for name in ("autocorrelation_p", "drift_p"):
-        for row, p in zip(rows, holm([row[name] for row in rows]), strict=True):  # type: ignore[misc]
-            row[name] = p
+    _correct(rows, list(series.values()))
     for row in rows:
         row["doubts"] = _doubts(row)
     table = pd.DataFrame(rows, columns=pd.Index(_COLUMNS))
-    return table.astype(dict.fromkeys(_COLUMNS[3:8], "float64"))
+    return table.astype(dict.fromkeys((*_COLUMNS[3:8], "steps_p"), "float64"))
 
 
 def pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
@@ -118,13 +126,12 @@ def _told(series: Mapping[str, float], relative_error: float) -> dict[str, objec
     values, names = list(series.values()), list(series)
     middle = statistics.median(values)
     enough = repetitions_for_median(values, relative_error) if len(values) > 1 else None
-    size = math.ceil(len(values) / MOST)  # both ways take the square of the time
-    blocks = [statistics.median(values[at : at + size]) for at in range(0, len(values), size)]
     told: dict[str, object] = {
         "n": len(values),
         "repetitions": enough,
         **dict.fromkeys(("autocorrelation", "autocorrelation_p", "drift_percent", "drift_p")),
-        "steps": [names[place * size] for place in change_points(blocks)],
+        "steps": list[str](),
+        "steps_p": find_step(_blocks(values, MOST_STEPPING)).p,
         "outliers": [name for name, far in zip(names, outliers(values), strict=True) if far],
     }
     if len(values) < FEWEST:
@@ -132,11 +139,36 @@ def _told(series: Mapping[str, float], relative_error: float) -> dict[str, objec
     if memory := autocorrelation(values):
         told["autocorrelation"] = float(memory.coefficients[0])
         told["autocorrelation_p"] = memory.p
+    blocks = _blocks(values, MOST)
     trend = drift(blocks)
     if middle:
         told["drift_percent"] = 100 * trend.slope * (len(blocks) - 1) / abs(middle)
     told["drift_p"] = trend.p
     return told
+
+
+def _blocks(values: Sequence[float], most: int) -> list[float]:
+    """Return the medians of neighbours, at most so many: all ways take the square of the time."""
+    size = math.ceil(len(values) / most)
+    return [statistics.median(values[at : at + size]) for at in range(0, len(values), size)]
+
+
+def _correct(rows: Sequence[dict[str, object]], series: Sequence[Mapping[str, float]]) -> None:
+    """Correct every p of the rows over all of them, and name the steps that are left."""
+    names = ("autocorrelation_p", "drift_p", "steps_p")
+    told = [(row, name, p) for row in rows for name in names
+            if isinstance(p := row[name], float)]  # fmt: skip
+    levels: dict[int, float] = {}
+    for (row, name, p), corrected in zip(told, holm([p for *_, p in told]), strict=True):
+        row[name] = corrected
+        if name == "steps_p" and corrected is not None and corrected <= LEVEL:
+            levels[id(row)] = LEVEL * p / corrected * (1 + 1e-9)
+    for row, of in zip(rows, series, strict=True):
+        if id(row) in levels:
+            values, places = list(of.values()), list(of)
+            size = math.ceil(len(values) / MOST_STEPPING)
+            cuts = change_points(_blocks(values, MOST_STEPPING), levels[id(row)])
+            row["steps"] = [places[cut * size] for cut in cuts]
 
 
 def _doubts(row: Mapping[str, object]) -> str:
@@ -155,6 +187,4 @@ def _doubts(row: Mapping[str, object]) -> str:
         found.append("there is a drift, so the interval is too narrow")
     if row["steps"]:
         found.append("the level changes")
-    if row["outliers"]:
-        found.append("some lie far from the others")
     return "; ".join(found)

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from osmef.analysis.quantiles import quantile_interval
+from osmef.analysis.looks import lasting_interval
 from osmef.campaigns.model import StopRule
 from osmef.results.rundir import RunDirectory
 
@@ -28,8 +28,11 @@ def session_medians(directory: Path, metric: str) -> dict[str, float | None]:
 def known_cells(rule: StopRule, medians: Mapping[str, Sequence[float]]) -> set[str]:
     """Return the cells whose median is known well enough, from those of the sessions.
 
-    The exact interval of the median over sessions assumes that they are independent. A cell that
-    has the metric in too few sessions is not known.
+    The interval of the median over sessions holds although it is looked at after each of them
+    (``lasting_interval``): with the exact one of a single look, a campaign would stop as soon as
+    chance makes it narrow, such as after some sessions that all met the rarer one of two kinds of
+    hosts. It assumes that sessions are independent. A cell that has the metric in too few sessions
+    is not known.
     """
     return {cell for cell, values in medians.items() if _is_narrow(rule, values)}
 
@@ -38,7 +41,7 @@ def _is_narrow(rule: StopRule, values: Sequence[float]) -> bool:
     known = [value for value in values if math.isfinite(value)]
     if len(known) < rule.minimum:
         return False
-    found, middle = quantile_interval(known), statistics.median(known)
+    found, middle = lasting_interval(known), statistics.median(known)
     if found.low is None or found.high is None:
         return False
     return 100 * (found.high - found.low) <= rule.width_percent * abs(middle)

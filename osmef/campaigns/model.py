@@ -185,10 +185,16 @@ class StopRule(Model):
         default="aggregate_btc_bps", description="the metric whose median is to be known"
     )
     width_percent: float = Field(
-        gt=0, le=1000, description="95 % interval of the median, as a share of it, in percent"
+        gt=0,
+        le=1000,
+        description="95 % interval of the median, as a share of it, in percent; it holds although"
+        " it is looked at after each session",
     )
     minimum: int = Field(
-        default=6, ge=6, le=100_000, description="sessions that are measured in any case"
+        default=6,
+        ge=6,
+        le=100_000,
+        description="sessions that are measured in any case; 8 are needed to know a cell",
     )
 
 

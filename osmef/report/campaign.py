@@ -18,6 +18,7 @@ from osmef.analysis.seasons import (
     platform_table,
     price_table,
     session_table,
+    with_stretches,
 )
 from osmef.errors import InputError
 from osmef.report.data import read_table
@@ -63,8 +64,8 @@ class CampaignData:
 
     @cached_property
     def sessions(self) -> pd.DataFrame:
-        """``session_table``; where the calendar tells it, with the ``day`` of each session."""
-        table = session_table(self.trials, self.metrics)
+        """``session_table`` with ``stretch``, and the ``day`` where the calendar tells it."""
+        table = with_stretches(session_table(self.trials, self.metrics))
         if self.planned is None or not self.planned["day"].notna().any():
             return table
         days = self.planned.set_index(["platform", "session"])["day"]

@@ -15,7 +15,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from osmef.analysis.seasons import levels
+from osmef.analysis.seasons import levels, with_stretches
 from osmef.report.look import PLAIN, Look
 from osmef.report.metric import unit
 from osmef.report.style import (
@@ -49,6 +49,7 @@ def course(rows: pd.DataFrame, planned: pd.DataFrame | None, look: Look = PLAIN)
     where there are several. The first ``MOST_PANELS`` platforms are drawn.
     """
     measure = _measure(rows)
+    rows = with_stretches(rows)
     names = sorted(map(str, rows["platform"].unique()))
     shown = names[:MOST_PANELS]
     how = unit(measure, float(rows["value"].max()))

@@ -4,12 +4,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from osmef.analysis.compare import Verdict, compare, verdict
+from osmef.analysis.compare import compare
 from osmef.analysis.quantiles import Interval
+from osmef.analysis.verdict import Verdict, verdict
 from osmef.errors import InputError
 from osmef.results.frame import describe_columns
 from osmef.results.measure import Better, Measure
 from tests.declared import measure, told
+from tests.simulate.shapes import SHAPES, normal
 
 BTC, RTT = "aggregate_btc_bps", "rtt_p50_us"
 
@@ -294,3 +296,73 @@ def test_a_place_that_the_cloud_did_not_choose_again_is_not_lost() -> None:
     table = compare(pd.concat([near, far, other], ignore_index=True), near, [BTC])
     assert table.attrs["only_a"] == ["different-host: all", "same-host: more"]
     assert table.attrs["lost"] == ["same-host: more"]
+
+
+def table_of(rows: np.ndarray, **other: object) -> pd.DataFrame:
+    """Return the trials of a cell for each row."""
+    frames = [trials(row.tolist(), other={**other, "cell": f"c{n}"}) for n, row in enumerate(rows)]
+    return told(pd.concat(frames, ignore_index=True))
+
+
+@pytest.mark.parametrize(
+    ("shape", "margin"),
+    [("normal of 30 %", 0.0), ("lognormal of 0.5", 0.05), ("bimodal, 80/20", 0.05)],
+)
+def test_a_whole_table_of_equal_cells_seldom_has_a_worse_one(shape: str, margin: float) -> None:
+    draw = normal(0.3) if shape.startswith("normal") else SHAPES[shape]
+    chance, wrong = np.random.default_rng(8), 0
+    for _ in range(12):
+        a, b = (table_of(np.abs(draw(chance, (24, 6)))) for _ in range(2))
+        found = set(compare(a, b, [BTC], margin)["verdict"])
+        wrong += "worse" in found
+    assert wrong <= 3
+
+
+def test_a_table_where_everything_is_a_tenth_slower_is_worse() -> None:
+    chance = np.random.default_rng(9)
+    a, b = (table_of(level * normal()(chance, (24, 5))) for level in (1.0, 0.85))
+    assert set(compare(a, b, [BTC])["verdict"]) == {"worse"}
+    one = b.copy()
+    one.loc[one["cell"] != "c3", BTC] = a.loc[a["cell"] != "c3", BTC]
+    row = compare(a, one, [BTC]).set_index("cell").loc["c3"]
+    assert (row["verdict"], row["reason"]) == (
+        "inconclusive",
+        "worse alone, but among all verdicts p = 0.095",
+    )
+
+
+def test_runs_are_a_level_of_their_own() -> None:
+    """Runs differ by 14 %, trials of one by 2 %: pooled, half of equal sides would differ."""
+    chance, wrong = np.random.default_rng(4), 0
+    for _ in range(60):
+        sides = []
+        for side in "ab":
+            levels = 100 * (1 + 0.14 * chance.standard_normal(5))
+            runs = [
+                trials(
+                    (level * normal()(chance, (10,)) / 100).tolist(), other={"run": f"{side}{n}"}
+                )
+                for n, level in enumerate(levels)
+            ]
+            sides.append(told(pd.concat(runs, ignore_index=True)))
+        (row,) = compare(sides[0], sides[1], [BTC]).to_dict("records")
+        assert (row["n_a"], row["n_b"], row["unit"]) == (5, 5, "runs")
+        wrong += row["verdict"] in {"better", "worse"}
+    assert wrong <= 7
+
+
+def test_trials_that_fail_now_and_then_are_no_regression() -> None:
+    chance, wrong = np.random.default_rng(6), 0
+    for _ in range(40):
+        sides = []
+        for _side in range(2):
+            table = table_of(normal()(chance, (12, 8)))
+            sides.append(table.assign(status=np.where(chance.random(96) < 0.1, "failed", "ok")))
+        found = compare(sides[0], sides[1], [BTC]).attrs["failures"]
+        wrong += any(one["verdict"] == "worse" for one in found)
+    assert wrong <= 5
+    table = table_of(normal()(chance, (12, 8))).assign(status="ok")
+    some = table.assign(status=["failed", *["ok"] * 7] * 12)
+    found = {one["cell"]: one for one in compare(table, some, [BTC]).attrs["failures"]}
+    assert found["all cells together"]["verdict"] == "worse"
+    assert found["c1"]["verdict"] == "inconclusive"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.tsa.stattools import acf
 
-from osmef.analysis.course import autocorrelation, change_points, drift, outliers
+from osmef.analysis.course import autocorrelation, drift, outliers
 
 series = st.lists(st.floats(-1e6, 1e6).map(lambda x: round(x, 2)), min_size=8, max_size=60)
 
@@ -96,32 +96,6 @@ def test_a_drift_of_what_has_no_order_is_refused(
 ) -> None:
     with pytest.raises(ValueError, match="position"):
         drift(values, positions)
-
-
-@given(st.integers(10, 60), st.integers(10, 60), st.floats(8, 50), st.integers(0, 2**32 - 1))
-def test_a_step_is_found_where_it_is(before: int, after: int, height: float, seed: int) -> None:
-    noise = np.random.default_rng(seed).normal(0, 1, before + after)
-    values = noise + np.r_[np.zeros(before), np.full(after, height)]
-    found = change_points(values.tolist(), penalty=10)
-    assert any(abs(at - before) <= 1 for at in found)
-    # Unit and direction do not matter.
-    assert change_points((-1e9 * values).tolist(), penalty=10) == found
-
-
-def test_several_levels_without_any_noise() -> None:
-    assert change_points([1.0] * 10 + [5.0] * 10 + [2.0] * 10) == [10, 20]
-
-
-@pytest.mark.parametrize("count", [15, 60, 300])
-def test_noise_seldom_has_a_change(count: int) -> None:
-    chance = np.random.default_rng(10)
-    alarms = sum(bool(change_points(chance.normal(5, 1, count).tolist())) for _ in range(200))
-    assert alarms <= 20
-
-
-@pytest.mark.parametrize("values", [[], [1.0] * 50, [1.0, 2.0] * 4])
-def test_where_nothing_can_change(values: list[float]) -> None:
-    assert change_points(values) == []
 
 
 @given(series, st.floats(0.5, 8), st.integers(-1000, 1000))

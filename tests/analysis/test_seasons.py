@@ -5,6 +5,7 @@ import random
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -136,6 +137,25 @@ def test_peak_against_off_peak_and_weekday_against_weekend() -> None:
     assert (weekday["b"], weekday["n_a"], weekday["n_b"]) == ("weekend", 40, 16)
     assert weekday["difference_percent"] == pytest.approx(-4, abs=8)
     assert found["b", "peak"]["median_a"] == pytest.approx(160, rel=0.05)
+
+
+def test_the_hours_do_not_hide_what_the_days_differ_by() -> None:
+    chance, found = np.random.default_rng(2), 0
+    for _ in range(30):
+        table = sessions(days=14)
+        level = table["window"].map(lambda name: 100.0 if "off" in name else 70.0)
+        rest = table["window"].map(lambda name: 1.05 if "weekend" in name else 1.0)
+        table["value"] = level * rest * (1 + 0.02 * chance.standard_normal(len(table)))
+        found += rows(contrast_table(table), "a")["weekday",]["p_holm"] <= 0.05
+    assert found >= 29
+
+
+def test_days_that_have_no_hour_in_common_are_not_compared() -> None:
+    table = sessions(days=14)
+    keep = table["window"].isin(["weekday-peak", "weekend-offpeak"])
+    row = rows(contrast_table(table[keep].reset_index(drop=True)), "a")["weekday",]
+    assert (row["n_a"], row["n_b"]) == (0, 0)
+    assert math.isnan(row["p"])
 
 
 def test_a_holiday_counts_as_the_calendar_says() -> None:

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from osmef.analysis.trust import pairs, trust
+from tests.simulate.shapes import SHAPES
 
 X = "goodput_bps"
 
@@ -96,3 +97,24 @@ def test_what_was_measured_at_two_places_is_two_cells() -> None:
     one = pd.concat([frame.assign(run="r", session=None) for frame in frames])
     one["trial"] = range(len(one))
     assert trust(one, [X])["n"].tolist() == [6, 6]
+
+
+@pytest.mark.parametrize("shape", list(SHAPES))
+def test_tables_of_mere_noise_seldom_have_a_doubt(shape: str) -> None:
+    chance, doubted = np.random.default_rng(3), 0
+    memory = shape.startswith("correlated")
+    for _ in range(40):
+        values = SHAPES[shape](chance, (12, 15))
+        table = trust(
+            pd.concat([trials(row.tolist(), cell=f"c{n}") for n, row in enumerate(values)]), [X]
+        )
+        doubted += (
+            any("level" in one for one in table["doubts"]) if memory else any(table["doubts"])
+        )
+    assert doubted <= 6
+
+
+def test_values_far_from_the_others_are_named_and_are_no_doubt() -> None:
+    far = told(trials([*noise(20), 500.0]))
+    assert far["outliers"] == ["20"]
+    assert far["doubts"] == ""

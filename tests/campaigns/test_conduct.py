@@ -47,7 +47,7 @@ Measure = Callable[[Work], End]
 
 @dataclass
 class Stage:
-    """A campaign of seven days with one session a day, and everything that conducts it."""
+    """A campaign of some weeks with one session a day, and everything that conducts it."""
 
     directory: Path
     more: str = ""
@@ -56,11 +56,13 @@ class Stage:
     until_idle: bool = False
     url: str = ""
     scenarios: str = "pair.yaml"
+    weeks: int = 1
 
     def __post_init__(self) -> None:
         (self.directory / "pair.yaml").write_text(SCENARIO)
         file = self.directory / "campaign.yaml"
-        file.write_text(FILE.replace("pair.yaml", self.scenarios) + self.more)
+        text = FILE.replace("pair.yaml", self.scenarios).replace("weeks: 1", f"weeks: {self.weeks}")
+        file.write_text(text + self.more)
         programme = read_campaign(file)
         self.score: Score = make_score(programme)
         self.store = Store(self.url or f"sqlite:///{self.directory / 'state.sqlite'}")
@@ -240,17 +242,17 @@ def test_a_budget_that_is_too_small_for_one_platform_is_spent_on_the_others(
 
 
 def test_a_platform_that_is_known_is_left_alone(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, "stop: {width_percent: 8, minimum: 6}\n")
+    stage = Stage(tmp_path, "stop: {width_percent: 8, minimum: 6}\n", weeks=2)
     clouds = EmulatedClouds(stage.clock, tmp_path / "things")
     stage.conduct(clouds.measure)
-    assert stage.states == [State.DONE] * 6 + [State.ENOUGH]
+    assert stage.states == [State.DONE] * 8 + [State.ENOUGH] * 6
 
 
 def test_a_platform_that_is_not_known_goes_on(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, "stop: {width_percent: 0.001, minimum: 6}\n")
+    stage = Stage(tmp_path, "stop: {width_percent: 0.001, minimum: 6}\n", weeks=2)
     clouds = EmulatedClouds(stage.clock, tmp_path / "things")
     stage.conduct(clouds.measure)
-    assert stage.states == [State.DONE] * 7
+    assert stage.states == [State.DONE] * 14
 
 
 SWEEP = SCENARIO + "sweep: {connections: [1, 8]}\n"
@@ -260,10 +262,10 @@ RULE = "stop: {width_percent: 8, minimum: 6}\n"
 def test_a_cell_that_is_known_is_left_out_and_the_others_go_on(tmp_path: Path) -> None:
     """One connection gives always the same, eight don't."""
     (tmp_path / "sweep.yaml").write_text(SWEEP)
-    stage = Stage(tmp_path, RULE, scenarios="sweep.yaml")
+    stage = Stage(tmp_path, RULE, scenarios="sweep.yaml", weeks=2)
     stage.conduct(EmulatedClouds(stage.clock, tmp_path / "things").measure)
-    *before, last = stage.sessions
-    assert [(one.trials_ok, one.cells_left_out) for one in before] == [(2, ())] * 6
+    before, last = stage.sessions[:8], stage.sessions[8]
+    assert [(one.trials_ok, one.cells_left_out) for one in before] == [(2, ())] * 8
     assert (last.state, last.trials_ok, last.cells_left_out) == (State.DONE, 1, ("connections=1",))
     assert ("start", f"{last.slot} sweep, without 1 known cell") in stage.told
     whole, part = (RunDirectory(Path(one.directory or "")) for one in (before[0], last))
@@ -279,7 +281,7 @@ def test_a_cell_that_is_known_is_left_out_and_the_others_go_on(tmp_path: Path) -
 
 def test_a_cell_is_measured_again_when_the_rule_wants_more(tmp_path: Path) -> None:
     (tmp_path / "sweep.yaml").write_text(SWEEP)
-    stage = Stage(tmp_path, RULE, scenarios="sweep.yaml")
+    stage = Stage(tmp_path, RULE, scenarios="sweep.yaml", weeks=2)
     clouds = EmulatedClouds(stage.clock, tmp_path / "things")
 
     def measure(work: Work) -> End:
@@ -289,10 +291,10 @@ def test_a_cell_is_measured_again_when_the_rule_wants_more(tmp_path: Path) -> No
         return clouds.measure(work)
 
     stage.conduct(measure)
-    assert stage.sessions[-1].cells_left_out == ("connections=1",)
-    finer = Stage(tmp_path, RULE.replace("8", "0.01"), stage.clock, scenarios="sweep.yaml")
+    assert stage.sessions[8].cells_left_out == ("connections=1",)
+    finer = Stage(tmp_path, RULE.replace("8", "0.01"), stage.clock, scenarios="sweep.yaml", weeks=2)
     finer.conduct(clouds.measure)
-    assert [(one.trials_ok, one.cells_left_out) for one in finer.sessions] == [(2, ())] * 7
+    assert [(one.trials_ok, one.cells_left_out) for one in finer.sessions] == [(2, ())] * 14
 
 
 def test_a_changed_file_keeps_what_was_measured(stage: Stage, tmp_path: Path) -> None:

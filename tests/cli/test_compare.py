@@ -108,7 +108,7 @@ def test_hosts_without_a_like_of_their_name_are_told(osmef: Osmef, make_run: Mak
 def test_several_runs_a_side_are_taken_together(
     osmef: Osmef, make_run: MakeRun, tmp_path: Path
 ) -> None:
-    for number in range(2):
+    for number in range(4):
         make_run(f"old-{number}", 1e9)
         make_run(f"new-{number}", 0.5e9)
     (tmp_path / "campaign").mkdir()
@@ -116,7 +116,7 @@ def test_several_runs_a_side_are_taken_together(
         run.rename(tmp_path / "campaign" / run.name)
     ended = osmef("compare", "old-*", "campaign", "--metric", BTC, "--json")
     (row,) = ended.json()["rows"]
-    assert (row["n_a"], row["n_b"], row["verdict"]) == (12, 12, "worse")
+    assert (row["n_a"], row["n_b"], row["unit"], row["verdict"]) == (4, 4, "runs", "worse")
     for path in tmp_path.glob("*/scenario.yaml"):
         if path.parent.name == "old-1":
             path.write_text(path.read_text().replace("workload: {", "workload: {warmup: 1s, "))

@@ -182,7 +182,8 @@ def contrasts_table(contrasts: pd.DataFrame, scale: Scale) -> Table:
     note = (
         "a over b: Hodges and Lehmann's difference with its exact 95 % interval, which needs 4 "
         "sessions against 4. p of Mann and Whitney's test; Holm's correction is over all platforms "
-        "and comparisons of this metric. Weekday against weekend is over all hours of the day."
+        "and comparisons of the campaign. Weekday and weekend are compared within peak and within "
+        "off-peak, and peak and off-peak within weekday and weekend."
     )
     return Table("Times against each other", columns, rows, more(contrasts, note))
 

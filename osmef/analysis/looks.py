@@ -1,0 +1,52 @@
+"""An interval of the median that holds however often one looks: it may tell when to stop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from osmef.analysis.quantiles import Interval, check, finite
+
+
+def lasting_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
+    """Return an interval of the median that holds the truth at all n at once.
+
+    ``values`` are the n observations so far, of any one unit. Whoever looks after each observation
+    and stops when the interval pleases has the truth in it with the confidence nevertheless; that
+    is not so of ``quantile_interval``, which it is wider than: of 20 values it goes from the 4th to
+    the 17th, not from the 6th to the 15th. It is [X(l), X(n - l + 1)], where fewer than l values on
+    one side of the median would make a bet on there being too few there win 1 / (1 - confidence)
+    times its stake; the bet is an even mixture of all chances. For 95 % it needs 8 values. Raises
+    ValueError for a value that is not finite, and for a confidence outside (0, 1).
+
+    Assumed is that the values are independent and of one continuous distribution of any shape; ties
+    make the interval wider.
+
+    Source: Ville, "Etude critique de la notion de collectif", 1939; Robbins, Ann. Math. Statist.
+    41, 1970; for quantiles Howard and Ramdas, Bernoulli 28, 2022.
+    """
+    ordered = sorted(finite(values))
+    rank = lasting_rank(len(ordered), confidence)
+    if rank == 0:
+        reason = f"n = {len(ordered)}; {100 * confidence:g} % at every n needs more"
+        return Interval(None, None, None, reason)
+    return Interval(ordered[rank - 1], ordered[-rank], confidence)
+
+
+@lru_cache(maxsize=4096)
+def lasting_rank(n: int, confidence: float = 0.95) -> int:
+    """Return l of ``lasting_interval``, whose assumptions these are; 0 where there is none.
+
+    The wealth of the bet after n values, s of them below, is 2^n s! (n - s)! / (n + 1)!.
+
+    Source: that of ``lasting_interval``.
+    """
+    check(0.5, confidence)
+    from scipy.special import gammaln  # noqa: PLC0415 - slow to load
+
+    below = np.arange(n // 2 + 1)
+    wealth = n * math.log(2) + gammaln(below + 1) + gammaln(n - below + 1) - gammaln(n + 2)
+    return int(np.count_nonzero(wealth >= -math.log(1 - confidence)))

@@ -1,0 +1,267 @@
+"""Where the level of a series changes, with a stated rate of false alarms whatever the noise.
+
+A change counts only if two tests find it. One compares the series with itself in other orders: that
+is exact for independent values of any distribution, be it bimodal, rounded or heavy-tailed. The
+other compares it with series whose neighbours are correlated by ``MEMORY``: else the wandering of
+such a series would be taken for steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from osmef.analysis.pairs import holm
+from osmef.analysis.quantiles import finite
+
+Array = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+SHORTEST = 5
+"""How many values a level has at least."""
+
+MEMORY = 0.5
+"""The correlation of neighbours up to which the rate of false alarms holds."""
+
+LEVEL = 0.05
+_ORDERS = 9999
+_FIRST_ORDERS = 199
+_ENOUGH = 20
+"""After so many orders that are at least as odd p is known well enough."""
+_FINEST = 40
+"""The clearest change of a part of a series is first looked for at so many places."""
+_WANDERERS = 9999
+_AT_ONCE = 2_000_000
+_SEED = 20120705
+
+
+@dataclass(frozen=True)
+class Step:
+    """The most likely change of level of a series, and how odd it is.
+
+    ``at`` is the index of the first value of the new level, ``p`` the probability of a change at
+    least as clear in a series without any. Of a series too short for one both are None.
+    """
+
+    at: int | None
+    p: float | None
+
+
+def find_step(values: Sequence[float], shortest: int = SHORTEST) -> Step:
+    """Return the clearest change of level of a series, and the p-value of there being none.
+
+    ``values`` are n observations in their order, in any one unit. Compared are the mean ranks of
+    any two neighbouring stretches of at least ``shortest`` values, of the whole series and of
+    shorter parts of it. p is the larger one of two: that among the same values in random orders,
+    exact for independent values of any distribution; and that of the t of these two stretches among
+    series of normal values whose neighbours are correlated by ``MEMORY``. The smallest possible p
+    of 10 values is 0.008, of 15 and more below 0.002. Fewer than 2 ``shortest`` values, and such
+    without any spread, have none. Raises ValueError for a value that is not finite.
+
+    Assumed is that values are independent, or correlated with the one before by no more than
+    ``MEMORY``; a slow drift looks like steps, so see ``drift``.
+
+    Source: Pettitt, Applied Statistics 28, 1979 (ranks); Matteson and James, J. Am. Stat. Assoc.
+    109, 2014 (random orders); Kovacs, Buehlmann, Li and Munk, Biometrika 110, 2023 (seeded
+    intervals); Besag and Clifford, Biometrika 78, 1991 (when enough orders were tried).
+    """
+    series = np.asarray(finite(values))
+    if series.size < 2 * shortest or np.ptp(series) == 0:
+        return Step(None, None)
+    scores, cuts = _ranks(series), _cuts(series.size, shortest)
+    found = cuts.scan(scores[None, :])[0]
+    best = int(np.argmax(found))
+    p = _order_p(scores, cuts, float(found[best]), _FIRST_ORDERS)
+    if p <= LEVEL:  # else the rest is not worth its time
+        wandering = _wandering_p(series, cuts, best, shortest)
+        most = _ORDERS if wandering <= LEVEL else _FIRST_ORDERS
+        p = max(wandering, _order_p(scores, cuts, float(found[best]), most))
+    exact = _every_cut(int(cuts.begin[best]), int(cuts.end[best]), shortest)
+    return Step(int(exact.middle[np.argmax(exact.scan(scores[None, :]))]), p)
+
+
+def change_points(
+    values: Sequence[float], level: float = LEVEL, shortest: int = SHORTEST
+) -> list[int]:
+    """Return where the level of a series changes: the index of the first value of each new level.
+
+    ``values`` are as those of ``find_step``. A series is divided at the clearest change if its p is
+    at most ``level``, and so is each part, at its share of the level by its length: of series
+    without a change at most that share has any. What is assumed, and errors, are those of
+    ``find_step``.
+
+    Source: Vostrikova, Soviet Math. Dokl. 24, 1981 (binary segmentation); those of ``find_step``.
+    """
+    known = finite(values)
+    found: list[int] = []
+    parts = [(0, len(known))]
+    while parts:
+        begin, end = parts.pop()
+        step = find_step(known[begin:end], shortest)
+        if step.at is None or step.p is None or step.p > level * (end - begin) / len(known):
+            continue
+        at = begin + step.at
+        found.append(at)
+        parts += [(begin, at), (at, end)]
+    return sorted(found)
+
+
+def all_change_points(
+    series: Sequence[Sequence[float]], level: float = LEVEL, shortest: int = SHORTEST
+) -> list[list[int]]:
+    """Return ``change_points`` of each of several series, of which none has to have any.
+
+    If no series has a change, one is found in any of them with at most ``level``, for all of them
+    together: the p of their first changes are corrected after Holm. What is assumed, and errors,
+    are those of ``change_points``; nothing of how the series depend on each other.
+
+    Source: those of ``change_points`` and ``holm``.
+    """
+    found = [find_step(values, shortest).p for values in series]
+    every = []
+    for values, p, corrected in zip(series, found, holm(found), strict=True):
+        if p is None or corrected is None or corrected > level:
+            every.append(list[int]())
+            continue
+        every.append(change_points(values, level * p / corrected * (1 + 1e-9), shortest))
+    return every
+
+
+class _Cuts(NamedTuple):
+    """Every two neighbouring stretches that are compared: begin to middle, middle to end."""
+
+    begin: Indices
+    middle: Indices
+    end: Indices
+
+    def scan(self, rows: Array) -> Array:
+        """Return how far apart the means of both stretches are, in their standard errors.
+
+        ``rows`` are series of one spread; the answer has a row for each, a column for each cut.
+        """
+        before, after = self.middle - self.begin, self.end - self.middle
+        first, second = self._means(_sums(rows), slice(None))
+        apart: Array = np.abs(first - second) / np.sqrt(1 / before + 1 / after)
+        return apart
+
+    def _means(self, sums: Array, at: slice | Indices) -> tuple[Array, Array]:
+        begin, middle, end = self.begin[at], self.middle[at], self.end[at]
+        first = (sums[:, middle] - sums[:, begin]) / (middle - begin)
+        return first, (sums[:, end] - sums[:, middle]) / (end - middle)
+
+    def t(self, rows: Array, at: Indices) -> Array:
+        """Return the size of Student's t of each row at its own cut, infinite without spread."""
+        begin, middle, end = (one[at][:, None] for one in self)
+        places = np.arange(rows.shape[1])[None, :]
+        total = np.zeros(len(rows))
+        means, counts = [], []
+        for low, high in ((begin, middle), (middle, end)):
+            inside = (places >= low) & (places < high)
+            count = inside.sum(axis=1)
+            mean = (rows * inside).sum(axis=1) / count
+            total += (((rows - mean[:, None]) * inside) ** 2).sum(axis=1)
+            means.append(mean)
+            counts.append(count)
+        freedom = counts[0] + counts[1] - 2
+        error = np.sqrt(total / freedom * (1 / counts[0] + 1 / counts[1]))
+        apart = np.abs(means[0] - means[1])
+        t: Array = np.where(error > 1e-12, apart / np.maximum(error, 1e-12), np.inf)
+        return t
+
+
+def _sums(rows: Array) -> Array:
+    sums = np.zeros((rows.shape[0], rows.shape[1] + 1))
+    np.cumsum(rows, axis=1, out=sums[:, 1:])
+    return sums
+
+
+@lru_cache(maxsize=64)
+def _cuts(count: int, shortest: int) -> _Cuts:
+    """Return the cuts of the whole series and of parts, each shorter by sqrt 2 than the one above.
+
+    Parts of one length overlap by half or more.
+    """
+    parts = {(0, count): None}
+    length = count / math.sqrt(2)
+    while length >= 2 * shortest:
+        number = 2 * math.ceil(count / length) - 1
+        shift = (count - length) / max(1, number - 1)
+        for place in range(number):
+            begin = math.floor(place * shift)
+            parts[begin, min(count, math.ceil(place * shift + length))] = None
+        length /= math.sqrt(2)
+    return _joined([_places(begin, end, shortest, _FINEST) for begin, end in parts])
+
+
+def _every_cut(begin: int, end: int, shortest: int) -> _Cuts:
+    """Return the cuts of one part at every place."""
+    return _joined([_places(begin, end, shortest, end - begin)])
+
+
+def _places(begin: int, end: int, shortest: int, most: int) -> Indices:
+    """Return begin, middle and end of the cuts of a part, at about ``most`` places or all."""
+    step = max(1, (end - begin) // most)
+    middles = np.arange(begin + shortest, end - shortest + 1, step)
+    return np.stack([np.full(middles.size, begin), middles, np.full(middles.size, end)])
+
+
+def _joined(parts: Sequence[Indices]) -> _Cuts:
+    begin, middle, end = np.concatenate(parts, axis=1)
+    return _Cuts(begin, middle, end)
+
+
+def _ranks(values: Array) -> Array:
+    """Return mid-ranks, centred, of standard deviation 1."""
+    from scipy.stats import rankdata  # noqa: PLC0415 - slow to load
+
+    ranks = rankdata(values)
+    scaled: Array = (ranks - ranks.mean()) / ranks.std()
+    return scaled
+
+
+def _order_p(scores: Array, cuts: _Cuts, found: float, most: int) -> float:
+    """Return how often the scores in a random order have a change at least as clear."""
+    chance = np.random.default_rng(_SEED)
+    at_once = max(1, _AT_ONCE // cuts.middle.size)
+    tried, above = 0, 0
+    while tried < most and above < _ENOUGH:
+        count = min(at_once, (_FIRST_ORDERS if tried < _FIRST_ORDERS else most) - tried)
+        orders = chance.permuted(np.tile(scores, (count, 1)), axis=1)
+        above += int((cuts.scan(orders).max(axis=1) >= found * (1 - 1e-9)).sum())
+        tried += count
+    return (1 + above) / (1 + tried)
+
+
+def _wandering_p(series: Array, cuts: _Cuts, best: int, shortest: int) -> float:
+    """Return how often a series with memory has a t at least as large at its clearest change."""
+    scaled = (series - np.median(series)) / np.ptp(series)
+    t = float(cuts.t(scaled[None, :], np.array([best]))[0])
+    found = _wandering(series.size, shortest)
+    above = found.size - int(np.searchsorted(found, t * (1 - 1e-9)))
+    return (1 + above) / (1 + found.size)
+
+
+@lru_cache(maxsize=64)
+def _wandering(count: int, shortest: int) -> Array:
+    """Return the t at the clearest change of series with memory and without steps, sorted."""
+    from scipy.signal import lfilter  # noqa: PLC0415 - slow to load
+    from scipy.stats import rankdata  # noqa: PLC0415
+
+    chance = np.random.default_rng(_SEED)
+    cuts = _cuts(count, shortest)
+    at_once = max(1, _AT_ONCE // cuts.middle.size)
+    found = []
+    for done in range(0, _WANDERERS, at_once):
+        number = min(at_once, _WANDERERS - done)
+        noise = chance.standard_normal((number, count))
+        noise[:, 0] /= math.sqrt(1 - MEMORY**2)
+        rows = lfilter([1.0], [1.0, -MEMORY], noise, axis=1)
+        best = cuts.scan(rankdata(rows, axis=1)).argmax(axis=1)
+        found.append(cuts.t(rows, best))
+    return np.sort(np.concatenate(found))
