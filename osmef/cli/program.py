@@ -286,7 +286,8 @@ def _line(made: Bundle) -> str:
     m = made.manifest
     pushed = format_size(sum(file.size_bytes for file in made.pushed.values()))
     packages = [package.version for name, package in m.packages.items() if m.how == "bundle"]
-    main = m.files[m.program].package
+    file = m.files.get(m.program)  # a text in another language has a name of its own
+    main = file.package if file else None
     version = m.packages[main].version if main and packages else m.how
     size = f"{format_size(made.packed_bytes)} packed, {pushed} on an endpoint"
     return f"{m.program} {version}  {m.architecture}  {m.libc}  {size}  {made.sha256[:12]}"

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from osmef.supply.built import bundle_of_source
+from osmef.supply.machines import this_machine
+from osmef.supply.program import Program, Source
 from osmef.supply.store import Store, Wanted, default_directory
 from tests.cli.conftest import Osmef
 from tests.supply.test_bundle import GOOD
@@ -34,6 +37,16 @@ def test_bundles_are_listed(osmef: Osmef, store: Store) -> None:
     assert [one["program"] for one in listed["programs"]] == ["bench"]
     assert listed["programs"][0]["pushed_bytes"] == len("programloaderdata")
     assert [one["path"] for one in listed["damaged"]] == [str(path)]
+
+
+def test_a_script_is_listed(osmef: Osmef, store: Store, tmp_path: Path) -> None:
+    """Its file has a name of its own."""
+    (tmp_path / "hello.py").write_text("print('hello')\n")
+    source = Source((("true",),), ("hello.py",), path=tmp_path, language="script")
+    program = Program("hello", source=source, how=("build",))
+    packed = bundle_of_source(program, this_machine(), lambda _line: None, lambda: None)
+    store.obtain(Wanted("hello", this_machine().name, None), lambda: packed)
+    assert "hello build " in osmef("program", "list").out
 
 
 def test_without_bundles_it_says_how_to_make_one(
