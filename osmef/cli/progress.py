@@ -33,9 +33,7 @@ Clock = Callable[[], float]
 
 def _trial_line(trial: Trial, measures: Sequence[Measure]) -> str:
     if trial.status is Status.FAILED and trial.failure is not None:
-        where = f"{trial.failure.where}: " if trial.failure.where else ""
-        cure = f" (cure: {trial.failure.cure})" if trial.failure.cure else ""
-        return f"trial {trial.index} {trial.cell}: failed: {where}{trial.failure.message}{cure}"
+        return f"trial {trial.index} {trial.cell}: failed: {trial.failure.shown}"
     told = (
         measure.with_unit(value)
         for measure in measures

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.markup import escape
@@ -11,6 +13,9 @@ from osmef.report.cost import cost_text
 from osmef.report.table import summary_table
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
+
+_MOST_REASONS = 3
+_MOST_CHARACTERS = 300
 
 
 def draw(directory: RunDirectory) -> list[Path]:
@@ -24,6 +29,8 @@ def draw(directory: RunDirectory) -> list[Path]:
 def show(summary: Summary, directory: Path, figures: list[Path]) -> None:
     """Print the table of a run, its warnings, and where everything is."""
     out.print(summary_table(summary))
+    for text in _failures(summary, directory):
+        out.print(f"[red]failed[/]: {escape(text)}")
     for text in summary.run.warnings:
         out.print(f"[yellow]note[/]: {escape(text)}")
     if cost := cost_text(summary):
@@ -34,3 +41,16 @@ def show(summary: Summary, directory: Path, figures: list[Path]) -> None:
         if figure.suffix == ".png":
             out.print(f"figure: {escape(str(figure))}")
     out.print(f"run: [bold]{escape(str(directory))}[/]")
+
+
+def _failures(summary: Summary, directory: Path) -> Iterator[str]:
+    """Yield why trials have failed, the most frequent reason first."""
+    if not any(cell.n_failed for cell in summary.cells):
+        return
+    trials = RunDirectory.open(directory).read_trials().trials
+    reasons = Counter(trial.failure.shown for trial in trials if trial.failure is not None)
+    for reason, count in reasons.most_common(_MOST_REASONS):
+        short = reason if len(reason) <= _MOST_CHARACTERS else f"{reason[:_MOST_CHARACTERS]}…"
+        yield f"{count} of {len(trials)} trials: {short}"
+    if (more := len(reasons) - _MOST_REASONS) > 0:
+        yield f"for {more} more reasons: {directory / 'trials.jsonl'} has them all"

@@ -41,6 +41,13 @@ class Failure(Model):
         message = f"{error.message}; it printed: {tail}" if tail else error.message
         return cls(kind=error.kind, message=message, where=error.where, cure=error.cure)
 
+    @property
+    def shown(self) -> str:
+        """All of it in one line."""
+        where = f"{self.where}: " if self.where else ""
+        cure = f" (cure: {self.cure})" if self.cure else ""
+        return f"{where}{self.message}{cure}"
+
 
 class Source(Model):
     """Where an imported trial is from: the file is kept in the run directory as it was."""

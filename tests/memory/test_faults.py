@@ -70,6 +70,7 @@ def test_an_agent_that_dies_fails_its_trial_alone_and_is_named(
     assert failure is not None
     assert (failure.kind, failure.where) == ("agent", end)
     assert failure.message == "the agent is gone: killed by SIGKILL"
+    assert f"failed: 1 of 3 trials: {end}: the agent is gone: killed by SIGKILL" in said
     (cell,) = lab.summary["cells"]
     assert (cell["n_ok"], cell["n_failed"]) == (2, 1)
     assert lab.summary["run"]["complete"]
