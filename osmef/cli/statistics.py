@@ -85,7 +85,7 @@ def _rows(table: pd.DataFrame) -> list[dict[Any, Any]]:
 
 def _cells(rows: list[dict[Any, Any]], error: float) -> Table:
     table = Table("cell", "metric", box=SIMPLE_HEAD)
-    for head in ("n", f"needed for ± {error:g} %", "memory p", "drift % (p)"):
+    for head in ("n", f"needed for ± {error:g} %", "memory p", "of all cells", "drift % (p)"):
         table.add_column(head, justify="right")
     for head in ("steps at", "outliers", "doubts"):
         table.add_column(head)
@@ -99,6 +99,7 @@ def _cells(rows: list[dict[Any, Any]], error: float) -> Table:
             str(row["n"]),
             "unknown" if row["repetitions"] is None else f"{row['repetitions']:.0f}",
             _number(row["autocorrelation_p"]),
+            _number(row["common_memory_p"]),
             drift,
             _names(row, "steps"),
             _names(row, "outliers"),
