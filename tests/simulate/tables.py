@@ -24,21 +24,24 @@ CELLS, TRIALS = 24, 6
 
 def step_alarms() -> Iterator[Case]:
     """Whether a series without a step has one."""
-    for count in (15, 30):
-        for name, draw in SHAPES.items():
-            yield f"{name}, n = {count}", lambda chance, d=draw, n=count: _has_step(d(chance, (n,)))
+    for name, draw in SHAPES.items():
+        yield f"{name}, n = 30", _alarm(draw, 30)
 
 
 def year_alarms() -> Iterator[Case]:
     """Whether a year of daily sessions without a step has one."""
     for name in ("bimodal, 80/20", "correlated by 0.5"):
-        yield name, lambda chance, d=SHAPES[name]: _has_step(d(chance, (365,)))
+        yield name, _alarm(SHAPES[name], 365)
+
+
+def _alarm(draw: Draw, count: int) -> Callable[[np.random.Generator], bool]:
+    return lambda chance: _has_step(draw(chance, (count,)))
 
 
 def step_power() -> Iterator[Case]:
     """Whether a step in the middle is found, at a spread of 2 %."""
-    for count in (10, 15, 30, 60):
-        for share in (0.10, 0.06, 0.04):
+    for count in (10, 15, 30):
+        for share in (0.10, 0.04):
 
             def is_found(chance: np.random.Generator, n: int = count, low: float = share) -> bool:
                 row = normal()(chance, (n,))
@@ -55,7 +58,9 @@ def _has_step(row: np.ndarray) -> bool:
 def table_alarms() -> Iterator[Case]:
     """Whether any of 24 equal cells of 6 against 6 is worse, without a margin."""
     shapes: dict[str, tuple[Draw, float]] = {
-        name: (draw, 1.0) for name, draw in SHAPES.items() if name != "rounded"
+        name: (draw, 1.0)
+        for name, draw in SHAPES.items()
+        if name not in {"rounded", "5 % outliers"}
     }
     shapes["normal, B varies 4 times as much"] = (normal(), 4.0)
     shapes["heavy tails, B varies 4 times as much"] = (SHAPES["heavy tails (t of 2)"], 4.0)
@@ -87,7 +92,7 @@ def table_power() -> Iterator[Case]:
 
 def ratio_coverage() -> Iterator[Case]:
     """Whether the interval of a ratio of medians holds it."""
-    for count in (6, 10, 30):
+    for count in (6, 20):
         for name, draw in {**SHAPES, "bimodal, 65/35": bimodal(0.65)}.items():
 
             def holds(chance: np.random.Generator, d: Draw = draw, n: int = count) -> bool:
@@ -100,7 +105,8 @@ def ratio_coverage() -> Iterator[Case]:
 
 def memory() -> Iterator[Case]:
     """Whether cells of 10 values have a common memory."""
-    for name, draw in SHAPES.items():
+    for name in ("bimodal, 80/20", "rounded", "correlated by 0.3", "correlated by 0.5"):
+        draw = SHAPES[name]
         for cells in (1, CELLS) if "correlated" in name else (CELLS,):
 
             def seen(chance: np.random.Generator, d: Draw = draw, k: int = cells) -> bool:
@@ -152,7 +158,7 @@ def enough() -> Iterator[Case]:
         ),
         "correlated by 0.5, 10 %": correlated(0.5, 0.1),
     }
-    for pilot in (6, 10, 40):
+    for pilot in (6, 20):
         for name, draw in shapes.items():
 
             def holds(chance: np.random.Generator, d: Draw = draw, m: int = pilot) -> bool:
