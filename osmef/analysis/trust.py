@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from osmef.analysis.course import autocorrelation, common_memory, drift, outliers
+from osmef.analysis.paired import blocks, friedman, paired_difference, paired_ratio
 from osmef.analysis.pairs import holm, pairwise
 from osmef.analysis.repetitions import repetitions_for_median
 from osmef.analysis.replicates import (
@@ -85,11 +86,16 @@ def pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     """Return one row a metric and pair of cells: ``metric``, and the columns of ``pairwise``.
 
     ``trials`` are those of ``osmef.load``, their sessions' medians where there are any. The
-    correction is over the pairs of a metric. Cells without a value are left out.
+    correction is over the pairs of a metric. Cells without a value are left out. Cells of one run
+    that were measured in blocks are also compared block by block, which a drift does not disturb:
+    method is "paired" then, and "unpaired" else; blocks, how many have both; ratio of a to b with
+    ratio_low and ratio_high (``paired_ratio``; NaN where a value is not above 0), paired_p and
+    paired_p_holm. ``attrs["friedman_p"]`` has the p of all cells being alike, by metric
+    (``friedman``).
 
-    Assumed is what ``pairwise`` assumes: independent values.
+    Assumed is what ``pairwise`` and ``paired_ratio`` assume.
 
-    Source: that of ``pairwise``.
+    Source: those of ``pairwise``, ``paired_ratio`` and ``friedman``.
     """
     groups = cells(trials)
     tables = []
@@ -100,8 +106,46 @@ def pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
             if metric in group and group[metric].notna().any()
         }
         if len(samples) > 1:
-            tables.append(pairwise(samples).assign(metric=metric))
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+            tables.append(_with_blocks(pairwise(samples).assign(metric=metric), groups, metric))
+    if not tables:
+        return pd.DataFrame()
+    alike = {metric: p for table in tables for metric, p in table.attrs["friedman_p"].items()}
+    for table in tables:
+        table.attrs = {}
+    found = pd.concat(tables, ignore_index=True)
+    found.attrs["friedman_p"] = alike
+    return found
+
+
+def _with_blocks(
+    table: pd.DataFrame, groups: Mapping[str, pd.DataFrame], metric: str
+) -> pd.DataFrame:
+    """Return a table of pairs of cells with what their blocks tell."""
+    every = [rows.assign(cell=cell) for cell, rows in groups.items()]
+    values = pd.DataFrame() if has_sessions(*every) else blocks(pd.concat(every), metric)
+    rows = [_paired(values, str(a), str(b)) for a, b in zip(table["a"], table["b"], strict=True)]
+    more = pd.DataFrame(rows, columns=pd.Index(_PAIRED), index=table.index)
+    more["paired_p_holm"] = holm([row["paired_p"] for row in rows])  # type: ignore[misc]
+    more = more.astype(dict.fromkeys((*_PAIRED[2:], "paired_p_holm"), "float64"))
+    found = pd.concat([table, more], axis=1)
+    found.attrs = {**table.attrs, "friedman_p": {} if values.empty else {metric: friedman(values)}}
+    return found
+
+
+_PAIRED = ("method", "blocks", "ratio", "ratio_low", "ratio_high", "paired_p")
+
+
+def _paired(values: pd.DataFrame, a: str, b: str) -> dict[str, object]:
+    both = values[[a, b]].dropna() if {a, b} <= set(values.columns) else values.iloc[:0]
+    if both.empty:
+        return {"method": "unpaired", "blocks": 0, "paired_p": None}
+    first, second = both[a].tolist(), both[b].tolist()
+    told = {"method": "paired", "blocks": len(both)}
+    if min(*first, *second) <= 0:
+        return told | {"paired_p": paired_difference(first, second).p}
+    found = paired_ratio(first, second)
+    ends = {"ratio_low": found.interval.low, "ratio_high": found.interval.high}
+    return told | {"ratio": found.value, **ends, "paired_p": found.p}
 
 
 def cells(trials: pd.DataFrame) -> dict[str, pd.DataFrame]:

@@ -86,6 +86,28 @@ def test_pairs_of_cells_are_tested() -> None:
     assert pairs(trials([1.0]), [X]).empty
 
 
+def test_cells_of_a_run_are_compared_block_by_block() -> None:
+    fall = 100 * np.linspace(1, 0.7, 8)
+    near = np.random.default_rng(4).uniform(0.995, 1.005, 8)
+    frames = [
+        trials((level * fall * near).tolist(), cell=cell, group=range(1, 9))
+        for cell, level in (("a", 1.0), ("b", 0.95))
+    ]
+    found = pairs(pd.concat(frames), [X])
+    (row,) = found.to_dict("records")
+    assert (row["method"], row["blocks"]) == ("paired", 8)
+    assert row["ratio"] == pytest.approx(1 / 0.95)
+    assert row["ratio_low"] <= row["ratio"] <= row["ratio_high"]
+    assert row["paired_p_holm"] == pytest.approx(2 / 2**8)
+    assert row["mann_whitney_p"] > 0.2
+    assert found.attrs["friedman_p"][X] < 0.02
+    zero = pairs(pd.concat([frames[0], frames[1].assign(**{X: 0.0})]), [X]).iloc[0]
+    assert (zero["method"], zero["paired_p"]) == ("paired", pytest.approx(2 / 2**8))
+    assert np.isnan(zero["ratio"])
+    apart = pd.concat([frames[0], frames[1].assign(run="q")])
+    assert pairs(apart, [X])["method"].tolist() == ["unpaired"]
+
+
 def test_what_was_measured_at_two_places_is_two_cells() -> None:
     frames = [
         trials([rate], run=f"r{n}", session=f"day {n}", achieved_placement=place)
