@@ -41,8 +41,8 @@ def blocks(trials: pd.DataFrame, metric: str) -> pd.DataFrame:
 
     ``trials`` are those of ``osmef.load``. A block is a group of a run that holds several cells,
     each of them once, as the random order makes them (docs/decisions/random-blocks.md); a run in
-    sequential order has none. NaN is what failed, in the metric's unit else; the index is (run,
-    group), in the order of time.
+    sequential order has none, and neither has one with a single group. NaN is what failed, in the
+    metric's unit else; the index is (run, group), in the order of time.
 
     Assumed is that trials of one block are neighbours in time, on the same machines.
 
@@ -56,7 +56,7 @@ def blocks(trials: pd.DataFrame, metric: str) -> pd.DataFrame:
     if counts.empty or counts.max() > 1:
         return empty
     cells = counts.groupby(level=["run", "group"], sort=False).size()
-    if cells.max() < 2:
+    if cells.size < 2 or cells.max() < 2:
         return empty
     values = known.set_index(["run", "group", "cell"])[metric].astype("float64")
     return values.unstack("cell", sort=False)
