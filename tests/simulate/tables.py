@@ -12,9 +12,11 @@ from osmef.analysis.beyond import hommel, lower_p
 from osmef.analysis.course import common_memory
 from osmef.analysis.effects import median_ratio
 from osmef.analysis.looks import lasting_interval
+from osmef.analysis.paired import paired_difference
+from osmef.analysis.pairs import mann_whitney
 from osmef.analysis.quantiles import quantile_interval
 from osmef.analysis.repetitions import repetitions_for_median
-from tests.simulate.shapes import MIDDLE, SHAPES, Draw, bimodal, correlated, lognormal, normal
+from tests.simulate.shapes import COV, MIDDLE, SHAPES, Draw, bimodal, correlated, lognormal, normal
 
 Case = tuple[str, Callable[[np.random.Generator], bool]]
 """What is drawn, and whether one draw came out so."""
@@ -88,6 +90,42 @@ def table_power() -> Iterator[Case]:
                 return (hommel(found)[0] or 0.0) <= 0.05
 
             yield f"{slower} of 24 lower, {count} against {count}", is_worse
+
+
+def drifting(slower: float) -> Iterator[Case]:
+    """Whether cells of a run over which the cloud loses a tenth differ at 5 %."""
+    for count in (6, 8, 10, 14, 20, 30, 40):
+        for how in ("unpaired", "paired"):
+            for drift in ("slow", "at once"):
+
+                def differs(
+                    chance: np.random.Generator, n: int = count, h: str = how, d: str = drift
+                ) -> bool:
+                    a, b = _two_of_four(chance, n, d)
+                    b *= slower
+                    test = paired_difference if h == "paired" else mann_whitney
+                    return (test(a.tolist(), b.tolist()).p or 0.0) <= 0.05
+
+                yield f"{how}, {drift}, n = {count}", differs
+
+
+def _two_of_four(chance: np.random.Generator, n: int, drift: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return two of four equal cells in blocks of random order, in the order of the blocks."""
+    at = np.arange(4 * n) / (4 * n - 1)
+    fall = 1 - 0.1 * (at if drift == "slow" else (at > 0.5))
+    values = (MIDDLE * fall * (1 + COV * chance.standard_normal(4 * n))).reshape(n, 4)
+    values = chance.permuted(values, axis=1)
+    return values[:, 0], values[:, 1]
+
+
+def block_alarms() -> Iterator[Case]:
+    """Whether equal cells of a run over which the cloud loses a tenth differ at 5 %."""
+    return drifting(1.0)
+
+
+def block_power() -> Iterator[Case]:
+    """Whether a cell that is 3 % slower differs, in a run over which the cloud loses a tenth."""
+    return drifting(0.97)
 
 
 def ratio_coverage() -> Iterator[Case]:
@@ -183,4 +221,6 @@ TABLES: dict[str, Callable[[], Iterator[Case]]] = {
     "step-power": step_power,
     "enough": enough,
     "year": year_alarms,
+    "block": block_alarms,
+    "block-power": block_power,
 }
