@@ -10,7 +10,7 @@ from enum import StrEnum
 import pandas as pd
 
 from osmef.analysis.describe import describe
-from osmef.analysis.replicates import has_sessions, independent, settled
+from osmef.analysis.replicates import has_sessions, independent, is_loopback, settled
 from osmef.errors import InputError
 from osmef.results.summary import Metric
 
@@ -82,13 +82,13 @@ def recommend(trials: pd.DataFrame, needs: Needs, by: Sequence[str] = OPTION) ->
     """Return the options that were measured, the best first, with the evidence for each.
 
     ``trials`` are those of ``osmef.load``; an option is what ``by`` tells apart. What is wanted is
-    judged cell by cell, of all that were measured of an option without a background, and the best
-    cell counts: other settings of the same option may do worse. Columns: those of ``by``; fit, a
-    ``Fit``; btc and rtt, each with _n, _median, _low and _high (the exact 95 % interval), bit/s and
-    microseconds, over the trials or, where there are any, sessions, _trials and _failed, how many
-    trials there were and how many of these failed, and _cell, which one it is;
-    price_per_hour of all machines of these cells with currency, NaN and None where unknown;
-    missing, what was not measured or is not known, in words.
+    judged cell by cell, of all that were measured of an option between two machines (a loopback is
+    no rate of a network) and without a background, and the best cell counts: other settings of the
+    same option may do worse. Columns: those of ``by``; fit, a ``Fit``; btc and rtt, each with _n,
+    _median, _low and _high (the exact 95 % interval), bit/s and microseconds, over the trials or,
+    where there are any, sessions, _trials and _failed, how many trials there were and how many of
+    these failed, and _cell, which one it is; price_per_hour of all machines of these cells with
+    currency, NaN and None where unknown; missing, what was not measured or is not known, in words.
 
     A need is met where the whole interval meets it and no trial failed, likely where the median
     does but not all of the interval, there is none or trials failed, and not met otherwise; an
@@ -100,6 +100,12 @@ def recommend(trials: pd.DataFrame, needs: Needs, by: Sequence[str] = OPTION) ->
     """
     needs.check()
     trials = settled(trials)
+    if len(trials) and is_loopback(trials).all():
+        raise InputError(
+            "all trials are of a machine with itself, which says nothing of a network",
+            cure="measure from one machine to another",
+        )
+    trials = trials[~is_loopback(trials)]
     sessions = has_sessions(trials)
     rows = []
     for key, group in trials.groupby(list(by), sort=False, dropna=False):

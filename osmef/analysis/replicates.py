@@ -44,6 +44,13 @@ def settled(trials: pd.DataFrame) -> pd.DataFrame:
     return filled
 
 
+def is_loopback(trials: pd.DataFrame) -> pd.Series[bool]:
+    """Return which trials of ``osmef.load`` are of a machine with itself."""
+    if "senders" not in trials or "receivers" not in trials:
+        return pd.Series(data=False, index=trials.index)
+    return trials["senders"].notna() & trials["senders"].eq(trials["receivers"])
+
+
 def has_sessions(*trials: pd.DataFrame) -> bool:
     """Return whether any trial of these frames of ``osmef.load`` is of a session."""
     return any("session" in frame and bool(frame["session"].notna().any()) for frame in trials)

@@ -31,6 +31,7 @@ MEMORY = 0.5
 
 LEVEL = 0.05
 _ORDERS = 9999
+_FEW_ORDERS = 49
 _FIRST_ORDERS = 199
 _ENOUGH = 20
 """After so many orders that are at least as odd p is known well enough."""
@@ -231,7 +232,8 @@ def _order_p(scores: Array, cuts: _Cuts, found: float, most: int) -> float:
     at_once = max(1, _AT_ONCE // cuts.middle.size)
     tried, above = 0, 0
     while tried < most and above < _ENOUGH:
-        count = min(at_once, (_FIRST_ORDERS if tried < _FIRST_ORDERS else most) - tried)
+        until = next(one for one in (_FEW_ORDERS, _FIRST_ORDERS, most) if one > tried)
+        count = min(at_once, until - tried)
         orders = chance.permuted(np.tile(scores, (count, 1)), axis=1)
         above += int((cuts.scan(orders).max(axis=1) >= found * (1 - 1e-9)).sum())
         tried += count

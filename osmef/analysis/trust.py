@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from osmef.analysis.course import autocorrelation, drift, outliers
+from osmef.analysis.course import autocorrelation, common_memory, drift, outliers
+from osmef.analysis.paired import blocks, friedman, paired_difference, paired_ratio
 from osmef.analysis.pairs import holm, pairwise
 from osmef.analysis.repetitions import repetitions_for_median
 from osmef.analysis.replicates import (
@@ -34,7 +35,8 @@ MOST_STEPPING = 200
 LEVEL = 0.05
 _COLUMNS = (
     *("cell", "metric", "n", "repetitions", "autocorrelation", "autocorrelation_p"),
-    *("drift_percent", "drift_p", "steps", "steps_p", "outliers", "doubts"),
+    *("drift_percent", "drift_p", "common_memory", "common_memory_p", "steps", "steps_p"),
+    *("outliers", "doubts"),
 )
 
 
@@ -47,7 +49,8 @@ def trust(
     they began, or the medians of the sessions, where there are any. Columns: cell; metric; n;
     repetitions, how many values give the median to within ``relative_error`` of it
     (``repetitions_for_median``); autocorrelation, that of lag 1, with its p; drift_percent, the
-    median slope over the whole series in percent of the median, with its p; steps, the names of
+    median slope over the whole series in percent of the median, with its p; common_memory, that
+    of all cells of the metric together, with its p (``common_memory``); steps, the names of
     the trials or sessions that begin another level (``change_points``), with steps_p, that of the
     first one; outliers, the names of those that lie far from the others, which are flagged, never
     removed, and no doubt: the median and its interval hold with them; doubts, in words. NaN
@@ -70,22 +73,29 @@ def trust(
         {"cell": cell, "metric": metric, **_told(values, relative_error)}
         for (cell, metric), values in series.items()
     ]
+    for metric in metrics:
+        _remember(rows, metric, [of for (_cell, name), of in series.items() if name == metric])
     _correct(rows, list(series.values()))
     for row in rows:
         row["doubts"] = _doubts(row)
     table = pd.DataFrame(rows, columns=pd.Index(_COLUMNS))
-    return table.astype(dict.fromkeys((*_COLUMNS[3:8], "steps_p"), "float64"))
+    return table.astype(dict.fromkeys((*_COLUMNS[3:10], "steps_p"), "float64"))
 
 
 def pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     """Return one row a metric and pair of cells: ``metric``, and the columns of ``pairwise``.
 
     ``trials`` are those of ``osmef.load``, their sessions' medians where there are any. The
-    correction is over the pairs of a metric. Cells without a value are left out.
+    correction is over the pairs of a metric. Cells without a value are left out. Cells of one run
+    that were measured in blocks are also compared block by block, which a drift does not disturb:
+    method is "paired" then, and "unpaired" else; blocks, how many have both; ratio of a to b with
+    ratio_low and ratio_high (``paired_ratio``; NaN where a value is not above 0), paired_p and
+    paired_p_holm. ``attrs["friedman_p"]`` has the p of all cells being alike, by metric
+    (``friedman``).
 
-    Assumed is what ``pairwise`` assumes: independent values.
+    Assumed is what ``pairwise`` and ``paired_ratio`` assume.
 
-    Source: that of ``pairwise``.
+    Source: those of ``pairwise``, ``paired_ratio`` and ``friedman``.
     """
     groups = cells(trials)
     tables = []
@@ -96,8 +106,46 @@ def pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
             if metric in group and group[metric].notna().any()
         }
         if len(samples) > 1:
-            tables.append(pairwise(samples).assign(metric=metric))
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+            tables.append(_with_blocks(pairwise(samples).assign(metric=metric), groups, metric))
+    if not tables:
+        return pd.DataFrame()
+    alike = {metric: p for table in tables for metric, p in table.attrs["friedman_p"].items()}
+    for table in tables:
+        table.attrs = {}
+    found = pd.concat(tables, ignore_index=True)
+    found.attrs["friedman_p"] = alike
+    return found
+
+
+def _with_blocks(
+    table: pd.DataFrame, groups: Mapping[str, pd.DataFrame], metric: str
+) -> pd.DataFrame:
+    """Return a table of pairs of cells with what their blocks tell."""
+    every = [rows.assign(cell=cell) for cell, rows in groups.items()]
+    values = pd.DataFrame() if has_sessions(*every) else blocks(pd.concat(every), metric)
+    rows = [_paired(values, str(a), str(b)) for a, b in zip(table["a"], table["b"], strict=True)]
+    more = pd.DataFrame(rows, columns=pd.Index(_PAIRED), index=table.index)
+    more["paired_p_holm"] = holm([row["paired_p"] for row in rows])  # type: ignore[misc]
+    more = more.astype(dict.fromkeys((*_PAIRED[2:], "paired_p_holm"), "float64"))
+    found = pd.concat([table, more], axis=1)
+    found.attrs = {**table.attrs, "friedman_p": {} if values.empty else {metric: friedman(values)}}
+    return found
+
+
+_PAIRED = ("method", "blocks", "ratio", "ratio_low", "ratio_high", "paired_p")
+
+
+def _paired(values: pd.DataFrame, a: str, b: str) -> dict[str, object]:
+    both = values[[a, b]].dropna() if {a, b} <= set(values.columns) else values.iloc[:0]
+    if both.empty:
+        return {"method": "unpaired", "blocks": 0, "paired_p": None}
+    first, second = both[a].tolist(), both[b].tolist()
+    told = {"method": "paired", "blocks": len(both)}
+    if min(*first, *second) <= 0:
+        return told | {"paired_p": paired_difference(first, second).p}
+    found = paired_ratio(first, second)
+    ends = {"ratio_low": found.interval.low, "ratio_high": found.interval.high}
+    return told | {"ratio": found.value, **ends, "paired_p": found.p}
 
 
 def cells(trials: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -153,16 +201,32 @@ def _blocks(values: Sequence[float], most: int) -> list[float]:
     return [statistics.median(values[at : at + size]) for at in range(0, len(values), size)]
 
 
+def _remember(
+    rows: Sequence[dict[str, object]], metric: str, series: Sequence[Mapping[str, float]]
+) -> None:
+    """Write into the rows of a metric what their series have in common."""
+    found = common_memory([list(of.values()) for of in series])
+    for row in rows:
+        if row["metric"] == metric:
+            row["common_memory"] = found.coefficient if found else None
+            row["common_memory_p"] = found.p if found else None
+
+
 def _correct(rows: Sequence[dict[str, object]], series: Sequence[Mapping[str, float]]) -> None:
     """Correct every p of the rows over all of them, and name the steps that are left."""
     names = ("autocorrelation_p", "drift_p", "steps_p")
     told = [(row, name, p) for row in rows for name in names
             if isinstance(p := row[name], float)]  # fmt: skip
+    first = {row["metric"]: row for row in reversed(rows)}  # it is the same for all cells
+    told += [(row, "common_memory_p", p) for row in first.values()
+             if isinstance(p := row["common_memory_p"], float)]  # fmt: skip
     levels: dict[int, float] = {}
     for (row, name, p), corrected in zip(told, holm([p for *_, p in told]), strict=True):
         row[name] = corrected
         if name == "steps_p" and corrected is not None and corrected <= LEVEL:
             levels[id(row)] = LEVEL * p / corrected * (1 + 1e-9)
+    for row in rows:
+        row["common_memory_p"] = first[row["metric"]]["common_memory_p"]
     for row, of in zip(rows, series, strict=True):
         if id(row) in levels:
             values, places = list(of.values()), list(of)
@@ -182,6 +246,10 @@ def _doubts(row: Mapping[str, object]) -> str:
             "values remember the ones before, so the interval is too narrow"
             if float(str(row["autocorrelation"])) > 0
             else "high and low values take turns, so the interval is wider than it need be"
+        )
+    elif below("common_memory_p") and float(str(row["common_memory"])) > 0:
+        found.append(
+            "over all cells values remember the ones before, so the intervals are too narrow"
         )
     if below("drift_p"):
         found.append("there is a drift, so the interval is too narrow")

@@ -71,11 +71,18 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         if table.empty:
             raise InputError("there are no two cells to compare", cure="give a run with a sweep")
         rows = _rows(table)
+        alike = table.attrs.get("friedman_p", {})
         if as_json:
-            print_json({"pairs" if pairs else "cells": rows})
+            told = {"all_cells_alike_p": alike} if pairs else {}
+            print_json({"pairs" if pairs else "cells": rows} | told)
             return
     shown = _pairs(rows) if pairs else _cells(rows, error)
     out.print(keep_whole(shown))
+    for name, p in alike.items():
+        if p is not None:
+            out.print(
+                escape(f"{name}: all cells alike within their blocks: p = {p:.2g} (Friedman)")
+            )
 
 
 def _rows(table: pd.DataFrame) -> list[dict[Any, Any]]:
@@ -85,7 +92,7 @@ def _rows(table: pd.DataFrame) -> list[dict[Any, Any]]:
 
 def _cells(rows: list[dict[Any, Any]], error: float) -> Table:
     table = Table("cell", "metric", box=SIMPLE_HEAD)
-    for head in ("n", f"needed for ± {error:g} %", "memory p", "drift % (p)"):
+    for head in ("n", f"needed for ± {error:g} %", "memory p", "of all cells", "drift % (p)"):
         table.add_column(head, justify="right")
     for head in ("steps at", "outliers", "doubts"):
         table.add_column(head)
@@ -99,6 +106,7 @@ def _cells(rows: list[dict[Any, Any]], error: float) -> Table:
             str(row["n"]),
             "unknown" if row["repetitions"] is None else f"{row['repetitions']:.0f}",
             _number(row["autocorrelation_p"]),
+            _number(row["common_memory_p"]),
             drift,
             _names(row, "steps"),
             _names(row, "outliers"),
@@ -111,6 +119,9 @@ def _pairs(rows: list[dict[Any, Any]]) -> Table:
     table = Table("metric", "a", "b", box=SIMPLE_HEAD)
     for head in ("n", "Welch p", "after Holm", "Mann-Whitney p", "after Holm", "g", "Cliff's δ"):
         table.add_column(head, justify="right")
+    paired = any(row["method"] == "paired" for row in rows)
+    for head in ("cells are", "a / b within blocks", "signed rank p after Holm") if paired else ():
+        table.add_column(head, justify="right")
     for row in rows:
         table.add_row(
             escape(str(row["metric"])),
@@ -120,8 +131,13 @@ def _pairs(rows: list[dict[Any, Any]]) -> Table:
             *(_number(row[f"{test}_p{holm}"]) for test in ("welch", "mann_whitney")
               for holm in ("", "_holm")),
             *(_effect(row, name) for name in ("hedges_g", "cliffs_delta")),
+            *(_of_blocks(row) if paired else ()),
         )  # fmt: skip
     return table
+
+
+def _of_blocks(row: Mapping[Any, Any]) -> tuple[str, str, str]:
+    return str(row["method"]), _effect(row, "ratio"), _number(row["paired_p_holm"])
 
 
 def _effect(row: Mapping[Any, Any], name: str) -> str:

@@ -58,6 +58,10 @@ MEASURES: dict[str, Sequence[Measure]] = {
 """What the metrics of each kind are, where they have fixed names."""
 
 
+_ONCE = {"osmef2013"}
+"""Files of these tell their own time, so that two of a run that are equal are one."""
+
+
 @dataclass(frozen=True)
 class Imported:
     """The run directories that were made, of how many files and trials, what was odd, and notes."""
@@ -92,6 +96,7 @@ def import_files(  # noqa: PLR0913 - three have defaults
     odd_of_run: dict[tuple[str, str | None], list[Oddity]] = defaultdict(list)
     odd_of_nobody: list[Oddity] = []
     oddities: list[Oddity] = []
+    seen: dict[tuple[tuple[str, str | None], str], str] = {}
     count = 0
     for text in read_texts(files):
         count += 1
@@ -104,6 +109,14 @@ def import_files(  # noqa: PLR0913 - three have defaults
         of: set[tuple[str, str | None]] = set()
         for record in parsed.records:
             key = (name or record.run or kind, record.provider or provider)
+            if (
+                kind in _ONCE
+                and (before := seen.setdefault((key, text.text), text.name)) != text.name
+            ):
+                what = f"this is {before} under another name"
+                oddities.append(Oddity(text.name, what, kept=False))
+                odd_of_nobody.append(oddities[-1])
+                continue
             by_run[key].append(Origin(record, text))
             of.add(key)
         for key in of:

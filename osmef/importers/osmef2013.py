@@ -25,15 +25,27 @@ from osmef.importers.record import (
     refuse,
     whole,
 )
+from osmef.results.measure import Measure
 from osmef.results.trial import Interval
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy
 from osmef.workloads import transfers
 
-MEASURES = (*transfers.MEASURES, CONNECT_RTT)
+_OF_CONNECTION = tuple(
+    Measure(
+        name=f"connection_cpu_{end}_percent", unit="%", better="lower",
+        label=f"CPU {end}, a connection", source="Venzano and Michiardi, 2013",
+        help=f"CPU of the {end} of one connection over its time, in the mean of all connections",
+    )
+    for end in ("sender", "receiver")
+)  # fmt: skip
+
+MEASURES = (*transfers.MEASURES, CONNECT_RTT, *_OF_CONNECTION)
 
 KIB = 1024
 _FLOW = re.compile(r"conn_([1-9][0-9]{0,5})", re.ASCII)
 _TOLERANCE = 0.005
+_MOST_APART = 1.25  # real files have at most 1.1
+_OF_VM = re.compile(r"VM (to VM|localhost)\b", re.ASCII)
 
 
 def parse(text: Text) -> Parsed:
@@ -41,13 +53,14 @@ def parse(text: Text) -> Parsed:
 
     - aggregate_btc_bps is the sum of the receivers' rates, each over the connection's own time:
       the file has no common interval. connection_btc_bps is their mean, jain_fairness of them.
-    - cpu_*_percent is the sum over the connections of user and system time over real time.
+    - cpu_*_percent is the sum over the connections of user and system time over real time,
+      connection_cpu_*_percent the mean over them, as the paper has it.
     - retransmits is their sum, connect_rtt_mean_us the mean of the RTT that nuttcp saw when it
       connected.
 
     Each connection is a row of the intervals at both ends, of the whole transfer; its bytes are
-    MiB with four digits. Placement and tenancy are as the name of the run tells them. Raises
-    InputError.
+    MiB with four digits. Placement and tenancy are as the name of the run tells them, and what the
+    state of an end says of its kernel and memory is a fact. Raises InputError.
     """
     document = _document(text)
     flows = _flows(document, text)
@@ -67,8 +80,10 @@ def parse(text: Text) -> Parsed:
             "aggregate_btc_bps": sum(rates),
             "connection_btc_bps": sum(rates) / len(rates),
             "jain_fairness": jain_fairness(rates),
-            "cpu_sender_percent": _cpu(flows, "tx", text),
-            "cpu_receiver_percent": _cpu(flows, "rx", text),
+            "cpu_sender_percent": (sending := _cpu(flows, "tx", text)),
+            "cpu_receiver_percent": (receiving := _cpu(flows, "rx", text)),
+            "connection_cpu_sender_percent": sending / len(flows),
+            "connection_cpu_receiver_percent": receiving / len(flows),
             "retransmits": sum(
                 _of(e["tx"], "retrans", text, f"conn_{n}.tx") for n, e in flows.items()
             ),
@@ -78,6 +93,7 @@ def parse(text: Text) -> Parsed:
         senders=(sender,),
         receivers=(receiver,),
         kinds=_kinds(document, sender, receiver),
+        facts=_facts(document, sender, receiver),
         connections=len(flows),
         placement=placement,
         tenancy=tenancy,
@@ -204,11 +220,29 @@ def _kinds(document: dict[str, Any], sender: str, receiver: str) -> dict[str, En
     kind, name = document.get("type"), str(document.get("name", ""))
     if kind == "BTC":
         return dict.fromkeys((sender, receiver), EndpointKind.HOST)
-    if name.startswith("VM "):
+    if _OF_VM.match(name):  # a host may have a name that begins with VM
         return dict.fromkeys((sender, receiver), EndpointKind.VM)
     if name.startswith("host to VM"):
         return {sender: EndpointKind.HOST, receiver: EndpointKind.VM}
     return {}
+
+
+def _facts(document: dict[str, Any], sender: str, receiver: str) -> dict[str, dict[str, Any]]:
+    """Return what the file tells of the machines before the run; what it does not is left out."""
+    found = {}
+    for name, key in ((receiver, "state_receiver"), (sender, "state_sender")):
+        state = document.get(key)
+        if not isinstance(state, dict):
+            continue
+        facts: dict[str, Any] = {}
+        if isinstance(release := state.get("kernel_version"), str):
+            facts["kernel"] = {"release": release}
+        total = state.get("mem_total")
+        if isinstance(total, str) and total.isdecimal():
+            facts["memory"] = {"total_bytes": KIB * int(total)}
+        if facts:
+            found[name] = {"before": facts}
+    return found
 
 
 def _time(document: dict[str, Any], text: Text) -> datetime:
@@ -234,6 +268,10 @@ def _odd(
         moved, rate = _of(rx, "megabytes", text, where), _of(rx, "rate_KBps", text, where)
         if abs(moved * KIB / length - rate) > _TOLERANCE * rate:
             odd.append(f"btc.{where}: megabytes over real_seconds are not rate_KBps")
+        if not moved or not rate:
+            odd.append(f"btc.{where}: not a byte was received")
+        elif (sent := _of(ends["tx"], "rate_KBps", text, f"conn_{n}.tx")) > _MOST_APART * rate:
+            odd.append(f"btc.conn_{n}: the sender's rate is {sent / rate:.3g} times the receiver's")
         limit = ends["tx"].get("time_limit")
         if limit is not None:
             wanted = positive(limit, f"btc.conn_{n}.tx.time_limit", text.line(1))

@@ -74,6 +74,7 @@ class Record:
     receivers: tuple[str, ...] = (RECEIVER,)
     kinds: dict[str, EndpointKind] = field(default_factory=dict)
     flavors: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     connections: int | None = None
     placement: Placement | None = None
     tenancy: Tenancy | None = None

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain, count
 from pathlib import Path
+from typing import Any
 
 import osmef
 from osmef.analysis.describe import describe
@@ -139,6 +140,9 @@ def _summary(  # noqa: PLR0913, PLR0917
         cells[trial.cell].append(trial)
     kinds = {name: kind for origin in origins for name, kind in origin.record.kinds.items()}
     flavors = {name: one for origin in origins for name, one in origin.record.flavors.items()}
+    facts: dict[str, dict[str, Any]] = {}
+    for origin in origins:
+        facts = {**origin.record.facts, **facts}  # the first one that tells
     found = {name for trial in trials for name in trial.metrics}
     names = dict.fromkeys(name for trial in trials for name in (*trial.senders, *trial.receivers))
     return Summary(
@@ -159,7 +163,10 @@ def _summary(  # noqa: PLR0913, PLR0917
             versions={"osmef": osmef.__version__, "python": platform.python_version()},
             warnings=_warnings(run, oddities),
         ),
-        endpoints=[_endpoint(name, kinds.get(name), flavors.get(name)) for name in names],
+        endpoints=[
+            _endpoint(name, kinds.get(name), flavors.get(name), facts.get(name, {}))
+            for name in names
+        ],
         measures=[measure for measure in measures if measure.name in found],
         cells=[_cell(key, cells[key]) for key in sorted(cells, key=lambda key: _order(cells[key]))],
     )
@@ -179,7 +186,9 @@ def _order(trials: Sequence[Trial]) -> list[tuple[bool, float, str]]:
     ]
 
 
-def _endpoint(name: str, kind: EndpointKind | None, flavor: str | None) -> EndpointInfo:
+def _endpoint(
+    name: str, kind: EndpointKind | None, flavor: str | None, facts: dict[str, Any]
+) -> EndpointInfo:
     return EndpointInfo.model_validate(
         {
             "name": name,
@@ -191,7 +200,7 @@ def _endpoint(name: str, kind: EndpointKind | None, flavor: str | None) -> Endpo
             "data_address": None,
             "warnings": [],
             "agent_sha256": None,
-            "facts": {},
+            "facts": facts,
         }
     )
 

@@ -10,7 +10,7 @@ from statistics import median
 import pandas as pd
 
 from osmef.analysis.describe import describe
-from osmef.analysis.replicates import has_sessions, independent
+from osmef.analysis.replicates import has_sessions, independent, is_loopback
 from osmef.analysis.similarity import COMPONENTS, GIVEN, MACHINE, machine_name
 from osmef.errors import InputError
 from osmef.report.cells import nothing
@@ -120,8 +120,9 @@ def machines_of(data: Data) -> pd.DataFrame:
     """Return what runs measured of machine types, with the columns of ``measured_machines``.
 
     The threads and the memory are the endpoints' CPUs and, by their facts, their memory. The others
-    are the metrics whose measure names a component, between machines of one flavor without a
-    background: the trials, or the sessions where there are any, of that cell whose median is best.
+    are the metrics whose measure names a component, between machines of one flavor (those of the
+    network never of one with itself) without a background: the trials, or the sessions where there
+    are any, of that cell whose median is best.
     """
     rows = [*_given(data), *_measured(data.trials)]
     return pd.DataFrame(rows, columns=_COLUMNS)
@@ -149,8 +150,10 @@ def _measured(trials: pd.DataFrame) -> Iterator[_Row]:
     own = trials[alike & one]
     sessions = has_sessions(own)
     keys = [own["provider"].fillna("unknown"), own["sender_flavors"], own["workload"]]
+    between = own[~is_loopback(own)]
     for measure in measures:
-        for (provider, flavor, workload), group in own.groupby(keys, sort=False):
+        rows = between if measure.component is Component.NETWORK else own
+        for (provider, flavor, workload), group in rows.groupby(keys, sort=False):
             by = f"{measure.name} of {workload}"
             for value in _best(group, measure, by_session=sessions):
                 if measure.component is not None:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.tsa.stattools import acf
 
-from osmef.analysis.course import autocorrelation, drift, outliers
+from osmef.analysis.course import autocorrelation, common_memory, drift, outliers
+from tests.simulate.shapes import SHAPES, correlated
 
 series = st.lists(st.floats(-1e6, 1e6).map(lambda x: round(x, 2)), min_size=8, max_size=60)
 
@@ -40,6 +41,26 @@ def test_a_series_without_memory_seldom_seems_to_have_one_and_one_with_it_does()
         missed += bound.p >= 0.05
     assert alarms <= 12
     assert missed <= 5
+
+
+@pytest.mark.parametrize("shape", [name for name in SHAPES if "correlated" not in name])
+def test_many_short_series_without_a_memory_seldom_have_a_common_one(shape: str) -> None:
+    chance, alarms = np.random.default_rng(2), 0
+    for _ in range(100):
+        found = common_memory(SHAPES[shape](chance, (8, 6)).tolist())
+        alarms += found is not None and found.p <= 0.05
+    assert alarms <= 11
+
+
+def test_what_many_short_series_have_in_common_is_found() -> None:
+    chance, found = np.random.default_rng(2), []
+    for _ in range(30):
+        memory = common_memory([(9 * row).tolist() for row in correlated(0.5)(chance, (24, 10))])
+        assert memory is not None
+        found.append(memory)
+    assert sum(one.p <= 0.01 for one in found) >= 29
+    assert 0.2 < float(np.median([one.coefficient for one in found])) < 0.5
+    assert common_memory([[1.0] * 9, [1.0, 2.0]]) is None
 
 
 def test_too_few_values_for_the_lags_are_refused() -> None:

@@ -39,6 +39,17 @@ ALL = pd.concat(
 )
 
 
+def test_a_machine_with_itself_is_no_network() -> None:
+    ends = {"senders": "vm-1", "receivers": "vm-2"}
+    between = trials("good", [8e9] * 8, [50.0] * 8).assign(**ends)
+    itself = trials("good", [90e9] * 8, [5.0] * 8, n=1).assign(senders="vm-1", receivers="vm-1")
+    needs = Needs(btc_bps=20e9, rtt_us=10)
+    (row,) = recommend(pd.concat([between, itself], ignore_index=True), needs).to_dict("records")
+    assert (row["fit"], row["btc_median"], row["rtt_median"]) == ("no", 8e9, 50)
+    with pytest.raises(InputError, match="of a machine with itself"):
+        recommend(itself, needs)
+
+
 def test_the_best_first_with_the_evidence_and_what_is_missing() -> None:
     needs = Needs(btc_bps=5e9, rtt_us=100, connections=10, price_per_hour=2.0)
     table = recommend(ALL, needs).set_index("sender_flavors")

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from osmef.analysis.quantiles import quantile_interval
 from osmef.analysis.repetitions import repetitions_for_mean, repetitions_for_median
+from tests.simulate.shapes import bimodal, correlated, lognormal, normal
 
 values = st.lists(st.floats(1, 100), min_size=6, max_size=40)
 
@@ -30,8 +31,31 @@ def test_unit_and_order_do_not_matter_and_narrower_needs_more(
     assert n is None or (needed(pilot, 2 * error) or 0) <= 1.1 * n + 2
 
 
-@pytest.mark.parametrize("error", [0.05, 0.1, 0.3])
-def test_that_many_trials_give_such_an_interval(error: float) -> None:
+SHAPES = {
+    "normal": normal(0.1),
+    "lognormal": lognormal(0.3),
+    "bimodal": bimodal(0.8, 70.0),
+    "correlated": correlated(0.5, 0.1),
+}
+
+
+@pytest.mark.parametrize("shape", list(SHAPES))
+@pytest.mark.parametrize("pilot", [10, 40])
+def test_that_many_trials_are_enough_in_four_of_five_cases(shape: str, pilot: int) -> None:
+    chance, held, times = np.random.default_rng(4), 0, 100
+    for values in SHAPES[shape](chance, (times, pilot)):
+        n = repetitions_for_median(values.tolist(), 0.05)
+        assert n is not None
+        sample = SHAPES[shape](chance, (n,)).tolist()
+        interval = quantile_interval(sample)
+        assert interval.low is not None
+        assert interval.high is not None
+        held += interval.high - interval.low <= 0.1 * float(np.median(sample))
+    assert held >= 0.7 * times  # of 80 % less have a chance in 100
+
+
+@pytest.mark.parametrize("error", [0.1, 0.3])
+def test_of_many_values_not_many_more_are_wanted_than_are_needed(error: float) -> None:
     chance = np.random.default_rng(4)
     n = repetitions_for_median(chance.lognormal(0, 0.5, 4000).tolist(), error)
     assert n is not None
@@ -42,7 +66,8 @@ def test_that_many_trials_give_such_an_interval(error: float) -> None:
         assert interval.low is not None
         assert interval.high is not None
         widths.append((interval.high - interval.low) / 2 / float(np.median(sample)))
-    assert np.mean(widths) == pytest.approx(error, rel=0.15)
+    assert np.mean(np.array(widths) <= error) >= 0.8
+    assert 0.65 * error < np.mean(widths) < error
 
 
 def test_even_trials_need_only_the_fewest() -> None:

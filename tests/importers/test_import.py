@@ -58,7 +58,10 @@ def test_an_archive_of_scenarios_gives_a_run_each(tmp_path: Path) -> None:
     with tarfile.open(archive, "w:gz") as tar:
         for scenario in ("vm_to_vm", "host_vm"):
             for number in (1, 2):
-                tar.add(DATA / "osmef2013.json", f"{scenario}/{number}_BTC.json")
+                told = json.loads((DATA / "osmef2013.json").read_text())
+                copy = tmp_path / f"{number}.json"
+                copy.write_text(json.dumps({**told, "time": told["time"] + number}))
+                tar.add(copy, f"{scenario}/{number}_BTC.json")
     done = import_files("osmef2013", [archive], tmp_path / "out", provider="openstack")
     assert (done.files, done.trials, done.oddities) == (4, 4, [])
     frame = osmef.load(tmp_path / "out")
@@ -68,6 +71,17 @@ def test_an_archive_of_scenarios_gives_a_run_each(tmp_path: Path) -> None:
     rows = osmef.load_intervals(tmp_path / "out")
     assert len(rows) == 4 * 2 * 5
     assert rows["cell"].unique().tolist() == ["connections=5"]
+
+
+def test_a_file_of_2013_under_two_names_counts_once(tmp_path: Path) -> None:
+    for name in ("1_BTC.json", "2_BTC.json"):
+        (tmp_path / name).write_text((DATA / "osmef2013.json").read_text())
+    done = import_files("osmef2013", [tmp_path], tmp_path / "out")
+    assert (done.files, done.trials) == (2, 1)
+    (odd,) = done.oddities
+    assert "2_BTC.json: this is " in str(odd)
+    assert "1_BTC.json under another name (not imported)" in str(odd)
+    assert str(odd) in done.runs[0].read_summary().run.warnings
 
 
 def test_sessions_give_the_spread_of_a_platform(tmp_path: Path) -> None:

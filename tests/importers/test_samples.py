@@ -14,6 +14,7 @@ import pytest
 from osmef.errors import InputError
 from osmef.importers import KINDS
 from osmef.importers.record import Text
+from osmef.scenario.fields import EndpointKind
 from tests.importers.samples import DATA, kind_of, outline
 
 EXPECTED = json.loads((DATA / "expected.json").read_text())
@@ -87,3 +88,46 @@ def test_what_was_measured_in_2013_and_does_not_agree_is_told() -> None:
     assert [str(oddity) for oddity in parsed.oddities] == [
         "a.json: concurrent is 7, and there are 5 connections (kept)"
     ]
+
+
+def changed_2013(**changes: object) -> Text:
+    return Text("a.json", json.dumps(json.loads(_read("osmef2013.json").text) | changes))
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("VM to VM, same host, same tenant, 360 seconds, 5 concurrency", {EndpointKind.VM}),
+        ("VM localhost 360 seconds, 5 concurrency", {EndpointKind.VM}),
+        ("VM farm 3 localhost 360 seconds, 5 concurrency", set()),
+    ],
+)
+def test_a_host_of_2013_may_have_a_name_like_a_vm(name: str, kinds: set[EndpointKind]) -> None:
+    (record,) = KINDS["osmef2013"](changed_2013(name=name)).records
+    assert set(record.kinds.values()) == kinds
+
+
+def test_the_states_of_2013_are_facts_and_cpu_is_told_by_connection() -> None:
+    state = {"kernel_version": "3.2.0-49-generic", "mem_total": "131992032", "load_1": "0.00"}
+    (record,) = KINDS["osmef2013"](changed_2013(state_sender=state)).records
+    expected = {"kernel": {"release": "3.2.0-49-generic"}, "memory": {"total_bytes": 135159840768}}
+    assert record.facts == {record.senders[0]: {"before": expected}}
+    whole, each = (record.metrics[f"{name}cpu_sender_percent"] for name in ("", "connection_"))
+    assert each == pytest.approx((whole or 0) / 5)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("tx", {"rate_KBps": "99999.0"}, "btc.conn_1: the sender's rate is "),
+        ("rx", {"rate_KBps": "0.00", "megabytes": "0.0000"}, "conn_1.rx: not a byte was received"),
+    ],
+)
+def test_a_connection_of_2013_that_can_not_be_is_told(
+    key: str, value: dict[str, str], told: str
+) -> None:
+    flows = json.loads(_read("osmef2013.json").text)["btc"]
+    flows["conn_1"][key] |= value
+    parsed = KINDS["osmef2013"](changed_2013(btc=flows))
+    assert told in str(parsed.oddities[0])
+    assert len(parsed.records) == 1

@@ -61,6 +61,13 @@ def test_runs_tell_cpus_memory_and_the_best_rate(make_run: MakeRun) -> None:
     assert (table["component"] == "network_mb_per_s").sum() == 3, "the trials of the best cell"
 
 
+def test_a_machine_with_itself_is_no_network(make_run: MakeRun) -> None:
+    data = Data(make_run("aws", "m5", (8e8, 80e9)))
+    loopback = data.trials["cell"] == "1"
+    data.trials.loc[loopback, "receivers"] = data.trials.loc[loopback, "senders"]
+    assert vectors(machines_of(data))["aws", "m5"]["network_mb_per_s"] == 100.0
+
+
 def test_only_what_all_machine_types_have_is_compared(make_run: MakeRun) -> None:
     aws, gce = make_run("aws", "m5", (8e8, 8e8)), make_run("gce", "n2", (8e8, 1.6e9))
     table = measured_machines(Data(aws, gce))

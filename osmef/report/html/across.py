@@ -96,8 +96,8 @@ def _trust(trials: pd.DataFrame, names: Sequence[str], most: int) -> Table | Non
     found = trust(trials, names)
     if found.empty:
         return None
-    heads = ("n", "needed", "memory, p", "drift", "drift, p")
-    units = ("", "", "", "%", "")
+    heads = ("n", "needed", "memory, p", "of all cells, p", "drift", "drift, p")
+    units = ("", "", "", "", "%", "")
     columns = [
         Column("cell"),
         Column("metric"),
@@ -111,6 +111,7 @@ def _trust(trials: pd.DataFrame, names: Sequence[str], most: int) -> Table | Non
             Field(str(row["n"])),
             number(row["repetitions"]),
             number(row["autocorrelation_p"]),
+            number(row["common_memory_p"]),
             number(row["drift_percent"]),
             number(row["drift_p"]),
             _names(row["steps"]),

@@ -1,0 +1,139 @@
+"""What a layer between application and wire costs: ratios to the reference of the same block."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pandas as pd
+
+from osmef.analysis.effects import median_ratio
+from osmef.analysis.paired import Paired, blocks, paired_ratio
+from osmef.analysis.pairs import holm, mann_whitney
+from osmef.analysis.replicates import PLACE, PLATFORM, platform_columns, settled
+from osmef.errors import InputError
+from osmef.results.frame import swept_of
+
+LAYER = "layer"
+REFERENCE = "bare"
+
+_NUMBERS = ("reference_median", "median", "ratio", "ratio_low", "ratio_high", "p", "p_holm")
+
+
+def layer_costs(
+    trials: pd.DataFrame,
+    metrics: Sequence[str],
+    reference: str = REFERENCE,
+    column: str = LAYER,
+) -> pd.DataFrame:
+    """Return how many times as large a metric is with a layer as without: a row a layer and metric.
+
+    ``trials`` are those of ``osmef.load`` with a column ``column`` of texts, such as "bare",
+    "vxlan" or "container+vxlan"; each layer is compared with ``reference`` where all else that was
+    swept, the platform and the achieved place are the same: they are columns, too. Then: metric,
+    layer, reference; n, and unit, what it counts; method; reference_median and median over all
+    trials, in the metric's unit; ratio, layer to reference, with ratio_low and ratio_high, its 95 %
+    interval; p of a ratio of 1, and p_holm over the whole table. NaN is what can't be told.
+
+    Where a run has blocks the two trials of a block are compared ("paired", ``paired_ratio``; unit
+    "blocks"). Of several runs, whose blocks share their machines, each counts as one, with the
+    median of its ratios (unit "runs"). One run without blocks is compared as two samples
+    ("unpaired", ``median_ratio`` and ``mann_whitney``; unit "trials", n the smaller one). Raises
+    InputError where no trial is of the reference.
+
+    Assumed is what these functions assume.
+
+    Source: those of ``paired_ratio`` and ``median_ratio``; the question: Kratzke, "About
+    Microservices, Containers and their Underestimated Impact on Network Performance", 2015.
+    """
+    if column not in trials or not trials[column].eq(reference).any():
+        raise InputError(
+            f"no trial is of the layer {reference!r}, so there is nothing to compare others with",
+            cure=f"measure {reference!r} in the same run, or name another reference",
+        )
+    known = settled(trials)
+    apart = [name for name in (*PLATFORM, *PLACE) if name in platform_columns(
+        known.assign(cell=known[column]), columns=(*PLATFORM, *PLACE))]  # fmt: skip
+    others = [*apart, *(name for name in swept_of(trials) if name not in {column, *apart})]
+    found = [
+        row
+        for key, rows in _groups(known, others)
+        for metric in metrics
+        if metric in rows
+        for row in _costs(rows, metric, reference, column, key)
+    ]
+    for row, p in zip(found, holm([row["p"] for row in found]), strict=True):
+        row["p_holm"] = p
+    names = [*others, "metric", column, "reference", "n", "unit", "method", *_NUMBERS]
+    table = pd.DataFrame(found, columns=pd.Index(names))
+    return table.astype(dict.fromkeys(_NUMBERS, "float64"))
+
+
+def _groups(
+    trials: pd.DataFrame, others: Sequence[str]
+) -> Iterator[tuple[dict[str, Any], pd.DataFrame]]:
+    if not others:
+        yield {}, trials
+        return
+    for key, rows in trials.groupby(list(others), sort=False, dropna=False):
+        yield dict(zip(others, key, strict=True)), rows
+
+
+def _costs(
+    rows: pd.DataFrame, metric: str, reference: str, column: str, key: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    good = rows[rows[metric].notna() & (rows[metric] > 0)]
+    base = good[good[column] == reference]
+    for layer in good[column].dropna().unique():
+        mine = good[good[column] == layer]
+        if layer == reference or base.empty:
+            continue
+        unit, method, told = _compared(mine, base, metric)
+        yield {
+            **key,
+            "metric": metric,
+            column: layer,
+            "reference": reference,
+            "n": told.n,
+            "unit": unit,
+            "method": method,
+            "reference_median": float(base[metric].median()),
+            "median": float(mine[metric].median()),
+            "ratio": told.value,
+            "ratio_low": told.interval.low,
+            "ratio_high": told.interval.high,
+            "p": told.p,
+        }
+
+
+def _compared(mine: pd.DataFrame, base: pd.DataFrame, metric: str) -> tuple[str, str, Paired]:
+    """Return what n counts, how it was compared, and the ratio."""
+    both = pd.concat([mine.assign(cell="layer"), base.assign(cell="reference")])
+    runs: list[object] = list(both["run"].unique()) if "run" in both else []
+    if len(runs) > 1:
+        ratios = [_of_run(both[both["run"] == run], metric) for run in runs]
+        known = [ratio for ratio in ratios if ratio is not None]
+        return "runs", "paired", paired_ratio(known, [1.0] * len(known))
+    values = blocks(both, metric)
+    if {"layer", "reference"} <= set(values.columns) and len(whole := values.dropna()):
+        told = paired_ratio(whole["layer"].tolist(), whole["reference"].tolist())
+        return "blocks", "paired", told
+    first, second = mine[metric].tolist(), base[metric].tolist()
+    ratio = median_ratio(first, second)
+    n = min(len(first), len(second))
+    told = Paired(n, ratio.value, ratio.interval, mann_whitney(first, second).p)
+    return "trials", "unpaired", told
+
+
+def _of_run(both: pd.DataFrame, metric: str) -> float | None:
+    """Return the ratio in one run: the median over its blocks, else that of its medians."""
+    values = blocks(both, metric)
+    if {"layer", "reference"} <= set(values.columns) and len(whole := values.dropna()):
+        logs = [math.log(a / b) for a, b in zip(whole["layer"], whole["reference"], strict=True)]
+        return math.exp(statistics.median(logs))
+    medians = both.groupby("cell")[metric].median()
+    if len(medians) < 2:
+        return None
+    return float(medians["layer"] / medians["reference"])

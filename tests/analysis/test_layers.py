@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from osmef.analysis.layers import layer_costs
+from osmef.errors import InputError
+from osmef.results.frame import describe_columns
+from tests.declared import measure
+
+BTC = "aggregate_btc_bps"
+COSTS = {"bare": 1.0, "vxlan": 0.9, "container+vxlan": 0.6}
+
+
+def run(
+    chance: np.random.Generator, name: str = "r", count: int = 8, *, sequential: bool = False
+) -> pd.DataFrame:
+    """Make a run whose rate falls by a third, with 1 and 4 connections and three layers."""
+    rows = []
+    for block in range(1, count + 1):
+        level = 1e9 * (1 - block / count / 3)
+        for cell, (connections, layer) in enumerate(
+            [(connections, layer) for connections in (1, 4) for layer in COSTS]
+        ):
+            rows.append(
+                {
+                    "run": name, "group": cell if sequential else block, "status": "ok",
+                    "cell": f"connections={connections},layer={layer}", "layer": layer,
+                    "connections": connections, "scenario": "s", "provider": "local",
+                    BTC: connections * COSTS[layer] * level * (1 + 0.01 * chance.normal()),
+                }
+            )  # fmt: skip
+    return describe_columns(pd.DataFrame(rows), [measure(BTC)], ["connections", "layer"])
+
+
+def test_each_layer_is_compared_with_the_reference_of_its_block() -> None:
+    table = layer_costs(run(np.random.default_rng(1)), [BTC])
+    assert table[["connections", "layer"]].to_dict("split")["data"] == [
+        [1, "vxlan"], [1, "container+vxlan"], [4, "vxlan"], [4, "container+vxlan"],
+    ]  # fmt: skip
+    assert set(table["method"]) == {"paired"}
+    assert set(zip(table["n"], table["unit"], strict=True)) == {(8, "blocks")}
+    for row in table.to_dict("records"):
+        truth = COSTS[row["layer"]]
+        assert row["ratio_low"] <= truth <= row["ratio_high"]
+        assert row["ratio_high"] - row["ratio_low"] < 0.03
+        assert row["p"] == pytest.approx(2 / 2**8)
+        assert row["p_holm"] <= 0.05
+
+
+def test_of_several_runs_each_counts_as_one() -> None:
+    chance = np.random.default_rng(2)
+    several = [run(chance, f"r{n}", 3) for n in range(6)]
+    whole = pd.concat(several, ignore_index=True)
+    whole.attrs = several[0].attrs
+    row = layer_costs(whole, [BTC]).iloc[0]
+    assert (row["n"], row["unit"], row["method"]) == (6, "runs", "paired")
+    assert row["ratio_low"] <= row["ratio"] <= row["ratio_high"]
+
+
+def test_without_blocks_it_says_that_it_is_unpaired_and_is_less_sure() -> None:
+    paired = layer_costs(run(np.random.default_rng(3)), [BTC]).iloc[0]
+    apart = layer_costs(run(np.random.default_rng(3), sequential=True), [BTC]).iloc[0]
+    assert (apart["unit"], apart["method"]) == ("trials", "unpaired")
+    widths = [row["ratio_high"] - row["ratio_low"] for row in (paired, apart)]
+    assert widths[1] > 5 * widths[0]
+
+
+def test_layers_that_cost_nothing_seldom_seem_to() -> None:
+    chance, alarms = np.random.default_rng(4), 0
+    for _ in range(60):
+        table = run(chance)
+        table[BTC] /= table["layer"].map(COSTS)
+        alarms += bool((layer_costs(table, [BTC])["p_holm"] <= 0.05).any())
+    assert alarms <= 7
+
+
+def test_without_the_reference_nothing_is_compared() -> None:
+    trials = run(np.random.default_rng(5))
+    with pytest.raises(InputError, match="no trial is of the layer 'host'"):
+        layer_costs(trials, [BTC], reference="host")
+    lost = trials.assign(**{BTC: trials[BTC].where(trials["layer"] != "bare")})
+    assert layer_costs(lost, [BTC]).empty

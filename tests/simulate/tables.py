@@ -1,0 +1,226 @@
+"""What each table of docs/methods.md on noise is made of: a rate in percent for each case."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from osmef.analysis import steps
+from osmef.analysis.beyond import hommel, lower_p
+from osmef.analysis.course import common_memory
+from osmef.analysis.effects import median_ratio
+from osmef.analysis.looks import lasting_interval
+from osmef.analysis.paired import paired_difference
+from osmef.analysis.pairs import mann_whitney
+from osmef.analysis.quantiles import quantile_interval
+from osmef.analysis.repetitions import repetitions_for_median
+from tests.simulate.shapes import COV, MIDDLE, SHAPES, Draw, bimodal, correlated, lognormal, normal
+
+Case = tuple[str, Callable[[np.random.Generator], bool]]
+"""What is drawn, and whether one draw came out so."""
+
+CELLS, TRIALS = 24, 6
+
+
+def step_alarms() -> Iterator[Case]:
+    """Whether a series without a step has one."""
+    for name, draw in SHAPES.items():
+        yield f"{name}, n = 30", _alarm(draw, 30)
+
+
+def year_alarms() -> Iterator[Case]:
+    """Whether a year of daily sessions without a step has one."""
+    for name in ("bimodal, 80/20", "correlated by 0.5"):
+        yield name, _alarm(SHAPES[name], 365)
+
+
+def _alarm(draw: Draw, count: int) -> Callable[[np.random.Generator], bool]:
+    return lambda chance: _has_step(draw(chance, (count,)))
+
+
+def step_power() -> Iterator[Case]:
+    """Whether a step in the middle is found, at a spread of 2 %."""
+    for count in (10, 15, 30):
+        for share in (0.10, 0.04):
+
+            def is_found(chance: np.random.Generator, n: int = count, low: float = share) -> bool:
+                row = normal()(chance, (n,))
+                row[n // 2 :] -= MIDDLE * low
+                return _has_step(row)
+
+            yield f"{100 * share:g} %, n = {count}", is_found
+
+
+def _has_step(row: np.ndarray) -> bool:
+    return bool(steps.change_points(row.tolist()))
+
+
+def table_alarms() -> Iterator[Case]:
+    """Whether any of 24 equal cells of 6 against 6 is worse, without a margin."""
+    shapes: dict[str, tuple[Draw, float]] = {
+        name: (draw, 1.0)
+        for name, draw in SHAPES.items()
+        if name not in {"rounded", "5 % outliers"}
+    }
+    shapes["normal, B varies 4 times as much"] = (normal(), 4.0)
+    shapes["heavy tails, B varies 4 times as much"] = (SHAPES["heavy tails (t of 2)"], 4.0)
+    for name, (draw, spread) in shapes.items():
+
+        def is_worse(chance: np.random.Generator, d: Draw = draw, s: float = spread) -> bool:
+            a, b = d(chance, (CELLS, TRIALS)), d(chance, (CELLS, TRIALS))
+            b = MIDDLE + s * (b - MIDDLE)
+            found = [lower_p(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+            return min(p for p in hommel(found) if p is not None) <= 0.05
+
+        yield name, is_worse
+
+
+def table_power() -> Iterator[Case]:
+    """Whether a cell that is 10 % lower is worse, one of 24 or all, at a spread of 2 %."""
+    for count in (5, 6, 8):
+        for slower in (1, CELLS):
+
+            def is_worse(chance: np.random.Generator, n: int = count, k: int = slower) -> bool:
+                a, b = normal()(chance, (CELLS, n)), normal()(chance, (CELLS, n))
+                b[:k] *= 0.9
+                a *= 0.95  # what does not matter
+                found = [lower_p(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+                return (hommel(found)[0] or 0.0) <= 0.05
+
+            yield f"{slower} of 24 lower, {count} against {count}", is_worse
+
+
+def drifting(slower: float) -> Iterator[Case]:
+    """Whether cells of a run over which the cloud loses a tenth differ at 5 %."""
+    for count in (6, 8, 10, 14, 20, 30, 40):
+        for how in ("unpaired", "paired"):
+            for drift in ("slow", "at once"):
+
+                def differs(
+                    chance: np.random.Generator, n: int = count, h: str = how, d: str = drift
+                ) -> bool:
+                    a, b = _two_of_four(chance, n, d)
+                    b *= slower
+                    test = paired_difference if h == "paired" else mann_whitney
+                    return (test(a.tolist(), b.tolist()).p or 0.0) <= 0.05
+
+                yield f"{how}, {drift}, n = {count}", differs
+
+
+def _two_of_four(chance: np.random.Generator, n: int, drift: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return two of four equal cells in blocks of random order, in the order of the blocks."""
+    at = np.arange(4 * n) / (4 * n - 1)
+    fall = 1 - 0.1 * (at if drift == "slow" else (at > 0.5))
+    values = (MIDDLE * fall * (1 + COV * chance.standard_normal(4 * n))).reshape(n, 4)
+    values = chance.permuted(values, axis=1)
+    return values[:, 0], values[:, 1]
+
+
+def block_alarms() -> Iterator[Case]:
+    """Whether equal cells of a run over which the cloud loses a tenth differ at 5 %."""
+    return drifting(1.0)
+
+
+def block_power() -> Iterator[Case]:
+    """Whether a cell that is 3 % slower differs, in a run over which the cloud loses a tenth."""
+    return drifting(0.97)
+
+
+def ratio_coverage() -> Iterator[Case]:
+    """Whether the interval of a ratio of medians holds it."""
+    for count in (6, 20):
+        for name, draw in {**SHAPES, "bimodal, 65/35": bimodal(0.65)}.items():
+
+            def holds(chance: np.random.Generator, d: Draw = draw, n: int = count) -> bool:
+                a, b = np.abs(d(chance, (2, n)))
+                found = median_ratio(a.tolist(), b.tolist()).interval
+                return (found.low or 0.0) <= 1 <= (found.high or math.inf)
+
+            yield f"{name}, n = {count}", holds
+
+
+def memory() -> Iterator[Case]:
+    """Whether cells of 10 values have a common memory."""
+    for name in ("bimodal, 80/20", "rounded", "correlated by 0.3", "correlated by 0.5"):
+        draw = SHAPES[name]
+        for cells in (1, CELLS) if "correlated" in name else (CELLS,):
+
+            def seen(chance: np.random.Generator, d: Draw = draw, k: int = cells) -> bool:
+                found = common_memory(d(chance, (k, 10)).tolist())
+                return found is not None and found.p <= 0.05
+
+            yield f"{name}, {cells} cells" if cells > 1 else f"{name}, 1 cell", seen
+
+
+def stop_coverage() -> Iterator[Case]:
+    """Whether a campaign that stops within +-5 % holds the median, of those that stop by n = 60."""
+    shapes = {
+        "normal, 10 %": normal(0.1),
+        "lognormal of 0.1": lognormal(0.1),
+        "bimodal, 80/20": bimodal(),
+        "bimodal, 55/45": bimodal(0.55),
+        "correlated by 0.5, 10 %": correlated(0.5, 0.1),
+    }
+    for name, draw in shapes.items():
+        rows = draw(np.random.default_rng(0), (1_000_001,))
+        truth = float(np.median(rows))
+        for look, how in ((lasting_interval, "every look"), (quantile_interval, "a single look")):
+
+            def missed(
+                chance: np.random.Generator,
+                d: Draw = draw,
+                truth: float = truth,
+                look: Callable[[list[float]], object] = look,
+            ) -> bool:
+                row = d(chance, (60,)).tolist()
+                for n in range(6, 61):
+                    found = look(row[:n])
+                    low, high = found.low, found.high  # type: ignore[attr-defined]
+                    if low is not None and high - low <= 0.1 * float(np.median(row[:n])):
+                        return not low <= truth <= high
+                return False
+
+            yield f"{name}, {how}", missed
+
+
+def enough() -> Iterator[Case]:
+    """Whether as many trials as were told to be needed for +-5 % are enough."""
+    shapes = {
+        "normal, 10 %": normal(0.1),
+        "lognormal of 0.3": lognormal(0.3),
+        "bimodal, 80/20": bimodal(0.8, 70.0),
+        "heavy tails (t of 3)": lambda chance, size: (
+            MIDDLE * (1 + 0.1 * chance.standard_t(3, size))
+        ),
+        "correlated by 0.5, 10 %": correlated(0.5, 0.1),
+    }
+    for pilot in (6, 20):
+        for name, draw in shapes.items():
+
+            def holds(chance: np.random.Generator, d: Draw = draw, m: int = pilot) -> bool:
+                n = repetitions_for_median(d(chance, (m,)).tolist(), 0.05)
+                if n is None or n > 20_000:
+                    return True
+                row = d(chance, (n,)).tolist()
+                found = quantile_interval(row)
+                wide = (found.high or math.inf) - (found.low or 0.0)
+                return wide <= 0.1 * float(np.median(row))
+
+            yield f"{name}, pilot of {pilot}", holds
+
+
+TABLES: dict[str, Callable[[], Iterator[Case]]] = {
+    "ratio": ratio_coverage,
+    "memory": memory,
+    "stop": stop_coverage,
+    "table": table_alarms,
+    "table-power": table_power,
+    "step": step_alarms,
+    "step-power": step_power,
+    "enough": enough,
+    "year": year_alarms,
+    "block": block_alarms,
+    "block-power": block_power,
+}
