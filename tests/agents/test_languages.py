@@ -204,11 +204,14 @@ def test_a_pong_that_says_nonsense_is_tried_again(program: list[str]) -> None:
 
 
 def test_a_pong_that_says_nothing_has_its_time(program: list[str]) -> None:
+    def keep_silent(connection: socket.socket) -> None:
+        while connection.recv(1000):
+            pass
+
+    options = ("--timeout", "0.3")
     with (
-        talker(lambda connection: connection.recv(1000) and connection.recv(1)) as foreign,
-        serving(
-            *(program, "ping", "--pong", f"127.0.0.1:{foreign}"), *("--timeout", "0.3")
-        ) as port,
+        talker(keep_silent) as foreign,
+        serving(program, "ping", "--pong", f"127.0.0.1:{foreign}", *options) as port,
     ):
         told = json.loads(get(port, "/mping/5")[1])
     assert (told["length"], told["code"], told["retries"]) == (0, 503, 0)
