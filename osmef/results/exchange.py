@@ -124,7 +124,9 @@ class Request(Model):
     trial: int = Field(description="index of the trial")
     purpose: str = Field(description="`measured` or `background`")
     sender: str = Field(description="name of the endpoint that asked")
-    receiver: str = Field(description="name of the endpoint that answered")
+    receiver: str = Field(
+        description="name of the endpoint that answered; the address of a server that is none"
+    )
     size: int = Field(description="bytes that were asked for")
     intended_start_s: float | None = Field(
         description="when it should have begun, in seconds from the start; null if an imported"

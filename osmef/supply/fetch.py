@@ -27,6 +27,8 @@ _MOST_PACKED_BYTES = 512 << 20
 _MOST_BYTES = 2 << 30
 _MOST_MEMBERS = 200_000
 _PART_BYTES = 1 << 20
+_COMPILED = "__pycache__"
+"""Python, or who installs a package, makes such a folder anywhere, another one each time."""
 
 
 class _OnlySafer(urllib.request.HTTPRedirectHandler):
@@ -98,7 +100,8 @@ def lay_out(path: Path, folder: Path) -> Path:
     folder.mkdir()
     try:
         if path.is_dir():
-            shutil.copytree(path, folder, symlinks=True, dirs_exist_ok=True)
+            left_out = shutil.ignore_patterns(_COMPILED)
+            shutil.copytree(path, folder, symlinks=True, dirs_exist_ok=True, ignore=left_out)
             return folder
         with open_file(path, _MOST_PACKED_BYTES) as file:
             _unpack(file, folder, str(path))
@@ -212,7 +215,8 @@ def _entries(folder: Path) -> Iterator[tuple[str, int]]:
     """Give the path and the mode of all that is in a folder, in the order of their names."""
     found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
     for name in found:
-        yield name, (folder / name).lstat().st_mode
+        if _COMPILED not in name.split("/"):
+            yield name, (folder / name).lstat().st_mode
 
 
 def _bad(where: str, message: str, cure: str | None = None) -> SupplyError:

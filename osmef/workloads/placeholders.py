@@ -11,7 +11,8 @@ KNOWN = (
 )
 """Address of the other end, the same as URLs have it, address of the own end, the port, the one
 behind it, the directory, whole seconds, how many CPUs the own end has, the network interface that
-has the own address, and the family of that: inet or inet6."""
+has the own address, and the family of that: inet or inet6. Workloads have ``{upstream}``, too: of
+a server that asks another one, the port of that."""
 
 _BRACES = re.compile(r"\{\{(?P<kept>[a-z_]+)\}\}|\{(?P<name>[a-z_]+)\}")
 

@@ -90,7 +90,7 @@ MEASURES = (
     ),
     CPU[0].model_copy(update={
         "help": "CPU time of the processes siege and ping, divided by the time of the siege, in"
-        " percent of one CPU; of a ping that is no `c`, from its start to its end"}),
+        " percent of one CPU"}),
     CPU[1].model_copy(update={"help": "as `cpu_sender_percent`, of the process pong"}),
     *CPU[2:],
 )  # fmt: skip

@@ -78,14 +78,14 @@ def made(language: Implementation, folder: Path) -> list[str]:
 
 
 @contextmanager
-def serving(argv: Sequence[str], *options: str) -> Iterator[int]:
+def serving(argv: Sequence[str], *options: str, bind: str = "127.0.0.1") -> Iterator[int]:
     """Run ping or pong; give its port once it listens there."""
     port = closed_port()
-    words = [*argv, *options, "--bind", "127.0.0.1", "--port", str(port)]
+    words = [*argv, *options, "--bind", bind, "--port", str(port)]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
         try:
             deadline = time.monotonic() + PATIENCE_S
-            while not _listens(port):
+            while not _listens(bind, port):
                 if process.poll() is not None and process.stderr is not None:
                     raise AssertionError(process.stderr.read().decode())
                 assert time.monotonic() < deadline, "it does not listen"
@@ -94,9 +94,9 @@ def serving(argv: Sequence[str], *options: str) -> Iterator[int]:
             process.kill()
 
 
-def _listens(port: int) -> bool:
+def _listens(address: str, port: int) -> bool:
     try:
-        dial(port).close()
+        socket.create_connection((address, port), PATIENCE_S).close()
     except ConnectionRefusedError:
         return False
     return True

@@ -19,7 +19,7 @@ from osmef.workloads.languages import LANGUAGES, Implementation
 from tests.agents.lab import closed_port, dial
 from tests.agents.languages import Reply, head_of, made, reply, serving
 from tests.agents.test_pong import talk
-from tests.agents.web import get, metered, pong_body, published_pong, talker
+from tests.agents.web import get, metered, pong_body, published_pong, read_head, talker
 
 HEAD = ",".join(f'"{name}"' for name in COLUMNS)
 BOTH = [
@@ -63,6 +63,11 @@ def ping(program: list[str], agent: int) -> Iterator[int]:
         yield port
 
 
+@pytest.fixture(scope="module")
+def servers(pong: int, ping: int) -> dict[str, int]:
+    return {"pong": pong, "ping": ping}
+
+
 def asked(prefix: str) -> list[tuple[str, str]]:
     """Return requests below a path: good ones, and such as are refused."""
     sizes = [("GET", f"{prefix}{size}") for size in (*SIZES, *TOO_LARGE)]
@@ -97,8 +102,8 @@ def test_a_body_that_nobody_wants_is_no_request(pong: int) -> None:
 
 
 @pytest.mark.parametrize("which", ["pong", "ping"])
-def test_a_connection_is_kept(request: pytest.FixtureRequest, which: str) -> None:
-    with dial(request.getfixturevalue(which)) as connection:
+def test_a_connection_is_kept(servers: dict[str, int], which: str) -> None:
+    with dial(servers[which]) as connection:
         for size in (7, 70_000, 0, 5):
             connection.sendall(head_of("GET", f"/{which}/{size}"))
             assert Reply.read(connection, b"GET").body == pong_body(size)
@@ -130,8 +135,8 @@ def test_old_clients_may_keep_a_connection(pong: int, keep: bool) -> None:
 
 
 @pytest.mark.parametrize(("which", "path"), [("pong", "pong"), ("ping", "ping"), ("ping", "mping")])
-def test_many_at_once(request: pytest.FixtureRequest, which: str, path: str) -> None:
-    port = request.getfixturevalue(which)
+def test_many_at_once(servers: dict[str, int], which: str, path: str) -> None:
+    port = servers[which]
 
     def visit(number: int) -> bool:
         sizes = [number, 1000 * number, 70_000]
@@ -196,6 +201,46 @@ def test_a_pong_that_says_nonsense_is_tried_again(program: list[str]) -> None:
     ):
         told = json.loads(get(port, "/mping/5")[1])
         assert (told["code"], told["retries"]) == (503, 2)
+
+
+def test_a_pong_that_says_nothing_has_its_time(program: list[str]) -> None:
+    def keep_silent(connection: socket.socket) -> None:
+        while connection.recv(1000):
+            pass
+
+    options = ("--timeout", "0.3")
+    with (
+        talker(keep_silent) as foreign,
+        serving(program, "ping", "--pong", f"127.0.0.1:{foreign}", *options) as port,
+    ):
+        told = json.loads(get(port, "/mping/5")[1])
+    assert (told["length"], told["code"], told["retries"]) == (0, 503, 0)
+    assert told["duration"] >= 300
+
+
+def test_a_kept_connection_that_pong_has_closed_is_no_failure(program: list[str]) -> None:
+    def talk_once(connection: socket.socket) -> None:
+        read_head(connection)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\npoong")
+
+    with (
+        talker(talk_once) as foreign,
+        serving(program, "ping", "--pong", f"127.0.0.1:{foreign}") as port,
+        dial(port) as connection,
+    ):
+        for _ in range(5):
+            connection.sendall(head_of("GET", "/mping/5"))
+            told = json.loads(Reply.read(connection, b"GET").body.replace(b"T}", b"0}"))
+            assert (told["length"], told["code"], told["retries"]) == (5, 200, 0)
+
+
+def test_addresses_may_be_of_ipv6(program: list[str]) -> None:
+    with (
+        serving(program, "pong", bind="::1") as pong_port,
+        serving(program, "ping", "--pong", f"[::1]:{pong_port}") as port,
+    ):
+        assert get(port, "/ping/9") == (200, pong_body(9))
+        assert metered(port, 9)["length"] == 9
 
 
 @pytest.mark.parametrize("framing", ["length", "chunks", "end"])

@@ -10,6 +10,8 @@ require 'webrick'
 LONGEST = 1 << 30
 PART = 1 << 16
 MIDDLE = ('o' * PART).freeze
+# A kept connection that pong has closed meanwhile says nothing about pong.
+STALE = [EOFError, Errno::ECONNRESET, Errno::EPIPE].freeze
 
 # Answers requests for a number of bytes below its paths, and refuses all others.
 class Paths < WEBrick::HTTPServlet::AbstractServlet
@@ -67,11 +69,13 @@ class Ping < Paths
     arrival = now
     retries = 0
     begin
+      reused = Thread.current[:pong]
       return relay(request, response, length) if path == 'ping'
 
       code, received = measure(length)
-    rescue SystemCallError, IOError, Timeout::Error, Net::ProtocolError, Net::HTTPBadResponse
+    rescue SystemCallError, IOError, Timeout::Error, Net::ProtocolError, Net::HTTPBadResponse => e
       forget
+      retry if reused && STALE.include?(e.class)
       if retries < @retries && now < arrival + @timeout
         sleep(0.001 * 2**[retries, 8].min)
         retries += 1
@@ -98,7 +102,7 @@ class Ping < Paths
     Thread.current[:pong] ||= Net::HTTP.new(@host, @port.to_i, nil).tap do |http|
       http.open_timeout = http.read_timeout = @timeout
       http.keep_alive_timeout = 75
-      http.max_retries = 1 # one that pong has closed meanwhile
+      http.max_retries = 0
       http.start
     end
   end
