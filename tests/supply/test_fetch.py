@@ -234,15 +234,12 @@ def test_a_folder_is_copied(tmp_path: Path) -> None:
 
 def test_what_python_leaves_beside_source_is_none_of_it(tmp_path: Path) -> None:
     code = tmp_path / "code"
-    code.mkdir()
-    (code / "hello.py").write_bytes(b"print()\n")
+    (code / "inner").mkdir(parents=True)
+    (code / "inner" / "hello.py").write_bytes(b"print()\n")
     before = hash_of(code)
     for folder in (code, code / "inner"):
-        (folder / "__pycache__").mkdir(parents=True)
+        (folder / "__pycache__").mkdir()
         (folder / "__pycache__" / "hello.pyc").write_bytes(b"of today")
-    (code / "inner" / "__pycache__" / "hello.pyc").unlink()
     laid = lay_out(code, tmp_path / "laid")
     assert sorted(path.name for path in laid.rglob("*")) == ["hello.py", "inner"]
-    (code / "inner" / "__pycache__").rmdir()
-    (code / "inner").rmdir()
     assert hash_of(code) == before

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pydantic import ValidationError
 
 from osmef.errors import InputError, ProgramError, SupplyError
 from osmef.results.exchange import Purpose
@@ -66,6 +67,12 @@ def test_the_runtime_may_be_installed_where_the_scenario_allows_it() -> None:
     runtime, program = workload(implementation="ruby", ways=["present", "install"]).needs("sender")
     assert (runtime.how, program.how) == (("present", "install"), ("build",))
     assert runtime.packages == ("ruby-webrick",)
+
+
+@pytest.mark.parametrize("ways", [["bundle"], ["build"], [], ["present", "present"]])
+def test_no_bundle_is_made_of_an_interpreter(ways: list[str]) -> None:
+    with pytest.raises(ValidationError):
+        workload(implementation="ruby", ways=ways)
 
 
 def test_a_sweep_over_all_languages_is_one_study(tmp_path: Path) -> None:

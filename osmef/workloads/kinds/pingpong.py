@@ -90,7 +90,7 @@ class PingPongSettings(WorkloadSettings):
         " `http://192.0.2.7:8080/mping/{size}`: siege asks that, from one endpoint, and neither"
         " ping nor pong is started",
     )
-    ways: list[Way] | None = Field(
+    ways: list[Literal["present", "install"]] | None = Field(
         default=None,
         min_length=1,
         description="how what runs that language may be had, in this order: `present`, and"
@@ -167,6 +167,12 @@ class PingPongSettings(WorkloadSettings):
         for key in ("min", "max", "coverage", "replacement"):
             if self.sizes is not None and key in self.model_fields_set:
                 raise conflict(f"with sizes, {key} has no say", f"remove {key} or sizes", key)
+        return self
+
+    @model_validator(mode="after")
+    def _each_way_once(self) -> PingPongSettings:
+        if self.ways is not None and len(set(self.ways)) < len(self.ways):
+            raise conflict("a way is written twice", "write each once", "ways")
         return self
 
     @model_validator(mode="after")
@@ -250,7 +256,7 @@ class PingPong(Workload[PingPongSettings]):
             return ()
         if language.runtime is None:
             return (language.program,)
-        ways = tuple(s.ways) if s.ways is not None else language.runtime.how
+        ways: tuple[Way, ...] = tuple(s.ways) if s.ways is not None else language.runtime.how
         return (replace(language.runtime, how=ways), language.program)
 
     def parts(self) -> tuple[Part, ...]:
