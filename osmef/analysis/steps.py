@@ -60,10 +60,10 @@ def find_step(values: Sequence[float], shortest: int = SHORTEST) -> Step:
     ``values`` are n observations in their order, in any one unit. Compared are the mean ranks of
     any two neighbouring stretches of at least ``shortest`` values, of the whole series and of
     shorter parts of it. p is the larger one of two: that among the same values in random orders,
-    exact for independent values of any distribution; and that of the t of these two stretches among
-    series of normal values whose neighbours are correlated by ``MEMORY``. The smallest possible p
-    of 10 values is 0.008, of 15 and more below 0.002. Fewer than 2 ``shortest`` values, and such
-    without any spread, have none. Raises ValueError for a value that is not finite.
+    exact for independent values of any distribution; and that of the clearest t of such stretches
+    among series of normal values whose neighbours are correlated by ``MEMORY``. The smallest
+    possible p of 10 values is 0.008, of 15 and more below 0.002. Fewer than 2 ``shortest`` values,
+    and such without any spread, have none. Raises ValueError for a value that is not finite.
 
     Assumed is that values are independent, or correlated with the one before by no more than
     ``MEMORY``; a slow drift looks like steps, so see ``drift``.
@@ -80,11 +80,11 @@ def find_step(values: Sequence[float], shortest: int = SHORTEST) -> Step:
     best = int(np.argmax(found))
     p = _order_p(scores, cuts, float(found[best]), _FIRST_ORDERS)
     if p <= LEVEL:  # else the rest is not worth its time
-        wandering = _wandering_p(series, cuts, best, shortest)
+        wandering = _wandering_p(series, cuts, shortest)
         most = _ORDERS if wandering <= LEVEL else _FIRST_ORDERS
         p = max(wandering, _order_p(scores, cuts, float(found[best]), most))
-    exact = _every_cut(int(cuts.begin[best]), int(cuts.end[best]), shortest)
-    return Step(int(exact.middle[np.argmax(exact.scan(scores[None, :]))]), p)
+    begin, end = int(cuts.begin[best]), int(cuts.end[best])
+    return Step(begin + _place(series[begin:end], shortest), p)
 
 
 def change_points(
@@ -200,9 +200,18 @@ def _cuts(count: int, shortest: int) -> _Cuts:
     return _joined([_places(begin, end, shortest, _FINEST) for begin, end in parts])
 
 
-def _every_cut(begin: int, end: int, shortest: int) -> _Cuts:
-    """Return the cuts of one part at every place."""
-    return _joined([_places(begin, end, shortest, end - begin)])
+def _place(values: Array, shortest: int) -> int:
+    """Return where a part of a series is divided with the least absolute deviation on both sides.
+
+    Ranks tell that there is a step, and not so well where: that of the last value before it is the
+    same however far away the next level is.
+    """
+
+    def deviation(some: Array) -> float:
+        return float(np.abs(some - np.median(some)).sum())
+
+    middles = range(shortest, values.size - shortest + 1)
+    return min(middles, key=lambda at: deviation(values[:at]) + deviation(values[at:]))
 
 
 def _places(begin: int, end: int, shortest: int, most: int) -> Indices:
@@ -240,10 +249,14 @@ def _order_p(scores: Array, cuts: _Cuts, found: float, most: int) -> float:
     return (1 + above) / (1 + tried)
 
 
-def _wandering_p(series: Array, cuts: _Cuts, best: int, shortest: int) -> float:
-    """Return how often a series with memory has a t at least as large at its clearest change."""
-    scaled = (series - np.median(series)) / np.ptp(series)
-    t = float(cuts.t(scaled[None, :], np.array([best]))[0])
+def _wandering_p(series: Array, cuts: _Cuts, shortest: int) -> float:
+    """Return how often a series with memory has a t at least as large at its clearest change.
+
+    That is where the means themselves are farthest apart: ranks put the cut of a clear step beside
+    it where both stretches are of unlike lengths.
+    """
+    scaled = ((series - np.median(series)) / np.ptp(series))[None, :]
+    t = float(cuts.t(scaled, cuts.scan(scaled).argmax(axis=1))[0])
     found = _wandering(series.size, shortest)
     above = found.size - int(np.searchsorted(found, t * (1 - 1e-9)))
     return (1 + above) / (1 + found.size)
@@ -253,7 +266,6 @@ def _wandering_p(series: Array, cuts: _Cuts, best: int, shortest: int) -> float:
 def _wandering(count: int, shortest: int) -> Array:
     """Return the t at the clearest change of series with memory and without steps, sorted."""
     from scipy.signal import lfilter  # noqa: PLC0415 - slow to load
-    from scipy.stats import rankdata  # noqa: PLC0415
 
     chance = np.random.default_rng(_SEED)
     cuts = _cuts(count, shortest)
@@ -264,6 +276,6 @@ def _wandering(count: int, shortest: int) -> Array:
         noise = chance.standard_normal((number, count))
         noise[:, 0] /= math.sqrt(1 - MEMORY**2)
         rows = lfilter([1.0], [1.0, -MEMORY], noise, axis=1)
-        best = cuts.scan(rankdata(rows, axis=1)).argmax(axis=1)
+        best = cuts.scan(rows).argmax(axis=1)
         found.append(cuts.t(rows, best))
     return np.sort(np.concatenate(found))

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from osmef.analysis.steps import change_points, find_step
@@ -39,6 +39,9 @@ def test_a_tenth_less_is_found_at_a_spread_of_two_percent(count: int, least: int
 
 @settings(max_examples=20)
 @given(st.integers(10, 60), st.integers(10, 60), st.floats(8, 50), st.integers(0, 2**32 - 1))
+@example(20, 10, 8.0, 0)  # the last two before the step are the largest of their level
+@example(30, 12, 12.0, 29)
+@example(20, 10, 8.0, 125)
 def test_a_step_is_found_where_it_is(before: int, after: int, height: float, seed: int) -> None:
     noise = np.random.default_rng(seed).normal(0, 1, before + after)
     values = noise + np.r_[np.zeros(before), np.full(after, height)]
