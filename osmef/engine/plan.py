@@ -145,7 +145,7 @@ def _endpoints(cells: Sequence[PlannedCell]) -> tuple[EndpointRequest, ...]:
 
 
 def _place(cells: Sequence[Cell], scenario: Scenario) -> tuple[PlannedCell, ...]:
-    """Give every cell its endpoints; cells that differ only in the workload share them.
+    """Give every cell its endpoints; cells that differ only in workload or layer share them.
 
     In one lane all cells with ends at the same sites use the same two hosts, so that their numbers
     compare. Trials that may run at once need hosts of their own, so pairs are then spread over
@@ -174,7 +174,7 @@ def _sites_of(cell: Cell) -> Sites:
 
 def _kind_of_pair(cell: Cell) -> tuple[object, ...]:
     s = cell.scenario
-    return (s.endpoints, s.placement, s.tenancy, s.layer)
+    return (s.endpoints, s.placement, s.tenancy, s.network)
 
 
 def _place_cell(cell: Cell, lane: int) -> PlannedCell:
