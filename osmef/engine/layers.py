@@ -32,6 +32,8 @@ from osmef.workloads.tasks import Waits
 
 # Of RFC 2544 (IPv4) and of local use (RFC 4193): no real network has these.
 _INNER = {Family.IPV4: ("198.18.0.0/15", 22), Family.IPV6: ("fd6f:736d:6566::/48", 64)}
+_GATEWAY = 1000
+"""Of the addresses of a network inside; there are fewer endpoints."""
 _TRY_S = 0.2
 """How long something is sent through a layer that was just raised, in seconds."""
 _WAITS = Waits(arm_s=8.0, stall_s=5.0, drain_s=10.0)
@@ -259,23 +261,17 @@ class Layers:
             raise _together(errors)
 
     def _lacking(self, name: str, layers: Iterable[tuple[Any, Family]]) -> list[EndpointError]:
+        """Return what an endpoint lacks of what layers need."""
         host, errors = self._host(name), []
         try:
             host.root.do(["ip", "-V"])
-            space = host.new_space()
             for settings, family in layers:
-                try:
-                    layer_of(settings).probe(host, space, family)
-                except ReachError:
-                    raise
-                except EndpointError as error:
+                if (error := _try(layer_of(settings), host, family)) is not None:
                     errors.append(error)
         except ReachError:
             raise
-        except EndpointError as error:
-            errors.append(error)
-        finally:
-            host.drop_all()
+        except EndpointError as error:  # no layer can do without that
+            return [error]
         return errors
 
     def _raise(self, key: Key) -> None:
@@ -363,7 +359,8 @@ class Layers:
             there = [self._stations[name] for name in key.names]
             return reserve(there, count, busy, ports[0] if ports else None)
 
-        return Ground(key.family, ends, inner, take_ports, self._order.check)
+        gateway = str(first[_GATEWAY])
+        return Ground(key.family, ends, inner, gateway, take_ports, self._order.check)
 
 
 def _try_out() -> Sequence[Part]:
@@ -398,7 +395,8 @@ def reserve(
 
     The last ones, since jobs begin anywhere. Raises EndpointError.
     """
-    taken = busy.union(*(one.reserved for one in stations))
+    # Inside of a layer nobody else gets those that lead there.
+    taken = busy.union(*(one.reserved for one in stations)) if among is None else busy
     ports = among or DATA_PORTS
     for first in range(ports.stop - count, ports.start - 1, -1):
         found = range(first, first + count)
@@ -417,6 +415,23 @@ def _standing_on(end: End, attached: Mapping[str, Attached]) -> End:
     peers = {name: attached[name].address for name in end.peers}
     mtu = min(mine.mtu, *(attached[name].mtu for name in end.peers))
     return End(end.host, own, peers, mtu, mine)
+
+
+def _try(layer: Layer[Any], host: Host, family: Family) -> EndpointError | None:
+    """Return what a layer lacks at an endpoint, as far as a try in a namespace tells.
+
+    Raises ReachError, and EndpointError where there can't even be a namespace.
+    """
+    space = host.new_space()
+    try:
+        layer.probe(host, space, family)
+    except ReachError:
+        raise
+    except EndpointError as error:
+        return error
+    finally:
+        host.drop_all()
+    return None
 
 
 def _facts_at(

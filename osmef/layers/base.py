@@ -68,13 +68,15 @@ class End:
 class Ground:
     """All that a layer needs to be raised: its ends by name, the family of IP, and inner addresses.
 
-    ``inner`` are addresses that no end uses, one for each end. ``take_port`` reserves a data port
-    that is none of those given, at all ends.
+    ``inner`` are addresses that no end uses, one for each end; ``gateway`` is another one, which
+    each end may have for itself. ``take_ports`` reserves so many data ports in a row that are none
+    of those given, at all ends.
     """
 
     family: Family
     ends: Mapping[str, End]
     inner: Mapping[str, str]
+    gateway: str
     take_ports: Callable[[int, set[int]], range]
     check: Callable[[], None] = field(default=lambda: None)
 
@@ -83,10 +85,14 @@ class Ground:
         """The length of the prefix of a single address."""
         return 128 if self.family is Family.IPV6 else 32
 
+    def free_ports(self, count: int) -> range:
+        """Reserve data ports in a row at which nothing listens at any end."""
+        busy = [end.host.busy_ports(end.space) for end in self.ends.values()]
+        return self.take_ports(count, set[int]().union(*busy))
+
     def free_port(self) -> int:
         """Reserve a data port at which nothing listens at any end."""
-        busy = [end.host.busy_ports(end.space) for end in self.ends.values()]
-        return self.take_ports(1, set[int]().union(*busy)).start
+        return self.free_ports(1).start
 
     def each(self, work: Callable[[End], T]) -> dict[str, T]:
         """Do the same at all ends at once; raise the first failure when all have ended."""

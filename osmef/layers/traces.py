@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from osmef.layers.root import Root, error_of
 
 _HASH = 5
+ROUTES = "147"
+"""The protocol of routes that layers make, by which they are told from others (ip-route(8))."""
 _NO_SUCH = ("No such file", "Cannot find device", "does not exist", "No such")
 _MOST_TRIES = 20
 
@@ -24,7 +26,9 @@ class Trace:
     """Something that a layer makes outside of its own namespace: of a kind, by its name there.
 
     ``netns`` is a namespace; ``link`` an interface in the host's own; ``nft`` a table of nftables;
-    ``forwarding`` an interface that passes packets on, with what it did before (``eth0=0``).
+    ``forwarding`` an interface that passes packets on, with what it did before (``eth0=0``);
+    ``route`` a way to an address inside, over an interface; ``xfrm`` the number that all states and
+    policies of IPsec have that belong together.
     """
 
     kind: str
@@ -57,6 +61,10 @@ class Mark:
         """Return the name of an interface, 15 characters at most (IFNAMSIZ)."""
         return f"om{self.text}n{number}"
 
+    def ipsec(self, number: int) -> str:
+        """Return a number of states and policies of IPsec, of 31 bits: the first ones the run's."""
+        return str((int(run_mark(self.run), 16) << 11) + number % 2**11)
+
     def table(self, number: int) -> str:
         """Return the name of a table of nftables."""
         return f"osmef_{self.text}_{number}"
@@ -72,12 +80,14 @@ def group_of(run: str) -> int:
     return int(hashlib.sha256(f"group of {run}".encode()).hexdigest()[:7], 16) + 1
 
 
-_INTERFACE = r"[^\s/=]{1,15}"
+_NAME = r"[^\s/=@-][^\s/=@]{{0,14}}"
 _NAMES: Mapping[str, str] = {
     "netns": r"osmef-{mark}[0-9a-f]{{3}}-[0-9]{{1,4}}",
     "link": r"om{mark}[0-9a-f]{{3}}n[0-9]{{1,4}}",
     "nft": r"osmef_{mark}[0-9a-f]{{3}}_[0-9]{{1,4}}",
-    "forwarding": rf"{_INTERFACE.replace('{', '{{').replace('}', '}}')}=[01]",
+    "forwarding": rf"{_NAME}=[01]",
+    "route": rf"(198\.1[89](\.[0-9]{{{{1,3}}}}){{{{2}}}})@{_NAME}",
+    "xfrm": r"[0-9]{{1,10}}",
 }
 KINDS = frozenset(_NAMES)
 
@@ -86,7 +96,9 @@ def is_of(run: str, trace: Trace) -> bool:
     """Tell whether a run gives such a name: what a journal says may be damaged, or a lie."""
     pattern = _NAMES.get(trace.kind)
     mark = run_mark(run)
-    return pattern is not None and re.fullmatch(pattern.format(mark=mark), trace.name) is not None
+    if pattern is None or re.fullmatch(pattern.format(mark=mark), trace.name) is None:
+        return False
+    return trace.kind != "xfrm" or int(trace.name) >> 11 == int(mark, 16)
 
 
 def remove(root: Root, run: str, trace: Trace) -> None:
@@ -145,6 +157,17 @@ def _set_back(root: Root, _run: str, name: str) -> None:
         root.do(["tee", forwarding_file(interface, 4)], before.encode())
 
 
+def _remove_route(root: Root, _run: str, name: str) -> None:
+    address, _, interface = name.partition("@")
+    words = ["ip", "route", "delete", f"{address}/32", "dev", interface, "protocol", ROUTES]
+    _unless_gone(root, words)
+
+
+def _remove_ipsec(root: Root, _run: str, number: str) -> None:
+    _unless_gone(root, ["ip", "xfrm", "policy", "deleteall", "priority", number])
+    _unless_gone(root, ["ip", "xfrm", "state", "deleteall", "reqid", number])
+
+
 def _unless_gone(root: Root, argv: list[str]) -> None:
     done = root.run(argv)
     text = (done.stderr + done.stdout).decode(errors="replace")
@@ -157,4 +180,6 @@ _REMOVE: Mapping[str, Callable[[Root, str, str], None]] = {
     "link": _remove_link,
     "nft": _remove_table,
     "forwarding": _set_back,
+    "route": _remove_route,
+    "xfrm": _remove_ipsec,
 }

@@ -86,3 +86,13 @@ class Tunnel(Layer[S]):
             )
             devices.append(device)
         return Attached(own, own, space, mtu, tuple(devices))
+
+
+def checksum_of(wanted: bool | None, end: End) -> str:
+    """Return ip(8)'s word for whether the datagrams of a tunnel over IPv4 have a checksum.
+
+    Where addresses are translated below, one that is left to be computed for both headers at once
+    comes out wrong (local checksum offload, Documentation/networking/checksum-offloads).
+    """
+    translated = end.below is not None and end.below.address != end.below.bind
+    return "udpcsum" if (not translated if wanted is None else wanted) else "noudpcsum"

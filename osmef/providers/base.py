@@ -116,6 +116,9 @@ class Resource:
         return (self.provider, self.kind, self.name, self.run, where)
 
 
+EVERYTHING = frozenset({"tcp", "udp", "gre", "ipip", "esp", "ip", "ethernet"})
+"""What a network carries that keeps nothing back."""
+
 Unread = Callable[[str], None]
 """Told of each thing that looks like ours and whose mark can't be read: which, and what it says."""
 

@@ -11,16 +11,16 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
 from osmef.kinds import LAYERS
-from osmef.scenario.base import Model
+from osmef.scenario.base import Model, conflict
 from osmef.scenario.by_kind import ByKind
-from osmef.scenario.fields import Layer
+from osmef.scenario.fields import Family, Layer
 
 if TYPE_CHECKING:
     from osmef.scenario.model import Scenario
 
 _USUAL = "vxlan"
 _MOST = 3
-_SMALLEST_MTU = {"ipv4": 576, "ipv6": 1280}
+_SMALLEST_MTU = {Family.IPV4: 576, Family.IPV6: 1280}
 
 
 class LayerSettings(Model):
@@ -39,6 +39,9 @@ class LayerSettings(Model):
     """What the network below has to carry between the endpoints: ``udp``, another protocol of IP by
     its name, ``ethernet`` for frames of addresses of its own, or ``ip`` for packets of such."""
 
+    families: ClassVar[frozenset[Family]] = frozenset(Family)
+    """The versions of IP that it carries."""
+
     @property
     def label(self) -> str:
         """Its short name in cells and tables: the kind, and what is set otherwise than usual."""
@@ -47,17 +50,18 @@ class LayerSettings(Model):
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
         """Yield what does not go together with the rest of the scenario."""
-        yield from ()
+        if scenario.family not in self.families:
+            yield conflict(
+                f"the layer {self.kind} does not carry {scenario.family}",
+                f"use family: {' or '.join(sorted(self.families))}, or another layer",
+                *("layer", "family"),
+            )
         least = _SMALLEST_MTU[scenario.family]
         if self.mtu is not None and self.mtu < least:
-            yield PydanticCustomError(
-                "conflict",
-                "{message}",
-                {
-                    "message": f"an MTU of {self.mtu} bytes is too short for {scenario.family}",
-                    "cure": f"write {least} or more",
-                    "keys": ("layer.mtu", "layer", "family"),
-                },
+            yield conflict(
+                f"an MTU of {self.mtu} bytes is too short for {scenario.family}",
+                f"write {least} or more",
+                *("layer.mtu", "layer", "family"),
             )
 
 
@@ -71,7 +75,8 @@ def label_of(written: object) -> str:
         return "+".join(map(label_of, written))
     if not isinstance(written, Mapping):
         return str(written)
-    told = [f"{key}={value}" for key, value in written.items() if key != "kind"]
+    plain = {key: value for key, value in written.items() if key != "kind"}
+    told = [f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in plain.items()]
     kind = str(written.get("kind"))
     return f"{kind}({' '.join(told)})" if told else kind
 

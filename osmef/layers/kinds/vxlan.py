@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from osmef.layers.base import End, Ground, peers_of
-from osmef.layers.tunnel import Tunnel
+from osmef.layers.tunnel import Tunnel, checksum_of
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import LayerSettings
 
@@ -20,8 +20,10 @@ class VxlanSettings(LayerSettings):
     """Ethernet in UDP: what most overlays of clouds and of containers are made of."""
 
     kind: Literal["vxlan"] = Field(default="vxlan", description="the kind of layer")
-    checksum: bool = Field(
-        default=True, description="whether the outer datagrams have a checksum, over IPv4"
+    checksum: bool | None = Field(
+        default=None,
+        description="whether the outer datagrams have a checksum, over IPv4; by default they do,"
+        " unless the layer below translates their addresses",
     )
 
 
@@ -41,7 +43,7 @@ class Vxlan(Tunnel[VxlanSettings]):
 
     def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
         """Return ip(8)'s words for it."""
-        checksum = "udpcsum" if self.settings.checksum else "noudpcsum"
+        checksum = checksum_of(self.settings.checksum, end)
         way = f"local {end.own[peer]}"
         if len(end.peers) == 1:
             way += f" remote {end.peers[peer]}"

@@ -7,6 +7,8 @@ from dataclasses import replace
 from ipaddress import ip_address
 
 from osmef.errors import NotFoundError, ProviderError, ReachError
+from osmef.layers import traces
+from osmef.layers.root import Root
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Resource
 from osmef.providers.static import lock
 from osmef.remote.failure import QUIET_CURE
@@ -112,6 +114,20 @@ def give_back(resource: Resource) -> None:
         lock.release(session, resource.run, endpoint)
     finally:
         session.close()
+
+
+def take_down(resource: Resource) -> None:
+    """Remove what a layer has left on a machine. Raises EndpointError, ProviderError."""
+    _, session = open_session(resource.access)
+    try:
+        traces.remove(Root(session), resource.run, traces.Trace(resource.kind, resource.name))
+    finally:
+        session.close()
+
+
+def is_of_layer(resource: Resource) -> bool:
+    """Tell whether a resource is what a layer of its run makes on a machine."""
+    return traces.is_of(resource.run, traces.Trace(resource.kind, resource.name))
 
 
 def held(access: Access) -> Resource | None:

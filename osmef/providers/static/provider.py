@@ -10,6 +10,7 @@ from ipaddress import ip_address
 
 from osmef.errors import CapacityError, InputError, OsmefError, ProviderError
 from osmef.providers.base import (
+    EVERYTHING,
     Access,
     Check,
     Endpoint,
@@ -44,6 +45,7 @@ class StaticProvider(Provider):
     access_model = StaticAccess
     families = frozenset(Family)
     outside = frozenset(Family)
+    carries = EVERYTHING  # nobody knows: that something gets through is tried
 
     def __init__(self, settings: StaticSettings) -> None:
         self._hosts = settings.hosts
@@ -154,6 +156,11 @@ class StaticProvider(Provider):
             for host in [self._hosts[endpoint.resource_id]]
         ]
 
+    def stays(self, endpoint: Endpoint) -> Access | None:
+        """Tell how to reach the machine of an endpoint after the run."""
+        name = endpoint.resource_id
+        return machine.access_of(name, self._hosts[name])
+
     def data_address(
         self,
         receiver: Endpoint,
@@ -205,12 +212,25 @@ class StaticProvider(Provider):
     @classmethod
     def makes(cls, resource: Resource) -> bool:
         """Tell whether a resource is of a kind that it makes."""
-        return resource.kind in {machine.RESOURCE, machine.SCRATCH}
+        if resource.kind in {machine.RESOURCE, machine.SCRATCH}:
+            return True
+        return machine.is_of_layer(resource)
 
     @classmethod
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
-        """Remove directories and locks on all machines at once."""
+        """Remove directories and locks on all machines at once, after what layers have made.
+
+        Of that, what was made last goes first, as the journal has it.
+        """
         errors: list[OsmefError] = []
+        for resource in filter(machine.is_of_layer, resources):
+            try:
+                machine.take_down(resource)
+            except OsmefError as error:
+                errors.append(error)
+            else:
+                gone(resource)
+        resources = [one for one in resources if not machine.is_of_layer(one)]
         with ThreadPoolExecutor(max_workers=_MOST_AT_ONCE) as pool:
             futures = {pool.submit(machine.give_back, resource): resource for resource in resources}
             for future in as_completed(futures):

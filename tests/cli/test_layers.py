@@ -1,0 +1,94 @@
+"""Layers on machines that outlive a run: two of them, each a network namespace with an sshd."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import Any
+
+from tests.cli.conftest import Osmef
+from tests.cli.machines import Lab
+
+SCENARIO = """
+name: layers
+provider: {{kind: static, inventory: hosts.yaml}}
+endpoints: {{sender: {{kind: host}}, receiver: {{kind: host}}}}
+workload: {{kind: btc, duration: {duration}, interval: 100ms}}
+sweep: {{layer: {layers}}}
+repeat: 1
+"""
+HOSTS = "a: {ssh: node-a, interface: data0}\nb: {ssh: node-b, interface: data0}\n"
+HERE = "[bare, vxlan, macvlan, bridge, veth-nat, [bridge, vxlan], [vxlan, veth-nat]]"
+"""What kernels have that have nothing special."""
+
+STATE = (
+    ("ip", "-j", "link"),
+    ("ip", "-j", "address"),
+    ("ip", "-j", "route", "show", "table", "all"),
+    ("ip", "-j", "-6", "route", "show", "table", "all"),
+    ("ip", "-j", "rule"),
+    ("nft", "list", "ruleset"),
+    ("ip", "xfrm", "policy"),
+    ("ip", "netns", "list"),
+    ("sh", "-c", "grep -H . /proc/sys/net/ipv4/conf/*/forwarding"),
+)
+_PASSING = {"stats", "stats64", "expires", "cache", "valid_life_time", "preferred_life_time"}
+
+
+def state(lab: Lab) -> dict[str, list[Any]]:
+    """Return all that the machines' kernels know of networks."""
+    return {machine: [_plain(lab.on(machine, *argv).stdout) for argv in STATE] for machine in "ab"}
+
+
+def _plain(text: str) -> Any:
+    if not text.startswith("["):
+        return text
+    return [{k: v for k, v in one.items() if k not in _PASSING} for one in json.loads(text)]
+
+
+def scenario(osmef: Osmef, layers: str, duration: str = "300ms") -> str:
+    osmef.write(HOSTS, "hosts.yaml")
+    return osmef.write(SCENARIO.format(duration=duration, layers=layers))
+
+
+def test_layers_are_measured_between_the_same_machines_and_leave_nothing(
+    osmef: Osmef, lab: Lab
+) -> None:
+    before = state(lab)
+    ended = osmef("run", scenario(osmef, HERE), prefix=lab.prefix)
+    assert ended.code == 0, ended.err
+    summary = json.loads((osmef.run / "summary.json").read_text())
+    cells = [(cell["values"]["layer"], cell["n_ok"]) for cell in summary["cells"]]
+    names = ["bare", "vxlan", "macvlan", "bridge", "veth-nat", "bridge+vxlan", "vxlan+veth-nat"]
+    assert cells == [(name, 1) for name in names]
+    assert len(summary["endpoints"]) == 2
+    facts = json.loads((osmef.run / "facts" / "00001" / "host-1.json").read_text())["layers"]
+    assert facts["vxlan"]["vxlan"]["mtu_bytes"] == 1450
+    assert facts["bridge+vxlan"]["bridge"]["mtu_bytes"] == 1450
+    (interface,) = facts["vxlan"]["vxlan"]["interfaces"].values()
+    assert (interface["kind"], interface["mtu"]) == ("vxlan", 1450)
+    assert state(lab) == before
+    assert lab.left() == []
+
+
+def test_after_kill_9_reap_leaves_the_network_as_it_was(osmef: Osmef, lab: Lab) -> None:
+    before = state(lab)
+    process = osmef.start("run", scenario(osmef, HERE, "30s"), prefix=lab.prefix)
+    osmef.until(process, "measuring")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert state(lab) != before
+    ended = osmef("reap", "--yes", prefix=lab.prefix)
+    assert ended.code == 0, ended.err
+    assert state(lab) == before
+    assert lab.left() == []
+
+
+def test_ctrl_c_takes_the_layers_down(osmef: Osmef, lab: Lab) -> None:
+    before = state(lab)
+    process = osmef.start("run", scenario(osmef, "[vxlan, veth-nat]", "30s"), prefix=lab.prefix)
+    osmef.until(process, "measuring")
+    process.send_signal(signal.SIGINT)
+    process.wait()
+    assert state(lab) == before
+    assert lab.left() == []
