@@ -54,11 +54,11 @@ def command(
 
 def _show(name: str, *, as_json: bool) -> None:
     if name in _OF_THE_PROVIDER:
-        told = _OF_THE_PROVIDER[Network(name)]
+        line = _OF_THE_PROVIDER[Network(name)]
         if as_json:
-            print_json({"name": name, "what": told, "package": "osmef"})
+            print_json({"name": name, "what": line, "package": "osmef"})
         else:
-            out.print(f"[bold]{name}[/]  {escape(told)}")
+            out.print(f"[bold]{name}[/]  {escape(line)}")
         return
     kind = LAYERS.get(name)
     settings = LAYERS.settings(name)

@@ -245,7 +245,8 @@ class Layers:
         stays = self._sites.stays(station.endpoint)
         notes = _Silent() if stays is None else _Notes(self._order, self._journal, stays)
         mark = Mark(self._order.run, station.name)
-        return Host(station.name, Root(station.session), mark, notes)
+        program = station.deployment.binary.data
+        return Host(station.name, Root(station.session), mark, notes, station.directory, program)
 
     def _probe(self, keys: Iterable[Key]) -> None:
         """See that all endpoints can raise what they have to. Raises EndpointError."""
@@ -360,7 +361,8 @@ class Layers:
             return reserve(there, count, busy, ports[0] if ports else None)
 
         gateway = str(first[_GATEWAY])
-        return Ground(key.family, ends, inner, gateway, take_ports, self._order.check)
+        own = (inner, gateway, str(first))
+        return Ground(key.family, ends, *own, take_ports, self._order.check)
 
 
 def _try_out() -> Sequence[Part]:

@@ -69,14 +69,15 @@ class Ground:
     """All that a layer needs to be raised: its ends by name, the family of IP, and inner addresses.
 
     ``inner`` are addresses that no end uses, one for each end; ``gateway`` is another one, which
-    each end may have for itself. ``take_ports`` reserves so many data ports in a row that are none
-    of those given, at all ends.
+    each end may have for itself, and ``subnet`` the network that all these are of. ``take_ports``
+    reserves so many data ports in a row that are none of those given, at all ends.
     """
 
     family: Family
     ends: Mapping[str, End]
     inner: Mapping[str, str]
     gateway: str
+    subnet: str
     take_ports: Callable[[int, set[int]], range]
     check: Callable[[], None] = field(default=lambda: None)
 

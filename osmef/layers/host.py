@@ -32,13 +32,15 @@ class Notes(Protocol):
 class Host:
     """An endpoint with the right to make interfaces. ``traces`` is what stands, in its order.
 
-    ``user`` are the ids of user and group of a login that is not root, else None.
+    ``directory`` is the run's own there, from the login's home, and ``program`` the agent in it.
     """
 
     name: str
     root: Root
     mark: Mark
     notes: Notes
+    directory: str = ""
+    program: bytes = b""
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
     traces: list[Trace] = field(default_factory=list)
 
@@ -98,12 +100,16 @@ class Host:
         if space is not None:
             self.root.ip(space, line)
             return name
-        trace = Trace("link", name)
+        self.note("link", name)
+        self.root.ip(None, line)
+        self.notes.created(Trace("link", name))
+        return name
+
+    def note(self, kind: str, name: str) -> None:
+        """Note what is about to be made, or changed, and have it removed with all else."""
+        trace = Trace(kind, name)
         self.notes.intend(trace)
         self.traces.append(trace)
-        self.root.ip(None, line)
-        self.notes.created(trace)
-        return name
 
     def moved(self, link: str) -> None:
         """Know that an interface is in a namespace of ours now, and goes with that."""

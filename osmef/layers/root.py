@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,11 @@ _PACKAGES = {
     "wg": "wireguard-tools",
     "setpriv": "util-linux",
 }
+_WITHIN = ("ip", "netns", "exec")
 _NOT_FOUND = 127  # what a shell says of a program that is not there (POSIX)
 _MOST_TOLD = 300
+# What sudo and ip netns exec say of a program that is not there.
+_MISSING = re.compile(r"command not found|exec of .* failed: No such file or directory")
 _IN_USE = (
     "File exists",
     "already exists",
@@ -89,7 +93,8 @@ class Root:
         """
         done = self.run(argv, stdin)
         if done.status:
-            raise error_of(self.name, argv[0], done)
+            program = argv[4] if tuple(argv[:3]) == _WITHIN else argv[0]
+            raise error_of(self.name, program, done)
         return done.stdout.decode(errors="replace")
 
     def ip(self, space: str | None, *lines: str) -> None:
@@ -113,7 +118,7 @@ def _ip(space: str | None) -> list[str]:
 
 def within(space: str | None, argv: Iterable[str]) -> list[str]:
     """Return a command line that runs in a network namespace."""
-    return [*(("ip", "netns", "exec", space) if space else ()), *argv]
+    return [*((*_WITHIN, space) if space else ()), *argv]
 
 
 def said(done: Output) -> str:
@@ -127,7 +132,7 @@ def said(done: Output) -> str:
 def error_of(name: str, program: str, done: Output) -> EndpointError:
     """Return the error of a program that failed on an endpoint, and what to do about it."""
     why = said(done)
-    if done.status == _NOT_FOUND or "command not found" in why:
+    if done.status == _NOT_FOUND or _MISSING.search(why):
         package = _PACKAGES.get(program, program)
         return EndpointError(
             f"there is no program {program}", where=name, cure=f"install {package} there"

@@ -10,7 +10,7 @@ from osmef.errors import EndpointError
 from osmef.layers.base import Attached, End, Ground, Layer, peers_of, several_times
 from osmef.layers.host import Host
 from osmef.layers.root import KernelError, within
-from osmef.layers.traces import Trace, forwarding_file
+from osmef.layers.traces import forwarding_file
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import LayerSettings
 
@@ -85,9 +85,7 @@ def pass_on(end: End, interface: str) -> None:
     if before != "0":
         raise EndpointError(f"{path} is {before[:20]!r}", where=host.name)
     if end.space is None and not interface.startswith(host.mark.link(0)[:-1]):
-        trace = Trace("forwarding", f"{interface}={before}")
-        host.notes.intend(trace)
-        host.traces.append(trace)
+        host.note("forwarding", f"{interface}={before}")
     host.root.do(within(end.space, ["tee", path]), b"1")
 
 

@@ -17,7 +17,7 @@ from osmef.layers.root import Root, error_of
 _HASH = 5
 ROUTES = "147"
 """The protocol of routes that layers make, by which they are told from others (ip-route(8))."""
-_NO_SUCH = ("No such file", "Cannot find device", "does not exist", "No such")
+_NO_SUCH = ("cannot find device", "does not exist", "no such", "not found", "no container with")
 _MOST_TRIES = 20
 
 
@@ -28,7 +28,8 @@ class Trace:
     ``netns`` is a namespace; ``link`` an interface in the host's own; ``nft`` a table of nftables;
     ``forwarding`` an interface that passes packets on, with what it did before (``eth0=0``);
     ``route`` a way to an address inside, over an interface; ``xfrm`` the number that all states and
-    policies of IPsec have that belong together.
+    policies of IPsec have that belong together; ``container``, ``image`` and ``network`` are a
+    container engine's, whose name stands before theirs (``podman:osmef-…``).
     """
 
     kind: str
@@ -56,6 +57,10 @@ class Mark:
     def space(self, number: int) -> str:
         """Return the name of a network namespace."""
         return f"osmef-{self.text}-{number}"
+
+    def of_engine(self, engine: str, number: int) -> str:
+        """Return the name of something of a container engine, behind that of the engine."""
+        return f"{engine}:{self.space(number)}"
 
     def link(self, number: int) -> str:
         """Return the name of an interface, 15 characters at most (IFNAMSIZ)."""
@@ -85,8 +90,12 @@ _NAMES: Mapping[str, str] = {
     "netns": r"osmef-{mark}[0-9a-f]{{3}}-[0-9]{{1,4}}",
     "link": r"om{mark}[0-9a-f]{{3}}n[0-9]{{1,4}}",
     "nft": r"osmef_{mark}[0-9a-f]{{3}}_[0-9]{{1,4}}",
-    "forwarding": rf"{_NAME}=[01]",
+    "forwarding": rf"{_NAME}=0",
     "route": rf"(198\.1[89](\.[0-9]{{{{1,3}}}}){{{{2}}}})@{_NAME}",
+    **dict.fromkeys(
+        ("container", "image", "network"),
+        r"(podman|docker):osmef-{mark}[0-9a-f]{{3}}-[0-9]{{1,4}}",
+    ),
     "xfrm": r"[0-9]{{1,10}}",
 }
 KINDS = frozenset(_NAMES)
@@ -143,7 +152,6 @@ def _remove_link(root: Root, run: str, name: str) -> None:
 
 def _remove_table(root: Root, _run: str, name: str) -> None:
     _unless_gone(root, ["nft", "delete", "table", "ip", name])
-    _unless_gone(root, ["nft", "delete", "table", "ip6", name])
 
 
 def forwarding_file(interface: str, version: int) -> str:
@@ -168,9 +176,17 @@ def _remove_ipsec(root: Root, _run: str, number: str) -> None:
     _unless_gone(root, ["ip", "xfrm", "state", "deleteall", "reqid", number])
 
 
+def _remove_with(*words: str) -> Callable[[Root, str, str], None]:
+    def remove_it(root: Root, _run: str, name: str) -> None:
+        engine, _, own = name.partition(":")
+        _unless_gone(root, [engine, *words, own])
+
+    return remove_it
+
+
 def _unless_gone(root: Root, argv: list[str]) -> None:
     done = root.run(argv)
-    text = (done.stderr + done.stdout).decode(errors="replace")
+    text = (done.stderr + done.stdout).decode(errors="replace").lower()
     if done.status and not any(word in text for word in _NO_SUCH):
         raise error_of(root.name, argv[0], done)
 
@@ -182,4 +198,7 @@ _REMOVE: Mapping[str, Callable[[Root, str, str], None]] = {
     "forwarding": _set_back,
     "route": _remove_route,
     "xfrm": _remove_ipsec,
+    "container": _remove_with("rm", "--force", "--volumes"),
+    "image": _remove_with("rmi", "--force"),
+    "network": _remove_with("network", "rm"),
 }

@@ -9,7 +9,7 @@ from pydantic import Field
 from osmef.layers.base import Attached, End, Ground, peers_of
 from osmef.layers.host import Host
 from osmef.layers.routed import Routed
-from osmef.layers.traces import ROUTES, Trace
+from osmef.layers.traces import ROUTES
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import LayerSettings
 
@@ -54,8 +54,6 @@ class Bridge(Routed[BridgeSettings]):
             below, _ = host.way_to(end.space, via)
             line = f"route add {inner}/32 via {via} dev {below} proto {ROUTES}"
             if end.space is None:
-                trace = Trace("route", f"{inner}@{below}")
-                host.notes.intend(trace)
-                host.traces.append(trace)
+                host.note("route", f"{inner}@{below}")
             host.root.ip(end.space, line)
         return attached

@@ -11,7 +11,6 @@ from pydantic import Field
 from osmef.layers.base import Attached, End, Ground, peers_of
 from osmef.layers.host import Host
 from osmef.layers.root import KernelError
-from osmef.layers.traces import Trace
 from osmef.layers.tunnel import Tunnel
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import LayerSettings
@@ -84,9 +83,7 @@ class Ipsec(Tunnel[IpsecSettings]):
         del space, device
         host, number = end.host, str(numbers["id"])
         if end.space is None:
-            trace = Trace("xfrm", number)
-            host.notes.intend(trace)
-            host.traces.append(trace)
+            host.note("xfrm", number)
         lines: list[str] = []
         for peer in peers_of(ground, end):
             here, there = end.own[peer], end.peers[peer]

@@ -16,6 +16,9 @@ from osmef.layers.tunnel import Tunnel
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import LayerSettings
 
+_STDIN = "/proc/self/fd/0"
+"""Where a program that takes files only reads its standard input, also without /dev/stdin."""
+
 
 class WireguardSettings(LayerSettings):
     """Encrypted and authenticated packets in UDP, by the kernel, with keys made for the run."""
@@ -57,7 +60,7 @@ class Wireguard(Tunnel[WireguardSettings]):
     ) -> None:
         """Tell it its key, and of its peers, by standard input."""
         text = self._configuration(end, ground, numbers["port"]).encode()
-        end.host.root.do(within(space, ["wg", "setconf", device, "/dev/stdin"]), text)
+        end.host.root.do(within(space, ["wg", "setconf", device, _STDIN]), text)
 
     def _configuration(self, end: End, ground: Ground, port: int) -> str:
         """Return a configuration as wg(8) reads it."""
