@@ -125,7 +125,8 @@ def said(done: Output) -> str:
     """Return what a program said as it failed, in one line."""
     text = done.stderr.decode(errors="replace") or done.stdout.decode(errors="replace")
     lines = [line for line in map(str.strip, text.splitlines()) if line]
-    kept = [line for line in lines if not line.startswith("Command failed")] or lines
+    plain = [line for line in lines if not line.startswith("Command failed")] or lines
+    kept = [line for line in plain if line.startswith("Error")] or plain
     return "; ".join(kept)[:_MOST_TOLD] or f"exit status {done.status}"
 
 
