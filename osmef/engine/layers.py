@@ -17,7 +17,7 @@ from osmef.errors import EndpointError, OsmefError, ReachError
 from osmef.kinds import LAYERS, WORKLOADS
 from osmef.layers.base import Attached, End, Ground, Layer
 from osmef.layers.host import Host, overlaps
-from osmef.layers.root import Root
+from osmef.layers.root import Root, within
 from osmef.layers.traces import Mark, Trace
 from osmef.providers.base import Order, Resource
 from osmef.providers.sites import Sites
@@ -444,20 +444,28 @@ def _facts_at(
 
 def facts_of(layer: Layer[Any], host: Host, attached: Attached) -> dict[str, Any]:
     """Return what makes the numbers of a layer comparable at one end."""
+    found: dict[str, Any] = {"mtu_bytes": attached.mtu}
     with contextlib.suppress(EndpointError):
-        links = [
-            one
-            for device in attached.devices
-            for one in host.root.ask(attached.space, "-d", "link", "show", "dev", device)
-        ]
-        return {
-            "mtu_bytes": attached.mtu,
-            "interfaces": {str(one.get("ifname")): _told(one) for one in links},
-            **layer.facts(host, attached),
-        }
-    return {"mtu_bytes": attached.mtu}
+        for device in attached.devices:
+            links = host.root.ask(attached.space, "-d", "link", "show", "dev", device)
+            features = host.root.run(within(attached.space, ["ethtool", "-k", device]))
+            told = {"features": features_of(features.stdout.decode(errors="replace"))}
+            found.setdefault("interfaces", {})[device] = _told(links[0]) | told
+        version = host.root.run(["cat", f"/sys/module/{layer.module}/version"])
+        found["module_version"] = version.stdout.decode(errors="replace").strip()[:80] or None
+        found |= layer.facts(host, attached)
+    return found
 
 
+def features_of(text: str) -> dict[str, bool] | None:
+    """Return what ethtool(8) says that an interface does by itself; None where it says nothing."""
+    rows = [line.split(":")[:2] for line in text.splitlines() if line.count(":") == 1]
+    found = {name.strip(): value.split()[:1] for name, value in rows}
+    switches = {name: value == ["on"] for name, value in found.items() if value}
+    return {name: on for name, on in switches.items() if name and found[name] in _SWITCH} or None
+
+
+_SWITCH = (["on"], ["off"])
 _TOLD = (
     *("mtu", "qdisc", "num_tx_queues", "num_rx_queues", "gso_max_size", "gro_max_size"),
     *("tso_max_size", "gso_max_segs"),

@@ -84,6 +84,9 @@ def label_of(written: object) -> str:
 class _Layers(ByKind):
     """Marks the field of a layer: a network of the provider, one of ours, or several stacked."""
 
+    also: ClassVar[tuple[str, ...]] = tuple(Layer)
+    stacks: ClassVar[bool] = True
+
     def _read(self, value: Any, info: ValidationInfo) -> Any:
         if isinstance(value, Layer | tuple):
             return value

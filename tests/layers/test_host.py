@@ -103,11 +103,13 @@ def test_a_network_that_is_routed_somewhere_is_not_taken(machines: Machines) -> 
     assert machines.send(attached) == 100_000
 
 
-def test_it_is_raised_anew_where_an_end_could_not(machines: Machines) -> None:
+def test_it_is_raised_anew_where_an_end_could_not(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The identifier is one that b has already: both ends get another one."""
     layer, ground = Vxlan(VxlanSettings()), machines.ground()
     numbers = iter([{"id": 7, "port": 20500}, {"id": 8, "port": 20501}])
-    layer.numbers = lambda _ground: next(numbers)  # type: ignore[method-assign]
+    monkeypatch.setattr(layer, "numbers", lambda _ground: next(numbers))
     line = ("type", "vxlan", "id", "7", "local", "10.9.3.2", "dstport", "20500")
     machines.on("b", "ip", "link", "add", "theirs", *line)
     machines.on("b", "ip", "link", "set", "theirs", "up")

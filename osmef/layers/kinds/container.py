@@ -130,9 +130,6 @@ class Container(Layer[ContainerSettings]):
         image = host.make("image", lambda n: host.mark.of_engine(engine, n), load)
         keep = [f"--volume={here}:{here}", f"--workdir={home}"]
 
-        if engine == "podman" and not _has_cgroups(host):
-            keep.append("--cgroups=disabled")
-
         def start(name: str) -> None:
             words = ["run", "--detach", "--interactive", f"--name={name.partition(':')[2]}"]
             what = [image.partition(":")[2], f"/{_AGENT}", "serve"]
@@ -225,12 +222,6 @@ def image_of(program: bytes) -> bytes:
             agent.size, agent.mode = len(program), 0o755
             tar.addfile(agent, io.BytesIO(program))
         return file.getvalue()
-
-
-def _has_cgroups(host: Host) -> bool:
-    """Tell whether control groups are mounted, which a small system may do without."""
-    found = host.root.run(["stat", "--file-system", "--format=%T", "/sys/fs/cgroup"])
-    return found.stdout.strip() in {b"cgroup2fs", b"tmpfs"}
 
 
 def _keep_forwarding(host: Host) -> None:
