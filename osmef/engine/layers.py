@@ -199,14 +199,17 @@ class Layers:
     def again(self, names: Iterable[str]) -> None:
         """Raise anew what stood at endpoints that were lost and are reached again.
 
-        Raises EndpointError, ReachError, StorageError.
+        What can't be raised does not stand: its trials fail. Raises StorageError, Interrupted.
         """
         back = set(names)
-        for key, raised in self._raised.items():
+        for key, raised in list(self._raised.items()):
             if back & set(key.names):
                 self._order.progress(f"raising {key.label} again")
                 self._lower(raised, quietly=True)
-                self._raise(key)
+                try:
+                    self._raise(key)
+                except EndpointError as error:
+                    self._order.progress(f"{key.label} can't be raised again: {error.message}")
 
     def down(self) -> list[OsmefError]:
         """Take all down; return why something could not be removed. Raises nothing else."""
@@ -224,6 +227,7 @@ class Layers:
                     errors.append(ReachError("it keeps the layers that it had", where=name))
                 continue
             station.end_agents()
+            host.root.session = station.session
             try:
                 host.drop_all()
             except OsmefError as error:
@@ -278,6 +282,8 @@ class Layers:
     def _raise(self, key: Key) -> None:
         """Raise the layers of a stack, each on the one below it. Raises EndpointError."""
         hosts = {name: self._host(name) for name in key.names}
+        for name, before in self._raised.get(key, _Raised()).hosts.items():
+            hosts[name].traces += before.traces  # what could not be removed
         raised = self._raised[key] = _Raised(hosts=hosts)
         ends = self._bare(key, hosts)
         facts: dict[str, dict[str, Any]] = {name: {} for name in key.names}

@@ -7,6 +7,7 @@ import signal
 
 from tests.cli.conftest import Osmef
 from tests.cli.machines import Lab
+from tests.waiting import until
 
 SCENARIO = """
 name: layers
@@ -43,6 +44,11 @@ def state(lab: Lab) -> list[str]:
         for argv in STATE
         for line in _lines(lab.on(machine, *argv).stdout)
     ]
+
+
+def received(lab: Lab) -> int:
+    """Return how many bytes have come to machine b on the cable."""
+    return int(lab.on("b", "cat", "/sys/class/net/data0/statistics/rx_bytes").stdout)
 
 
 def settled(lab: Lab) -> list[str]:
@@ -103,5 +109,25 @@ def test_ctrl_c_takes_the_layers_down(osmef: Osmef, lab: Lab) -> None:
     osmef.until(process, "measuring")
     process.send_signal(signal.SIGINT)
     process.wait()
+    assert state(lab) == before
+    assert lab.left() == []
+
+
+def test_layers_are_raised_again_when_a_machine_was_lost_and_is_back(
+    osmef: Osmef, lab: Lab
+) -> None:
+    before = settled(lab)
+    layers = "[vxlan, [bridge, vxlan]]"
+    process = osmef.start("run", scenario(osmef, layers, "4s"), prefix=lab.prefix)
+    osmef.until(process, "measuring")
+    so_far = received(lab)
+    until(lambda: received(lab) > so_far + 100_000_000)
+    lab.hang_up("b")
+    ended = osmef.finish(process)
+    assert ended.code == 0, ended.err
+    assert "host-2 answers again" in ended.err
+    assert "raising vxlan again" in ended.err
+    summary = json.loads((osmef.run / "summary.json").read_text())
+    assert [cell["n_ok"] for cell in summary["cells"]] == [1, 1]
     assert state(lab) == before
     assert lab.left() == []

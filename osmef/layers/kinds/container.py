@@ -162,7 +162,8 @@ class Container(Layer[ContainerSettings]):
         def make(name: str) -> None:
             own = name.partition(":")[2]
             words = ["network", "create", "--driver=macvlan", f"--opt=parent={below}"]
-            host.root.do([engine, *words, f"--subnet={ground.subnet}", own])
+            net = [f"--subnet={ground.subnet}", f"--gateway={ground.gateway}"]
+            host.root.do([engine, *words, *net, own])
 
         network = host.make("network", lambda n: host.mark.of_engine(engine, n), make)
         return [f"--network={network.partition(':')[2]}", f"--ip={ground.inner[end.name]}"]
