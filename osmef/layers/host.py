@@ -32,14 +32,13 @@ class Notes(Protocol):
 class Host:
     """An endpoint with the right to make interfaces. ``traces`` is what stands, in its order.
 
-    ``directory`` is the run's own there, from the login's home, and ``program`` the agent in it.
+    ``program`` is the agent, as it is put there.
     """
 
     name: str
     root: Root
     mark: Mark
     notes: Notes
-    directory: str = ""
     program: bytes = b""
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
     traces: list[Trace] = field(default_factory=list)

@@ -7,11 +7,13 @@ whichever layer made it. So a run that was killed is cleaned without the layer t
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from osmef.errors import EndpointError
 from osmef.layers.root import Root, error_of
 
 _HASH = 5
@@ -110,6 +112,19 @@ def is_of(run: str, trace: Trace) -> bool:
     return trace.kind != "xfrm" or int(trace.name) >> 11 == int(mark, 16)
 
 
+def found(root: Root, mark: Mark) -> list[Trace]:
+    """Return what of a run at an endpoint can be told by names alone.
+
+    Raises EndpointError, ReachError.
+    """
+    named = [Trace("netns", name) for name in spaces(root)]
+    tables = root.run(["nft", "list", "tables"]).stdout.decode(errors="replace").split()
+    named += [Trace("nft", name) for name in tables]
+    links = root.ask(None, "link", "show", "group", str(mark.group))
+    named += [Trace("link", str(link.get("ifname"))) for link in links]
+    return [one for one in named if is_of(mark.run, one) and mark.text in one.name]
+
+
 def remove(root: Root, run: str, trace: Trace) -> None:
     """Remove a trace; that it is gone, or another's now, is success.
 
@@ -131,9 +146,10 @@ def _remove_space(root: Root, _run: str, name: str) -> None:
         root.run(["kill", "-KILL", *pids])
     if name not in spaces(root):
         return
-    for link in root.ask(name, "link", "show"):
-        if str(link.get("ifname")).startswith("om"):
-            root.run(["ip", "-n", name, "link", "delete", "dev", str(link["ifname"])])
+    with contextlib.suppress(EndpointError):  # a name alone, of which nothing came
+        for link in root.ask(name, "link", "show"):
+            if str(link.get("ifname")).startswith("om"):
+                root.run(["ip", "-n", name, "link", "delete", "dev", str(link["ifname"])])
     _unless_gone(root, ["ip", "netns", "delete", name])
 
 

@@ -103,6 +103,27 @@ def test_after_kill_9_reap_leaves_the_network_as_it_was(osmef: Osmef, lab: Lab) 
     assert lab.left() == []
 
 
+def test_layers_are_found_by_their_marks_where_no_journal_is(osmef: Osmef, lab: Lab) -> None:
+    before = settled(lab)
+    layers = "[vxlan, veth-nat]"
+    process = osmef.start("run", scenario(osmef, layers, "30s"), prefix=lab.prefix)
+    osmef.until(process, "measuring")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    for machine in ("node-a", "node-b"):
+        where = ("--out", "elsewhere", "--provider", "static", "--uri", machine)
+        words = ("reap", *where, "--older-than", "0s", "--yes")
+        ended = osmef(*words, prefix=lab.prefix)
+        assert ended.code == 0, ended.err
+    after = state(lab)
+    assert [line for line in after if "/forwarding:" not in line] == [
+        line for line in before if "/forwarding:" not in line
+    ]
+    assert lab.left() == []
+    assert osmef("reap", "--yes", prefix=lab.prefix).code == 0
+    assert state(lab) == before, "what was changed before stands in the journal alone"
+
+
 def test_ctrl_c_takes_the_layers_down(osmef: Osmef, lab: Lab) -> None:
     before = settled(lab)
     process = osmef.start("run", scenario(osmef, "[vxlan, veth-nat]", "30s"), prefix=lab.prefix)
@@ -131,3 +152,19 @@ def test_layers_are_raised_again_when_a_machine_was_lost_and_is_back(
     assert [cell["n_ok"] for cell in summary["cells"]] == [1, 1]
     assert state(lab) == before
     assert lab.left() == []
+
+
+def test_layers_are_listed_and_told(osmef: Osmef) -> None:
+    listed = osmef("layers", "--json").json()
+    names = [one["name"] for one in listed["layers"]]
+    assert names[:2] == ["bare", "overlay"]
+    assert {"vxlan", "wireguard", "container"} < set(names)
+    assert listed["broken"] == []
+    told = osmef("layers", "wireguard", "--json").json()
+    assert "wg (wireguard-tools)" in told["needs"]
+    assert [one["key"] for one in told["settings"]] == ["mtu"]
+    shown = osmef("layers", "veth-nat")
+    assert "needs nft (nftables)" in shown.out
+    unknown = osmef("layers", "vxlam")
+    assert unknown.code == 2
+    assert "there is no layer 'vxlam'" in unknown.err

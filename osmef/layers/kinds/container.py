@@ -64,7 +64,7 @@ class ContainerSettings(LayerSettings):
 
 
 class Container(Layer[ContainerSettings]):
-    """Its image is made of the agent alone; the run's directory is there under its own path."""
+    """Its image is made of the agent alone; the login's home is there under its own path."""
 
     Settings = ContainerSettings
     needs = (*Layer.needs, "podman or docker")
@@ -119,7 +119,6 @@ class Container(Layer[ContainerSettings]):
         host, engine = end.host, self._engines[end.name]
         network = self._network(end, ground)
         home = host.root.session.run(["pwd"]).stdout.decode().strip()
-        here = f"{home}/{host.directory}"
 
         def load(name: str) -> None:
             image = name.partition(":")[2]
@@ -128,7 +127,8 @@ class Container(Layer[ContainerSettings]):
             host.root.do([engine, "import", "-", image], image_of(host.program))
 
         image = host.make("image", lambda n: host.mark.of_engine(engine, n), load)
-        keep = [f"--volume={here}:{here}", f"--workdir={home}"]
+        # Not the run's directory alone: that is made anew where the connection was lost.
+        keep = [f"--volume={home}:{home}", f"--workdir={home}"]
 
         def start(name: str) -> None:
             words = ["run", "--detach", "--interactive", f"--name={name.partition(':')[2]}"]

@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import replace
 from ipaddress import ip_address
 
-from osmef.errors import NotFoundError, ProviderError, ReachError
+from osmef.errors import EndpointError, NotFoundError, ProviderError, ReachError
 from osmef.layers import traces
 from osmef.layers.root import Root
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Resource
@@ -130,14 +130,31 @@ def is_of_layer(resource: Resource) -> bool:
     return traces.is_of(resource.run, traces.Trace(resource.kind, resource.name))
 
 
-def held(access: Access) -> Resource | None:
-    """Return what the run that holds a machine has there. Raises ReachError, CredentialsError."""
+def held(access: Access) -> list[Resource]:
+    """Return what the run that holds a machine has there, with what its layers have left.
+
+    Raises ReachError, CredentialsError.
+    """
     _, session = open_session(access)
     try:
         holder = lock.holder(session)
+        if holder is None:
+            return []
+        resource = resource_of(holder, access)
+        return [*_left_by_layers(session, resource, holder), resource]
     finally:
         session.close()
-    return None if holder is None else resource_of(holder, access)
+
+
+def _left_by_layers(session: Session, resource: Resource, holder: lock.Holder) -> list[Resource]:
+    """Return what layers of a run have left; nothing where the login may not make any."""
+    try:
+        left = traces.found(Root(session), traces.Mark(holder.run, holder.endpoint))
+    except ReachError:
+        raise
+    except EndpointError:
+        return []
+    return [replace(resource, kind=one.kind, name=one.name, id=one.name) for one in left]
 
 
 def endpoint_of(

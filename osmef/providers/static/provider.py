@@ -207,7 +207,7 @@ class StaticProvider(Provider):
         if not access:
             return []
         found = machine.held(_named(access))
-        return [found] if found is not None and run in {None, found.run} else []
+        return [one for one in found if run in {None, one.run}]
 
     @classmethod
     def makes(cls, resource: Resource) -> bool:
