@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
 from typing import Any
@@ -32,6 +33,7 @@ from osmef.workloads.tasks import Waits
 
 # Of RFC 2544 (IPv4) and of local use (RFC 4193): no real network has these.
 _INNER = {Family.IPV4: ("198.18.0.0/15", 22), Family.IPV6: ("fd6f:736d:6566::/48", 64)}
+_MOST_AT_ONCE = 16
 _GATEWAY = 1000
 """Of the addresses of a network inside; there are fewer endpoints."""
 _TRY_S = 0.2
@@ -219,21 +221,27 @@ class Layers:
         return errors
 
     def _lower(self, raised: _Raised, *, quietly: bool = False) -> list[OsmefError]:
-        errors: list[OsmefError] = []
-        for name, host in raised.hosts.items():
-            station = self._stations[name]
-            if station.lost is not None:
-                if host.traces and not quietly:
-                    errors.append(ReachError("it keeps the layers that it had", where=name))
-                continue
-            station.end_agents()
-            host.root.session = station.session
-            try:
-                host.drop_all()
-            except OsmefError as error:
-                errors.append(error)
+        """Take a stack down at all its ends at once; return why something could not be removed."""
         raised.attached, raised.prefixes = {}, {}
-        return errors
+        if not raised.hosts:
+            return []
+        with ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(raised.hosts))) as pool:
+            errors = list(pool.map(self._clear, raised.hosts.values()))
+        return [] if quietly else [error for error in errors if error is not None]
+
+    def _clear(self, host: Host) -> OsmefError | None:
+        """Remove what a stack has at an endpoint, whose agents end before."""
+        station = self._stations[host.name]
+        if station.lost is not None:
+            kept = ReachError("it keeps the layers that it had", where=host.name)
+            return kept if host.traces else None
+        station.end_agents()
+        host.root.session = station.session
+        try:
+            host.drop_all()
+        except OsmefError as error:
+            return error
+        return None
 
     def _host(self, name: str) -> Host:
         """Return an endpoint for one stack, with what that makes there."""
