@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,21 +9,21 @@ from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
 from typing import Any
 
-from osmef.agent.client import AgentClient
+from osmef.engine.inside import Inside, Key, key_of, reserve
 from osmef.engine.journal import Journal
 from osmef.engine.plan import PlannedCell
 from osmef.engine.station import Station
 from osmef.errors import EndpointError, OsmefError, ReachError
 from osmef.kinds import LAYERS, WORKLOADS
 from osmef.layers.base import Attached, End, Ground, Layer
+from osmef.layers.facts import facts_of
 from osmef.layers.host import Host, overlaps
-from osmef.layers.root import Root, within
+from osmef.layers.root import Root
 from osmef.layers.traces import Mark, Trace
 from osmef.providers.base import Order, Resource
 from osmef.providers.sites import Sites
 from osmef.scenario.fields import Family
 from osmef.scenario.fields import Layer as Network
-from osmef.scenario.layers import Stack
 from osmef.scenario.ports import DATA_PORTS
 from osmef.workloads import Job, Pair
 from osmef.workloads.base import Part, Workload
@@ -39,70 +38,6 @@ _GATEWAY = 1000
 _TRY_S = 0.2
 """How long something is sent through a layer that was just raised, in seconds."""
 _WAITS = Waits(arm_s=8.0, stall_s=5.0, drain_s=10.0)
-
-
-@dataclass(frozen=True)
-class Key:
-    """What tells one raised stack from others: the layers, the family of IP, and who is joined."""
-
-    stack: Stack
-    family: Family
-    names: tuple[str, ...]
-
-    @property
-    def label(self) -> str:
-        """The layers' short names, the outermost first."""
-        return "+".join(layer.label for layer in self.stack)
-
-
-def key_of(planned: PlannedCell) -> Key | None:
-    """Return the stack that a cell's trials need; None where they are on the bare network."""
-    scenario = planned.cell.scenario
-    if not scenario.stack:
-        return None
-    names = tuple(sorted({end.name for end in planned.endpoints}))
-    return Key(scenario.stack, scenario.family, names)
-
-
-@dataclass(frozen=True)
-class Inside:
-    """An endpoint as programs inside of a layer see it: their agents are started there."""
-
-    station: Station
-    label: str
-    attached: Attached
-    prefix: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        """The endpoint's name."""
-        return self.station.name
-
-    @property
-    def directory(self) -> str:
-        """The run's own directory there, from where agents are started."""
-        return self.station.directory
-
-    @property
-    def cpus(self) -> int:
-        """How many CPUs programs may use there. Raises ReachError, EndpointError."""
-        return self.station.cpus
-
-    def agent(self, role: str) -> AgentClient:
-        """Return a living, idle agent for a role. Raises ReachError or AgentError."""
-        return self.station.agent(f"{self.label}:{role}", self.prefix)
-
-    def scratch(self, directory: str, job: str) -> str:
-        """Return the path of the directory that a job gets in this one, and that is not there."""
-        return self.station.scratch(directory, job)
-
-    def words(self, argv: Sequence[str]) -> list[str]:
-        """Return a command line as it is there: with the paths of what was brought."""
-        return self.station.words(argv)
-
-    def data_ports(self, count: int) -> int:
-        """Return the first of so many data ports that no other job of the trial is told there."""
-        return self.station.data_ports(count, self.attached.ports)
 
 
 @dataclass
@@ -404,26 +339,6 @@ def layer_of(settings: Any) -> Layer[Any]:
     return made
 
 
-def reserve(
-    stations: Sequence[Station], count: int, busy: set[int], among: range | None = None
-) -> range:
-    """Take data ports in a row out of those that jobs get at all of these endpoints.
-
-    The last ones, since jobs begin anywhere. Raises EndpointError.
-    """
-    # Inside of a layer nobody else gets those that lead there.
-    taken = busy.union(*(one.reserved for one in stations)) if among is None else busy
-    ports = among or DATA_PORTS
-    for first in range(ports.stop - count, ports.start - 1, -1):
-        found = range(first, first + count)
-        if not taken & set(found):
-            for station in stations:
-                station.reserved |= set(found)
-            return found
-    names = ", ".join(one.name for one in stations)
-    raise EndpointError("too few data ports are free", where=names, cure="use fewer layers")
-
-
 def _standing_on(end: End, attached: Mapping[str, Attached]) -> End:
     """Return an end as the next layer finds it."""
     mine = attached[end.name]
@@ -454,45 +369,6 @@ def _facts_at(
     layer: Layer[Any], attached: Mapping[str, Attached]
 ) -> Callable[[End], dict[str, Any]]:
     return lambda end: facts_of(layer, end.host, attached[end.name])
-
-
-def facts_of(layer: Layer[Any], host: Host, attached: Attached) -> dict[str, Any]:
-    """Return what makes the numbers of a layer comparable at one end."""
-    found: dict[str, Any] = {"mtu_bytes": attached.mtu}
-    with contextlib.suppress(EndpointError):
-        for device in attached.devices:
-            links = host.root.ask(attached.space, "-d", "link", "show", "dev", device)
-            features = host.root.run(within(attached.space, ["ethtool", "-k", device]))
-            told = {"features": features_of(features.stdout.decode(errors="replace"))}
-            found.setdefault("interfaces", {})[device] = _told(links[0]) | told
-        version = host.root.run(["cat", f"/sys/module/{layer.module}/version"])
-        found["module_version"] = version.stdout.decode(errors="replace").strip()[:80] or None
-        found |= layer.facts(host, attached)
-    return found
-
-
-def features_of(text: str) -> dict[str, bool] | None:
-    """Return what ethtool(8) says that an interface does by itself; None where it says nothing."""
-    rows = [line.split(":")[:2] for line in text.splitlines() if line.count(":") == 1]
-    found = {name.strip(): value.split()[:1] for name, value in rows}
-    switches = {name: value == ["on"] for name, value in found.items() if value}
-    return {name: on for name, on in switches.items() if name and found[name] in _SWITCH} or None
-
-
-_SWITCH = (["on"], ["off"])
-_TOLD = (
-    *("mtu", "qdisc", "num_tx_queues", "num_rx_queues", "gso_max_size", "gro_max_size"),
-    *("tso_max_size", "gso_max_segs"),
-)
-
-
-def _told(link: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what ip(8) tells of an interface, without what differs from run to run."""
-    info = link.get("linkinfo")
-    found = {name: link[name] for name in _TOLD if name in link}
-    if isinstance(info, dict):
-        found |= {"kind": info.get("info_kind"), "data": info.get("info_data")}
-    return found
 
 
 def _together(errors: Sequence[EndpointError]) -> EndpointError:

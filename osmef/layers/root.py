@@ -12,6 +12,10 @@ from osmef.errors import EndpointError
 if TYPE_CHECKING:  # paramiko takes long to import, and `osmef validate` knows layers, too
     from osmef.remote.session import Output, Session
 
+ENGINES = ("podman", "docker")
+"""Programs that make containers, the first choice first."""
+_ENGINE_S = 300.0
+"""How long those may take, which unpack images and set networks up, in seconds."""
 _PACKAGES = {
     "ip": "iproute2",
     "bridge": "iproute2",
@@ -84,7 +88,8 @@ class Root:
 
     def run(self, argv: Sequence[str], stdin: bytes = b"") -> Output:
         """Run a program as root to its end. Raises EndpointError, ReachError."""
-        return self.session.run([*self.before, *argv], stdin=stdin)
+        within_s = _ENGINE_S if argv[0] in ENGINES else None
+        return self.session.run([*self.before, *argv], stdin=stdin, within_s=within_s)
 
     def do(self, argv: Sequence[str], stdin: bytes = b"") -> str:
         """Run a program as root that has to succeed, and return what it prints.

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from osmef.engine.check import check_study
-from osmef.engine.layers import features_of, reserve
+from osmef.engine.inside import reserve
 from osmef.engine.station import Station
 from osmef.errors import EndpointError, InputError
+from osmef.layers.facts import features_of
 from osmef.scenario.load import load_text
 
 if TYPE_CHECKING:

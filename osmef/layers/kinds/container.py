@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from osmef.errors import EndpointError, ReachError
 from osmef.layers.base import Attached, End, Ground, Layer, peers_of, several_times
 from osmef.layers.host import Host
-from osmef.layers.root import InUseError
+from osmef.layers.root import ENGINES, InUseError
 from osmef.layers.traces import forwarding_file
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Family
@@ -23,7 +23,6 @@ from osmef.scenario.layers import LayerSettings
 if TYPE_CHECKING:
     from osmef.scenario.model import Scenario
 
-_ENGINES = ("podman", "docker")
 _AGENT = "osmef-agent"
 _OWN = ("host", "bridge", "macvlan")
 _CURE = "install podman or docker there (Debian: apt install podman), or start its service"
@@ -92,7 +91,7 @@ class Container(Layer[ContainerSettings]):
     def _engine(self, host: Host) -> str:
         """Return the engine of an endpoint. Raises EndpointError that says why there is none."""
         said = []
-        for engine in [self.settings.engine] if self.settings.engine else _ENGINES:
+        for engine in [self.settings.engine] if self.settings.engine else ENGINES:
             try:
                 host.root.do([engine, "info", "--format", "{{json .}}"])
             except ReachError:
