@@ -14,6 +14,7 @@ from osmef.kinds import LAYERS
 from osmef.scenario.base import keys_of
 from osmef.scenario.describe import PLAIN, default_of, type_of
 from osmef.scenario.fields import Layer as Network
+from osmef.supply.supply import plan as how_to_have
 
 EPILOG = """Examples:
 
@@ -69,7 +70,8 @@ def _show(name: str, *, as_json: bool) -> None:
         if key != "kind"
     ]
     families = sorted(settings.families)
-    needs = [*kind.needs, *([f"the kernel's module {kind.module}"] if kind.module else [])]
+    needs = [*kind.needs, *(how_to_have(program, None) for program in kind.programs)]
+    needs += [f"the kernel's module {kind.module}"] if kind.module else []
     if as_json:
         heads = ("key", "value", "default", "meaning")
         told = {"name": name, "what": _line(name), "package": LAYERS.package(name)}

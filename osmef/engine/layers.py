@@ -193,7 +193,7 @@ class Layers:
         notes = _Silent() if stays is None else _Notes(self._order, self._journal, stays)
         mark = Mark(self._order.run, station.name)
         program = station.deployment.binary.data
-        return Host(station.name, Root(station.session), mark, notes, program)
+        return Host(station.name, Root(station.session, station.words), mark, notes, program)
 
     def _probe(self, keys: Iterable[Key]) -> None:
         """See that all endpoints can raise what they have to. Raises EndpointError."""

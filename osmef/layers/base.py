@@ -13,6 +13,7 @@ from osmef.layers.host import Host
 from osmef.layers.root import InUseError, KernelError
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import LayerSettings
+from osmef.supply.program import Program
 
 _MOST_AT_ONCE = 16
 _MOST_TRIES = 5
@@ -122,6 +123,8 @@ class Layer(ABC, Generic[S]):
 
     Settings: ClassVar[type[LayerSettings]]
     needs: ClassVar[tuple[str, ...]] = ("iproute2", "root, or sudo without a password")
+    programs: ClassVar[tuple[Program, ...]] = ()
+    """Programs that are brought where an endpoint has none."""
     example: ClassVar[str] = ""
     """Lines of a scenario that show how it is used, YAML; by default the kind alone."""
     module: ClassVar[str] = ""

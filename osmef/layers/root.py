@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osmef.errors import EndpointError
@@ -54,10 +54,16 @@ class KernelError(EndpointError):
 
 
 class Root:
-    """Runs programs as root on an endpoint: the login itself, or by sudo without a password."""
+    """Runs programs as root on an endpoint: the login itself, or by sudo without a password.
 
-    def __init__(self, session: Session) -> None:
+    ``words`` makes a command line what it is there, where programs were brought.
+    """
+
+    def __init__(
+        self, session: Session, words: Callable[[Sequence[str]], list[str]] = list
+    ) -> None:
         self.session = session
+        self._words = words
         self._before: tuple[str, ...] | None = None
 
     @property
@@ -89,7 +95,7 @@ class Root:
     def run(self, argv: Sequence[str], stdin: bytes = b"") -> Output:
         """Run a program as root to its end. Raises EndpointError, ReachError."""
         within_s = _ENGINE_S if argv[0] in ENGINES else None
-        return self.session.run([*self.before, *argv], stdin=stdin, within_s=within_s)
+        return self.session.run([*self.before, *self._words(argv)], stdin=stdin, within_s=within_s)
 
     def do(self, argv: Sequence[str], stdin: bytes = b"") -> str:
         """Run a program as root that has to succeed, and return what it prints.

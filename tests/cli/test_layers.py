@@ -161,10 +161,10 @@ def test_layers_are_listed_and_told(osmef: Osmef) -> None:
     assert {"vxlan", "wireguard", "container"} < set(names)
     assert listed["broken"] == []
     told = osmef("layers", "wireguard", "--json").json()
-    assert "wg (wireguard-tools)" in told["needs"]
+    assert any(line.startswith("wg:") for line in told["needs"]), told["needs"]
     assert [one["key"] for one in told["settings"]] == ["mtu"]
     shown = osmef("layers", "veth-nat")
-    assert "needs nft (nftables)" in shown.out
+    assert "needs nft" in shown.out
     unknown = osmef("layers", "vxlam")
     assert unknown.code == 2
     assert "there is no layer 'vxlam'" in unknown.err

@@ -13,6 +13,7 @@ from osmef.layers.host import Host
 from osmef.layers.routed import Routed, nft
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import LayerSettings
+from osmef.supply.program import Program
 
 
 class VethNatSettings(LayerSettings):
@@ -35,7 +36,7 @@ class VethNat(Routed[VethNatSettings]):
 
     Settings = VethNatSettings
     module = "nft_nat"
-    needs = (*Routed.needs, "nft (nftables)")
+    programs = (Program("nft", package="nftables"),)
 
     def __init__(self, settings: VethNatSettings) -> None:
         super().__init__(settings)

@@ -15,6 +15,7 @@ from osmef.layers.root import within
 from osmef.layers.tunnel import Tunnel
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import LayerSettings
+from osmef.supply.program import Program
 
 _STDIN = "/proc/self/fd/0"
 """Where a program that takes files only reads its standard input, also without /dev/stdin."""
@@ -31,7 +32,7 @@ class Wireguard(Tunnel[WireguardSettings]):
 
     Settings = WireguardSettings
     module = "wireguard"
-    needs = (*Tunnel.needs, "wg (wireguard-tools)")
+    programs = (Program("wg", package="wireguard-tools"),)
     to_each = False
     # Padded to 16 bytes: WireGuard's header and tag (32), UDP's (8) and that of IP.
     overhead: ClassVar[Mapping[Family, int]] = {Family.IPV4: 60, Family.IPV6: 80}
