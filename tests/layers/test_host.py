@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import given
@@ -12,9 +14,12 @@ from hypothesis import strategies as st
 from osmef.errors import EndpointError
 from osmef.layers.host import overlaps
 from osmef.layers.kinds.vxlan import Vxlan, VxlanSettings
-from osmef.layers.root import InUseError, Root
+from osmef.layers.root import InUseError, Root, within
 from osmef.layers.traces import KINDS, Mark, Trace, is_of, remove
 from tests.layers.machines import Machines
+
+if TYPE_CHECKING:
+    from osmef.remote.session import Session
 
 WORDS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=60)
 
@@ -136,7 +141,7 @@ def test_a_login_that_may_not_become_root_is_told(machines: Machines) -> None:
     shell = replace(machines.shells["a"], user="1000")
     shell.enter = (*shell.enter, "env", "PATH=/nowhere")
     with pytest.raises(EndpointError) as told:
-        Root(shell).do(["ip", "link"])  # type: ignore[arg-type]
+        Root(cast("Session", shell)).do(["ip", "link"])
     assert "not root and may not become it" in told.value.message
     assert "sudo without a password" in str(told.value.cure)
 
@@ -145,7 +150,7 @@ def test_a_program_that_is_missing_is_named_with_its_package(machines: Machines)
     shell = machines.shells["a"]
     shell.enter = (*shell.enter, "env", "PATH=/nowhere")
     with pytest.raises(EndpointError) as told:
-        Root(shell).do(["wg", "--version"])  # type: ignore[arg-type]
+        Root(cast("Session", shell)).do(["wg", "--version"])
     assert (told.value.message, told.value.cure) == (
         "there is no program wg",
         "install wireguard-tools there",
@@ -162,3 +167,15 @@ def test_a_bound_port_is_seen(machines: Machines) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ours:
         ours.bind(("127.0.0.1", 0))
         assert ours.getsockname()[1] not in machines.hosts["a"].busy_ports(None), "another network"
+
+
+def test_a_program_that_was_brought_is_run_where_it_lies(machines: Machines) -> None:
+    there = {"wg": ["/opt/loader", "/opt/wg"]}
+
+    def words(argv: Sequence[str]) -> list[str]:
+        return [one for word in argv for one in there.get(word, [word])]
+
+    shell = machines.shells["a"]
+    root = Root(cast("Session", shell), words)
+    root.run(within("its-space", ["wg", "--version"]))
+    assert shell.ran[-1] == ["ip", "netns", "exec", "its-space", *there["wg"], "--version"]
