@@ -353,12 +353,15 @@ def _try(layer: Layer[Any], host: Host, family: Family) -> EndpointError | None:
 
     Raises ReachError, and EndpointError where there can't even be a namespace.
     """
-    space = host.new_space()
+    space = ""
     try:
+        space = host.new_space()
         layer.probe(host, space, family)
     except ReachError:
         raise
     except EndpointError as error:
+        if not space:
+            raise
         return error
     finally:
         host.drop_all()

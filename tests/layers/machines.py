@@ -255,3 +255,38 @@ def check_whole_life(
     assert [line for line in before if line not in after] == []
     assert not any(machines.notes(name).standing for name in "ab")
     return attached
+
+
+class Recorder(Root):
+    """Runs nothing, and keeps what would be run: command lines, and what goes to their input."""
+
+    def __init__(self) -> None:
+        self.argvs: list[list[str]] = []
+        self.inputs: list[str] = []
+
+    def do(self, argv: Sequence[str], stdin: bytes = b"") -> str:
+        self.argvs.append(list(argv))
+        self.inputs.append(stdin.decode())
+        return '[{"dev": "data0", "mtu": 1500}]' if "-j" in argv else ""
+
+
+def recorded(count: int = 3) -> tuple[Ground, dict[str, Recorder]]:
+    """Return a ground of several endpoints at which nothing is done."""
+    names = "abcdefgh"[:count]
+    roots = {name: Recorder() for name in names}
+    addresses = {name: f"10.0.0.{number}" for number, name in enumerate(names, 1)}
+    ends = {
+        name: End(
+            Host(name, roots[name], Mark("a-run", name), Notes()),
+            {other: addresses[name] for other in names if other != name},
+            {other: addresses[other] for other in names if other != name},
+            1500,
+        )
+        for name in names
+    }
+    inner = {name: f"198.18.0.{number}" for number, name in enumerate(names, 1)}
+    take = iter([range(20999, 21000)])
+    ground = Ground(
+        Family.IPV4, ends, inner, "198.18.3.232", "198.18.0.0/22", lambda _count, _busy: next(take)
+    )
+    return ground, roots
