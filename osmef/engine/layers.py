@@ -32,6 +32,8 @@ from osmef.workloads.tasks import Waits
 
 # Of RFC 2544 (IPv4) and of local use (RFC 4193): no real network has these.
 _INNER = {Family.IPV4: ("198.18.0.0/15", 22), Family.IPV6: ("fd6f:736d:6566::/48", 64)}
+_FIRST = "job-0"
+"""What the first agent of a trial is called."""
 _MOST_AT_ONCE = 16
 _GATEWAY = 1000
 """Of the addresses of a network inside; there are fewer endpoints."""
@@ -256,6 +258,8 @@ class Layers:
         first, *others = key.names
         for other in others:
             pair = self._pair(key, first, other)
+            for host in (pair.sender, pair.receiver):
+                host.agent(_FIRST)  # that it can't be started there is another failure
             try:
                 perform(Job(0, [pair], check=self._order.check, waits=_WAITS), _try_out())
             except EndpointError as error:

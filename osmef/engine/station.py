@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-from osmef.agent.client import AgentClient
+from osmef.agent.client import ANSWER_S, AgentClient
 from osmef.agent.deploy import AGENT, Deployment, deploy
 from osmef.engine.settle import Settled
 from osmef.errors import EndpointError, HostKeyError, Interrupted, OsmefError, ReachError
@@ -35,6 +35,8 @@ _MOST_AT_ONCE = 16
 _AGENTS_A_SESSION = 7
 # An endpoint that works hard answers late; one that is silent for so long is lost.
 _ANSWER_S = 10.0
+# A container engine takes its time to start a program in a container.
+_INSIDE_S = 60.0
 
 
 class Station:
@@ -231,7 +233,9 @@ class Station:
                 opened = Session.open(self.endpoint.login)
                 self._session, self.deployment = self._deploy(opened, again=True)
             session = self._used[role] = self._roomy_session(role)
-            agent = self._agents[role] = AgentClient.start(session, self.deployment, prefix=prefix)
+            hello_s = _INSIDE_S if prefix else ANSWER_S
+            started = AgentClient.start(session, self.deployment, hello_s, prefix)
+            agent = self._agents[role] = started
         return agent
 
     def _roomy_session(self, role: str) -> Session:
