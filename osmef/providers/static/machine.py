@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
 
-from osmef.errors import EndpointError, NotFoundError, ProviderError, ReachError
+from osmef.errors import EndpointError, NotFoundError, OsmefError, ProviderError, ReachError
 from osmef.layers import traces
 from osmef.layers.root import Root
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Resource
@@ -116,13 +117,28 @@ def give_back(resource: Resource) -> None:
         session.close()
 
 
-def take_down(resource: Resource) -> None:
-    """Remove what a layer has left on a machine. Raises EndpointError, ProviderError."""
-    _, session = open_session(resource.access)
+def take_down(resources: Sequence[Resource], gone: Callable[[Resource], None]) -> list[OsmefError]:
+    """Remove what layers have left on one machine, in this order, by one connection.
+
+    Returns why some would not go.
+    """
+    errors: list[OsmefError] = []
     try:
-        traces.remove(Root(session), resource.run, traces.Trace(resource.kind, resource.name))
+        _, session = open_session(resources[0].access)
+    except OsmefError as error:
+        return [error]
+    try:
+        root = Root(session)
+        for resource in resources:
+            try:
+                traces.remove(root, resource.run, traces.Trace(resource.kind, resource.name))
+            except OsmefError as error:
+                errors.append(error)
+            else:
+                gone(resource)
     finally:
         session.close()
+    return errors
 
 
 def is_of_layer(resource: Resource) -> bool:

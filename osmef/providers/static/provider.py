@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
+from threading import Lock
 
 from osmef.errors import CapacityError, InputError, OsmefError, ProviderError
 from osmef.providers.base import (
@@ -222,14 +223,7 @@ class StaticProvider(Provider):
 
         Of that, what was made last goes first, as the journal has it.
         """
-        errors: list[OsmefError] = []
-        for resource in filter(machine.is_of_layer, resources):
-            try:
-                machine.take_down(resource)
-            except OsmefError as error:
-                errors.append(error)
-            else:
-                gone(resource)
+        errors = _take_down([one for one in resources if machine.is_of_layer(one)], gone)
         resources = [one for one in resources if not machine.is_of_layer(one)]
         with ThreadPoolExecutor(max_workers=_MOST_AT_ONCE) as pool:
             futures = {pool.submit(machine.give_back, resource): resource for resource in resources}
@@ -242,6 +236,22 @@ class StaticProvider(Provider):
                     gone(futures[future])
         if errors:
             raise errors[0]
+
+
+def _take_down(resources: Sequence[Resource], gone: Callable[[Resource], None]) -> list[OsmefError]:
+    """Remove what layers have left on all machines at once; return why some would not go."""
+    machines: dict[tuple[tuple[str, str], ...], list[Resource]] = {}
+    for resource in resources:
+        machines.setdefault(tuple(sorted(resource.access.items())), []).append(resource)
+    lock = Lock()
+
+    def gone_there(resource: Resource) -> None:
+        with lock:
+            gone(resource)
+
+    with ThreadPoolExecutor(max_workers=_MOST_AT_ONCE) as pool:
+        found = pool.map(lambda some: machine.take_down(some, gone_there), machines.values())
+        return [error for errors in found for error in errors]
 
 
 def _named(access: Access) -> Access:
