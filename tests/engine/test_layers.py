@@ -25,8 +25,11 @@ def check(text: str) -> None:
     check_study(load_text(f"name: x\n{text}\n", Path("x.yaml")))
 
 
-def test_what_a_cloud_does_not_carry_is_a_problem_of_the_file() -> None:
+def test_what_a_cloud_does_not_carry_is_a_problem_of_the_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     check(f"provider: {CLOUD}\nlayer: vxlan")
+    monkeypatch.setattr("osmef.providers.local.provider.is_rootless", lambda: False)
     check("layer: gre")
     with pytest.raises(InputError) as refused:
         check(f"provider: {CLOUD}\nlayer: [vxlan, gre]")
@@ -79,3 +82,10 @@ def test_what_ethtool_says_of_an_interface() -> None:
         "tcp-segmentation-offload": True,
     }
     assert features_of("") is None
+
+
+def test_the_local_provider_needs_root_for_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("osmef.providers.local.provider.is_rootless", lambda: True)
+    check("layer: bare")
+    with pytest.raises(InputError, match="only root can raise a layer"):
+        check("layer: vxlan")
