@@ -126,8 +126,9 @@ class Container(Layer[ContainerSettings]):
             host.root.do([engine, "import", "-", image], image_of(host.program))
 
         image = host.make("image", lambda n: host.mark.of_engine(engine, n), load)
+        ids = [host.root.session.word(["id", flag]) for flag in ("-u", "-g")]
         # Not the run's directory alone: that is made anew where the connection was lost.
-        keep = [f"--volume={home}:{home}", f"--workdir={home}"]
+        keep = [f"--volume={home}:{home}", f"--workdir={home}", f"--user={':'.join(ids)}"]
 
         def start(name: str) -> None:
             words = ["run", "--detach", "--interactive", f"--name={name.partition(':')[2]}"]
