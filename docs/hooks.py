@@ -28,7 +28,7 @@ from osmef.cli.main import make_app  # noqa: E402
 from osmef.facts.source import Command  # noqa: E402
 from osmef.facts.table import FACTS, INTERFACE_FACTS, Fact  # noqa: E402
 from osmef.images import bundle  # noqa: E402
-from osmef.kinds import WORKLOADS  # noqa: E402
+from osmef.kinds import LAYERS, WORKLOADS  # noqa: E402
 from osmef.results import exchange, measure, summary, tables, trial, udp, use  # noqa: E402
 from osmef.results.measure import shown_unit  # noqa: E402
 from osmef.results.schema import summary_schema  # noqa: E402
@@ -75,7 +75,8 @@ def models() -> dict[str, type[BaseModel]]:
         for name, thing in vars(room).items()
         if isinstance(thing, type) and issubclass(thing, BaseModel) and thing.model_fields
     }
-    return {**found, **{one.__name__: one for one in _of_workloads()}}
+    more = (*_of_workloads(), *LAYERS.all_settings())
+    return {**found, **{one.__name__: one for one in more}}
 
 
 def _of_workloads() -> Iterable[type[BaseModel]]:
@@ -226,9 +227,19 @@ def tools(what: str) -> str:
 
 
 def _settings_of(_kind: str, tool: type[Tool[Any]]) -> str:
-    name = tool.Settings.__name__
-    line, *_ = str(inspect.getdoc(tool.Settings)).splitlines()
+    return _section(tool.Settings)
+
+
+def _section(model: type[BaseModel]) -> str:
+    """Return a section for the settings of a kind."""
+    name = model.__name__
+    line, *_ = str(inspect.getdoc(model)).splitlines()
     return f"### {name}\n\n{line}\n\n{settings(name)}"
+
+
+def layers(_argument: str | None = None) -> str:
+    """Return a section for the settings of each layer."""
+    return "\n\n".join(_section(LAYERS.settings(kind)) for kind in sorted(LAYERS.own))
 
 
 def _numbers_of(kind: str, tool: type[Tool[Any]]) -> str:
@@ -274,6 +285,7 @@ PARTS: dict[str, Callable[[Any], str]] = {
     "columns": columns,
     "measures": measures,
     "tools": tools,
+    "layers": layers,
     "lines": lines,
     "example": example,
 }

@@ -208,6 +208,11 @@ WORKLOADS = Kinds(
     "osmef.workloads",
     Own("osmef.workloads.kinds", "{}", "osmef.workloads.base:Workload"),
 )
+LAYERS = Kinds(
+    "layer",
+    "osmef.layers",
+    Own("osmef.layers.kinds", "{}", "osmef.layers.base:Layer"),
+)
 PROVIDERS = Kinds(
     "provider",
     "osmef.providers",

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from osmef.kinds import PROVIDERS, WORKLOADS
+from osmef.kinds import LAYERS, PROVIDERS, WORKLOADS
 from osmef.workloads import kinds
 from osmef.workloads.programme import usual_measures
 
@@ -105,9 +105,22 @@ def test_our_own_are_what_has_a_module() -> None:
     assert set(WORKLOADS.own) == {name.replace("_", "-") for name in modules} >= {"btc", "udp"}
     clouds = {"aws", "azure", "gce", "libvirt", "local", "openstack", "static"}
     assert set(PROVIDERS.own) == clouds
-    for found in (WORKLOADS, PROVIDERS):
+    for found in (WORKLOADS, LAYERS, PROVIDERS):
         for name in found.own:
             assert found.settings(name).model_fields["kind"].default == name
+
+
+def test_the_layer_of_the_page_is_used_like_our_own(site: Site) -> None:
+    page = (Path(__file__).parents[1] / "docs" / "adding-a-layer.md").read_text()
+    code = page.partition("```python\n")[2].partition("```")[0]
+    site.install("osmef_ipvlan", code, "ipvlan = osmef_ipvlan:Ipvlan", group="layers")
+    (listed,) = [one for one in site.told("layers")["layers"] if one["name"] == "ipvlan"]
+    assert listed["package"] == "osmef_ipvlan 1.2"
+    assert "ipvlan" in site.told("layers", "ipvlan")["needs"][-1]
+    good = site.osmef("validate", site.write("layer: [bridge, {kind: ipvlan, mtu: 1400}]"))
+    assert good.returncode == 0, good.stdout
+    bad = site.osmef("validate", site.write("layer: {kind: ipvlan, mut: 1400}"))
+    assert "x.yaml:2:23: unknown key 'mut' in layer" in bad.stdout + bad.stderr
 
 
 class TestGood:

@@ -84,13 +84,18 @@ class AgentClient:
 
     @classmethod
     def start(
-        cls, session: Session, deployment: Deployment, hello_s: float = ANSWER_S
+        cls,
+        session: Session,
+        deployment: Deployment,
+        hello_s: float = ANSWER_S,
+        prefix: Sequence[str] = (),
     ) -> AgentClient:
         """Start an agent and check that it speaks our protocol.
 
-        Its first words are waited for ``hello_s`` seconds. Raises AgentError, ReachError.
+        Its first words are waited for ``hello_s`` seconds; ``prefix`` stands before its command
+        line. Raises AgentError, ReachError.
         """
-        client = cls(session.name, session.start([f"./{deployment.path}", "serve"]))
+        client = cls(session.name, session.start([*prefix, f"./{deployment.path}", "serve"]))
         try:
             hello = client.expect(Hello, hello_s)
             if hello.protocol != PROTOCOL:

@@ -17,13 +17,13 @@ from osmef.errors import StorageError
 
 _COMMANDS = (
     "run", "profile", "resume", "reap", "validate", "plan", "show", "plot", "compare", "recommend",
-    "similarity", "statistics", "report", "import", "export", "schema", "workloads",
+    "similarity", "statistics", "report", "import", "export", "schema", "workloads", "layers",
 )  # fmt: skip
 _GROUPS = ("campaign", "image", "prices", "program")
 _ONLY_SHOW = (
     "show", "plan", "compare", "recommend", "similarity", "statistics", "export", "schema",
-    "workloads", "campaign plan", "campaign status", "campaign log", "image list", "prices list",
-    "prices rank", "program list", "--version", "--help", "-h",
+    "workloads", "layers", "campaign plan", "campaign status", "campaign log", "image list",
+    "prices list", "prices rank", "program list", "--version", "--help", "-h",
 )  # fmt: skip
 """Commands whose work is what they print. That of validate is its exit code."""
 

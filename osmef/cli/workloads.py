@@ -48,7 +48,7 @@ def command(
         listed = [dict(zip(("name", "what", "package"), row, strict=True)) for row in rows]
         print_json({"workloads": listed, "broken": [vars(one) for one in broken]})
         return
-    _print_table(("workload", "what it measures", "from"), rows)
+    print_table(("workload", "what it measures", "from"), rows)
     for one in broken:
         text = f"the workload {one.name} of the package {one.package} can't be used: {one.why}"
         err.print(f"[yellow]note[/]: {escape(text)}")
@@ -78,10 +78,10 @@ def _show(name: str, *, as_json: bool) -> None:
         )
         return
     out.print(f"[bold]{escape(name)}[/]  {escape(_line(name))}\nfrom {WORKLOADS.package(name)}")
-    _print_table(("setting", "value", "default", "meaning"), rows)
+    print_table(("setting", "value", "default", "meaning"), rows)
     if measures:
         numbers = [(one.name, shown_unit(one.unit), one.better, one.help) for one in measures]
-        _print_table(("metric", "unit", "better", "meaning"), numbers)
+        print_table(("metric", "unit", "better", "meaning"), numbers)
     for line in programs:
         out.print(f"needs {escape(line)}")
     if programs:
@@ -96,7 +96,8 @@ def _programs(name: str) -> list[str]:
     return [how_to_have(program, None) for program in known]
 
 
-def _print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table whose first column holds names."""
     name, *others = heads
     table = Table(Column(name, no_wrap=True), *others, box=box.SIMPLE_HEAD, padding=(0, 1))
     for row in rows:

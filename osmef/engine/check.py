@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from osmef.engine.plan import Plan, PlannedCell, endpoints_of
+from osmef.engine.plan import Plan, PlannedCell, endpoints_of, programs_of_layers
 from osmef.errors import InputError, ProviderError, SupplyError
 from osmef.providers.base import Check, EndpointRequest, go_on
 from osmef.providers.sites import sites_of
@@ -45,11 +45,13 @@ def check_study(study: Study) -> None:
 def _lacking(cell: Cell) -> Iterator[tuple[str, str, str]]:
     """Yield the programs that no endpoint could have: the key, what is wrong, and the cure."""
     programme = Programme(cell.scenario)
-    for program in dict.fromkeys((*programme.needs("sender"), *programme.needs("receiver"))):
+    run = dict.fromkeys((*programme.needs("sender"), *programme.needs("receiver")), "workload")
+    layers = dict.fromkeys(programs_of_layers(cell.scenario), "layer")
+    for program, key in {**layers, **run}.items():
         try:
             check_supply(program)
         except SupplyError as error:
-            yield "workload", error.message, str(error.cure)
+            yield key, error.message, str(error.cure)
 
 
 def check_provider(plan: Plan, still: Check = go_on) -> None:

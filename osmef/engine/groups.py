@@ -117,6 +117,8 @@ def _await(bench: Bench, stations: Sequence[Station], journal: Journal) -> None:
             back = {"since": since.isoformat(), "after_s": round(after, 1)}
             journal.note(BACK, endpoint=station.name, **back)
             bench.observer.warning(f"{station.name} answers again, after {after:.0f} s")
+    if bench.layers is not None:
+        bench.layers.again(one.name for one, after in found if not isinstance(after, OsmefError))
     given_up = [station for station, after in found if isinstance(after, OsmefError)]
     _ask_cloud(bench, given_up)
     for station in given_up:

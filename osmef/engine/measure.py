@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from osmef.analysis.limits import trial_limit
 from osmef.engine.interruptible import at_once
+from osmef.engine.layers import Layers
 from osmef.engine.losses import BROKEN, lost_ends
 from osmef.engine.observer import Observer
 from osmef.engine.placement import check, overall, requested, standings
@@ -67,6 +68,7 @@ class Bench:
     stop: Stop
     occasion: Occasion = field(default_factory=Occasion)
     patience_s: float = PATIENCE_S
+    layers: Layers | None = None
 
     @property
     def places(self) -> dict[str, Location]:
@@ -232,7 +234,10 @@ def _pair(bench: Bench, sender: str, receiver: str, planned: PlannedTrial) -> Pa
     if here is there:
         loopback = _LOOPBACK[scenario.family]
         return Pair(here, there, loopback, loopback)
-    path = (scenario.layer, scenario.family)
+    inner = bench.layers.pair(planned.cell, sender, receiver) if bench.layers else None
+    if inner is not None:
+        return inner
+    path = (scenario.network, scenario.family)
     return Pair(
         here,
         there,

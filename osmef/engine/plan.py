@@ -8,7 +8,10 @@ import re
 import secrets
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from osmef.kinds import LAYERS
+from osmef.layers.base import Layer
 from osmef.providers.base import EndpointRequest
 from osmef.scenario.fields import EndpointKind, Order, Placement, Tenancy
 from osmef.scenario.location import Location, distance
@@ -75,7 +78,16 @@ def programs_of(cells: Iterable[PlannedCell]) -> dict[str, dict[Program, None]]:
             programs = dict.fromkeys(programme.needs(end))
             for endpoint in there if programs else ():
                 needed.setdefault(endpoint.name, {}).update(programs)
+        for program in programs_of_layers(cell.cell.scenario):
+            for endpoint in cell.endpoints:
+                needed.setdefault(endpoint.name, {})[program] = None
     return needed
+
+
+def programs_of_layers(scenario: Scenario) -> tuple[Program, ...]:
+    """Return the programs that the layers of a scenario need at both ends, each once."""
+    kinds: list[type[Layer[Any]]] = [LAYERS.get(one.kind) for one in scenario.stack]
+    return tuple(dict.fromkeys(program for kind in kinds for program in kind.programs))
 
 
 @dataclass(frozen=True)
@@ -145,7 +157,7 @@ def _endpoints(cells: Sequence[PlannedCell]) -> tuple[EndpointRequest, ...]:
 
 
 def _place(cells: Sequence[Cell], scenario: Scenario) -> tuple[PlannedCell, ...]:
-    """Give every cell its endpoints; cells that differ only in the workload share them.
+    """Give every cell its endpoints; cells that differ only in workload or layer share them.
 
     In one lane all cells with ends at the same sites use the same two hosts, so that their numbers
     compare. Trials that may run at once need hosts of their own, so pairs are then spread over
@@ -174,7 +186,7 @@ def _sites_of(cell: Cell) -> Sites:
 
 def _kind_of_pair(cell: Cell) -> tuple[object, ...]:
     s = cell.scenario
-    return (s.endpoints, s.placement, s.tenancy, s.layer)
+    return (s.endpoints, s.placement, s.tenancy, s.network)
 
 
 def _place_cell(cell: Cell, lane: int) -> PlannedCell:

@@ -22,6 +22,7 @@ from osmef.engine.groups import measure_group
 from osmef.engine.holding import Holding
 from osmef.engine.interruptible import at_once
 from osmef.engine.journal import Journal
+from osmef.engine.layers import Layers, unremoved
 from osmef.engine.losses import is_measurable, lost_error
 from osmef.engine.measure import PATIENCE_S, Bench
 from osmef.engine.metadata import collect_facts, first_moment
@@ -199,6 +200,7 @@ class Run:
     ) -> None:
         """Put the agent on the endpoints, measure, and remove it."""
         stations: dict[str, Station] = {}
+        layers: Layers | None = None
         journal, tags = Journal(self.directory.journal), PriceTags(self.plan.study.scenario)
         self.observer.step(f"putting the agent on {len(settled.endpoints)} endpoints")
         try:
@@ -206,15 +208,20 @@ class Run:
             for name, station in stations.items():
                 station.expect(order.scratch.get(name, ()))
             self._provide(missing, stations)
+            layers = Layers(stations, sites, replace(order, run=self.directory.id), journal)
+            layers.up(trial.cell for trial in missing)
             for name, station in stations.items():
                 what = (station.endpoint.request, station.endpoint.flavor)
                 info = endpoint_info(station, settled.earlier.get(name, []), tags.tag(*what))
                 most = dumped(tags.most(*what))
                 journal.note("endpoint", endpoint=info.model_dump(mode="json"), most=most)
             shared = (sites, stations, self.directory, self.observer, self.stop)
-            self._measure(missing, Bench(*shared, occasion_of(journal), self.patience_s))
+            self._measure(missing, Bench(*shared, occasion_of(journal), self.patience_s, layers))
         finally:
+            left = layers.down() if layers is not None else []
             close_stations(stations)
+            if (error := unremoved(left)) is not None:
+                self.observer.warning(f"{error.message}; {error.cure}")
 
     def _provide(self, missing: list[PlannedTrial], stations: dict[str, Station]) -> None:
         """Have the programs on the endpoints that the trials need. Raises SupplyError."""

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
-from osmef.agent.client import AgentClient
+from osmef.agent.client import ANSWER_S, AgentClient
 from osmef.agent.deploy import AGENT, Deployment, deploy
 from osmef.engine.settle import Settled
 from osmef.errors import EndpointError, HostKeyError, Interrupted, OsmefError, ReachError
@@ -35,6 +35,8 @@ _MOST_AT_ONCE = 16
 _AGENTS_A_SESSION = 7
 # An endpoint that works hard answers late; one that is silent for so long is lost.
 _ANSWER_S = 10.0
+# A container engine takes its time to start a program in a container.
+_INSIDE_S = 60.0
 
 
 class Station:
@@ -58,14 +60,25 @@ class Station:
         self._used: dict[str, Session] = {}
         self._more: list[Session] = []
         self._supplied: list[Supplied] = []
+        self.reserved: set[int] = set()
+        """Data ports that no job gets: layers have them."""
+        self.layers: dict[str, Any] = {}
+        """What is known of the layers in which it is measured, by their short names."""
         # Not always the same ones, so that runs on one machine rarely meet.
-        self._next_port = random.choice(DATA_PORTS)  # noqa: S311 - no secret
+        self._next_ports: dict[range, int] = {
+            DATA_PORTS: random.choice(DATA_PORTS)  # noqa: S311 - no secret
+        }
         self._session, self.deployment = self._deploy(Session.open(endpoint.login))
 
     @property
     def name(self) -> str:
         """The endpoint's name."""
         return self.endpoint.name
+
+    @property
+    def session(self) -> Session:
+        """The connection over which its programs are run; after it was lost it is another one."""
+        return self._session
 
     @property
     def directory(self) -> str:
@@ -207,8 +220,11 @@ class Station:
             agent.close()
         self._more, self._agents, self._used = [], {}, {}
 
-    def agent(self, role: str) -> AgentClient:
-        """Return a living agent for a role. Raises ReachError, AgentError, and why it is lost."""
+    def agent(self, role: str, prefix: Sequence[str] = ()) -> AgentClient:
+        """Return a living agent for a role. Raises ReachError, AgentError, and why it is lost.
+
+        ``prefix`` is what stands before its command line, where it is to run inside of something.
+        """
         self.check()
         agent = self._agents.get(role)
         if agent is None or agent.gone is not None:
@@ -217,7 +233,9 @@ class Station:
                 opened = Session.open(self.endpoint.login)
                 self._session, self.deployment = self._deploy(opened, again=True)
             session = self._used[role] = self._roomy_session(role)
-            agent = self._agents[role] = AgentClient.start(session, self.deployment)
+            hello_s = _INSIDE_S if prefix else ANSWER_S
+            started = AgentClient.start(session, self.deployment, hello_s, prefix)
+            agent = self._agents[role] = started
         return agent
 
     def _roomy_session(self, role: str) -> Session:
@@ -230,12 +248,27 @@ class Station:
         self._more.append(Session.open(self.endpoint.login))
         return self._more[-1]
 
-    def data_ports(self, count: int) -> int:
-        """Return the first of so many data ports in a row, in turn: the next call gets others."""
-        if self._next_port + count > DATA_PORTS.stop:
-            self._next_port = DATA_PORTS.start
-        first, self._next_port = self._next_port, self._next_port + count
-        return first
+    def end_agents(self) -> None:
+        """End all agents; who needs one gets a new one. Never raises."""
+        for agent in self._agents.values():
+            agent.close()
+        self._agents, self._used = {}, {}
+
+    def data_ports(self, count: int, among: range | None = None) -> int:
+        """Return the first of so many data ports in a row, in turn: the next call gets others.
+
+        Without those that are reserved; or only ``among`` some that are.
+        """
+        ports = among or DATA_PORTS
+        first = self._next_ports.get(ports, ports.start)
+        for _ in range(2 * len(ports)):
+            if first + count > ports.stop:
+                first = ports.start
+            if among is not None or self.reserved.isdisjoint(range(first, first + count)):
+                self._next_ports[ports] = first + count
+                return first
+            first += 1
+        raise EndpointError("too few data ports are free", where=self.name)
 
     def facts(self) -> dict[str, Any]:
         """Collect the endpoint's metadata, clock offset and agent included."""
@@ -247,6 +280,7 @@ class Station:
             "clock_offset_uncertainty_s": clock.uncertainty_s,
             "agent_sha256": self.deployment.binary.sha256,
             **({"programs": self._programs} if self._supplied else {}),
+            **({"layers": dict(self.layers)} if self.layers else {}),
             **({"file_systems": self._file_systems()} if self._scratch else {}),
         }
 

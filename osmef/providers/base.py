@@ -116,6 +116,9 @@ class Resource:
         return (self.provider, self.kind, self.name, self.run, where)
 
 
+EVERYTHING = frozenset({"tcp", "udp", "gre", "ipip", "esp", "ip", "ethernet"})
+"""What a network carries that keeps nothing back."""
+
 Unread = Callable[[str], None]
 """Told of each thing that looks like ours and whose mark can't be read: which, and what it says."""
 
@@ -191,6 +194,9 @@ class Provider(ABC):
     """What its networks can carry; a cell that asks for another is a problem of the file."""
     outside: frozenset[Family] = frozenset()
     """Over which its endpoints can be measured from another site; then it has ``admit``, too."""
+    carries: frozenset[str] = frozenset({"tcp", "udp"})
+    """What its networks carry between endpoints: protocols of IP by their names, ``ip`` for packets
+    and ``ethernet`` for frames of addresses that it did not give."""
     has_zones = False
     """Whether an endpoint can name its zone."""
     access_model: type[CloudAccess] = CloudAccess
@@ -264,6 +270,13 @@ class Provider(ABC):
         in no more. Raises ProviderError. By default nothing: for a cloud that nobody meets from
         ``outside``, or that has no firewall of its own.
         """
+
+    def stays(self, endpoint: Endpoint) -> Access | None:  # noqa: ARG002
+        """Tell how to reach the machine of an endpoint after the run; None where it is gone then.
+
+        What a run makes on one that stays is noted as a resource of this provider.
+        """
+        return None
 
     def data_address(
         self,

@@ -63,6 +63,12 @@ def _missing(
             f"endpoints of the provider {cloud.kind} can't be reached from another site {what}"
         )
         yield f"{ends[0][0]}.site", message, "use one site for both ends, or another site here"
+    stack = cell.scenario.stack
+    carries = {"udp"} if cell.scenario.is_between_sites else cloud.carries
+    if stack and stack[-1].carried_by not in carries:
+        where = "between sites" if cell.scenario.is_between_sites else f"of {cloud.kind}"
+        message = f"the networks {where} don't carry what the layer {stack[-1].kind} sends"
+        yield "layer", message, "use one over UDP: vxlan, geneve or wireguard; or bare"
     for key, end in ends:
         if end.zone is not None and not cloud.has_zones:
             message = f"endpoints of the provider {cloud.kind} can't name a zone"

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from osmef.errors import Interrupted, OsmefError, ProviderError
 from osmef.providers import provider_for
-from osmef.providers.base import Check, Endpoint, EndpointRequest, Order, Provider, go_on
+from osmef.providers.base import Access, Check, Endpoint, EndpointRequest, Order, Provider, go_on
 from osmef.providers.parallel import beside, side_by_side
 from osmef.providers.seen import problems_at, renamed, seen_from
 from osmef.scenario.fields import Family, Layer
@@ -163,6 +163,15 @@ class Sites:
         for error in side_by_side(close, self._clouds):
             if error is not None:
                 raise error
+
+    def stays(self, endpoint: Endpoint) -> tuple[str, Access] | None:
+        """Tell of which provider what is made on an endpoint is, and how to reach that again.
+
+        None where it goes with the endpoint.
+        """
+        cloud = self._clouds[endpoint.request.site]
+        access = cloud.stays(endpoint)
+        return None if access is None else (cloud.kind, access)
 
     def data_address(
         self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family

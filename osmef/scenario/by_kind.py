@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic.json_schema import JsonSchemaValue
@@ -25,6 +25,11 @@ class ByKind:
     kinds: Kinds
     usual: str
     only: Callable[[type[Any]], bool] = lambda _model: True
+
+    also: ClassVar[tuple[str, ...]] = ()
+    """Words that may stand there beside the kinds."""
+    stacks: ClassVar[bool] = False
+    """Whether a list of settings may stand there."""
 
     def default(self) -> Any:
         """Return the usual kind's settings with all their defaults."""

@@ -82,8 +82,14 @@ def type_of(field: FieldInfo, style: Style) -> str:
 
 def _of_field(field: FieldInfo, style: Style) -> str:
     if marks := [one for one in field.metadata if isinstance(one, ByKind)]:
-        return " or ".join(words(model, style) for model in marks[0].models())
+        return _of_kinds(marks[0], style)
     return words(field.annotation, style)
+
+
+def _of_kinds(mark: ByKind, style: Style) -> str:
+    several = ["a list of these"] if mark.stacks else []
+    kinds = (words(model, style) for model in mark.models())
+    return " or ".join([*map(style.code, mark.also), *kinds, *several])
 
 
 def _counted(field: FieldInfo) -> str:
@@ -123,7 +129,7 @@ def _compound(annotation: Any, style: Style) -> str:
         return f"mapping of names to: {words(inner[1], style)}"
     if hasattr(annotation, "__metadata__"):
         if marks := [one for one in annotation.__metadata__ if isinstance(one, ByKind)]:
-            return " or ".join(words(model, style) for model in marks[0].models())
+            return _of_kinds(marks[0], style)
         return words(inner[0], style)
     parts = [words(one, style) for one in inner if one is not NoneType]
     return " or ".join([*dict.fromkeys(parts), *(["null"] if NoneType in inner else [])])

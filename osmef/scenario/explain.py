@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 from osmef.errors import MOST_PROBLEMS, Problem
 from osmef.scenario.base import keys_of
 from osmef.scenario.fields import FLAVOR_TAGS, quantity_of
+from osmef.scenario.layers import label_of
 from osmef.scenario.model import Scenario
 from osmef.scenario.names import (
     all_paths,
@@ -40,6 +41,8 @@ class Assignment:
     def text(self) -> str:
         """The value as a reader would write it on one line."""
         plain = self.value.plain()
+        if self.paths == (("layer",),):
+            return label_of(plain)
         return plain if isinstance(plain, str) else write_scalar(plain)
 
 

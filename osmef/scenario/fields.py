@@ -48,7 +48,7 @@ class EndpointKind(StrEnum):
 
 
 class Layer(StrEnum):
-    """The network that joins two physical hosts."""
+    """A network of the provider: what is there, or the overlay that joins two physical hosts."""
 
     BARE = "bare"
     OVERLAY = "overlay"

@@ -22,6 +22,7 @@ from osmef.scenario.fields import (
     Placement,
     Tenancy,
 )
+from osmef.scenario.layers import AnyLayer, Stack
 from osmef.scenario.money import InstanceClass, Price, Sum
 from osmef.scenario.provider import AnyProvider
 from osmef.scenario.sites import check_sites
@@ -150,9 +151,11 @@ class Scenario(Model):
     tenancy: Tenancy = Field(
         default=Tenancy.SAME_TENANT, description="whether both ends share a tenant"
     )
-    layer: Layer = Field(
+    layer: AnyLayer = Field(
         default=Layer.BARE,
-        description="between two physical hosts: their own network or an overlay",
+        description="what stands between the ends: nothing (`bare`), the provider's `overlay` of"
+        " two physical hosts, or what is raised on both ends: a kind, its settings, or a list of"
+        " those that stand on each other, the outermost first",
     )
     family: Family = Field(
         default=Family.IPV4, description="the version of IP between the endpoints"
@@ -287,6 +290,19 @@ class Scenario(Model):
         return self
 
     @model_validator(mode="after")
+    def _layers_join_two_ends(self) -> Scenario:
+        if self.stack and self.endpoints.loopback is not None:
+            raise conflict(
+                "a layer is between two endpoints, and loopback is one",
+                "use layer: bare, or a sender and a receiver",
+                *("layer", "endpoints.loopback"),
+            )
+        for layer in self.stack:
+            for problem in layer.problems(self):
+                raise problem
+        return self
+
+    @model_validator(mode="after")
     def _pairs_of_hosts(self) -> Scenario:
         kinds = {end.kind for end in self.ends}
         pair = kinds == {EndpointKind.HOST} and self.endpoints.loopback is None
@@ -313,6 +329,16 @@ class Scenario(Model):
         if self.endpoints.sender is None or self.endpoints.receiver is None:
             raise AssertionError("the model's own check lets no such endpoints through")
         return (self.endpoints.sender, self.endpoints.receiver)
+
+    @property
+    def stack(self) -> Stack:
+        """The layers that are raised between the ends, the outermost first."""
+        return () if isinstance(self.layer, Layer) else self.layer
+
+    @property
+    def network(self) -> Layer:
+        """The network of the provider that carries what is measured, below all layers of ours."""
+        return self.layer if isinstance(self.layer, Layer) else Layer.BARE
 
     @property
     def size(self) -> int:

@@ -3,7 +3,7 @@
 A name is a key of the scenario, dotted where it is nested (``endpoints.sender.flavor``). A word
 without a dot that is no key of the scenario itself means every value so called: ``connections`` is
 ``workload.connections``, and ``flavor`` the flavor of all endpoints that are there. The values of
-the background are named by their paths alone.
+the background and of a layer are named by their paths alone.
 """
 
 from __future__ import annotations
@@ -61,15 +61,20 @@ def settings_around(path: Iterable[str]) -> Path | None:
     top, *inner = path
     if top in BY_KIND:
         return (top,)
+    if top == "layer":
+        return (top, *inner[:1]) if inner and inner[0].isdecimal() else (top,)
     return (top, inner[0]) if top == "sites" and inner else None
 
 
 def kind_at(tree: Node, path: Path) -> object:
     """Return the kind that is written in settings, as it may be: alone, with others, or not."""
     node = tree.get((*path, "kind")) or tree.get(path)
+    if node is None and path[0] == "layer":  # of one in a list
+        node = tree.nearest(path)
+        node = node.get(("kind",)) or node
     if node is None:
         return None
-    return USUAL_KINDS[path[0]] if isinstance(node.content, Mapping) else node.plain()
+    return USUAL_KINDS.get(path[0]) if isinstance(node.content, Mapping) else node.plain()
 
 
 def field_at(path: Path) -> FieldInfo | None:
@@ -89,7 +94,7 @@ def short_names(tops: tuple[str, ...]) -> dict[str, tuple[Path, ...]]:
     """Return what each word without a dot stands for under these keys."""
     found: dict[str, tuple[Path, ...]] = {}
     for path in all_paths(tops):
-        if path[0] != "background" or len(path) == 1:
+        if path[0] not in {"background", "layer"} or len(path) == 1:
             found[path[-1]] = (*found.get(path[-1], ()), path)
     return found
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from osmef.errors import CapacityError, InputError, OsmefError, ProviderError
 from osmef.providers.base import (
+    EVERYTHING,
     Access,
     Check,
     Endpoint,
@@ -49,6 +50,7 @@ class LibvirtProvider(Provider):
     """Guests of QEMU on one or several hosts, and physical hosts of an inventory beside them."""
 
     kind = PROVIDER
+    carries = EVERYTHING
     Settings = LibvirtSettings
     access_model = LibvirtAccess
 

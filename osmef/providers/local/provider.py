@@ -10,6 +10,7 @@ from functools import partial
 from osmef.errors import ProviderError
 from osmef.programs import find_program
 from osmef.providers.base import (
+    EVERYTHING,
     Access,
     Check,
     Endpoint,
@@ -47,6 +48,7 @@ class LocalProvider(Provider):
     """Hosts, tenants and VMs as namespaces of this Linux machine, as root or without."""
 
     kind = _KIND
+    carries = EVERYTHING
     Settings = LocalSettings
     families = frozenset(Family)
 
@@ -91,6 +93,10 @@ class LocalProvider(Provider):
         if scenario.family is Family.IPV6 and not has_ipv6():
             cure = "boot it without ipv6.disable=1, or use family: ipv4"
             found.append(("family", "this machine's kernel has no IPv6", cure))
+        if scenario.stack and is_rootless():
+            cure = "run osmef as root, or use layer: bare"
+            message = "only root can raise a layer on this machine's emulated hosts and VMs"
+            found.append(("layer", message, cure))
         if settings.link_rate > _HIGHEST_RATE_BPS:
             message = "the local cloud can't hold a link to more than 34 Gbit/s"
             found.append(("provider.link_rate", message, "set a lower link_rate"))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
 
-from osmef.errors import NotFoundError, ProviderError, ReachError
+from osmef.errors import EndpointError, NotFoundError, OsmefError, ProviderError, ReachError
+from osmef.layers import traces
+from osmef.layers.root import Root
 from osmef.providers.base import Access, Endpoint, EndpointRequest, Order, Resource
 from osmef.providers.static import lock
 from osmef.remote.failure import QUIET_CURE
@@ -114,14 +117,60 @@ def give_back(resource: Resource) -> None:
         session.close()
 
 
-def held(access: Access) -> Resource | None:
-    """Return what the run that holds a machine has there. Raises ReachError, CredentialsError."""
+def take_down(resources: Sequence[Resource], gone: Callable[[Resource], None]) -> list[OsmefError]:
+    """Remove what layers have left on one machine, in this order, by one connection.
+
+    Returns why some would not go.
+    """
+    errors: list[OsmefError] = []
+    try:
+        _, session = open_session(resources[0].access)
+    except OsmefError as error:
+        return [error]
+    try:
+        root = Root(session)
+        for resource in resources:
+            try:
+                traces.remove(root, resource.run, traces.Trace(resource.kind, resource.name))
+            except OsmefError as error:
+                errors.append(error)
+            else:
+                gone(resource)
+    finally:
+        session.close()
+    return errors
+
+
+def is_of_layer(resource: Resource) -> bool:
+    """Tell whether a resource is what a layer of its run makes on a machine."""
+    return traces.is_of(resource.run, traces.Trace(resource.kind, resource.name))
+
+
+def held(access: Access) -> list[Resource]:
+    """Return what the run that holds a machine has there, with what its layers have left.
+
+    Raises ReachError, CredentialsError.
+    """
     _, session = open_session(access)
     try:
         holder = lock.holder(session)
+        if holder is None:
+            return []
+        resource = resource_of(holder, access)
+        return [*_left_by_layers(session, resource, holder), resource]
     finally:
         session.close()
-    return None if holder is None else resource_of(holder, access)
+
+
+def _left_by_layers(session: Session, resource: Resource, holder: lock.Holder) -> list[Resource]:
+    """Return what layers of a run have left; nothing where the login may not make any."""
+    try:
+        left = traces.found(Root(session), traces.Mark(holder.run, holder.endpoint))
+    except ReachError:
+        raise
+    except EndpointError:
+        return []
+    return [replace(resource, kind=one.kind, name=one.name, id=one.name) for one in left]
 
 
 def endpoint_of(

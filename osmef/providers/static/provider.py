@@ -7,9 +7,11 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from dataclasses import replace
 from functools import partial
 from ipaddress import ip_address
+from threading import Lock
 
 from osmef.errors import CapacityError, InputError, OsmefError, ProviderError
 from osmef.providers.base import (
+    EVERYTHING,
     Access,
     Check,
     Endpoint,
@@ -44,6 +46,7 @@ class StaticProvider(Provider):
     access_model = StaticAccess
     families = frozenset(Family)
     outside = frozenset(Family)
+    carries = EVERYTHING  # nobody knows: that something gets through is tried
 
     def __init__(self, settings: StaticSettings) -> None:
         self._hosts = settings.hosts
@@ -154,6 +157,11 @@ class StaticProvider(Provider):
             for host in [self._hosts[endpoint.resource_id]]
         ]
 
+    def stays(self, endpoint: Endpoint) -> Access | None:
+        """Tell how to reach the machine of an endpoint after the run."""
+        name = endpoint.resource_id
+        return machine.access_of(name, self._hosts[name])
+
     def data_address(
         self,
         receiver: Endpoint,
@@ -200,17 +208,23 @@ class StaticProvider(Provider):
         if not access:
             return []
         found = machine.held(_named(access))
-        return [found] if found is not None and run in {None, found.run} else []
+        return [one for one in found if run in {None, one.run}]
 
     @classmethod
     def makes(cls, resource: Resource) -> bool:
         """Tell whether a resource is of a kind that it makes."""
-        return resource.kind in {machine.RESOURCE, machine.SCRATCH}
+        if resource.kind in {machine.RESOURCE, machine.SCRATCH}:
+            return True
+        return machine.is_of_layer(resource)
 
     @classmethod
     def destroy(cls, resources: Sequence[Resource], gone: Callable[[Resource], None]) -> None:
-        """Remove directories and locks on all machines at once."""
-        errors: list[OsmefError] = []
+        """Remove directories and locks on all machines at once, after what layers have made.
+
+        Of that, what was made last goes first, as the journal has it.
+        """
+        errors = _take_down([one for one in resources if machine.is_of_layer(one)], gone)
+        resources = [one for one in resources if not machine.is_of_layer(one)]
         with ThreadPoolExecutor(max_workers=_MOST_AT_ONCE) as pool:
             futures = {pool.submit(machine.give_back, resource): resource for resource in resources}
             for future in as_completed(futures):
@@ -222,6 +236,22 @@ class StaticProvider(Provider):
                     gone(futures[future])
         if errors:
             raise errors[0]
+
+
+def _take_down(resources: Sequence[Resource], gone: Callable[[Resource], None]) -> list[OsmefError]:
+    """Remove what layers have left on all machines at once; return why some would not go."""
+    machines: dict[tuple[tuple[str, str], ...], list[Resource]] = {}
+    for resource in resources:
+        machines.setdefault(tuple(sorted(resource.access.items())), []).append(resource)
+    lock = Lock()
+
+    def gone_there(resource: Resource) -> None:
+        with lock:
+            gone(resource)
+
+    with ThreadPoolExecutor(max_workers=_MOST_AT_ONCE) as pool:
+        found = pool.map(lambda some: machine.take_down(some, gone_there), machines.values())
+        return [error for errors in found for error in errors]
 
 
 def _named(access: Access) -> Access:

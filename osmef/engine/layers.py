@@ -1,0 +1,399 @@
+"""The layers of a run: raised before the trials that need them, kept, and taken down at the end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from ipaddress import ip_network
+from typing import Any
+
+from osmef.engine.inside import Inside, Key, key_of, reserve
+from osmef.engine.journal import Journal
+from osmef.engine.plan import PlannedCell
+from osmef.engine.station import Station
+from osmef.errors import EndpointError, OsmefError, ReachError
+from osmef.kinds import LAYERS, WORKLOADS
+from osmef.layers.base import Attached, End, Ground, Layer
+from osmef.layers.facts import facts_of
+from osmef.layers.host import Host, overlaps
+from osmef.layers.root import Root
+from osmef.layers.traces import Mark, Trace
+from osmef.providers.base import Order, Resource
+from osmef.providers.sites import Sites
+from osmef.scenario.fields import Family
+from osmef.scenario.fields import Layer as Network
+from osmef.scenario.ports import DATA_PORTS
+from osmef.workloads import Job, Pair
+from osmef.workloads.base import Part, Workload
+from osmef.workloads.ensemble import perform
+from osmef.workloads.tasks import Waits
+
+# Of RFC 2544 (IPv4) and of local use (RFC 4193): no real network has these.
+_INNER = {Family.IPV4: ("198.18.0.0/15", 22), Family.IPV6: ("fd6f:736d:6566::/48", 64)}
+_FIRST = "job-0"
+"""What the first agent of a trial is called."""
+_MOST_AT_ONCE = 16
+_GATEWAY = 1000
+"""Of the addresses of a network inside; there are fewer endpoints."""
+_TRY_S = 0.2
+"""How long something is sent through a layer that was just raised, in seconds."""
+_WAITS = Waits(arm_s=8.0, stall_s=5.0, drain_s=10.0)
+
+
+@dataclass
+class _Raised:
+    """A stack that stands: for each endpoint its end of the outermost layer."""
+
+    attached: Mapping[str, Attached] = field(default_factory=dict)
+    prefixes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    hosts: Mapping[str, Host] = field(default_factory=dict)
+
+
+class _Notes:
+    """Writes what layers make into the run's journal, where it would outlive the run."""
+
+    def __init__(self, order: Order, journal: Journal, stays: tuple[str, dict[str, str]]) -> None:
+        self._order, self._journal, self._stays = order, journal, stays
+
+    def _resource(self, trace: Trace, name: str | None = None) -> Resource:
+        kind, access = self._stays
+        times = (self._order.deadline, self._order.made)
+        return Resource(kind, trace.kind, trace.name, self._order.run, name, *times, access=access)
+
+    def intend(self, trace: Trace) -> None:
+        """Note that it is about to be made. Raises StorageError."""
+        self._journal.intend(self._resource(trace))
+
+    def created(self, trace: Trace) -> None:
+        """Note that it is there. Raises StorageError."""
+        self._journal.created(self._resource(trace, trace.name))
+
+    def destroyed(self, trace: Trace) -> None:
+        """Note that it is gone."""
+        self._journal.destroyed(self._resource(trace))
+
+
+class _Silent:
+    """Notes nothing: what layers make goes with the endpoint."""
+
+    def intend(self, trace: Trace) -> None:
+        """Note nothing."""
+
+    created = destroyed = intend
+
+
+class Layers:
+    """All stacks of layers of a run. ``order`` is the run's own, with its journal."""
+
+    def __init__(
+        self,
+        stations: Mapping[str, Station],
+        sites: Sites,
+        order: Order,
+        journal: Journal,
+    ) -> None:
+        self._stations, self._sites, self._order, self._journal = stations, sites, order, journal
+        self._raised: dict[Key, _Raised] = {}
+        self._roots: dict[str, Host] = {}
+        self._lock = threading.Lock()
+
+    def up(self, cells: Iterable[PlannedCell]) -> None:
+        """Raise all stacks that cells need, once each.
+
+        First it is tried whether all endpoints can do it: EndpointError says what they lack, of all
+        of them. Raises ReachError, StorageError, Interrupted.
+        """
+        keys = dict.fromkeys(key for cell in cells if (key := key_of(cell)) is not None)
+        self._probe(keys)
+        for key in keys:
+            self._order.progress(f"raising {key.label} between {' and '.join(key.names)}")
+            self._raise(key)
+
+    def pair(self, planned: PlannedCell, sender: str, receiver: str) -> Pair | None:
+        """Return two endpoints of a cell inside of its layers; None where it has none.
+
+        Raises EndpointError where they don't stand.
+        """
+        key = key_of(planned)
+        return None if key is None else self._pair(key, sender, receiver)
+
+    def _pair(self, key: Key, sender: str, receiver: str) -> Pair:
+        raised = self._raised[key]
+        for name in (sender, receiver):
+            if name not in raised.attached:
+                raise EndpointError(f"the layer {key.label} does not stand", where=name)
+        here, there = raised.attached[sender], raised.attached[receiver]
+        label = f"{key.label} {list(self._raised).index(key)}"
+        return Pair(
+            Inside(self._stations[sender], label, here, raised.prefixes[sender]),
+            Inside(self._stations[receiver], label, there, raised.prefixes[receiver]),
+            here.address,
+            there.address,
+            here.bind,
+            there.bind,
+        )
+
+    def again(self, names: Iterable[str]) -> None:
+        """Raise anew what stood at endpoints that were lost and are reached again.
+
+        What can't be raised does not stand: its trials fail. Raises StorageError, Interrupted.
+        """
+        back = set(names)
+        for key, raised in list(self._raised.items()):
+            if back & set(key.names):
+                self._order.progress(f"raising {key.label} again")
+                self._lower(raised, quietly=True)
+                try:
+                    self._raise(key)
+                except EndpointError as error:
+                    self._order.progress(f"{key.label} can't be raised again: {error.message}")
+
+    def down(self) -> list[OsmefError]:
+        """Take all down; return why something could not be removed. Raises nothing else."""
+        errors: list[OsmefError] = []
+        for raised in reversed(self._raised.values()):
+            errors += self._lower(raised)
+        return errors
+
+    def _lower(self, raised: _Raised, *, quietly: bool = False) -> list[OsmefError]:
+        """Take a stack down at all its ends at once; return why something could not be removed."""
+        raised.attached, raised.prefixes = {}, {}
+        if not raised.hosts:
+            return []
+        with ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(raised.hosts))) as pool:
+            errors = list(pool.map(self._clear, raised.hosts.values()))
+        return [] if quietly else [error for error in errors if error is not None]
+
+    def _clear(self, host: Host) -> OsmefError | None:
+        """Remove what a stack has at an endpoint, whose agents end before."""
+        station = self._stations[host.name]
+        if station.lost is not None:
+            kept = ReachError("it keeps the layers that it had", where=host.name)
+            return kept if host.traces else None
+        station.end_agents()
+        host.root.session = station.session
+        try:
+            host.drop_all()
+        except OsmefError as error:
+            return error
+        return None
+
+    def _host(self, name: str) -> Host:
+        """Return an endpoint for one stack, with what that makes there."""
+        station = self._stations[name]
+        with self._lock:
+            if name not in self._roots:
+                self._roots[name] = self._first_host(station)
+            first = self._roots[name]
+        first.root.session = station.session
+        return replace(first, traces=[])
+
+    def _first_host(self, station: Station) -> Host:
+        stays = self._sites.stays(station.endpoint)
+        notes = _Silent() if stays is None else _Notes(self._order, self._journal, stays)
+        mark = Mark(self._order.run, station.name)
+        program = station.deployment.binary.data
+        return Host(station.name, Root(station.session, station.words), mark, notes, program)
+
+    def _probe(self, keys: Iterable[Key]) -> None:
+        """See that all endpoints can raise what they have to. Raises EndpointError."""
+        wanted: dict[str, dict[tuple[Any, Family], None]] = {}
+        for key in keys:
+            for name in key.names:
+                wanted.setdefault(name, {}).update({(one, key.family): None for one in key.stack})
+        errors: list[EndpointError] = []
+        for name, layers in wanted.items():
+            self._order.check()
+            errors += self._lacking(name, layers)
+        if errors:
+            raise _together(errors)
+
+    def _lacking(self, name: str, layers: Iterable[tuple[Any, Family]]) -> list[EndpointError]:
+        """Return what an endpoint lacks of what layers need."""
+        host, errors = self._host(name), []
+        try:
+            host.root.do(["ip", "-V"])
+            for settings, family in layers:
+                if (error := _try(layer_of(settings), host, family)) is not None:
+                    errors.append(error)
+        except ReachError:
+            raise
+        except EndpointError as error:  # no layer can do without that
+            return [error]
+        return errors
+
+    def _raise(self, key: Key) -> None:
+        """Raise the layers of a stack, each on the one below it. Raises EndpointError."""
+        hosts = {name: self._host(name) for name in key.names}
+        for name, before in self._raised.get(key, _Raised()).hosts.items():
+            hosts[name].traces += before.traces  # what could not be removed
+        raised = self._raised[key] = _Raised(hosts=hosts)
+        ends = self._bare(key, hosts)
+        facts: dict[str, dict[str, Any]] = {name: {} for name in key.names}
+        try:
+            for settings in reversed(key.stack):
+                layer = layer_of(settings)
+                ground = self._ground(key, ends)
+                attached = layer.up(ground)
+                told = ground.each(_facts_at(layer, attached))
+                for name, found in told.items():
+                    facts[name][settings.label] = found
+                ends = {name: _standing_on(end, attached) for name, end in ends.items()}
+        except EndpointError as error:
+            error.message = f"the layer {key.label}: {error.message}"
+            raise
+        raised.attached = attached
+        raised.prefixes = {
+            name: one.prefix if one.prefix is not None else self._entering(hosts[name], one)
+            for name, one in attached.items()
+        }
+        for name, found in facts.items():
+            self._stations[name].layers[key.label] = found
+        self._verify(key)
+
+    def _verify(self, key: Key) -> None:
+        """Send something through, from the first end to each other one. Raises EndpointError."""
+        first, *others = key.names
+        for other in others:
+            pair = self._pair(key, first, other)
+            for host in (pair.sender, pair.receiver):
+                host.agent(_FIRST)  # that it can't be started there is another failure
+            try:
+                perform(Job(0, [pair], check=self._order.check, waits=_WAITS), _try_out())
+            except EndpointError as error:
+                raise EndpointError(
+                    f"the layer {key.label} stands, and nothing gets through it from {first} to"
+                    f" {other}: {error}",
+                    where=other,
+                    cure=f"let through between them {_carried(key)}: firewalls of the endpoints"
+                    " (nft list ruleset) and of their network; or measure without the layer",
+                ) from error
+
+    def _entering(self, host: Host, attached: Attached) -> tuple[str, ...]:
+        """Return what stands before a command line that is to run inside, as the login's user."""
+        if attached.space is None:
+            return ()
+        enter = (*host.root.before, "ip", "netns", "exec", attached.space)
+        if not host.root.before:
+            return enter
+        user, group = (
+            self._stations[host.name].session.word(["id", flag]) for flag in ("-u", "-g")
+        )
+        ids = (f"--reuid={user}", f"--regid={group}", "--init-groups", "--reset-env", "--")
+        return (*enter, "setpriv", *ids)
+
+    def _bare(self, key: Key, hosts: Mapping[str, Host]) -> dict[str, End]:
+        """Return the endpoints on the network that is there."""
+        found = {}
+        for name, host in hosts.items():
+            here = self._stations[name].endpoint
+            others = [self._stations[one].endpoint for one in key.names if one != name]
+            path = (Network.BARE, key.family)
+            own = {one.name: self._sites.listen_address(here, one, *path) for one in others}
+            peers = {one.name: self._sites.data_address(one, here, *path) for one in others}
+            mtu = min(host.way_to(None, address)[1] for address in peers.values())
+            found[name] = End(host, own, peers, mtu)
+        return found
+
+    def _ground(self, key: Key, ends: Mapping[str, End]) -> Ground:
+        """Return what a layer is raised on, with addresses that none of the ends uses."""
+        whole, length = _INNER[key.family]
+        taken = [net for end in ends.values() for net in end.host.networks(end.space)]
+        taken += [f"{one.own[peer]}" for one in ends.values() for peer in one.own]
+        blocks = ip_network(whole).subnets(new_prefix=length)
+        first = next((one for one in blocks if not overlaps(str(one), taken)), None)
+        if first is None:
+            raise EndpointError(f"all of {whole} is in use", where=", ".join(key.names))
+        inner = {name: str(first[n]) for n, name in enumerate(key.names, 1)}
+
+        def take_ports(count: int, busy: set[int]) -> range:
+            ports = [end.below.ports for end in ends.values() if end.below and end.below.ports]
+            there = [self._stations[name] for name in key.names]
+            return reserve(there, count, busy, ports[0] if ports else None)
+
+        gateway = str(first[_GATEWAY])
+        own = (inner, gateway, str(first))
+        return Ground(key.family, ends, *own, take_ports, self._order.check)
+
+
+def _try_out() -> Sequence[Part]:
+    """Return the parts of a short transfer."""
+    usual = WORKLOADS.settings("btc")()
+    settings = usual.model_copy(update={"duration": _TRY_S, "interval": _TRY_S})
+    made: Workload[Any] = WORKLOADS.get("btc")(settings)
+    return made.parts()
+
+
+def _carried(key: Key) -> str:
+    """Say what the network below has to carry for a stack."""
+    carried = key.stack[-1].carried_by
+    ports = f"{DATA_PORTS.start} to {DATA_PORTS.stop - 1}"
+    return {
+        "udp": f"UDP at the ports {ports}",
+        "ethernet": "frames of other Ethernet addresses than their own",
+        "ip": "packets of other IP addresses than their own",
+    }.get(carried, f"the protocol {carried}")
+
+
+def layer_of(settings: Any) -> Layer[Any]:
+    """Return a layer with its settings."""
+    made: Layer[Any] = LAYERS.get(settings.kind)(settings)
+    return made
+
+
+def _standing_on(end: End, attached: Mapping[str, Attached]) -> End:
+    """Return an end as the next layer finds it."""
+    mine = attached[end.name]
+    own = dict.fromkeys(end.peers, mine.bind)
+    peers = {name: attached[name].address for name in end.peers}
+    mtu = min(mine.mtu, *(attached[name].mtu for name in end.peers))
+    return End(end.host, own, peers, mtu, mine)
+
+
+def _try(layer: Layer[Any], host: Host, family: Family) -> EndpointError | None:
+    """Return what a layer lacks at an endpoint, as far as a try in a namespace tells.
+
+    Raises ReachError, and EndpointError where there can't even be a namespace.
+    """
+    space = ""
+    try:
+        space = host.new_space()
+        layer.probe(host, space, family)
+    except ReachError:
+        raise
+    except EndpointError as error:
+        if not space:
+            raise
+        return error
+    finally:
+        host.drop_all()
+    return None
+
+
+def _facts_at(
+    layer: Layer[Any], attached: Mapping[str, Attached]
+) -> Callable[[End], dict[str, Any]]:
+    return lambda end: facts_of(layer, end.host, attached[end.name])
+
+
+def _together(errors: Sequence[EndpointError]) -> EndpointError:
+    """Return one error that says what all endpoints lack."""
+    first, *others = errors
+    if not others:
+        return first
+    lines = dict.fromkeys(f"{one.where}: {one.message}" for one in errors)
+    cures = dict.fromkeys(str(one.cure) for one in errors if one.cure)
+    return EndpointError("; ".join(lines), cure="; ".join(cures))
+
+
+def unremoved(errors: Sequence[OsmefError]) -> EndpointError | None:
+    """Return the error of a run whose layers could not all be removed; None where all are gone."""
+    if not errors:
+        return None
+    told = "; ".join(f"{one.where}: {one.message}" if one.where else one.message for one in errors)
+    return EndpointError(
+        f"what layers have made could not all be removed: {told}",
+        cure="osmef reap removes it once the endpoint can be reached",
+    )

@@ -1,0 +1,198 @@
+"""What a layer is: it raises a network on several endpoints, and says how they meet in it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
+
+from osmef.errors import EndpointError
+from osmef.layers.host import Host
+from osmef.layers.root import InUseError, KernelError
+from osmef.scenario.fields import Family
+from osmef.scenario.layers import LayerSettings
+from osmef.supply.program import Program
+
+_MOST_AT_ONCE = 16
+_MOST_TRIES = 5
+
+
+@dataclass(frozen=True)
+class Attached:
+    """An end of a layer: where it is measured, and how programs get into it.
+
+    ``address`` is the one that peers use, ``bind`` its own, which is another one where addresses
+    are translated on the way. ``space`` is its network namespace, None for the endpoint's own.
+    ``mtu`` is the longest packet inside, in bytes. ``devices`` are its interfaces there. Where only
+    some ``ports`` lead to it, those. ``prefix`` is what stands before a command line that runs
+    inside; by default it enters the namespace.
+    """
+
+    address: str
+    bind: str
+    space: str | None
+    mtu: int
+    devices: tuple[str, ...] = ()
+    ports: range | None = None
+    prefix: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class End:
+    """An endpoint under a layer that is raised: the network on which it stands.
+
+    ``own`` is its own address towards each peer, ``peers`` the address at which it reaches each, by
+    their names; ``below`` the end of the layer below, if there is one, and ``mtu`` the longest
+    packet that gets to all peers whole, in bytes.
+    """
+
+    host: Host
+    own: Mapping[str, str]
+    peers: Mapping[str, str]
+    mtu: int
+    below: Attached | None = None
+
+    @property
+    def name(self) -> str:
+        """The endpoint's name."""
+        return self.host.name
+
+    @property
+    def space(self) -> str | None:
+        """The network namespace on which the layer stands."""
+        return self.below.space if self.below else None
+
+
+@dataclass(frozen=True)
+class Ground:
+    """All that a layer needs to be raised: its ends by name, the family of IP, and inner addresses.
+
+    ``inner`` are addresses that no end uses, one for each end; ``gateway`` is another one, which
+    each end may have for itself, and ``subnet`` the network that all these are of. ``take_ports``
+    reserves so many data ports in a row that are none of those given, at all ends.
+    """
+
+    family: Family
+    ends: Mapping[str, End]
+    inner: Mapping[str, str]
+    gateway: str
+    subnet: str
+    take_ports: Callable[[int, set[int]], range]
+    check: Callable[[], None] = field(default=lambda: None)
+
+    @property
+    def width(self) -> int:
+        """The length of the prefix of a single address."""
+        return 128 if self.family is Family.IPV6 else 32
+
+    def free_ports(self, count: int) -> range:
+        """Reserve data ports in a row at which nothing listens at any end."""
+        busy = [end.host.busy_ports(end.space) for end in self.ends.values()]
+        return self.take_ports(count, set[int]().union(*busy))
+
+    def free_port(self) -> int:
+        """Reserve a data port at which nothing listens at any end."""
+        return self.free_ports(1).start
+
+    def each(self, work: Callable[[End], T]) -> dict[str, T]:
+        """Do the same at all ends at once; raise the first failure when all have ended."""
+        self.check()
+        return at_all(self.ends.values(), work)
+
+
+T = TypeVar("T")
+S = TypeVar("S", bound=LayerSettings)
+
+
+def at_all(ends: Iterable[End], work: Callable[[End], T]) -> dict[str, T]:
+    """Do the same at some ends at once; raise the first failure when all have ended."""
+    there = list(ends)
+    with ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(there))) as pool:
+        futures = {end.name: pool.submit(work, end) for end in there}
+    return {name: future.result() for name, future in futures.items()}
+
+
+class Layer(ABC, Generic[S]):
+    """What is raised between endpoints, with its settings.
+
+    ``Settings`` is the model of what people write under ``layer:``, whose ``kind`` has the name of
+    the kind as its default. ``needs`` says in words what an endpoint has to have.
+    """
+
+    Settings: ClassVar[type[LayerSettings]]
+    needs: ClassVar[tuple[str, ...]] = ("iproute2", "root, or sudo without a password")
+    programs: ClassVar[tuple[Program, ...]] = ()
+    """Programs that are brought where an endpoint has none."""
+    example: ClassVar[str] = ""
+    """Lines of a scenario that show how it is used, YAML; by default the kind alone."""
+    module: ClassVar[str] = ""
+    """The kernel's module that it needs."""
+
+    def __init__(self, settings: S) -> None:
+        self.settings = settings
+
+    @abstractmethod
+    def probe(self, host: Host, space: str, family: Family) -> None:
+        """Try whether an endpoint can do it, in a namespace that is deleted at once.
+
+        Raises EndpointError.
+        """
+
+    @abstractmethod
+    def up(self, ground: Ground) -> Mapping[str, Attached]:
+        """Raise it between the ends of a ground, and return each end. Raises EndpointError.
+
+        What was made by then is removed by who called, also after an error.
+        """
+
+    def facts(self, host: Host, attached: Attached) -> dict[str, Any]:  # noqa: ARG002
+        """Return what makes its numbers comparable, beside what every layer tells of itself."""
+        return {}
+
+    def lacking(self, error: KernelError) -> EndpointError:
+        """Return the error of an endpoint whose kernel lacks what the layer needs."""
+        load = f"load it there (modprobe {self.module})" if self.module else "use another kernel"
+        what = f"no {self.module}" if self.module else "not what it needs"
+        return EndpointError(
+            f"the layer {self.settings.kind} can't be raised, as the kernel has {what}:"
+            f" {error.message.partition(': ')[2] or error.message}",
+            where=error.where,
+            cure=f"{load}, or install the kernel's package with more modules; or measure without"
+            " the layer",
+        )
+
+    def mtu(self, end: End, overhead: int, ground: Ground) -> int:
+        """Return the longest packet inside: what is set, or what is left below, in bytes."""
+        left = end.mtu - overhead
+        least = 1280 if ground.family is Family.IPV6 else 68
+        if self.settings.mtu is None and left < least:
+            raise EndpointError(
+                f"the network below carries packets of {end.mtu} bytes, of which"
+                f" {self.settings.kind} leaves {left}",
+                where=end.name,
+                cure="stack fewer layers, or write an mtu",
+            )
+        return self.settings.mtu or left
+
+
+def several_times(ground: Ground, attempt: Callable[[], Mapping[str, T]]) -> Mapping[str, T]:
+    """Raise something whose number all ends share, anew with another where somebody has it.
+
+    Raises EndpointError.
+    """
+    before = {end.name: len(end.host.traces) for end in ground.ends.values()}
+    error: InUseError | None = None
+    for _ in range(_MOST_TRIES):
+        try:
+            return attempt()
+        except InUseError as caught:
+            error = caught
+            at_all(ground.ends.values(), lambda end: end.host.drop_all(before[end.name]))
+    raise error or EndpointError("no number is free")
+
+
+def peers_of(ground: Ground, end: End) -> Sequence[str]:
+    """Return the names of all ends but one."""
+    return [name for name in ground.ends if name != end.name]

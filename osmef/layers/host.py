@@ -1,0 +1,175 @@
+"""An endpoint on which layers are raised: it makes marked things, and knows how to remove them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_network
+from itertools import count
+from typing import Any, Protocol
+
+from osmef.errors import EndpointError
+from osmef.layers.root import InUseError, Root, within
+from osmef.layers.traces import Mark, Trace, remove
+
+_MOST_TRIES = 20
+
+
+class Notes(Protocol):
+    """Writes down, to disk, what is about to be made, what was made, and what is gone."""
+
+    def intend(self, trace: Trace) -> None:
+        """Note that it is about to be made."""
+
+    def created(self, trace: Trace) -> None:
+        """Note that it is there."""
+
+    def destroyed(self, trace: Trace) -> None:
+        """Note that it is gone."""
+
+
+@dataclass
+class Host:
+    """An endpoint with the right to make interfaces. ``traces`` is what stands, in its order.
+
+    ``program`` is the agent, as it is put there.
+    """
+
+    name: str
+    root: Root
+    mark: Mark
+    notes: Notes
+    program: bytes = b""
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    traces: list[Trace] = field(default_factory=list)
+
+    def make(self, kind: str, name: Callable[[int], str], make: Callable[[str], None]) -> str:
+        """Make something under a name that nobody has, which is noted before; return the name.
+
+        Raises EndpointError, ReachError, StorageError.
+        """
+        error: EndpointError | None = None
+        for _ in range(_MOST_TRIES):
+            chosen = name(next(self.numbers))
+            trace = Trace(kind, chosen)
+            self.notes.intend(trace)
+            try:
+                make(chosen)
+            except InUseError as caught:  # somebody else's: it is left alone
+                self.notes.destroyed(trace)
+                error = caught
+                continue
+            except EndpointError:
+                self.traces.append(trace)
+                raise
+            self.traces.append(trace)
+            self.notes.created(trace)
+            return chosen
+        raise error or EndpointError("no name is free", where=self.name)
+
+    def drop(self, kind: str, name: str) -> None:
+        """Remove something that was made. Raises EndpointError, ReachError."""
+        trace = Trace(kind, name)
+        remove(self.root, self.mark.run, trace)
+        self.notes.destroyed(trace)
+        self.traces = [one for one in self.traces if one != trace]
+
+    def drop_all(self, after: int = 0) -> None:
+        """Remove all that was made, or what was made after so many, the newest first."""
+        while len(self.traces) > after:
+            self.drop(self.traces[-1].kind, self.traces[-1].name)
+
+    def new_space(self) -> str:
+        """Make a network namespace in which only the loopback is. Raises EndpointError."""
+
+        def make(name: str) -> None:
+            self.root.do(["ip", "netns", "add", name])
+            self.root.ip(name, "link set dev lo up")
+
+        return self.make("netns", self.mark.space, make)
+
+    def new_link(self, space: str | None, kind: str) -> str:
+        """Make an interface in a namespace, of ip(8)'s words after its name; return the name.
+
+        In the host's own it is a trace; in one of ours it goes with that. Raises InUseError where
+        somebody has its like, EndpointError.
+        """
+        name = self.mark.link(next(self.numbers))
+        line = f"link add dev {name} group {self.mark.group} {kind}"
+        if space is not None:
+            self.root.ip(space, line)
+            return name
+        self.note("link", name)
+        self.root.ip(None, line)
+        self.notes.created(Trace("link", name))
+        return name
+
+    def note(self, kind: str, name: str) -> None:
+        """Note what is about to be made, or changed, and have it removed with all else."""
+        trace = Trace(kind, name)
+        self.notes.intend(trace)
+        self.traces.append(trace)
+
+    def moved(self, link: str) -> None:
+        """Know that an interface is in a namespace of ours now, and goes with that."""
+        trace = Trace("link", link)
+        if trace in self.traces:
+            self.notes.destroyed(trace)
+            self.traces.remove(trace)
+
+    def networks(self, space: str | None) -> list[str]:
+        """Return what the routes and addresses of a namespace use, as networks."""
+        found: list[str] = []
+        for version in ("-4", "-6"):
+            routes = self.root.ask(space, version, "route", "show", "table", "all")
+            found += [str(one.get("dst")) for one in routes]
+            found += [str(one.get("gateway")) for one in routes if one.get("gateway")]
+        return [one for one in found if one not in {"default", "None"}]
+
+    def busy_ports(self, space: str | None) -> set[int]:
+        """Return the UDP and TCP ports that are bound in a namespace (proc(5))."""
+        files = [f"/proc/net/{kind}" for kind in ("udp", "udp6", "tcp", "tcp6")]
+        done = self.root.run(within(space, ["cat", *files]))  # without IPv6 some are not there
+        rows = (line.split() for line in done.stdout.decode(errors="replace").splitlines())
+        return {
+            int(row[1].rpartition(":")[2], 16)
+            for row in rows
+            if len(row) > 3 and row[0].rstrip(":").isdigit()
+        }
+
+    def way_to(self, space: str | None, address: str) -> tuple[str, int]:
+        """Return the interface that leads to an address, and the longest packet on the way, bytes.
+
+        Raises EndpointError.
+        """
+        routes = self.root.ask(space, "route", "get", address)
+        interface = str(routes[0].get("dev")) if routes else ""
+        links = self.root.ask(space, "link", "show", "dev", interface) if interface else []
+        if not links:
+            raise EndpointError(f"it has no route to {address}", where=self.name)
+        mtu = min(int(links[0].get("mtu") or 0), int(_metric(routes[0], "mtu") or 65535))
+        return interface, mtu
+
+
+def _metric(route: dict[str, Any], name: str) -> int | None:
+    """Return a metric of a route, which iproute2 tells in lists of metrics."""
+    metrics = [one for one in route.get("metrics", []) if isinstance(one, dict)]
+    return next((int(one[name]) for one in metrics if name in one), None)
+
+
+def overlaps(network: str, others: list[str]) -> bool:
+    """Tell whether a network has addresses in common with any of others."""
+    mine = ip_network(network)
+    for other in others:
+        try:
+            theirs = ip_network(other, strict=False)
+        except ValueError:
+            continue
+        if theirs.version == mine.version and theirs.prefixlen and mine.overlaps(theirs):
+            return True
+    return False
+
+
+def is_ipv6(address: str) -> bool:
+    """Tell whether an address is of IPv6."""
+    return ip_address(address).version == 6

@@ -1,0 +1,59 @@
+"""A bridge with a cable into a namespace, and routes between the endpoints: no translation."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from osmef.layers.base import Attached, End, Ground, peers_of
+from osmef.layers.host import Host
+from osmef.layers.routed import Routed
+from osmef.layers.traces import ROUTES
+from osmef.scenario.fields import Family
+from osmef.scenario.layers import LayerSettings
+
+
+class BridgeSettings(LayerSettings):
+    """A cable into a bridge, routed: a container's network where each has an address of its own."""
+
+    kind: Literal["bridge"] = Field(default="bridge", description="the kind of layer")
+
+    carried_by: ClassVar[str] = "ip"
+    families: ClassVar[frozenset[Family]] = frozenset({Family.IPV4})
+
+
+class Bridge(Routed[BridgeSettings]):
+    """The endpoints are routers of each other's namespaces; they have to be on one link."""
+
+    Settings = BridgeSettings
+    module = "bridge"
+
+    def try_out(self, host: Host, space: str) -> None:
+        """Make a bridge and a cable in a namespace. Raises EndpointError."""
+        bridge = host.new_link(space, "type bridge")
+        cable = host.new_link(space, "type veth")
+        host.root.ip(space, f"link set dev {cable} master {bridge}")
+
+    def join(self, end: End, outer: str, ground: Ground) -> str:
+        """Join the cable to a bridge of its own."""
+        host, bridge = end.host, end.host.new_link(end.space, "type bridge")
+        mtu = self.mtu(end, 0, ground)
+        host.root.ip(
+            end.space,
+            f"link set dev {outer} master {bridge}",
+            f"link set dev {bridge} mtu {mtu} up",
+        )
+        return bridge
+
+    def lead(self, end: End, ground: Ground, attached: Attached) -> Attached:
+        """Have the endpoint know the ways to the others' namespaces."""
+        host = end.host
+        for peer in peers_of(ground, end):
+            inner, via = ground.inner[peer], end.peers[peer]
+            below, _ = host.way_to(end.space, via)
+            line = f"route add {inner}/32 via {via} dev {below} proto {ROUTES}"
+            if end.space is None:
+                host.note("route", f"{inner}@{below}")
+            host.root.ip(end.space, line)
+        return attached

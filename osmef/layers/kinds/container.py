@@ -1,0 +1,241 @@
+"""A container of the engine that is found on the endpoint: network, file system and walls."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+from pydantic_core import PydanticCustomError
+
+from osmef.errors import EndpointError, ReachError
+from osmef.layers.base import Attached, End, Ground, Layer, peers_of, several_times
+from osmef.layers.host import Host
+from osmef.layers.root import ENGINES, InUseError
+from osmef.layers.traces import forwarding_file
+from osmef.scenario.base import conflict
+from osmef.scenario.fields import Family
+from osmef.scenario.layers import LayerSettings
+
+if TYPE_CHECKING:
+    from osmef.scenario.model import Scenario
+
+_AGENT = "osmef-agent"
+_OWN = ("host", "bridge", "macvlan")
+_CURE = "install podman or docker there (Debian: apt install podman), or start its service"
+
+
+class ContainerSettings(LayerSettings):
+    """A container of podman or docker, with nothing in it but the agent: no registry is asked."""
+
+    kind: Literal["container"] = Field(default="container", description="the kind of layer")
+    engine: Literal["podman", "docker"] | None = Field(
+        default=None, description="whose container it is; by default the first that is found"
+    )
+    network: str = Field(
+        default="bridge",
+        pattern="^[A-Za-z0-9][A-Za-z0-9_.-]*$",
+        max_length=128,
+        description="`host`, the engine's own `bridge`, `macvlan` on the interface that leads to"
+        " the peers, or a network of the engine that is there, by its name, such as one of Weave or"
+        " Calico. On another layer the container is in the network of that",
+    )
+    ports: int = Field(
+        default=8,
+        ge=4,
+        le=200,
+        description="how many data ports are published in the network `bridge`; a trial takes one"
+        " for each of its servers",
+    )
+
+    def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
+        """Yield what does not go together with the rest of the scenario."""
+        yield from super().problems(scenario)
+        if self.network == "bridge" and scenario.family is Family.IPV6 and not scenario.stack[1:]:
+            yield conflict(
+                "a container engine's bridge carries IPv4 only",
+                "use family: ipv4, or another network of it",
+                *("layer.network", "layer", "family"),
+            )
+
+
+class Container(Layer[ContainerSettings]):
+    """Its image is made of the agent alone; the login's home is there under its own path."""
+
+    Settings = ContainerSettings
+    needs = (*Layer.needs, "podman or docker")
+    example = "layer: [{kind: container, network: host}]"
+
+    def __init__(self, settings: ContainerSettings) -> None:
+        super().__init__(settings)
+        self._engines: dict[str, str] = {}
+        self._ports = range(0)
+
+    def probe(self, host: Host, space: str, family: Family) -> None:
+        """Look for an engine, and for the network that is named. Raises EndpointError."""
+        del space, family
+        engine = self._engine(host)
+        if self.settings.network in _OWN:
+            return
+        done = host.root.run([engine, "network", "inspect", self.settings.network])
+        if done.status:
+            raise EndpointError(
+                f"{engine} has no network {self.settings.network}",
+                where=host.name,
+                cure=f"name one of those that `{engine} network ls` shows, or make it there",
+            )
+
+    def _engine(self, host: Host) -> str:
+        """Return the engine of an endpoint. Raises EndpointError that says why there is none."""
+        said = []
+        for engine in [self.settings.engine] if self.settings.engine else ENGINES:
+            try:
+                host.root.do([engine, "info", "--format", "{{json .}}"])
+            except ReachError:
+                raise
+            except EndpointError as error:
+                said.append(error.message)
+            else:
+                return engine
+        why = "; ".join(dict.fromkeys(said))
+        raise EndpointError(f"no container engine: {why}", where=host.name, cure=_CURE)
+
+    def up(self, ground: Ground) -> Mapping[str, Attached]:
+        """Start a container at each end. Raises EndpointError."""
+        self._engines = ground.each(lambda end: self._engine(end.host))
+
+        def attempt() -> Mapping[str, Attached]:
+            if self.settings.network == "bridge":
+                self._ports = ground.free_ports(self.settings.ports)
+            return ground.each(lambda end: self._start(end, ground))
+
+        return several_times(ground, attempt)
+
+    def _start(self, end: End, ground: Ground) -> Attached:
+        host, engine = end.host, self._engines[end.name]
+        network = self._network(end, ground)
+        home = host.root.session.run(["pwd"]).stdout.decode().strip()
+
+        def load(name: str) -> None:
+            image = name.partition(":")[2]
+            if host.root.run([engine, "image", "inspect", image]).status == 0:
+                raise InUseError(f"{engine} has an image {image}", where=host.name)
+            host.root.do([engine, "import", "-", image], image_of(host.program))
+
+        image = host.make("image", lambda n: host.mark.of_engine(engine, n), load)
+        ids = [host.root.session.word(["id", flag]) for flag in ("-u", "-g")]
+        # Not the run's directory alone: that is made anew where the connection was lost.
+        keep = [f"--volume={home}:{home}", f"--workdir={home}", f"--user={':'.join(ids)}"]
+
+        def start(name: str) -> None:
+            words = ["run", "--detach", "--interactive", f"--name={name.partition(':')[2]}"]
+            what = [image.partition(":")[2], f"/{_AGENT}", "serve"]
+            host.root.do([engine, *words, *network, *keep, *what])
+
+        made = host.make("container", lambda n: host.mark.of_engine(engine, n), start)
+        name = made.partition(":")[2]
+        prefix = (*host.root.before, engine, "exec", "--interactive", name)
+        return self._attached(end, ground, self._address(host, engine, name, end), prefix)
+
+    def _network(self, end: End, ground: Ground) -> list[str]:
+        """Return the engine's words for the network of a container, made if need be."""
+        host, engine, wanted = end.host, self._engines[end.name], self.settings.network
+        if end.space is not None:
+            if engine != "podman":
+                raise EndpointError(
+                    f"a container of {engine} can't stand on another layer",
+                    where=end.name,
+                    cure="install podman there, or measure the container alone",
+                )
+            return [f"--network=ns:/run/netns/{end.space}"]
+        if wanted == "bridge":
+            _keep_forwarding(host)
+            ports = f"{self._ports.start}-{self._ports.stop - 1}"
+            return [f"--publish={ports}:{ports}/{protocol}" for protocol in ("tcp", "udp")]
+        if wanted != "macvlan":
+            return [f"--network={wanted}"]
+        below, _ = host.way_to(None, end.peers[peers_of(ground, end)[0]])
+
+        def make(name: str) -> None:
+            own = name.partition(":")[2]
+            words = ["network", "create", "--driver=macvlan", f"--opt=parent={below}"]
+            net = [f"--subnet={ground.subnet}", f"--gateway={ground.gateway}"]
+            host.root.do([engine, *words, *net, own])
+
+        network = host.make("network", lambda n: host.mark.of_engine(engine, n), make)
+        return [f"--network={network.partition(':')[2]}", f"--ip={ground.inner[end.name]}"]
+
+    def _address(self, host: Host, engine: str, name: str, end: End) -> str | None:
+        """Return the container's own address; None where it has that of what it stands on."""
+        if end.space is not None or self.settings.network == "host":
+            return None
+        told = json.loads(host.root.do([engine, "inspect", name]))[0]["NetworkSettings"]
+        networks = (told.get("Networks") or {}).values()
+        found = [told.get("IPAddress"), *(one.get("IPAddress") for one in networks)]
+        address = next((str(one) for one in found if one), None)
+        if address is None:
+            raise EndpointError(
+                f"the container has no address in the network {self.settings.network}",
+                where=host.name,
+                cure=f"see what `{engine} network inspect {self.settings.network}` says there",
+            )
+        return address
+
+    def _attached(
+        self, end: End, ground: Ground, own: str | None, prefix: tuple[str, ...]
+    ) -> Attached:
+        peer = peers_of(ground, end)[0]
+        if end.below is not None:
+            return Attached(
+                end.below.address, end.below.bind, end.space, end.mtu, ports=end.below.ports,
+                prefix=prefix,
+            )  # fmt: skip
+        seen = ground.ends[peer].peers[end.name]
+        if own is None:
+            return Attached(seen, end.own[peer], None, end.mtu, prefix=prefix)
+        if self.settings.network == "bridge":
+            return Attached(seen, own, None, end.mtu, ports=self._ports, prefix=prefix)
+        return Attached(own, own, None, end.mtu, prefix=prefix)
+
+    def facts(self, host: Host, attached: Attached) -> dict[str, Any]:
+        """Return the engine, its version, its network, and what the container's interfaces have."""
+        engine = self._engines[host.name]
+        version = host.root.do([engine, "version", "--format", "{{.Client.Version}}"]).strip()
+        del attached
+        return {"engine": engine, "version": version, "network": self.settings.network}
+
+
+def image_of(program: bytes) -> bytes:
+    """Return a file system with nothing in it but the agent and its places, as a tar file."""
+    with io.BytesIO() as file:
+        with tarfile.open(fileobj=file, mode="w") as tar:
+            for place in ("tmp", "proc", "sys", "dev", "etc"):
+                directory = tarfile.TarInfo(place)
+                directory.type, directory.mode = (
+                    tarfile.DIRTYPE,
+                    0o1777 if place == "tmp" else 0o755,
+                )
+                tar.addfile(directory)
+            agent = tarfile.TarInfo(_AGENT)
+            agent.size, agent.mode = len(program), 0o755
+            tar.addfile(agent, io.BytesIO(program))
+        return file.getvalue()
+
+
+def _keep_forwarding(host: Host) -> None:
+    """Note that the endpoint passes no packets on, which engines change and don't set back.
+
+    Where some of its interfaces do by themselves, it is left as the engine has it: the one switch
+    for all would reset them.
+    """
+    files = host.root.run(["grep", "-lx", "1", *_switches(host)]).stdout.decode().split()
+    if not files:
+        host.note("forwarding", "all=0")
+
+
+def _switches(host: Host) -> list[str]:
+    names = [str(one["ifname"]) for one in host.root.ask(None, "link", "show")]
+    return [forwarding_file(name, 4) for name in ("all", *names)]

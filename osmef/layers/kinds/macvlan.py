@@ -1,0 +1,50 @@
+"""macvlan: a second interface with an Ethernet address of its own, on the same cable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from osmef.layers.base import End, Ground
+from osmef.layers.host import Host
+from osmef.layers.root import KernelError
+from osmef.layers.tunnel import Tunnel
+from osmef.scenario.fields import Family
+from osmef.scenario.layers import LayerSettings
+
+
+class MacvlanSettings(LayerSettings):
+    """A second Ethernet address on the endpoint's interface, as containers get one: no bridge."""
+
+    kind: Literal["macvlan"] = Field(default="macvlan", description="the kind of layer")
+
+    carried_by: ClassVar[str] = "ethernet"
+
+
+class Macvlan(Tunnel[MacvlanSettings]):
+    """An interface on the one that leads to the peers, which have to be on the same link."""
+
+    Settings = MacvlanSettings
+    module = "macvlan"
+    to_each = False
+    overhead: ClassVar[Mapping[Family, int]] = {Family.IPV4: 0, Family.IPV6: 0}
+
+    def numbers(self, ground: Ground) -> Mapping[str, int]:  # noqa: ARG002
+        """Choose nothing: it has no number."""
+        return {}
+
+    def probe(self, host: Host, space: str, family: Family) -> None:  # noqa: ARG002
+        """Make one on an interface of its own. Raises EndpointError."""
+        try:
+            below = host.new_link(space, "type veth")
+            host.new_link(space, f"link {below} type macvlan mode bridge")
+        except KernelError as error:
+            raise self.lacking(error) from error
+
+    def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
+        """Return ip(8)'s words for it."""
+        del numbers, family
+        below, _ = end.host.way_to(end.space, end.peers[peer])
+        return f"link {below} type macvlan mode bridge"

@@ -1,0 +1,95 @@
+"""A cable into a namespace whose addresses are translated: what container engines usually make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from osmef.layers.base import Attached, End, Ground, peers_of
+from osmef.layers.host import Host
+from osmef.layers.routed import Routed, nft
+from osmef.scenario.fields import Family
+from osmef.scenario.layers import LayerSettings
+from osmef.supply.program import Program
+
+
+class VethNatSettings(LayerSettings):
+    """A cable, forwarding, and translated addresses: the usual network of a container engine."""
+
+    kind: Literal["veth-nat"] = Field(default="veth-nat", description="the kind of layer")
+    ports: int = Field(
+        default=64,
+        ge=8,
+        le=500,
+        description="how many of the data ports lead to the namespace; a trial takes one for each"
+        " of its servers",
+    )
+
+    families: ClassVar[frozenset[Family]] = frozenset({Family.IPV4})
+
+
+class VethNat(Routed[VethNatSettings]):
+    """What leaves has the endpoint's address (masquerade); some ports lead inside (DNAT)."""
+
+    Settings = VethNatSettings
+    module = "nft_nat"
+    programs = (Program("nft", package="nftables"),)
+
+    def __init__(self, settings: VethNatSettings) -> None:
+        super().__init__(settings)
+        self._ports = range(0)
+
+    def try_out(self, host: Host, space: str) -> None:
+        """Make a cable and the rules in a namespace. Raises EndpointError."""
+        cable = host.new_link(space, "type veth")
+        nft(
+            host,
+            space,
+            rules("osmef_probe", ["192.0.2.1"], "192.0.2.2", range(20000, 20008), cable),
+        )
+
+    def join(self, end: End, outer: str, ground: Ground) -> str:
+        """Leave the cable as it is."""
+        del end, ground
+        return outer
+
+    def up(self, ground: Ground) -> Mapping[str, Attached]:
+        """Raise it at all ends. Raises EndpointError."""
+        self._ports = ground.free_ports(self.settings.ports)
+        return super().up(ground)
+
+    def lead(self, end: End, ground: Ground, attached: Attached) -> Attached:
+        """Translate addresses: of what leaves, and of what comes to some ports."""
+        host, own = end.host, sorted(set(end.own.values()))
+        near = host.root.ask(end.space, "route", "get", attached.bind)[0]["dev"]
+
+        def make(table: str) -> None:
+            nft(host, end.space, rules(table, own, attached.bind, self._ports, str(near)))
+
+        if end.space is None:
+            host.make("nft", host.mark.table, make)
+        else:
+            make(host.mark.table(0))
+        peer = peers_of(ground, end)[0]
+        return replace(attached, address=ground.ends[peer].peers[end.name], ports=self._ports)
+
+    def facts(self, host: Host, attached: Attached) -> dict[str, Any]:  # noqa: ARG002
+        """Return the version of the program that makes the rules, and how many ports lead there."""
+        return {"nft": host.root.do(["nft", "--version"]).strip(), "ports": len(self._ports)}
+
+
+def rules(table: str, own: list[str], inner: str, ports: range, near: str) -> str:
+    """Return the rules of an endpoint with these addresses, as nft(8) reads them."""
+    to = f"{{ {', '.join(own)} }}"
+    lead = f"dport {ports.start}-{ports.stop - 1} dnat to {inner}"
+    return f"""
+create table ip {table}
+add chain ip {table} in {{ type nat hook prerouting priority dstnat; }}
+add chain ip {table} out {{ type nat hook postrouting priority srcnat; }}
+add rule ip {table} in ip daddr {to} tcp {lead}
+add rule ip {table} in ip daddr {to} udp {lead}
+add rule ip {table} out ip saddr {inner} oifname != "{near}" masquerade
+"""

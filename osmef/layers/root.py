@@ -1,0 +1,163 @@
+"""Programs that only root may run, on an endpoint, and what their failures mean."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from osmef.errors import EndpointError
+
+if TYPE_CHECKING:  # paramiko takes long to import, and `osmef validate` knows layers, too
+    from osmef.remote.session import Output, Session
+
+ENGINES = ("podman", "docker")
+"""Programs that make containers, the first choice first."""
+_ENGINE_S = 300.0
+"""How long those may take, which unpack images and set networks up, in seconds."""
+_PACKAGES = {
+    "ip": "iproute2",
+    "bridge": "iproute2",
+    "nft": "nftables",
+    "wg": "wireguard-tools",
+    "setpriv": "util-linux",
+}
+_WITHIN = ("ip", "netns", "exec")
+_NOT_FOUND = 127  # what a shell says of a program that is not there (POSIX)
+_MOST_TOLD = 300
+# What sudo and ip netns exec say of a program that is not there.
+_MISSING = re.compile(r"command not found|exec of .* failed: No such file or directory")
+_IN_USE = (
+    "File exists",
+    "already exists",
+    "Address already in use",
+    "Address in use",
+    "already assigned",
+)
+_NO_KERNEL = (
+    "Unknown device type",
+    "Operation not supported",
+    "Protocol not supported",
+    "Requested AEAD algorithm not found",
+    "Could not process rule: No such file or directory",
+)
+_NO_RIGHT = ("Operation not permitted", "Permission denied", "mounting /sys failed")
+
+
+class InUseError(EndpointError):
+    """A name, a port or an address that was chosen is somebody else's: another one may do."""
+
+
+class KernelError(EndpointError):
+    """The endpoint's kernel has not what is needed."""
+
+
+class Root:
+    """Runs programs as root on an endpoint: the login itself, or by sudo without a password.
+
+    ``words`` makes a command line what it is there, where programs were brought.
+    """
+
+    def __init__(
+        self, session: Session, words: Callable[[Sequence[str]], list[str]] = list
+    ) -> None:
+        self.session = session
+        self._words = words
+        self._before: tuple[str, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        """The endpoint's name."""
+        return self.session.name
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        """What stands before a command line that needs root. Raises EndpointError, ReachError."""
+        if self._before is None:
+            before = () if self.session.word(["id", "-u"]) == "0" else ("sudo", "-n")
+            if before:
+                self._check_sudo(before)
+            self._before = before
+        return self._before
+
+    def _check_sudo(self, before: Sequence[str]) -> None:
+        done = self.session.run([*before, "true"])
+        if done.status:
+            why = "there is no sudo" if done.status == _NOT_FOUND else said(done)
+            raise EndpointError(
+                f"the login is not root and may not become it: {why}",
+                where=self.name,
+                cure="log in as root, or let the login run sudo without a password there; or"
+                " measure without the layer",
+            )
+
+    def run(self, argv: Sequence[str], stdin: bytes = b"") -> Output:
+        """Run a program as root to its end. Raises EndpointError, ReachError."""
+        within_s = _ENGINE_S if argv[0] in ENGINES else None
+        return self.session.run([*self.before, *self._words(argv)], stdin=stdin, within_s=within_s)
+
+    def do(self, argv: Sequence[str], stdin: bytes = b"") -> str:
+        """Run a program as root that has to succeed, and return what it prints.
+
+        Raises EndpointError that says why it failed: InUseError, KernelError; ReachError.
+        """
+        done = self.run(argv, stdin)
+        if done.status:
+            program = argv[4] if tuple(argv[:3]) == _WITHIN else argv[0]
+            raise error_of(self.name, program, done)
+        return done.stdout.decode(errors="replace")
+
+    def ip(self, space: str | None, *lines: str) -> None:
+        """Do several things in a network namespace by the program ip: each is a line for it.
+
+        They go to its standard input: what is secret in them is in no list of processes.
+        """
+        text = "".join(f"{line}\n" for line in lines)
+        self.do([*_ip(space), "-batch", "-"], text.encode())
+
+    def ask(self, space: str | None, *words: str) -> list[dict[str, Any]]:
+        """Return what ip(8) tells in JSON of something in a network namespace."""
+        told = self.do([*_ip(space), "-j", *words])
+        found = json.loads(told or "[]")
+        return [one for one in found if isinstance(one, dict) and one]
+
+
+def _ip(space: str | None) -> list[str]:
+    return ["ip", *(["-n", space] if space else [])]
+
+
+def within(space: str | None, argv: Iterable[str]) -> list[str]:
+    """Return a command line that runs in a network namespace."""
+    return [*((*_WITHIN, space) if space else ()), *argv]
+
+
+def said(done: Output) -> str:
+    """Return what a program said as it failed, in one line."""
+    text = done.stderr.decode(errors="replace") or done.stdout.decode(errors="replace")
+    lines = [line for line in map(str.strip, text.splitlines()) if line]
+    plain = [line for line in lines if not line.startswith("Command failed")] or lines
+    kept = [line for line in plain if line.startswith("Error")] or plain
+    return "; ".join(kept)[:_MOST_TOLD] or f"exit status {done.status}"
+
+
+def error_of(name: str, program: str, done: Output) -> EndpointError:
+    """Return the error of a program that failed on an endpoint, and what to do about it."""
+    why = said(done)
+    if done.status == _NOT_FOUND or _MISSING.search(why):
+        package = _PACKAGES.get(program, program)
+        return EndpointError(
+            f"there is no program {program}", where=name, cure=f"install {package} there"
+        )
+    if any(word in why for word in _IN_USE):
+        return InUseError(f"{program}: {why}", where=name, cure="run it again")
+    if any(word in why for word in _NO_RIGHT):
+        return EndpointError(
+            f"{program} is not allowed there: {why}",
+            where=name,
+            cure="give the login the capabilities CAP_NET_ADMIN and CAP_SYS_ADMIN, or log in as"
+            " root outside of a container; or measure without the layer",
+        )
+    if any(word in why for word in _NO_KERNEL):
+        return KernelError(f"its kernel can't do that: {why}", where=name)
+    return EndpointError(f"{program} failed: {why}", where=name)

@@ -1,0 +1,220 @@
+"""What layers leave in the world of an endpoint outside of their own, and how that is removed.
+
+A layer lives in a network namespace of its own, and goes with it. What else it needs is a trace,
+too: each has a name by which anybody can tell that it is a run's own, and is removed in one way,
+whichever layer made it. So a run that was killed is cleaned without the layer that it used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from osmef.errors import EndpointError
+from osmef.layers.root import Root, error_of
+
+_HASH = 5
+ROUTES = "147"
+"""The protocol of routes that layers make, by which they are told from others (ip-route(8))."""
+_NO_SUCH = ("cannot find device", "does not exist", "no such", "not found", "no container with")
+_MOST_TRIES = 20
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Something that a layer makes outside of its own namespace: of a kind, by its name there.
+
+    ``netns`` is a namespace; ``link`` an interface in the host's own; ``nft`` a table of nftables;
+    ``forwarding`` an interface that passes packets on, with what it did before (``eth0=0``);
+    ``route`` a way to an address inside, over an interface; ``xfrm`` the number that all states and
+    policies of IPsec have that belong together; ``container``, ``image`` and ``network`` are a
+    container engine's, whose name stands before theirs (``podman:osmef-…``).
+    """
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What all names have in common that one run gives at one endpoint."""
+
+    run: str
+    endpoint: str
+
+    @property
+    def text(self) -> str:
+        """Eight characters, of which the first are the run's."""
+        endpoint = hashlib.sha256(self.endpoint.encode()).hexdigest()[: 8 - _HASH]
+        return f"{run_mark(self.run)}{endpoint}"
+
+    @property
+    def group(self) -> int:
+        """The number that each interface of the run has as its group, from its first moment."""
+        return group_of(self.run)
+
+    def space(self, number: int) -> str:
+        """Return the name of a network namespace."""
+        return f"osmef-{self.text}-{number}"
+
+    def of_engine(self, engine: str, number: int) -> str:
+        """Return the name of something of a container engine, behind that of the engine."""
+        return f"{engine}:{self.space(number)}"
+
+    def link(self, number: int) -> str:
+        """Return the name of an interface, 15 characters at most (IFNAMSIZ)."""
+        return f"om{self.text}n{number}"
+
+    def ipsec(self, number: int) -> str:
+        """Return a number of states and policies of IPsec, of 31 bits: the first ones the run's."""
+        return str((int(run_mark(self.run), 16) << 11) + number % 2**11)
+
+    def table(self, number: int) -> str:
+        """Return the name of a table of nftables."""
+        return f"osmef_{self.text}_{number}"
+
+
+def run_mark(run: str) -> str:
+    """Return what tells the names of a run."""
+    return hashlib.sha256(run.encode()).hexdigest()[:_HASH]
+
+
+def group_of(run: str) -> int:
+    """Return the group of a run's interfaces: not 0, and in 31 bits."""
+    return int(hashlib.sha256(f"group of {run}".encode()).hexdigest()[:7], 16) + 1
+
+
+_NAME = r"[^\s/=@-][^\s/=@]{{0,14}}"
+_NAMES: Mapping[str, str] = {
+    "netns": r"osmef-{mark}[0-9a-f]{{3}}-[0-9]{{1,4}}",
+    "link": r"om{mark}[0-9a-f]{{3}}n[0-9]{{1,4}}",
+    "nft": r"osmef_{mark}[0-9a-f]{{3}}_[0-9]{{1,4}}",
+    "forwarding": rf"{_NAME}=0",
+    "route": rf"(198\.1[89](\.[0-9]{{{{1,3}}}}){{{{2}}}})@{_NAME}",
+    **dict.fromkeys(
+        ("container", "image", "network"),
+        r"(podman|docker):osmef-{mark}[0-9a-f]{{3}}-[0-9]{{1,4}}",
+    ),
+    "xfrm": r"[0-9]{{1,10}}",
+}
+KINDS = frozenset(_NAMES)
+
+
+def is_of(run: str, trace: Trace) -> bool:
+    """Tell whether a run gives such a name: what a journal says may be damaged, or a lie."""
+    pattern = _NAMES.get(trace.kind)
+    mark = run_mark(run)
+    if pattern is None or re.fullmatch(pattern.format(mark=mark), trace.name) is None:
+        return False
+    return trace.kind != "xfrm" or int(trace.name) >> 11 == int(mark, 16)
+
+
+def found(root: Root, mark: Mark) -> list[Trace]:
+    """Return what of a run at an endpoint can be told by names alone.
+
+    Raises EndpointError, ReachError.
+    """
+    named = [Trace("netns", name) for name in spaces(root)]
+    tables = root.run(["nft", "list", "tables"]).stdout.decode(errors="replace").split()
+    named += [Trace("nft", name) for name in tables]
+    links = root.ask(None, "link", "show", "group", str(mark.group))
+    named += [Trace("link", str(link.get("ifname"))) for link in links]
+    return [one for one in named if is_of(mark.run, one) and mark.text in one.name]
+
+
+def remove(root: Root, run: str, trace: Trace) -> None:
+    """Remove a trace; that it is gone, or another's now, is success.
+
+    Raises EndpointError, ReachError.
+    """
+    _REMOVE[trace.kind](root, run, trace.name)
+
+
+def _remove_space(root: Root, _run: str, name: str) -> None:
+    """End what runs in a namespace of ours, delete its interfaces at once, and then itself.
+
+    The kernel takes a namespace down some time after its name is gone, and what it has in others,
+    such as the port of a tunnel, only then.
+    """
+    for _ in range(_MOST_TRIES):
+        pids = root.run(["ip", "netns", "pids", name]).stdout.decode(errors="replace").split()
+        if not pids:
+            break
+        root.run(["kill", "-KILL", *pids])
+    if name not in spaces(root):
+        return
+    with contextlib.suppress(EndpointError):  # a name alone, of which nothing came
+        for link in root.ask(name, "link", "show"):
+            if str(link.get("ifname")).startswith("om"):
+                root.run(["ip", "-n", name, "link", "delete", "dev", str(link["ifname"])])
+    _unless_gone(root, ["ip", "netns", "delete", name])
+
+
+def spaces(root: Root) -> list[str]:
+    """Return the names of all network namespaces of an endpoint."""
+    lines = root.do(["ip", "netns", "list"]).splitlines()
+    return [line.split()[0] for line in lines if line.strip()]
+
+
+def _remove_link(root: Root, run: str, name: str) -> None:
+    """Delete an interface of the host's that is in the run's group."""
+    for link in root.ask(None, "link", "show", "group", str(group_of(run))):
+        if link.get("ifname") == name:
+            _unless_gone(root, ["ip", "link", "delete", "dev", name])
+
+
+def _remove_table(root: Root, _run: str, name: str) -> None:
+    _unless_gone(root, ["nft", "delete", "table", "ip", name])
+
+
+def forwarding_file(interface: str, version: int) -> str:
+    """Return where the kernel tells whether an interface passes packets on (ip-sysctl)."""
+    return f"/proc/sys/net/ipv{version}/conf/{interface}/forwarding"
+
+
+def _set_back(root: Root, _run: str, name: str) -> None:
+    interface, _, before = name.rpartition("=")
+    if root.run(["test", "-e", forwarding_file(interface, 4)]).status == 0:
+        root.do(["tee", forwarding_file(interface, 4)], before.encode())
+
+
+def _remove_route(root: Root, _run: str, name: str) -> None:
+    address, _, interface = name.partition("@")
+    words = ["ip", "route", "delete", f"{address}/32", "dev", interface, "protocol", ROUTES]
+    _unless_gone(root, words)
+
+
+def _remove_ipsec(root: Root, _run: str, number: str) -> None:
+    _unless_gone(root, ["ip", "xfrm", "policy", "deleteall", "priority", number])
+    _unless_gone(root, ["ip", "xfrm", "state", "deleteall", "reqid", number])
+
+
+def _remove_with(*words: str) -> Callable[[Root, str, str], None]:
+    def remove_it(root: Root, _run: str, name: str) -> None:
+        engine, _, own = name.partition(":")
+        _unless_gone(root, [engine, *words, own])
+
+    return remove_it
+
+
+def _unless_gone(root: Root, argv: list[str]) -> None:
+    done = root.run(argv)
+    text = (done.stderr + done.stdout).decode(errors="replace").lower()
+    if done.status and not any(word in text for word in _NO_SUCH):
+        raise error_of(root.name, argv[0], done)
+
+
+_REMOVE: Mapping[str, Callable[[Root, str, str], None]] = {
+    "netns": _remove_space,
+    "link": _remove_link,
+    "nft": _remove_table,
+    "forwarding": _set_back,
+    "route": _remove_route,
+    "xfrm": _remove_ipsec,
+    "container": _remove_with("rm", "--force", "--volumes"),
+    "image": _remove_with("rmi", "--force"),
+    "network": _remove_with("network", "rm"),
+}

@@ -1,0 +1,98 @@
+"""Tunnels: an interface in the endpoint's own namespace, moved into one of the layer's.
+
+The socket or the packets of a tunnel stay in the namespace where it was made (the kernel's own
+design, see ip-netns(8) and the documentation of WireGuard on namespaces), and only what it carries
+is in the other one. So its addresses meet nothing of the endpoint's.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar, TypeVar
+
+from osmef.layers.base import Attached, End, Ground, Layer, peers_of, several_times
+from osmef.layers.host import Host
+from osmef.layers.root import KernelError
+from osmef.scenario.fields import Family
+from osmef.scenario.layers import LayerSettings
+
+S = TypeVar("S", bound=LayerSettings)
+
+
+class Tunnel(Layer[S]):
+    """A tunnel that ip(8) makes: one interface to all peers, or one to each.
+
+    ``overhead`` is what it takes of each packet, in bytes, by the family of the network below.
+    """
+
+    overhead: ClassVar[Mapping[Family, int]]
+    to_each = True
+    """Whether each peer has an interface of its own."""
+
+    @abstractmethod
+    def numbers(self, ground: Ground) -> Mapping[str, int]:
+        """Choose what all ends share, such as an identifier and a port."""
+
+    @abstractmethod
+    def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
+        """Return ip(8)'s words for an interface to a peer, after its name."""
+
+    def settle(
+        self, end: End, space: str, device: str, ground: Ground, numbers: Mapping[str, int]
+    ) -> None:
+        """Complete an interface that has been moved into its namespace and is not up yet."""
+
+    def probe(self, host: Host, space: str, family: Family) -> None:
+        """Make one in a namespace of its own. Raises EndpointError."""
+        here, there = ("127.0.0.2", "127.0.0.3") if family is Family.IPV4 else ("::1", "::2")
+        names = dict.fromkeys(("port", "id", "key"), 4321)
+        end = End(host, {"peer": here}, {"peer": there}, 65535)
+        try:
+            host.new_link(space, self.link(end, "peer", names, family))
+        except KernelError as error:
+            raise self.lacking(error) from error
+
+    def up(self, ground: Ground) -> Mapping[str, Attached]:
+        """Raise it between all ends. Raises EndpointError."""
+
+        def attempt() -> Mapping[str, Attached]:
+            numbers = self.numbers(ground)
+            return ground.each(lambda end: self._raise(end, ground, numbers))
+
+        return several_times(ground, attempt)
+
+    def _raise(self, end: End, ground: Ground, numbers: Mapping[str, int]) -> Attached:
+        host, peers = end.host, peers_of(ground, end)
+        mtu = self.mtu(end, self.overhead[ground.family], ground)
+        own = ground.inner[end.name]
+        space = host.new_space()
+        ways = [[peer] for peer in peers] if self.to_each else [peers]
+        devices = []
+        for way in ways:
+            device = host.new_link(end.space, self.link(end, way[0], numbers, ground.family))
+            host.root.ip(end.space, f"link set dev {device} netns {space}")
+            host.moved(device)
+            self.settle(end, space, device, ground, numbers)
+            no_check = " nodad" if ground.family is Family.IPV6 else ""
+            host.root.ip(
+                space,
+                f"link set dev {device} mtu {mtu} up",
+                f"address add {own}/{ground.width} dev {device}{no_check}",
+                *(
+                    f"route add {ground.inner[peer]}/{ground.width} dev {device} src {own}"
+                    for peer in way
+                ),
+            )
+            devices.append(device)
+        return Attached(own, own, space, mtu, tuple(devices))
+
+
+def checksum_of(wanted: bool | None, end: End) -> str:
+    """Return ip(8)'s word for whether the datagrams of a tunnel over IPv4 have a checksum.
+
+    Where addresses are translated below, one that is left to be computed for both headers at once
+    comes out wrong (local checksum offload, Documentation/networking/checksum-offloads).
+    """
+    translated = end.below is not None and end.below.address != end.below.bind
+    return "udpcsum" if (not translated if wanted is None else wanted) else "noudpcsum"

@@ -1,0 +1,169 @@
+"""Layers between two endpoints: what a scenario says of them, and their short names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+from pydantic import Field, GetJsonSchemaHandler, TypeAdapter, ValidationInfo
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
+
+from osmef.kinds import LAYERS
+from osmef.scenario.base import Model, conflict
+from osmef.scenario.by_kind import ByKind
+from osmef.scenario.fields import Family, Layer
+
+if TYPE_CHECKING:
+    from osmef.scenario.model import Scenario
+
+_USUAL = "vxlan"
+_MOST = 3
+_SMALLEST_MTU = {Family.IPV4: 576, Family.IPV6: 1280}
+
+
+class LayerSettings(Model):
+    """What is raised between two endpoints. Each kind of layer has a subclass with its own keys."""
+
+    kind: str = Field(description="the kind of layer")
+    mtu: int | None = Field(
+        default=None,
+        ge=576,
+        le=65535,
+        description="the longest packet inside, in bytes; by default what the network below it"
+        " carries whole",
+    )
+
+    carried_by: ClassVar[str] = "udp"
+    """What the network below has to carry between the endpoints: ``udp``, another protocol of IP by
+    its name, ``ethernet`` for frames of addresses of its own, or ``ip`` for packets of such."""
+
+    families: ClassVar[frozenset[Family]] = frozenset(Family)
+    """The versions of IP that it carries."""
+
+    @property
+    def label(self) -> str:
+        """Its short name in cells and tables: the kind, and what is set otherwise than usual."""
+        told = self.model_dump(mode="json", exclude_defaults=True, exclude={"kind"})
+        return label_of({"kind": self.kind, **told})
+
+    def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
+        """Yield what does not go together with the rest of the scenario."""
+        if scenario.family not in self.families:
+            yield conflict(
+                f"the layer {self.kind} does not carry {scenario.family}",
+                f"use family: {' or '.join(sorted(self.families))}, or another layer",
+                *("layer", "family"),
+            )
+        least = _SMALLEST_MTU[scenario.family]
+        if self.mtu is not None and self.mtu < least:
+            yield conflict(
+                f"an MTU of {self.mtu} bytes is too short for {scenario.family}",
+                f"write {least} or more",
+                *("layer.mtu", "layer", "family"),
+            )
+
+
+Stack = tuple[LayerSettings, ...]
+"""Layers that stand on each other, the outermost first."""
+
+
+def label_of(written: object) -> str:
+    """Return the short name of a layer, or of several on each other, as a file has them."""
+    if isinstance(written, list | tuple):
+        return "+".join(map(label_of, written))
+    if not isinstance(written, Mapping):
+        return str(written)
+    plain = {key: value for key, value in written.items() if key != "kind"}
+    told = [f"{k}={v if isinstance(v, str) else json.dumps(v)}" for k, v in plain.items()]
+    kind = str(written.get("kind"))
+    return f"{kind}({' '.join(told)})" if told else kind
+
+
+class _Layers(ByKind):
+    """Marks the field of a layer: a network of the provider, one of ours, or several stacked."""
+
+    also: ClassVar[tuple[str, ...]] = tuple(Layer)
+    stacks: ClassVar[bool] = True
+
+    def _read(self, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, Layer | tuple):
+            return value
+        if isinstance(value, str) and value in list(Layer):
+            return Layer(value)
+        if isinstance(value, list):
+            return _stack(value)
+        if isinstance(value, dict) and "kind" not in value:
+            raise _without_kind()
+        return (super()._read(value, info),)
+
+    def _model(self, kind: Any) -> type[Model]:
+        try:
+            return super()._model(kind)
+        except PydanticCustomError as error:
+            if error.type != "unknown_kind":
+                raise
+            expected = [*(error.context or {})["expected"], *list(Layer)]
+            told = {"what": self.kinds.what, "expected": expected}
+            raise PydanticCustomError("unknown_kind", "no such {what}", told) from error
+
+    def __get_pydantic_json_schema__(
+        self, _schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Describe a name, the settings of a kind, and a list of both."""
+        names = core_schema.literal_schema([*(str(one) for one in Layer), *self._names])
+        one = handler(
+            core_schema.tagged_union_schema(
+                {
+                    str(model.model_fields["kind"].default): model.__pydantic_core_schema__
+                    for model in self.models()
+                },
+                "kind",
+            )
+        )
+        choices = [{"enum": self._names}, one]
+        several = {"type": "array", "minItems": 1, "maxItems": _MOST, "items": {"anyOf": choices}}
+        return {"anyOf": [handler(names), one, several]}
+
+    @property
+    def _names(self) -> list[str]:
+        return [str(model.model_fields["kind"].default) for model in self.models()]
+
+
+def _stack(value: list[Any]) -> Stack:
+    """Read layers that stand on each other. Raises PydanticCustomError, ValidationError."""
+    if not value:
+        raise PydanticKnownError(
+            "too_short", {"field_type": "List", "min_length": 1, "actual_length": 0}
+        )
+    alone = [one for one in value if isinstance(one, str) and one in list(Layer)]
+    if alone:
+        raise _wrong(
+            f"{alone[0]} is no layer that another one stands on",
+            "leave it out; to measure several one after the other, sweep them:"
+            " sweep: {layer: [bare, vxlan]}",
+        )
+    if len(value) > _MOST:
+        raise _wrong(
+            f"{len(value)} layers on each other are too many",
+            f"stack {_MOST} at most; to measure several one after the other, sweep them:"
+            " sweep: {layer: [bare, vxlan]}",
+        )
+    if any(isinstance(one, dict) and "kind" not in one for one in value):
+        raise _without_kind()
+    return tuple(_ADAPTER.validate_json(json.dumps(value), strict=True))
+
+
+def _without_kind() -> PydanticCustomError:
+    return _wrong("the layer has no kind", "write its kind, such as kind: vxlan")
+
+
+def _wrong(message: str, cure: str) -> PydanticCustomError:
+    return PydanticCustomError("broken_kind", "{message}", {"message": message, "cure": cure})
+
+
+_ADAPTER = TypeAdapter(list[Annotated[LayerSettings, ByKind(LAYERS, _USUAL)]])
+
+AnyLayer = Annotated[Layer | Stack, _Layers(LAYERS, _USUAL)]
+"""A network of the provider, or layers of ours on the one that is there, the outermost first."""

@@ -1,0 +1,170 @@
+"""Layers on machines that outlive a run: two of them, each a network namespace with an sshd."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+from tests.cli.conftest import Osmef
+from tests.cli.machines import Lab
+from tests.waiting import until
+
+SCENARIO = """
+name: layers
+provider: {{kind: static, inventory: hosts.yaml}}
+endpoints: {{sender: {{kind: host}}, receiver: {{kind: host}}}}
+workload: {{kind: btc, duration: {duration}, interval: 100ms}}
+sweep: {{layer: {layers}}}
+repeat: 1
+"""
+HOSTS = "a: {ssh: node-a, interface: data0}\nb: {ssh: node-b, interface: data0}\n"
+HERE = "[bare, vxlan, macvlan, bridge, veth-nat, [bridge, vxlan], [vxlan, veth-nat]]"
+"""What kernels have that have nothing special."""
+
+STATE = (
+    ("ip", "-j", "link"),
+    ("ip", "-j", "address"),
+    ("ip", "-j", "route", "show", "table", "all"),
+    ("ip", "-j", "-6", "route", "show", "table", "all"),
+    ("ip", "-j", "rule"),
+    ("nft", "list", "ruleset"),
+    ("ip", "xfrm", "policy"),
+    ("ls", "/run/netns"),
+    ("sh", "-c", "grep -H . /proc/sys/net/ipv4/conf/*/forwarding"),
+)
+# The kernel numbers namespaces as it comes to meet them.
+_PASSING = {"link_netnsid", "link"}
+
+
+def state(lab: Lab) -> list[str]:
+    """Return all that the machines' kernels know of networks, a line each."""
+    return [
+        f"{machine}: {' '.join(argv)}: {line}"
+        for machine in "ab"
+        for argv in STATE
+        for line in _lines(lab.on(machine, *argv).stdout)
+    ]
+
+
+def received(lab: Lab) -> int:
+    """Return how many bytes have come to machine b on the cable."""
+    return int(lab.on("b", "cat", "/sys/class/net/data0/statistics/rx_bytes").stdout)
+
+
+def settled(lab: Lab) -> list[str]:
+    """Return the state once all interfaces have come up, which they do by themselves."""
+    while True:
+        found = state(lab)
+        if not any(word in line for line in found for word in ("NO-CARRIER", "tentative")):
+            return found
+
+
+def _lines(text: str) -> list[str]:
+    if not text.startswith("["):
+        return text.splitlines()
+    return [str({k: v for k, v in one.items() if k not in _PASSING}) for one in json.loads(text)]
+
+
+def scenario(osmef: Osmef, layers: str, duration: str = "300ms") -> str:
+    osmef.write(HOSTS, "hosts.yaml")
+    return osmef.write(SCENARIO.format(duration=duration, layers=layers))
+
+
+def test_layers_are_measured_between_the_same_machines_and_leave_nothing(
+    osmef: Osmef, lab: Lab
+) -> None:
+    before = settled(lab)
+    ended = osmef("run", scenario(osmef, HERE), prefix=lab.prefix)
+    assert ended.code == 0, ended.err
+    summary = json.loads((osmef.run / "summary.json").read_text())
+    cells = [(cell["values"]["layer"], cell["n_ok"]) for cell in summary["cells"]]
+    names = ["bare", "vxlan", "macvlan", "bridge", "veth-nat", "bridge+vxlan", "vxlan+veth-nat"]
+    assert cells == [(name, 1) for name in names]
+    assert len(summary["endpoints"]) == 2
+    facts = json.loads((osmef.run / "facts" / "00001" / "host-1.json").read_text())["layers"]
+    assert facts["vxlan"]["vxlan"]["mtu_bytes"] == 1450
+    assert facts["bridge+vxlan"]["bridge"]["mtu_bytes"] == 1450
+    (interface,) = facts["vxlan"]["vxlan"]["interfaces"].values()
+    assert (interface["kind"], interface["mtu"]) == ("vxlan", 1450)
+    assert state(lab) == before
+    assert lab.left() == []
+
+
+def test_after_kill_9_reap_leaves_the_network_as_it_was(osmef: Osmef, lab: Lab) -> None:
+    before = settled(lab)
+    process = osmef.start("run", scenario(osmef, HERE, "30s"), prefix=lab.prefix)
+    osmef.until(process, "measuring")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert state(lab) != before
+    ended = osmef("reap", "--yes", prefix=lab.prefix)
+    assert ended.code == 0, ended.err
+    assert state(lab) == before
+    assert lab.left() == []
+
+
+def test_layers_are_found_by_their_marks_where_no_journal_is(osmef: Osmef, lab: Lab) -> None:
+    before = settled(lab)
+    layers = "[vxlan, veth-nat]"
+    process = osmef.start("run", scenario(osmef, layers, "30s"), prefix=lab.prefix)
+    osmef.until(process, "measuring")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    for machine in ("node-a", "node-b"):
+        where = ("--out", "elsewhere", "--provider", "static", "--uri", machine)
+        words = ("reap", *where, "--older-than", "0s", "--yes")
+        ended = osmef(*words, prefix=lab.prefix)
+        assert ended.code == 0, ended.err
+    after = state(lab)
+    assert [line for line in after if "/forwarding:" not in line] == [
+        line for line in before if "/forwarding:" not in line
+    ]
+    assert lab.left() == []
+    assert osmef("reap", "--yes", prefix=lab.prefix).code == 0
+    assert state(lab) == before, "what was changed before stands in the journal alone"
+
+
+def test_ctrl_c_takes_the_layers_down(osmef: Osmef, lab: Lab) -> None:
+    before = settled(lab)
+    process = osmef.start("run", scenario(osmef, "[vxlan, veth-nat]", "30s"), prefix=lab.prefix)
+    osmef.until(process, "measuring")
+    process.send_signal(signal.SIGINT)
+    process.wait()
+    assert state(lab) == before
+    assert lab.left() == []
+
+
+def test_layers_are_raised_again_when_a_machine_was_lost_and_is_back(
+    osmef: Osmef, lab: Lab
+) -> None:
+    before = settled(lab)
+    layers = "[vxlan, [bridge, vxlan]]"
+    process = osmef.start("run", scenario(osmef, layers, "4s"), prefix=lab.prefix)
+    osmef.until(process, "measuring")
+    so_far = received(lab)
+    until(lambda: received(lab) > so_far + 100_000_000)
+    lab.hang_up("b")
+    ended = osmef.finish(process)
+    assert ended.code == 0, ended.err
+    assert "host-2 answers again" in ended.err
+    assert "raising vxlan again" in ended.err
+    summary = json.loads((osmef.run / "summary.json").read_text())
+    assert [cell["n_ok"] for cell in summary["cells"]] == [1, 1]
+    assert state(lab) == before
+    assert lab.left() == []
+
+
+def test_layers_are_listed_and_told(osmef: Osmef) -> None:
+    listed = osmef("layers", "--json").json()
+    names = [one["name"] for one in listed["layers"]]
+    assert names[:2] == ["bare", "overlay"]
+    assert {"vxlan", "wireguard", "container"} < set(names)
+    assert listed["broken"] == []
+    told = osmef("layers", "wireguard", "--json").json()
+    assert any(line.startswith("wg:") for line in told["needs"]), told["needs"]
+    assert [one["key"] for one in told["settings"]] == ["mtu"]
+    shown = osmef("layers", "veth-nat")
+    assert "needs nft" in shown.out
+    unknown = osmef("layers", "vxlam")
+    assert unknown.code == 2
+    assert "there is no layer 'vxlam'" in unknown.err

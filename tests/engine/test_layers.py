@@ -1,0 +1,91 @@
+"""What is told of layers before anything is made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from osmef.engine.check import check_study
+from osmef.engine.inside import reserve
+from osmef.engine.station import Station
+from osmef.errors import EndpointError, InputError
+from osmef.layers.facts import features_of
+from osmef.scenario.load import load_text
+
+if TYPE_CHECKING:
+    from osmef.providers.base import Endpoint
+
+CLOUD = "{kind: openstack, boot: {image: debian}, default_flavor: small}"
+
+
+def check(text: str) -> None:
+    check_study(load_text(f"name: x\n{text}\n", Path("x.yaml")))
+
+
+def test_what_a_cloud_does_not_carry_is_a_problem_of_the_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    check(f"provider: {CLOUD}\nlayer: vxlan")
+    monkeypatch.setattr("osmef.providers.local.provider.is_rootless", lambda: False)
+    check("layer: gre")
+    with pytest.raises(InputError) as refused:
+        check(f"provider: {CLOUD}\nlayer: [vxlan, gre]")
+    (problem,) = refused.value.problems
+    assert (problem.line, problem.column) == (3, 8)
+    assert "don't carry what the layer gre sends" in problem.message
+    assert "vxlan" in problem.cure
+
+
+def ports() -> Station:
+    """Return a station that knows its ports, and nothing else."""
+    station = Station.__new__(Station)
+    station.reserved = set()
+    station._next_ports = {}
+    return station
+
+
+def test_a_port_of_a_layer_is_no_port_of_a_job() -> None:
+    one, other = ports(), ports()
+    other.reserved = {20999}
+    assert reserve([one, other], 2, {20998}) == range(20996, 20998)
+    assert one.reserved == {20996, 20997}
+    told = {one.data_ports(4) for _ in range(400)}
+    assert not {port + n for port in told for n in range(4)} & one.reserved
+    assert {one.data_ports(1, range(20996, 20998)) for _ in range(5)} == {20996, 20997}
+
+
+def test_too_few_ports_are_told() -> None:
+    one = ports()
+    one.endpoint = cast("Endpoint", SimpleNamespace(name="vm-1"))
+    one.reserved = set(range(20000, 21000))
+    for take in (lambda: one.data_ports(1), lambda: reserve([one], 1, set())):
+        with pytest.raises(EndpointError, match="too few data ports") as told:
+            take()
+        assert told.value.where == "vm-1"
+
+
+def test_what_ethtool_says_of_an_interface() -> None:
+    text = (
+        "Features for om1:\n"
+        "rx-checksumming: on\n"
+        "tx-checksumming: off [fixed]\n"
+        "\ttx-checksum-ipv4: off [fixed]\n"
+        "tcp-segmentation-offload: on\n"
+    )
+    assert features_of(text) == {
+        "rx-checksumming": True,
+        "tx-checksumming": False,
+        "tx-checksum-ipv4": False,
+        "tcp-segmentation-offload": True,
+    }
+    assert features_of("") is None
+
+
+def test_the_local_provider_needs_root_for_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("osmef.providers.local.provider.is_rootless", lambda: True)
+    check("layer: bare")
+    with pytest.raises(InputError, match="only root can raise a layer"):
+        check("layer: vxlan")

@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+import pytest
+
+from osmef.layers.kinds.geneve import Geneve, GeneveSettings
+from osmef.scenario.fields import Family
+from tests.layers.machines import Machines, check_whole_life
+
+
+@pytest.mark.parametrize("family", Family)
+def test_it_is_raised_carries_and_goes(machines: Machines, family: Family) -> None:
+    attached = check_whole_life(machines, lambda: Geneve(GeneveSettings()), family)
+    assert attached["a"].mtu == 1500 - {Family.IPV4: 50, Family.IPV6: 70}[family]

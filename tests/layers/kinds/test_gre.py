@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+import pytest
+
+from osmef.layers.kinds.gre import Gre, GreSettings
+from osmef.scenario.fields import Family
+from tests.layers.machines import Machines, check_whole_life
+
+
+@pytest.mark.parametrize("family", Family)
+def test_it_is_raised_carries_and_goes(machines: Machines, family: Family) -> None:
+    attached = check_whole_life(machines, lambda: Gre(GreSettings()), family)
+    assert attached["a"].mtu == 1500 - {Family.IPV4: 28, Family.IPV6: 48}[family]

@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+import pytest
+
+from osmef.layers.kinds.ipip import Ipip, IpipSettings
+from osmef.scenario.fields import Family
+from tests.layers.machines import Machines, check_whole_life
+
+
+@pytest.mark.parametrize("family", Family)
+def test_it_is_raised_carries_and_goes(machines: Machines, family: Family) -> None:
+    attached = check_whole_life(machines, lambda: Ipip(IpipSettings()), family)
+    assert attached["a"].mtu == 1500 - {Family.IPV4: 20, Family.IPV6: 40}[family]

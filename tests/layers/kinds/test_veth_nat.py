@@ -1,0 +1,13 @@
+from __future__ import annotations
+
+import pytest
+
+from osmef.layers.kinds.veth_nat import VethNat, VethNatSettings
+from osmef.scenario.fields import Family
+from tests.layers.machines import Machines, check_whole_life
+
+
+@pytest.mark.parametrize("family", [Family.IPV4])
+def test_it_is_raised_carries_and_goes(machines: Machines, family: Family) -> None:
+    attached = check_whole_life(machines, lambda: VethNat(VethNatSettings()), family)
+    assert attached["a"].mtu == 1500

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from osmef.layers.host import Host
+from osmef.layers.kinds.wireguard import Wireguard, WireguardSettings
+from osmef.scenario.fields import Family
+from tests.layers.machines import Machines, check_whole_life, recorded
+
+PEER = ("PublicKey", "AllowedIPs", "Endpoint")
+
+
+@pytest.mark.parametrize("family", Family)
+def test_it_is_raised_carries_and_goes(machines: Machines, family: Family) -> None:
+    attached = check_whole_life(machines, lambda: Wireguard(WireguardSettings()), family)
+    assert attached["a"].mtu == 1500 - {Family.IPV4: 60, Family.IPV6: 80}[family]
+
+
+def test_each_end_knows_the_public_keys_of_the_others_and_no_key_is_in_a_command_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ground, roots = recorded(3)
+    monkeypatch.setattr(Host, "busy_ports", lambda _host, _space: set())
+    layer = Wireguard(WireguardSettings())
+    numbers = layer.numbers(ground)
+    keys, peers = {}, {}
+    for name, end in ground.ends.items():
+        layer.settle(end, "its-space", "om1", ground, numbers)
+        (text,) = (one for one in roots[name].inputs if one)
+        lines = [line.partition(" = ")[::2] for line in text.splitlines()]
+        private = X25519PrivateKey.from_private_bytes(b64decode(dict(lines)["PrivateKey"]))
+        keys[name] = b64encode(private.public_key().public_bytes_raw()).decode()
+        found = [[value for key, value in lines if key == wanted] for wanted in PEER]
+        peers[name] = set(zip(*found, strict=True))
+        assert dict(lines)["ListenPort"] == "20999"
+        told = " ".join(word for argv in roots[name].argvs for word in argv)
+        assert not any(value in told for key, value in lines if key.endswith("Key"))
+    for name, known in peers.items():
+        assert known == {
+            (keys[other], f"{ground.inner[other]}/32", f"{ground.ends[name].peers[other]}:20999")
+            for other in ground.ends
+            if other != name
+        }

@@ -1,0 +1,99 @@
+"""What a scenario may say of layers, and where it is told what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from osmef.engine.plan import make_plan
+from osmef.errors import InputError
+from osmef.scenario.fields import Layer
+from osmef.scenario.layers import label_of
+from osmef.scenario.load import load_text
+from osmef.scenario.study import Study
+
+
+def study(text: str) -> Study:
+    return load_text(f"name: x\n{text}\n", Path("x.yaml"))
+
+
+@pytest.mark.parametrize(
+    ("written", "kinds", "label"),
+    [
+        ("vxlan", ["vxlan"], "vxlan"),
+        ("{kind: vxlan, mtu: 1400}", ["vxlan"], "vxlan(mtu=1400)"),
+        ("{kind: vxlan, checksum: false}", ["vxlan"], "vxlan(checksum=false)"),
+        ("[bridge, vxlan]", ["bridge", "vxlan"], "bridge+vxlan"),
+        (
+            "[bridge, {kind: vxlan, mtu: 1400}]",
+            ["bridge", "vxlan"],
+            "bridge+vxlan(mtu=1400)",
+        ),
+        ("{kind: veth-nat}", ["veth-nat"], "veth-nat"),
+    ],
+)
+def test_a_layer_is_a_name_settings_or_a_list(written: str, kinds: list[str], label: str) -> None:
+    (cell,) = study(f"layer: {written}").cells
+    assert [one.kind for one in cell.scenario.stack] == kinds
+    assert "+".join(one.label for one in cell.scenario.stack) == label
+    assert cell.scenario.network is Layer.BARE
+    kept = json.loads(cell.scenario.model_dump_json())["layer"]
+    assert study(f"layer: {json.dumps(kept)}").cells[0].scenario == cell.scenario
+
+
+def test_the_networks_of_the_provider_stay_as_they_were() -> None:
+    for name in Layer:
+        hosts = "endpoints: {sender: {kind: host}, receiver: {kind: host}}"
+        (cell,) = study(f"{hosts}\nlayer: {name}").cells
+        assert cell.scenario.layer is name
+        assert cell.scenario.stack == ()
+        assert json.loads(cell.scenario.model_dump_json())["layer"] == str(name)
+
+
+def test_layers_are_swept_over_the_same_endpoints() -> None:
+    swept = study("sweep: {layer: [bare, vxlan, [bridge, vxlan], {kind: vxlan, mtu: 1400}]}")
+    keys = [cell.key for cell in swept.cells]
+    names = ["bare", "vxlan", "bridge+vxlan", "vxlan(mtu=1400)"]
+    assert keys == [f"layer={name}" for name in names]
+    assert [dict(cell.values)["layer"] for cell in swept.cells] == names
+    assert len(make_plan(swept, seed=1).endpoints) == 2
+
+
+def test_a_setting_of_a_layer_is_swept() -> None:
+    swept = study("layer: vxlan\nsweep: {layer.mtu: [1400, 9000]}")
+    assert [[one.mtu for one in cell.scenario.stack] for cell in swept.cells] == [[1400], [9000]]
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "told"),
+    [
+        ("layer: vxlam", "2:8", "there is no layer 'vxlam'"),
+        ("layer: vxlam", "2:8", "did you mean 'vxlan'"),
+        ("layer: [bridge, vxlam]", "2:17", "there is no layer 'vxlam'"),
+        ("layer: {kind: vxlan, mut: 1400}", "2:22", "unknown key 'mut'"),
+        ("layer: [bridge, {kind: vxlan, mut: 1400}]", "2:31", "did you mean 'mtu'"),
+        ("layer: {kind: vxlan, mtu: 20}", "2:27", "must be at least 576"),
+        ("layer: {mtu: 1400}", "2:8", "the layer has no kind"),
+        ("layer: [bridge, bare]", "2:8", "sweep them"),
+        ("layer: [vxlan, vxlan, vxlan, vxlan]", "2:8", "too many"),
+        ("layer: []", "2:8", "empty"),
+        ("layer: 5", "2:8", "must be a mapping"),
+        ("layer: vxlan\nendpoints: {loopback: {}}", "2:1", "between two endpoints"),
+        ("layer: veth-nat\nfamily: ipv6", "2:1", "does not carry ipv6"),
+        ("layer: {kind: vxlan, mtu: 1000}\nfamily: ipv6", "2:22", "too short for ipv6"),
+        ("sweep: {layer: [vxlan, vxlam]}", "2:24", "there is no layer 'vxlam'"),
+    ],
+)
+def test_what_is_wrong_is_told_where_it_stands(text: str, place: str, told: str) -> None:
+    with pytest.raises(InputError) as refused:
+        study(text)
+    assert any(
+        f"{one.line}:{one.column}" == place and told in f"{one.message}; {one.cure}"
+        for one in refused.value.problems
+    ), str(refused.value)
+
+
+def test_labels_of_what_is_written() -> None:
+    assert label_of(["container", {"kind": "vxlan", "mtu": 1400}]) == "container+vxlan(mtu=1400)"
