@@ -70,7 +70,7 @@ PARTS = {
             "libvirt",
             "emulated guests of real libvirt daemons, and of a guest image alone",
             (
-                *("osmef/providers/libvirt/", "osmef/images/", "tests/libvirt/"),
+                *("osmef/providers/libvirt/", "osmef/layers/", "osmef/images/", "tests/libvirt/"),
                 *("tests/providers/libvirt/", "tests/images/", "tests/guest_image.py"),
             ),
             minutes=12,
