@@ -8,27 +8,63 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from osmef.analysis.course import common_memory
 from osmef.analysis.quantiles import finite
 from osmef.analysis.ranksum import EXACT_UP_TO, doubled_ranks, rank_sums
 
+MOST_MEMORY = 0.8
+"""More memory than this is not allowed for."""
 
-def lower_p(a: Sequence[float], b: Sequence[float]) -> float | None:
+_PROVED = 0.05
+_FEWEST = 5
+_LEAST = 0.25
+
+
+def lower_p(a: Sequence[float], b: Sequence[float], memory: float = 0.0) -> float | None:
     """Return the p-value of ``b`` not being lower than ``a``, one-tailed; None without 2 values.
 
     ``a`` and ``b`` are observations in one unit. It is the larger one of two: that of Mann and
     Whitney's test, which is exact for equal distributions of any shape, and that of Welch's, which
-    holds where the spreads differ; each alone would alarm where the other one does not. Raises
-    ValueError for a value that is not finite.
+    holds where the spreads differ; each alone would alarm where the other one does not. ``memory``
+    is how much a value is correlated with the one before (``memory_of``): Welch's standard error
+    is made larger by what that does to means and spreads. Raises ValueError for a value that is not
+    finite.
 
-    Assumed is that observations are independent. Where the spreads differ, and the distributions
-    are far from normal, the rate of false alarms is as simulated (docs/methods.md).
+    Assumed is that observations are independent but for the memory. Where the spreads differ, and
+    the distributions are far from normal, the rate of false alarms is as simulated
+    (docs/methods.md).
 
     Source: Mann and Whitney, Ann. Math. Statist. 18, 1947; Welch, Biometrika 34, 1947.
     """
     first, second = finite(a), finite(b)
     if min(len(first), len(second)) < 2:
         return None
-    return max(_ranked(first, second), _welch(first, second))
+    return max(_ranked(first, second), _welch(first, second, memory))
+
+
+def memory_of(series: Sequence[Sequence[float]]) -> float:
+    """Return how much values are correlated with the one before in all series together, or 0.
+
+    ``series`` are those of the cells of a table, each in its order. It is 0 unless the common
+    memory is proved at 5 % (``common_memory``); else its coefficient, corrected for how few values
+    each series has, up to ``MOST_MEMORY``.
+
+    Assumed is that all of them remember alike, as an autoregressive process of first order does.
+
+    Source: Marriott and Pope, "Bias in the Estimation of Autocorrelations", Biometrika 41, 1954.
+    """
+    found = common_memory(series)
+    if found is None or found.p > _PROVED or found.coefficient <= 0:
+        return 0.0
+    size = statistics.fmean(len(of) for of in series if len(of) >= _FEWEST)
+    return min(MOST_MEMORY, found.coefficient / max(_LEAST, 1 - 4 / size))
+
+
+def _inflation(count: int, memory: float) -> float:
+    """Return how many times as large the variance of a mean is as its values make it seem."""
+    lags = np.arange(1, count)
+    mean = 1 + 2 * float(((1 - lags / count) * memory**lags).sum())
+    return mean * (count - 1) / (count - mean)
 
 
 def _ranked(a: list[float], b: list[float]) -> float:
@@ -45,8 +81,11 @@ def _ranked(a: list[float], b: list[float]) -> float:
     return float(ndtr((total + 1 - n * float(ranks.mean())) / sigma))
 
 
-def _welch(a: list[float], b: list[float]) -> float:
-    parts = [statistics.variance(one) / len(one) for one in (b, a)]
+def _welch(a: list[float], b: list[float], memory: float) -> float:
+    parts = [
+        statistics.variance(one) / len(one) * (_inflation(len(one), memory) if memory else 1.0)
+        for one in (b, a)
+    ]
     error, apart = sum(parts), statistics.fmean(b) - statistics.fmean(a)
     if error == 0:
         return 0.0 if apart < 0 else 1.0

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from osmef.analysis.beyond import hommel, lower_p
+from osmef.analysis.beyond import hommel, lower_p, memory_of
 from osmef.analysis.effects import hodges_lehmann
 from osmef.analysis.failures import failures
 from osmef.analysis.pairs import holm, mann_whitney
@@ -97,7 +97,8 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     has none while the other has, so that each of its runs counts as one; failures, of
     ``failed_more``, and, with p None, the cells of ``b`` alone of which all trials failed, for they
     may be of a common one that they could not tell; and differs, what else two cells differ in
-    (``SHOWN``).
+    (``SHOWN``); memory, of the metrics whose values remember the ones before, how much
+    (``memory_of``): p_beyond allows for it.
 
     Assumed are independent trials, runs or sessions, and, for the interval, that a cell's
     distribution only shifts. For 95 % at least 4 against 4 are needed. Of tables without a
@@ -130,7 +131,8 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
             sides = [independent(of, measure.name, by_session=unit != TRIALS) for of in pair]
             one = Difference(cell, Allowed(measure, margin), unit, *sides)
             found += [one] if any(sides) else []
-    table = pd.DataFrame(_rows(found, confidence), columns=pd.Index(_COLUMNS))
+    memories = _memories(found)
+    table = pd.DataFrame(_rows(found, memories, confidence), columns=pd.Index(_COLUMNS))
     table = table.astype(dict.fromkeys(_COLUMNS[4:13], "float64"))
     table.attrs["only_a"] = [cell for cell in first if cell not in common]
     table.attrs["only_b"] = [cell for cell in second if cell not in common]
@@ -142,6 +144,7 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     table.attrs["without_sessions"] = [
         name for name, side in (("A", a), ("B", b)) if sessions and not has_sessions(side)
     ]
+    table.attrs["memory"] = {name: memory for name, memory in memories.items() if memory}
     table.attrs["failures"] = failures(first, second, common, 1 - confidence)
     table.attrs["differs"] = _differs(first, second, common)
     return table
@@ -192,28 +195,39 @@ class Difference:
         """The median of A in the metric's unit, None without any."""
         return statistics.median(self.a) if self.a else None
 
-    def beyond(self) -> tuple[float | None, float | None]:
+    def beyond(self, memory: float) -> tuple[float | None, float | None]:
         """Return the p of B being below A by more than the margin, and of being above it by more.
 
-        A's own values are moved by the margin: its median is uncertain, and so is a share of it.
+        ``memory`` is that of ``lower_p``. A's own values are moved by the margin: its median is
+        uncertain, and so is a share of it.
         """
         margin, median = self.allowed.margin(self.median_a), self.median_a
         share = self.allowed.share
         if median and margin == share * abs(median) and min(self.a) > 0:
             return (
-                lower_p([(1 - share) * x for x in self.a], self.b),
-                lower_p(self.b, [(1 + share) * x for x in self.a]),
+                lower_p([(1 - share) * x for x in self.a], self.b, memory),
+                lower_p(self.b, [(1 + share) * x for x in self.a], memory),
             )
         return (
-            lower_p([x - margin for x in self.a], self.b),
-            lower_p(self.b, [x + margin for x in self.a]),
+            lower_p([x - margin for x in self.a], self.b, memory),
+            lower_p(self.b, [x + margin for x in self.a], memory),
         )
 
 
-def _rows(found: Sequence[Difference], confidence: float) -> list[dict[str, object]]:
+def _memories(found: Sequence[Difference]) -> dict[str, float]:
+    """Return how much the values of each metric remember, over all cells and both sides."""
+    series: dict[str, list[list[float]]] = {}
+    for one in found:
+        series.setdefault(one.allowed.measure.name, []).extend((one.a, one.b))
+    return {name: memory_of(of) for name, of in series.items()}
+
+
+def _rows(
+    found: Sequence[Difference], memories: Mapping[str, float], confidence: float
+) -> list[dict[str, object]]:
     """Return a row for each, with p corrected over all of them."""
     tests = [mann_whitney(one.b, one.a).p for one in found]
-    beyond = [one.beyond() for one in found]
+    beyond = [one.beyond(memories[one.allowed.measure.name]) for one in found]
     below, above = (hommel([sides[way] for sides in beyond]) for way in (0, 1))
     return [
         _row(one, p, (p_holm, down, up), confidence)

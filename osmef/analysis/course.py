@@ -16,7 +16,6 @@ Array = npt.NDArray[np.float64]
 _SHORTEST = 5
 _LONGEST = 1000
 _ORDERS = 999
-_FEW = 10
 _MANY = 100
 _SEED = 19430414
 
@@ -92,11 +91,12 @@ def common_memory(series: Sequence[Sequence[float]]) -> Memory | None:
 
     ``series`` are those of the cells of a run, say, each in its order, in units of their own; of
     ten values alone nobody can tell a memory that makes an interval far too narrow, of ten values
-    of each of 24 cells one can. Looked at are the ranks within each series. p is exact for
-    independent values of any distribution, be the orders of single series what they may: the same
-    values in other orders, ``_ORDERS`` times, and below 1 % of them by their spread. Series of
-    fewer than 5 values, and such without any spread, don't count, and of long ones the first
-    ``_LONGEST``; None where none is left. Raises ValueError for a value that is not finite.
+    of each of 24 cells one can. Looked at are the ranks within each series. p compares them with
+    the same values in other orders, which holds for independent values of any distribution: of
+    fewer than ``_MANY`` values in ``_ORDERS`` orders, of more by the exact mean and variance over
+    all orders, since a sum of so many is normal. Series of fewer than 5 values, and such without
+    any spread, don't count, and of long ones the first ``_LONGEST``; None where none is left.
+    Raises ValueError for a value that is not finite.
 
     Assumed is that all series remember alike, if at all. A drift looks like a memory.
 
@@ -109,23 +109,32 @@ def common_memory(series: Sequence[Sequence[float]]) -> Memory | None:
     known = [values for values in known if values.size >= _SHORTEST and np.ptp(values)]
     if not known:
         return None
-    chance = np.random.default_rng(_SEED)
-    found, others, power = 0.0, np.zeros(_ORDERS), 0.0
-    for values in known:
-        ranks = rankdata(values)
-        ranks = (ranks - ranks.mean()) / ranks.std()
-        found += float(ranks[1:] @ ranks[:-1])
-        orders = chance.permuted(np.tile(ranks, (_ORDERS, 1)), axis=1)
-        others += (orders[:, 1:] * orders[:, :-1]).sum(axis=1)
-        power += values.size
-    expected = -float(len(known))  # each series alone has a mean of -1
-    far = int((np.abs(others - expected) >= abs(found - expected) * (1 - 1e-9)).sum())
-    p = (1 + far) / (1 + _ORDERS)
-    if far < _FEW and power >= _MANY:  # a sum of so many is normal, also where few orders reach
-        from scipy.special import ndtr  # noqa: PLC0415
+    scores = [(ranks - ranks.mean()) / ranks.std() for ranks in map(rankdata, known)]
+    found = sum(float(of[1:] @ of[:-1]) for of in scores)
+    expected = -float(len(scores))  # each series alone has a mean of -1
+    count = sum(of.size for of in scores)
+    coefficient = (found - expected) / count
+    if count >= _MANY:
+        from scipy.special import ndtr  # noqa: PLC0415 - slow to load
 
-        p = 2 * float(ndtr(-abs(found - expected) / float(others.std())))
-    return Memory((found - expected) / power, p)
+        spread = math.sqrt(sum(_order_variance(of) for of in scores))
+        return Memory(coefficient, 2 * float(ndtr(-abs(found - expected) / spread)))
+    chance, others = np.random.default_rng(_SEED), np.zeros(_ORDERS)
+    for of in scores:
+        orders = chance.permuted(np.tile(of, (_ORDERS, 1)), axis=1)
+        others += (orders[:, 1:] * orders[:, :-1]).sum(axis=1)
+    far = int((np.abs(others - expected) >= abs(found - expected) * (1 - 1e-9)).sum())
+    return Memory(coefficient, (1 + far) / (1 + _ORDERS))
+
+
+def _order_variance(scores: Array) -> float:
+    """Return the variance of the sum of products of neighbours over all orders of the scores."""
+    n = scores.size
+    second, fourth = float((scores**2).sum()), float((scores**4).sum())
+    same = (second**2 - fourth) / n
+    shared = 2 * (2 * fourth - second**2) / (n * (n - 1))
+    apart = (3 * second**2 - 6 * fourth) / (n * (n - 1))
+    return same + shared + apart - 1
 
 
 def drift(

@@ -267,8 +267,9 @@ def course_table(sessions: pd.DataFrame) -> pd.DataFrame:
     tell no time, or have fewer than 3); memory, the autocorrelation from one session to the next,
     with memory_bound (``autocorrelation``; steps are counted in sessions that there are, so gaps
     make it too small); changes, how many there are (``with_stretches``). All of them are of
-    ``level``: what is usual for a window is taken away. Fewer than 10 sessions can't show a change:
-    changes is <NA> then.
+    ``level``: what is usual for a window is taken away. Also memory_p, of Ljung and Box, and
+    drift_p_holm and memory_p_holm, corrected over the whole table together. Fewer than 10 sessions
+    can't show a change: changes is <NA> then.
 
     Assumed is what these functions assume, and that windows differ by the same amount all the time.
 
@@ -278,9 +279,18 @@ def course_table(sessions: pd.DataFrame) -> pd.DataFrame:
         {**dict(zip(KEY, key, strict=True)), **_course(of)}
         for key, of in with_stretches(sessions).groupby(KEY)
     ]
-    numbers = ["drift", "drift_low", "drift_high", "drift_p", "memory", "memory_bound"]
+    numbers = ["drift", "drift_low", "drift_high", "drift_p", "memory", "memory_bound", "memory_p"]
     table = pd.DataFrame(rows, columns=pd.Index([*KEY, "sessions", *numbers, "changes"]))
-    return table.astype({**dict.fromkeys(numbers, "float64"), "changes": "Int64"})
+    table = table.astype({**dict.fromkeys(numbers, "float64"), "changes": "Int64"})
+    known = [None if math.isnan(p) else p for name in _TESTS for p in table[name].tolist()]
+    corrected = holm(known)
+    for number, name in enumerate(_TESTS):
+        of = corrected[number * len(table) : (number + 1) * len(table)]
+        table[f"{name}_holm"] = pd.Series(of, index=table.index, dtype="float64")
+    return table
+
+
+_TESTS = ("drift_p", "memory_p")
 
 
 def _course(rows: pd.DataFrame) -> dict[str, object]:
@@ -293,6 +303,7 @@ def _course(rows: pd.DataFrame) -> dict[str, object]:
         found |= {"drift_low": trend.interval.low, "drift_high": trend.interval.high}
     if len(values) >= SHORTEST and (memory := autocorrelation(values)) is not None:
         found |= {"memory": float(memory.coefficients[0]), "memory_bound": memory.bound}
+        found["memory_p"] = memory.p
     if len(values) >= 2 * SHORTEST:
         found["changes"] = int(rows["stretch"].max())
     return found

@@ -83,8 +83,21 @@ def find_step(values: Sequence[float], shortest: int = SHORTEST) -> Step:
         wandering = _wandering_p(series, cuts, shortest)
         most = _ORDERS if wandering <= LEVEL else _FIRST_ORDERS
         p = max(wandering, _order_p(scores, cuts, float(found[best]), most))
-    begin, end = int(cuts.begin[best]), int(cuts.end[best])
-    return Step(begin + _place(series[begin:end], shortest), p)
+    return Step(_place(series, int(cuts.begin[best]), int(cuts.end[best]), shortest), p)
+
+
+def _place(series: Array, begin: int, end: int, shortest: int) -> int:
+    """Return where a part changes: both levels' medians are nearest to its values then.
+
+    Ranks tell that there is a change, but one far from the noise looks to them like one just
+    beyond, and so a value or two between look like either level.
+    """
+    middles = range(begin + shortest, end - shortest + 1)
+    return min(middles, key=lambda at: _far(series[begin:at]) + _far(series[at:end]))
+
+
+def _far(values: Array) -> float:
+    return float(np.abs(values - np.median(values)).sum())
 
 
 def change_points(
@@ -198,20 +211,6 @@ def _cuts(count: int, shortest: int) -> _Cuts:
             parts[begin, min(count, math.ceil(place * shift + length))] = None
         length /= math.sqrt(2)
     return _joined([_places(begin, end, shortest, _FINEST) for begin, end in parts])
-
-
-def _place(values: Array, shortest: int) -> int:
-    """Return where a part of a series is divided with the least absolute deviation on both sides.
-
-    Ranks tell that there is a step, and not so well where: that of the last value before it is the
-    same however far away the next level is.
-    """
-
-    def deviation(some: Array) -> float:
-        return float(np.abs(some - np.median(some)).sum())
-
-    middles = range(shortest, values.size - shortest + 1)
-    return min(middles, key=lambda at: deviation(values[:at]) + deviation(values[at:]))
 
 
 def _places(begin: int, end: int, shortest: int, most: int) -> Indices:

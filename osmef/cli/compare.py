@@ -304,6 +304,11 @@ def _notes(sides: Sequence[Sequence[RunDirectory]], table: pd.DataFrame) -> list
     ]
     differs = {(str(one["column"]), str(one["a"]), str(one["b"])) for one in table.attrs["differs"]}
     notes += [f"{column} is {a} in A and {b} in B" for column, a, b in sorted(differs)]
+    notes += [
+        f"{name}: values are correlated with the ones before by {memory:.2g}; verdicts allow for"
+        " it, and the intervals are too narrow"
+        for name, memory in table.attrs["memory"].items()
+    ]
     if left := table.attrs["not_judged"]:
         told = ", ".join(left)
         notes.append(f"not judged, for nobody says which way is better (--better): {told}")

@@ -48,7 +48,7 @@ _DATA, _AXES, _WORDS, _MESSAGES = "What is drawn", "Axes", "Words and size", "Pi
 _PINGPONG = (Kind.PINGPONG_TRANSFER, Kind.PINGPONG_LATENCY, Kind.PINGPONG_REQUESTS)
 _WITH_AXES = tuple(kind for kind in Kind if kind not in {"limits", "topology", "similarity"})
 _ONLY: dict[str, tuple[Kind, ...]] = {
-    "metric": (Kind.ECDF, Kind.SESSIONS, Kind.COV, Kind.PRICE),
+    "metric": (Kind.LAYERS, Kind.ECDF, Kind.SESSIONS, Kind.COV, Kind.PRICE),
     "whole": (Kind.CPU,),
     "prices": (Kind.PRICE,),
     "flavor": (Kind.PRICE,),
@@ -82,7 +82,7 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     where: Where = None,
     metric: Annotated[
         list[str] | None,
-        _option("Which metric: ecdf, sessions, price; cov takes several.", _DATA),
+        _option("Which metric: layers, ecdf, sessions, price; cov takes several.", _DATA),
     ] = None,
     whole: Annotated[
         bool, _option("The CPU load of whole endpoints: cpu.", _DATA, "--whole-endpoint")

@@ -24,6 +24,7 @@ from osmef.report.data import Data
 from osmef.report.distribution import latency
 from osmef.report.intervals import intervals
 from osmef.report.kinds import Kind
+from osmef.report.layers import layers
 from osmef.report.limits import limits
 from osmef.report.look import Look
 from osmef.report.machine_types import measured_machines
@@ -43,9 +44,9 @@ class Wanted:
     """What is wanted of a figure: its look, and what only some kinds have.
 
     ``messages`` is for the kinds of ping-pong. ``whole`` is the CPU load of whole endpoints.
-    ``metrics`` are for ecdf, sessions, cov and price; all but cov take one. ``prices`` is a file
-    for ``osmef.report.prices.price_table``, ``flavor`` the column that tells flavors apart, and
-    ``machines`` a CSV file with the columns of ``osmef.analysis.similarity``, without which the
+    ``metrics`` are for layers, ecdf, sessions, cov and price; all but cov take one. ``prices`` is a
+    file for ``osmef.report.prices.price_table``, ``flavor`` the column that tells flavors apart,
+    and ``machines`` a CSV file with the columns of ``osmef.analysis.similarity``, without which the
     runs tell some of them.
     """
 
@@ -118,6 +119,7 @@ KINDS: dict[Kind, Drawing] = {
     Kind.PINGPONG_TRANSFER: _messages(pingpong.TRANSFER),
     Kind.PINGPONG_LATENCY: _messages(pingpong.LATENCY),
     Kind.PINGPONG_REQUESTS: _messages(pingpong.REQUESTS),
+    Kind.LAYERS: Drawing(lambda d, w: layers(d.trials, w.look, metric=w.metric), own=True),
     Kind.ECDF: Drawing(lambda d, w: ecdf(d.trials, w.look, metric=w.metric)),
     Kind.SESSIONS: Drawing(lambda d, w: sessions(d.trials, w.look, metric=w.metric)),
     Kind.COV: Drawing(lambda d, w: cov(d.trials, w.look, metrics=w.metrics)),

@@ -34,6 +34,7 @@ class Kind(StrEnum):
     PINGPONG_TRANSFER = "pingpong-transfer", "transfer rate of requests against message size"
     PINGPONG_LATENCY = "pingpong-latency", "latency of requests against message size"
     PINGPONG_REQUESTS = "pingpong-requests", "requests per second against message size"
+    LAYERS = "layers", "what layers such as an overlay or a container leave of the bare rate"
     ECDF = "ecdf", "distribution function of a metric over the trials"
     SESSIONS = "sessions", "box plots of a metric by session"
     COV = "cov", "coefficient of variation of metrics"

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from osmef.analysis.beyond import hommel, lower_p
+from osmef.analysis.beyond import hommel, lower_p, memory_of
 from osmef.analysis.pairs import holm
-from tests.simulate.shapes import SHAPES
+from tests.simulate.shapes import SHAPES, correlated
 
 samples = st.lists(st.integers(0, 50).map(float), min_size=2, max_size=12)
 
@@ -75,6 +75,25 @@ def test_hommel_is_the_closed_test_of_simes(p_values: list[float]) -> None:
     }
     for i, found in enumerate(hommel(p_values)):
         assert found == pytest.approx(min(1, max(p for some, p in simes.items() if i in some)))
+
+
+def test_a_table_of_equal_cells_with_a_memory_seldom_alarms() -> None:
+    chance, alarms, times = np.random.default_rng(5), 0, 60
+    for _ in range(times):
+        a, b = (correlated(0.5)(chance, (24, 6)).tolist() for _ in range(2))
+        memory = memory_of([*a, *b])
+        found = hommel([lower_p(x, y, memory) for x, y in zip(a, b, strict=True)])
+        alarms += min(p for p in found if p is not None) <= 0.05
+    assert alarms <= 10
+
+
+def test_memory_is_told_about_as_large_as_it_is_and_not_where_there_is_none() -> None:
+    chance = np.random.default_rng(7)
+    known = [memory_of(correlated(0.5)(chance, (48, 10)).tolist()) for _ in range(30)]
+    assert 0.4 < float(np.median(known)) < 0.6
+    none = [memory_of(SHAPES["bimodal, 80/20"](chance, (48, 10)).tolist()) for _ in range(60)]
+    assert sum(memory > 0 for memory in none) <= 6
+    assert memory_of([[1.0, 2.0]]) == 0
 
 
 def test_unknown_ones_are_not_of_the_family() -> None:

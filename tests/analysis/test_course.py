@@ -63,6 +63,16 @@ def test_what_many_short_series_have_in_common_is_found() -> None:
     assert common_memory([[1.0] * 9, [1.0, 2.0]]) is None
 
 
+@pytest.mark.parametrize("cells", [4, 40])
+def test_a_common_memory_is_as_odd_as_it_is_among_other_orders(cells: int) -> None:
+    """Few values by random orders, many by the mean and variance over all of them."""
+    chance = np.random.default_rng(9)
+    draw = SHAPES["bimodal, 80/20"]
+    found = [common_memory(draw(chance, (cells, 8)).tolist()) for _ in range(150)]
+    p_values = [one.p for one in found if one is not None]
+    assert stats.kstest(p_values, "uniform").pvalue > 0.001
+
+
 def test_too_few_values_for_the_lags_are_refused() -> None:
     with pytest.raises(ValueError, match="3 values are too few for 2 lags"):
         autocorrelation([1.0, 2.0, 3.0], 2)

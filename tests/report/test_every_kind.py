@@ -30,6 +30,14 @@ sweep:
     - {kind: pingpong, max: 10kB, repetitions: 1, coverage: 0.001}
 repeat: 2
 """
+PAIR = """
+name: pair
+provider: local
+placement: same-host
+sweep: {connections: [1, 2]}
+workload: {kind: btc, duration: 200ms, interval: 50ms}
+repeat: 2
+"""
 PRICES = "- {provider: local, flavor: small, per_hour: 0.1 EUR, date: 2026-01-01, source: ours}\n"
 MACHINES = """provider,flavor,threads,cpu_s,memory_mb,memory_mb_per_s,\
 disk_read_mb_per_s,disk_write_mb_per_s,network_mb_per_s
@@ -41,6 +49,7 @@ RUNS = {
     Kind.TOPOLOGY: ["runs/run-0"],
     Kind.SCALE_RATE: ["cluster"],
     Kind.SCALE_TIME: ["cluster"],
+    Kind.LAYERS: ["layers"],
 }
 OPTIONS = {
     Kind.PRICE: ("--prices", "prices.yaml"),
@@ -57,8 +66,18 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (path / "machines.csv").write_text(MACHINES)
     for number in range(2):
         _measure(SCENARIO, "everything.yaml", path / "runs" / f"run-{number}", number)
+    _measure(PAIR, "pair.yaml", path / "layers" / "run-0", 0)
+    _with_layers(path / "layers" / "run-0" / "trials.jsonl")
     _measure(scenario(bundle_in(path)), "cluster.json", path / "cluster" / "run-0", 0)
     return path
+
+
+def _with_layers(path: Path) -> None:
+    """Take two connections for a layer, so that there is one whatever this machine can raise."""
+    trials = [json.loads(line) for line in path.read_text().splitlines()]
+    for trial in trials:
+        trial["values"] = {"layer": "bare" if trial["connections"] == 1 else "vxlan"}
+    path.write_text("".join(f"{json.dumps(trial)}\n" for trial in trials))
 
 
 def _measure(text: str, file: str, run: Path, number: int) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from osmef.analysis import steps
-from osmef.analysis.beyond import hommel, lower_p
+from osmef.analysis.beyond import hommel, lower_p, memory_of
 from osmef.analysis.course import common_memory
 from osmef.analysis.effects import median_ratio
 from osmef.analysis.looks import lasting_interval
@@ -71,7 +71,8 @@ def table_alarms() -> Iterator[Case]:
         def is_worse(chance: np.random.Generator, d: Draw = draw, s: float = spread) -> bool:
             a, b = d(chance, (CELLS, TRIALS)), d(chance, (CELLS, TRIALS))
             b = MIDDLE + s * (b - MIDDLE)
-            found = [lower_p(x, y) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+            memory = memory_of([*a.tolist(), *b.tolist()])
+            found = [lower_p(x, y, memory) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
             return min(p for p in hommel(found) if p is not None) <= 0.05
 
         yield name, is_worse

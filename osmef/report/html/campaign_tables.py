@@ -244,17 +244,18 @@ def course_table(courses: pd.DataFrame, changes: pd.DataFrame, scale: Scale) -> 
                 Field(str(row["platform"])),
                 Field(str(row["sessions"])),
                 _drift(row, scale),
-                _p(row["drift_p"]),
+                _p(row["drift_p_holm"]),
                 _memory(row),
                 _changed(row, mine, scale),
             ]
         )
     note = (
         "What is usual for a window is taken away first. Drift: from the first session to the "
-        "last, by Theil and Sen's slope, with its 95 % interval; p of Mann and Kendall's test. "
-        "Memory: the autocorrelation from one session to the next; beyond its bound sessions are "
-        "not independent, and every interval and p here is too sure. Changes: steps to another "
-        "level, each lasting 5 sessions at least; fewer than 10 sessions can't show one."
+        "last, by Theil and Sen's slope, with its 95 % interval; p of Mann and Kendall's test, "
+        "corrected over the campaign. Memory: the autocorrelation from one session to the next; "
+        "where it is marked sessions are not independent, and every interval and p is too sure. "
+        "Changes: steps to another level, each lasting 5 sessions at least; fewer than 10 sessions "
+        "can't show one."
     )
     return Table("Over the weeks", columns, rows, note)
 
@@ -271,7 +272,8 @@ def _memory(row: Row) -> Field:
     value, bound = known(row["memory"]), known(row["memory_bound"])
     if value is None or bound is None:
         return text(None)
-    mark = Mark.WARN if abs(value) > bound else Mark.PLAIN
+    p = known(row["memory_p_holm"])
+    mark = Mark.WARN if p is not None and p < 0.05 else Mark.PLAIN
     return Field(f"{value:.2f}", (f"bound {bound:.2f}",), repr(value), mark)
 
 
