@@ -230,6 +230,7 @@ OTHERS = {
     "results/older.py",
     "results/remote.py",
     "supply/built.py",
+    "supply/shim.py",
     "supply/closure.py",
     "supply/debian.py",
     "supply/packaged.py",

@@ -197,9 +197,11 @@ def test_open_loop_counts_from_when_a_request_was_due(start: StartAgent) -> None
     pong.process.send_signal(18)  # SIGCONT
     columns, result = records(siege)
     assert (result["requests"], result["failed"]) == (200, 0)
-    # The n-th request was due n * 5 ms after the start, and answered after the stall at the best.
+    # The n-th request was due n * 5 ms after the start, and answered after the stall at the best; a
+    # busy machine may start some time after it was told to.
+    late_s = 0.1
     for number, duration in enumerate(columns["duration_us"][:60]):
-        assert duration >= stall_s * 1e6 - number * 5000
+        assert duration >= (stall_s - late_s) * 1e6 - number * 5000
     assert result["duration_us"]["p50"] < result["duration_us"]["p90"]
     assert result["duration_us"]["p90"] >= 200_000
 

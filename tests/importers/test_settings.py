@@ -71,7 +71,8 @@ def test_what_was_measured_in_another_way_is_another_cell(
     text = (DATA / name).read_text()
     other = text.replace(old, new)
     assert other != text
-    for place, content in (("1", text), ("2", other), ("3", text)):
+    # Equal files of 2013 are one that was copied.
+    for place, content in (("1", text), ("2", other), ("3", f"{text}\n")):
         (tmp_path / place).mkdir()
         (tmp_path / place / name).write_text(content)
     kind = kind_of(DATA / name)
