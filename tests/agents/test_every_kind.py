@@ -37,7 +37,7 @@ KINDS: dict[str, tuple[str, Keys]] = {
     "stream": ("sizes", {"max_size": 1_000_000, "point_s": 0.05, "mode": "stream"}),
     "swap": ("sizes", {"max_size": 1_000_000, "point_s": 0.05, "mode": "both"}),
 }
-STAGES = ["connected", "running"]
+STAGES = [pytest.param("connected", marks=pytest.mark.real("agents")), "running"]
 ENDS = ["connecting", "listening"]
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -227,6 +227,7 @@ def test_the_longest_job(start: StartAgent, kind: str) -> None:
     check_left(pair, start, "connecting", had)
 
 
+@pytest.mark.real("agents")
 @pytest.mark.parametrize("kind", ["bulk both pooled", "udp"])
 @pytest.mark.parametrize("end", ENDS)
 def test_descriptors_that_run_out(start: StartAgent, kind: str, end: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import signal
 
+import pytest
+
 from tests.cli.conftest import Osmef
 from tests.cli.machines import Lab
 from tests.waiting import until
@@ -103,6 +105,7 @@ def test_after_kill_9_reap_leaves_the_network_as_it_was(osmef: Osmef, lab: Lab) 
     assert lab.left() == []
 
 
+@pytest.mark.real("layers")
 def test_layers_are_found_by_their_marks_where_no_journal_is(osmef: Osmef, lab: Lab) -> None:
     before = settled(lab)
     layers = "[vxlan, veth-nat]"
@@ -134,6 +137,7 @@ def test_ctrl_c_takes_the_layers_down(osmef: Osmef, lab: Lab) -> None:
     assert lab.left() == []
 
 
+@pytest.mark.real("layers")
 def test_layers_are_raised_again_when_a_machine_was_lost_and_is_back(
     osmef: Osmef, lab: Lab
 ) -> None:

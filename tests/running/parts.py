@@ -67,6 +67,18 @@ PARTS = {
             debian=("postgresql",),
         ),
         Part(
+            "layers",
+            "layers whose machine is lost, or whose journal is",
+            (
+                "osmef/layers/",
+                "osmef/engine/layers.py",
+                "tests/layers/",
+                "tests/cli/test_layers.py",
+            ),
+            minutes=3,
+            debian=("gcc", "libc6-dev", "nftables", "iproute2", "openssh-server"),
+        ),
+        Part(
             "libvirt",
             "emulated guests of real libvirt daemons, and of a guest image alone",
             (
