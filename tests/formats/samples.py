@@ -5,7 +5,8 @@ wrk 4.1, sockperf 3.7, qperf 0.4.11, dbench and tbench 4.00, STREAM 5.10 (``inva
 an error in Triad), sysbench 1.0.20, OpenSSL 1.1.1w, 3.0.19 and 3.5.7, 7-Zip 25.01 and 26.02,
 Tachyon 0.99, stress-ng 0.12.06, 0.15.06 and 0.19.02, IOzone 3.465, fio
 3.25, 3.33 and 3.39, ioping 1.2 (``old``) and 1.3, redis-benchmark 6.0 (``old``), 7.0 and 8.0,
-UnixBench 6.0.0 with the reports of its script Run, of which what grep printed is left out.
+UnixBench 6.0.0 with the reports of its script Run, of which what grep printed is left out. The
+tables of memtier_benchmark were published by others: it is in no distribution.
 """
 
 from __future__ import annotations

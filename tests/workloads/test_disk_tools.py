@@ -57,6 +57,8 @@ def words(kind: str, **keys: Any) -> str:
         ("redis-benchmark", {"tests": ["set", "mset"]}, "-t set,mset -c 50 -n 100000 -d 3 -P 1"),
         ("redis-benchmark", {"keys": 9, "threads": 2, "size": "1kB"}, "-d 1000 -P 1 -k 1 -r 9"),
         ("redis-benchmark", {"keep_alive": False, "pipeline": 16}, "-P 16 -k 0"),
+        ("memtier", {}, "-t 4 -c 50 --ratio 1:10 -d 32 --pipeline 1 --key-maximum 10000000"),
+        ("memtier", {"duration": "2500ms", "ratio": "0:1"}, "--test-time 3 --hide-histogram"),
     ],
 )  # fmt: skip
 def test_settings_are_options(kind: str, keys: dict[str, Any], expected: str) -> None:
@@ -117,6 +119,8 @@ def test_large_files_take_their_time(
         ("{kind: ioping, size: 1kB}", "size"),
         ("{kind: redis-benchmark, tests: [flushall]}", "tests"),
         ("{kind: redis-benchmark, clients: 0}", "clients"),
+        ("{kind: memtier, ratio: '0:0'}", "ratio"),
+        ("{kind: memtier, ratio: half}", "ratio"),
     ],
 )
 def test_what_makes_no_sense_is_told_before(text: str, said: str, tmp_path: Path) -> None:
@@ -200,6 +204,17 @@ def test_redis_benchmark_must_have_done_what_was_asked_for() -> None:
     assert (old["set_per_s"], old["set_p99_us"]) == (50000.0, None)
     with pytest.raises(OutputError, match="nothing of set"):
         numbers(tool("redis-benchmark"), output("redis-benchmark", "threads"))
+
+
+def test_memtier_tells_what_its_version_knows() -> None:
+    found = numbers(tool("memtier"), output("memtier", "both"))
+    assert (found["requests_per_s"], found["sets_per_s"]) == (717671.01, 65244.72)
+    assert found["hits_percent"] == pytest.approx(9.469, abs=0.001)
+    assert (found["p50_us"], found["p99_9_us"]) == (2863.0, 380927.0)
+    old = numbers(tool("memtier"), output("memtier", "old"))
+    assert (old["mean_us"], old["p99_us"], old["hits_percent"]) == (4907.0, None, 0.0)
+    only_sets = numbers(tool("memtier"), output("memtier", "cluster"))
+    assert (only_sets["gets_per_s"], only_sets["hits_percent"]) == (None, None)
 
 
 # --- real runs -----------------------------------------------------------------------------------

@@ -1,0 +1,125 @@
+"""memtier_benchmark: requests to a key-value store, sets and gets in a proportion."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from pydantic import Field
+
+from osmef.formats.memtier import read
+from osmef.results.measure import Better, Measure, OverPairs
+from osmef.scenario.fields import Size
+from osmef.supply.program import Program
+from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
+from osmef.workloads.tool import Tool
+
+_SOURCE = "run_stats.cpp of memtier_benchmark"
+_TIMES = {"mean": "mean", "p50": "median", "p99": "99th percentile", "p99_9": "99.9th percentile"}
+
+
+class MemtierSettings(ProgramsSettings):
+    """memtier_benchmark: requests of clients to a Redis server at the receiver."""
+
+    kind: Literal["memtier"] = Field(default="memtier", description="the kind of workload")
+    threads: int = Field(default=4, ge=1, le=500, description="of the clients (-t)")
+    clients: int = Field(default=50, ge=1, le=10_000, description="connections of each thread (-c)")
+    ratio: str = Field(
+        default="1:10",
+        pattern=r"^(0:[1-9][0-9]{0,5}|[1-9][0-9]{0,5}:[0-9]{1,6})$",
+        description="sets to gets (--ratio)",
+    )
+    size: Size = Field(default=32, ge=1, le=2**29, description="of each value (-d)")
+    pipeline: int = Field(
+        default=1, ge=1, le=10_000, description="requests that a client sends at once (--pipeline)"
+    )
+    keys: int = Field(
+        default=10_000_000,
+        ge=1,
+        le=10**9,
+        description="from how many each is drawn (--key-maximum)",
+    )
+    io_threads: int = Field(
+        default=1, ge=1, le=128, description="of the server that read and write (io-threads)"
+    )
+
+    @property
+    def parallel(self) -> int | None:
+        """How many connections each pair has."""
+        return self.threads * self.clients
+
+
+class Memtier(Tool[MemtierSettings]):
+    """A server at the receiver that keeps nothing, and its clients."""
+
+    Settings = MemtierSettings
+    example = 'workload: {kind: memtier, ratio: "1:1", size: 1KiB, keys: 100000}'
+    programs = (
+        Program("redis-server"),
+        # No distribution's own: it comes from Redis' registry, or from its source.
+        Program("memtier_benchmark", package="memtier-benchmark", how=("present",)),
+    )
+    told = (
+        Measure(
+            name="requests_per_s", unit="1/s", better=Better.HIGHER, label="requests",
+            head="requests\n/s", digits=".0f", over_pairs=OverPairs.SUM, leading=True,
+            help="sets and gets per second, of all clients", source=_SOURCE,
+        ),
+        Measure(
+            name="sets_per_s", unit="1/s", better=Better.HIGHER, label="sets", head="sets\n/s",
+            digits=".0f", over_pairs=OverPairs.SUM, help="sets per second", source=_SOURCE,
+        ),
+        Measure(
+            name="gets_per_s", unit="1/s", better=Better.HIGHER, label="gets", head="gets\n/s",
+            digits=".0f", over_pairs=OverPairs.SUM, help="gets per second", source=_SOURCE,
+        ),
+        Measure(
+            name="hits_percent", unit="%", better=Better.NEITHER, label="hits", head="hits\n%",
+            digits=".1f", over_pairs=OverPairs.MEAN, help="gets that found a value", source=_SOURCE,
+        ),
+        *(
+            Measure(
+                name=f"{key}_us", unit="us", better=Better.LOWER, label=f"request, {told}",
+                head=f"{key.replace('_', '.')}\nµs" if key in {"p50", "p99"} else None,
+                digits=".0f", over_pairs=OverPairs.WORST, source=_SOURCE,
+                help=f"{told} of the time from sending a request until its answer was there",
+            )
+            for key, told in _TIMES.items()
+        ),
+    )  # fmt: skip
+
+    def __init__(self, settings: MemtierSettings, *, background: bool = False) -> None:
+        self._password = secrets.token_hex(16)
+        super().__init__(settings, background=background)
+
+    def runs(self) -> Sequence[Run]:
+        """Return the server and the clients, which alone know its password."""
+        s = self._settings
+        server = ["redis-server", "--bind", "{bind}", "--port", "{port}", "--save", "",
+                  "--appendonly", "no", "--requirepass", self._password]  # fmt: skip
+        server += ["--io-threads", str(s.io_threads)] if s.io_threads > 1 else []
+        client = ["memtier_benchmark", "-s", "{peer}", "-p", "{port}", "-a", self._password]
+        client += ["-t", str(s.threads), "-c", str(s.clients), "--ratio", s.ratio]
+        client += ["-d", str(s.size), "--pipeline", str(s.pipeline), "--key-maximum", str(s.keys)]
+        client += ["--test-time", str(max(1, math.ceil(s.duration))), "--hide-histogram"]
+        return (
+            Run(on=Where.RECEIVER, argv=server, ready="port", serves=True),
+            Run(on=Where.SENDER, argv=client),
+        )
+
+    def parse(self, ended: Sequence[Ended]) -> Mapping[str, float | None]:
+        """Read the table."""
+        printed = ended[-1].printed
+        found = read(printed.text_of_stdout)
+        hits, misses = found.hits_per_s, found.misses_per_s
+        asked = None if hits is None or misses is None else hits + misses
+        latency = found.total.latency
+        return {
+            "requests_per_s": found.total.requests_per_s,
+            "sets_per_s": found.sets.requests_per_s if found.sets else None,
+            "gets_per_s": found.gets.requests_per_s if found.gets else None,
+            "hits_percent": 100 * hits / asked if hits is not None and asked else None,
+            **{f"{key}_us": getattr(latency, f"{key}_us", None) for key in _TIMES},
+        }
