@@ -104,14 +104,15 @@ def _metrics(row: Mapping[str, str], where: str) -> dict[str, float | None]:
 def _record(
     provider: str, flavor: str, row: Mapping[str, str], metrics: dict[str, float | None]
 ) -> Record:
+    other = f"{flavor} (other end)"  # of iperf; the file tells nothing of it
     return Record(
         workload="cwb2018",
         metrics=metrics,
         values={"flavor": flavor},
         senders=(flavor,),
-        receivers=(flavor,),
-        kinds={flavor: EndpointKind.VM},
-        flavors={flavor: flavor},
+        receivers=(other,),
+        kinds={flavor: EndpointKind.VM, other: EndpointKind.VM},
+        flavors={flavor: flavor, other: flavor},
         session=row[_VM],
         run="cwb-2018",
         provider=provider,
