@@ -62,12 +62,17 @@ def _print(plan: Plan, notes: list[str], cost: PlannedCost, machines: Mapping[st
         out.print(f"needs {escape(line)}")
     scenario = plan.study.scenario
     out.print(
-        f"{len(plan.cells)} cells x {scenario.repeat} = {len(plan.trials)} trials, "
-        f"{scenario.order} order, on {len(plan.endpoints)} endpoints ({_clouds(scenario)}): "
+        f"{len(plan.cells)} cells x {scenario.repetitions} = {len(plan.trials)} trials"
+        f"{_at_most(scenario)}, {scenario.order} order, "
+        f"on {len(plan.endpoints)} endpoints ({_clouds(scenario)}): "
         f"about [bold]{format_duration(plan.estimate_s)}[/]"
     )
     if cost.vms and (cost.per_hour or scenario.budget or _has_prices(scenario)):
         out.print(f"cost: {_cost(cost)}, without traffic, disks and addresses")
+
+
+def _at_most(scenario: Scenario) -> str:
+    return " at most" if scenario.is_until_known else ""
 
 
 def _needs(plan: Plan) -> list[str]:

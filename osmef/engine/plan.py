@@ -277,7 +277,7 @@ def _slots(request: EndpointRequest) -> Location:
 def _order(cells: Sequence[PlannedCell], scenario: Scenario, seed: int) -> tuple[PlannedTrial, ...]:
     # Random: every repetition is a block of all cells in an order of its own, so that a slow
     # drift of the cloud touches all cells alike. Sequential: cell after cell.
-    repetitions = range(1, scenario.repeat + 1)
+    repetitions = range(1, scenario.repetitions + 1)
     if scenario.order is Order.SEQUENTIAL:
         plain = [(cell, r, group) for group, cell in enumerate(cells, 1) for r in repetitions]
     else:

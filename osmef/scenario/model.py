@@ -25,6 +25,7 @@ from osmef.scenario.fields import (
 from osmef.scenario.layers import AnyLayer, Stack
 from osmef.scenario.money import InstanceClass, Price, Sum
 from osmef.scenario.provider import AnyProvider
+from osmef.scenario.repeat import Repeat, UntilKnown
 from osmef.scenario.sites import check_sites
 from osmef.scenario.workload import AnyBackground, AnyWorkload, without_background
 
@@ -174,11 +175,10 @@ class Scenario(Model):
         le=3600.0,
         description="how long the background runs before what is measured, and again after it",
     )
-    repeat: int = Field(
+    repeat: Repeat = Field(
         default=6,
-        ge=1,
-        le=100_000,
-        description="trials of each cell; a 95 % interval of the median needs 6",
+        description="trials of each cell, 1 to 100000; a 95 % interval of the median needs 6. Or"
+        " `{until: 5 %}`: as many as it takes to know the median",
     )
     order: Order = Field(
         default=Order.RANDOM,
@@ -329,6 +329,16 @@ class Scenario(Model):
         if self.endpoints.sender is None or self.endpoints.receiver is None:
             raise AssertionError("the model's own check lets no such endpoints through")
         return (self.endpoints.sender, self.endpoints.receiver)
+
+    @property
+    def repetitions(self) -> int:
+        """How many trials each cell has at most."""
+        return self.repeat.most if isinstance(self.repeat, UntilKnown) else self.repeat
+
+    @property
+    def is_until_known(self) -> bool:
+        """Whether a cell's trials end once it is known."""
+        return isinstance(self.repeat, UntilKnown)
 
     @property
     def stack(self) -> Stack:
