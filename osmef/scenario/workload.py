@@ -40,6 +40,11 @@ class WorkloadSettings(Model):
         """How many parallel connections each pair has; None for a workload without."""
         return None
 
+    @property
+    def takes_turns(self) -> bool:
+        """Whether one direction waits while data go in the other."""
+        return False
+
     def for_background(self, duration_s: float) -> Self:
         """Return the settings of a background that lasts so long, in seconds."""
         return self.model_copy(update={"duration": duration_s})
