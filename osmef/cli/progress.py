@@ -130,7 +130,10 @@ class LiveProgress(_Watch):
     def trial_started(self, planned: PlannedTrial) -> None:
         cell = planned.cell.cell
         values = ", ".join(str(value) for _name, value in cell.values)
-        self._progress.update(self._task, description=escape(values or cell.key), left=self._left())
+        # The rate of the trial before is no longer true.
+        self._progress.update(
+            self._task, description=escape(values or cell.key), rate="", left=self._left()
+        )
 
     @override
     def rate(self, planned: PlannedTrial, bits_per_second: float) -> None:

@@ -14,6 +14,7 @@ from rich.table import Table
 from osmef.cli.console import AsJson, out, print_json, reporting
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
+from osmef.report.doubts import doubts_of
 from osmef.report.table import keep_whole
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def _cells(rows: list[dict[Any, Any]], error: float) -> Table:
             drift,
             _names(row, "steps"),
             _names(row, "outliers"),
-            escape(str(row["doubts"])),
+            escape(doubts_of(row, error)) or "-",
         )
     return table
 

@@ -169,7 +169,7 @@ def assign(tree: Node, paths: tuple[Path, ...], value: Node) -> Node:
 def did_you_mean(word: str, candidates: Iterable[str], known: Iterable[str]) -> str:
     """Suggest the nearest candidate, and list what is known."""
     near = get_close_matches(word.lower(), list(dict.fromkeys(candidates)), n=1)
-    listing = f"known are: {', '.join(known)}"
+    listing = f"known are: {', '.join(dict.fromkeys(known))}"
     return f"did you mean {near[0]!r}? {listing}" if near else listing
 
 
