@@ -21,6 +21,7 @@ from osmef.analysis.replicates import (
     PLACE,
     PLATFORM,
     cell_names,
+    has_pairs,
     has_sessions,
     independent,
     platform_columns,
@@ -128,7 +129,9 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
         pair = first[cell], second[cell]
         unit = _unit(pair, by_session=sessions)
         for measure in wanted:
-            sides = [independent(of, measure.name, by_session=unit != TRIALS) for of in pair]
+            sides = [
+                independent(of, measure.name, by_session=unit in {RUNS, SESSIONS}) for of in pair
+            ]
             one = Difference(cell, Allowed(measure, margin), unit, *sides)
             found += [one] if any(sides) else []
     memories = _memories(found)
@@ -169,7 +172,7 @@ class Allowed:
         return max(self.share * abs(median or 0.0), least) if self.share else 0.0
 
 
-TRIALS, RUNS, SESSIONS = "trials", "runs", "sessions"
+TRIALS, PAIRS, RUNS, SESSIONS = "trials", "pairs", "runs", "sessions"
 
 
 def _unit(sides: Sequence[pd.DataFrame], *, by_session: bool) -> str:
@@ -177,7 +180,9 @@ def _unit(sides: Sequence[pd.DataFrame], *, by_session: bool) -> str:
     if by_session:
         return SESSIONS
     several = any("run" in of and of["run"].nunique() > 1 for of in sides)
-    return RUNS if several else TRIALS
+    if several:
+        return RUNS
+    return PAIRS if has_pairs(*sides) else TRIALS
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from osmef.analysis.looks import lasting_interval
+from osmef.analysis.nested import split
 from osmef.analysis.quantiles import finite, quantile_interval
 from osmef.results.summary import Metric
 
@@ -37,3 +38,28 @@ def describe(values: Iterable[float | None], *, often_looked_at: bool = False) -
         ci95_high=interval.high,
         ci95_reason=interval.reason,
     )
+
+
+def describe_pairs(values: Mapping[int, Sequence[float]]) -> Metric:
+    """Return the metric of trials that are nested in pairs of endpoints, by the pair's number.
+
+    Median and interval are those of the medians of pairs, as pairs are what is independent; all
+    else is as ``describe`` has it of all trials, and the spread is split as ``split`` does.
+
+    Source: those of ``describe`` and ``split``.
+    """
+    known = {str(pair): list(rows) for pair, rows in values.items() if rows}
+    told = describe([value for rows in known.values() for value in rows])
+    over = describe([statistics.median(rows) for rows in known.values()])
+    reason = over.ci95_reason
+    update: dict[str, object] = {
+        "pairs": len(known),
+        "median": over.median,
+        "ci95_low": over.ci95_low,
+        "ci95_high": over.ci95_high,
+        "ci95_reason": None if reason is None else f"of pairs, {reason}",
+    }
+    if (found := split(known)) is not None and found.mean:
+        update["between_percent"] = 100 * found.between / abs(found.mean)
+        update["within_percent"] = 100 * found.within / abs(found.mean)
+    return told.model_copy(update=update)

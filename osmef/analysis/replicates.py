@@ -56,15 +56,22 @@ def has_sessions(*trials: pd.DataFrame) -> bool:
     return any("session" in frame and bool(frame["session"].notna().any()) for frame in trials)
 
 
+def has_pairs(*trials: pd.DataFrame) -> bool:
+    """Return whether any trial of these frames of ``osmef.load`` is on one pair of several."""
+    return any("pair" in frame and bool(frame["pair"].notna().any()) for frame in trials)
+
+
 def independent(
     trials: pd.DataFrame, metric: str, *, by_session: bool | None = None
 ) -> list[float]:
     """Return the results of a metric that count as independent, in its unit and in their order.
 
     ``trials`` are those of one cell of one platform. ``by_session``: the median of each session, a
-    run without sessions being one; else each trial that has the metric; without, as the trials are.
+    run without sessions being one; else that of each pair of endpoints, where each has trials of
+    its own, or each trial that has the metric; without, as the trials are.
 
-    Assumed is that trials of one session are not independent, and sessions are.
+    Assumed is that trials of one session, or on one pair, are not independent, and sessions and
+    pairs are.
 
     Source: Hurlbert, "Pseudoreplication and the Design of Ecological Field Experiments", Ecological
     Monographs 54, 1984; Deval, 2017, chapter 5.
@@ -73,6 +80,10 @@ def independent(
         return []
     known = trials[trials[metric].notna()]
     sessions = has_sessions(trials) if by_session is None else by_session
+    if not sessions and has_pairs(known):
+        keys = [name for name in ("run", "pair") if name in known]
+        medians = known.groupby(keys, sort=False, dropna=False)[metric].median()
+        return [float(value) for value in medians]
     if not sessions:
         return [float(value) for value in known[metric]]
     return list(session_medians(known, metric).values())

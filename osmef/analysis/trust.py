@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from osmef.analysis.course import autocorrelation, common_memory, drift, outliers
+from osmef.analysis.nested import More, split
 from osmef.analysis.paired import blocks, friedman, paired_difference, paired_ratio
 from osmef.analysis.pairs import holm, pairwise
 from osmef.analysis.repetitions import repetitions_for_median
@@ -16,6 +17,7 @@ from osmef.analysis.replicates import (
     PLACE,
     PLATFORM,
     cell_names,
+    has_pairs,
     has_sessions,
     platform_columns,
     session_medians,
@@ -148,6 +150,39 @@ def _paired(values: pd.DataFrame, a: str, b: str) -> dict[str, object]:
     return told | {"ratio": found.value, **ends, "paired_p": found.p}
 
 
+def nested_pairs(trials: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+    """Return one row a cell with several pairs, and metric: how its spread splits, and what to add.
+
+    ``trials`` are those of ``osmef.load``. Columns: cell; metric; pairs; trials, of a pair;
+    between_percent and within_percent, standard deviations in percent of the mean; between_share,
+    that of the variance which is between pairs; more, "pairs" or "trials", what narrows the
+    interval over pairs more for its time: a pair takes the time of its trials, and to make it is
+    not counted; with fewer than 6 pairs, which give no interval, pairs.
+
+    Assumed is what ``split`` assumes.
+
+    Source: that of ``split``.
+    """
+    rows = []
+    for cell, group in cells(trials).items():
+        for metric in metrics if has_pairs(group) and not has_sessions(group) else ():
+            if metric not in group:
+                continue
+            known = group[group["pair"].notna() & group[metric].notna()]
+            found = split({str(pair): of[metric].tolist() for pair, of in known.groupby("pair")})
+            if found is None or not found.mean:
+                continue
+            enough = found.interval.low is not None
+            more = found.more(0.0, 1.0) if enough else More.PAIRS
+            rows.append(
+                {"cell": cell, "metric": metric, "pairs": found.pairs, "trials": found.trials,
+                 "between_percent": 100 * found.between / abs(found.mean),
+                 "within_percent": 100 * found.within / abs(found.mean),
+                 "between_share": found.between_share, "more": more.value}
+            )  # fmt: skip
+    return pd.DataFrame(rows)
+
+
 def cells(trials: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Return the trials of each cell, in the order of time, by names that tell all apart."""
     trials = settled(trials)
@@ -166,6 +201,9 @@ def _series(group: pd.DataFrame, metric: str) -> dict[str, float]:
     known = group[group[metric].notna()]
     if has_sessions(group):
         return session_medians(known, metric)
+    if has_pairs(known):  # what differs between pairs is no memory and no drift
+        level = known.groupby("pair", dropna=False)[metric].transform("median")
+        known = known.assign(**{metric: known[metric] - level + known[metric].median()})
     names = known["trial"] if "trial" in known else range(len(known))
     return {str(name): float(value) for name, value in zip(names, known[metric], strict=True)}
 

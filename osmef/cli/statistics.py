@@ -75,8 +75,9 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         rows = _rows(table)
         alike = table.attrs.get("friedman_p", {})
         slow = [] if pairs else _rows(transient.warm_ups(data.intervals))
+        nested = [] if pairs else _rows(trust.nested_pairs(trials, names))
         if as_json:
-            told = {"all_cells_alike_p": alike} if pairs else {"warm_ups": slow}
+            told = {"all_cells_alike_p": alike} if pairs else {"warm_ups": slow, "nested": nested}
             print_json({"pairs" if pairs else "cells": rows} | told)
             return
     shown = _pairs(rows) if pairs else _cells(rows, error)
@@ -87,6 +88,14 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
                 escape(f"{name}: all cells alike within their blocks: p = {p:.2g} (Friedman)")
             )
 
+    for row in nested:
+        out.print(
+            escape(
+                f"{row['cell']}: {row['metric']} varies by {row['between_percent']:.3g} % between"
+                f" its {row['pairs']} pairs and by {row['within_percent']:.3g} % within one;"
+                f" more {row['more']} would narrow the interval more"
+            )
+        )
     for row in slow:
         out.print(
             escape(

@@ -10,7 +10,7 @@ from typing import Any
 
 import osmef
 from osmef.agent.messages import PROTOCOL
-from osmef.analysis.describe import describe
+from osmef.analysis.describe import describe, describe_pairs
 from osmef.analysis.per_price import per_price
 from osmef.engine.check import named, warnings_of, warnings_there
 from osmef.engine.cost import spent, total
@@ -323,8 +323,20 @@ def _metrics(
     """Describe each metric of the trials over those that have it."""
     found, scenario = {}, planned.cell.scenario
     for measure in Programme(scenario).measures:
-        known = [trial.metrics.get(measure.name) for trial in trials]
-        metric = describe(known, often_looked_at=scenario.is_until_known)
+        metric = _metric(measure.name, trials, often_looked_at=scenario.is_until_known)
         priced = per_price(measure, metric.median, hourly)
         found[measure.name] = metric.model_copy(update={"per_price": priced})
     return found
+
+
+def _metric(name: str, trials: Sequence[Trial], *, often_looked_at: bool) -> Metric:
+    """Describe a metric over the trials, or over the pairs where each has trials of its own."""
+    by_pair: dict[int, list[float]] = defaultdict(list)
+    for trial in trials:
+        value = trial.metrics.get(name)
+        if trial.pair is not None and value is not None:
+            by_pair[trial.pair].append(value)
+    if by_pair:
+        return describe_pairs(by_pair)
+    known = [trial.metrics.get(name) for trial in trials]
+    return describe(known, often_looked_at=often_looked_at)

@@ -31,6 +31,20 @@ class Metric(Model):
     ci95_reason: str | None = Field(
         default=None, description="why there is no interval; null where there is one"
     )
+    pairs: int | None = Field(
+        default=None,
+        description="of how many pairs of endpoints, where each has trials of its own: then median"
+        " and interval are those of the medians of pairs; null else, and the interval is of the one"
+        " pair that was measured",
+    )
+    between_percent: float | None = Field(
+        default=None,
+        description="standard deviation between pairs, in percent of the mean; null without pairs",
+    )
+    within_percent: float | None = Field(
+        default=None,
+        description="standard deviation within a pair, in percent of the mean; null without pairs",
+    )
     per_price: float | None = Field(
         default=None,
         description="of a rate that is better higher: median / hourly price of a VM of the cell,"

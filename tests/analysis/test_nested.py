@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from osmef.analysis.compare import compare
+from osmef.analysis.describe import describe_pairs
 from osmef.analysis.nested import More, split
+from osmef.analysis.quantiles import quantile_interval
+from osmef.analysis.replicates import independent
+from osmef.analysis.trust import nested_pairs, trust
+from osmef.results.frame import describe_columns
+from osmef.results.measure import Measure
 
 Rows = dict[str, list[float]]
 
@@ -52,8 +60,6 @@ def test_by_hand() -> None:
 
 
 def test_the_interval_over_pairs_holds_where_that_of_all_trials_does_not() -> None:
-    from osmef.analysis.quantiles import quantile_interval  # noqa: PLC0415
-
     chance, held, pooled = np.random.default_rng(3), 0, 0
     for _ in range(300):
         rows = drawn(chance, 10, 6, 14, 5)
@@ -95,3 +101,66 @@ numbers = st.floats(-1e9, 1e9)
 def test_any_values(rows: Rows) -> None:
     found = split(rows)
     assert found is None or (found.within >= 0 and found.between >= 0)
+
+
+def frame(rows: Rows, run: str = "r") -> pd.DataFrame:
+    told = [
+        {"run": run, "scenario": "s", "provider": "p", "cell": "all", "trial": at, "status": "ok",
+         "workload": "btc", "pair": int(pair), "x_bps": value}
+        for at, (_, pair, value) in enumerate(
+            sorted(((at, pair, value) for pair, values in rows.items()
+                    for at, value in enumerate(values))), 1
+        )
+    ]  # fmt: skip
+    measure = Measure(name="x_bps", unit="bit/s", better="higher")
+    return describe_columns(pd.DataFrame(told), [measure])
+
+
+def test_the_medians_of_pairs_count_as_independent() -> None:
+    trials = frame({"1": [1.0, 2.0, 9.0], "2": [4.0, 6.0]})
+    assert independent(trials, "x_bps") == [2.0, 5.0]
+    assert independent(trials.assign(pair=None), "x_bps") == [1.0, 4.0, 2.0, 6.0, 9.0]
+
+
+def test_a_cell_with_pairs_is_described_over_them() -> None:
+    rows = drawn(np.random.default_rng(5), 8, 6, 14, 5)
+    told = describe_pairs({int(pair): values for pair, values in rows.items()})
+    medians = sorted(float(np.median(values)) for values in rows.values())
+    assert (told.n, told.pairs) == (48, 8)
+    assert told.median == pytest.approx(float(np.median(medians)))
+    assert (told.ci95_low, told.ci95_high) == (medians[0], medians[-1])
+    assert told.between_percent is not None
+    assert told.within_percent is not None
+    assert told.between_percent > told.within_percent
+    few = describe_pairs({1: [1.0] * 6, 2: [2.0] * 6})
+    assert few.ci95_reason is not None
+    assert few.ci95_reason.startswith("of pairs, ")
+
+
+def test_runs_are_compared_by_the_medians_of_their_pairs() -> None:
+    chance = np.random.default_rng(6)
+    a, b = (frame(drawn(chance, 6, 10, 14, 1), run) for run in ("a", "b"))
+    (row,) = compare(a, b).to_dict("records")
+    assert (row["unit"], row["n_a"], row["n_b"]) == ("pairs", 6, 6)
+
+
+def test_equal_runs_on_other_pairs_are_seldom_called_different() -> None:
+    """Their 60 trials each would be in most cases, since pairs differ by 14 %."""
+    chance, apart, pooled = np.random.default_rng(7), 0, 0
+    for _ in range(60):
+        a, b = (frame(drawn(chance, 6, 10, 14, 1), run) for run in ("a", "b"))
+        apart += compare(a, b, margin=0)["verdict"][0] in {"better", "worse"}
+        one, other = (side.assign(pair=None) for side in (a, b))
+        pooled += compare(one, other, margin=0)["verdict"][0] in {"better", "worse"}
+    assert apart <= 4
+    assert pooled > 15
+
+
+def test_what_pairs_differ_by_is_no_memory_and_no_drift() -> None:
+    rows = drawn(np.random.default_rng(8), 6, 6, 14, 1)
+    (row,) = trust(frame(rows), ["x_bps"]).to_dict("records")
+    assert row["doubts"] == ""
+    (told,) = nested_pairs(frame(rows), ["x_bps"]).to_dict("records")
+    assert (told["pairs"], told["trials"], told["more"]) == (6, 6, "pairs")
+    assert told["between_percent"] > 5 * told["within_percent"]
+    assert nested_pairs(frame(rows).assign(pair=None), ["x_bps"]).empty
