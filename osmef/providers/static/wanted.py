@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from osmef.providers.base import EndpointRequest
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy
 from osmef.scenario.model import EndpointSettings, Scenario
@@ -30,15 +32,15 @@ def requests_of(scenario: Scenario) -> list[EndpointRequest]:
 
 def _node(end: EndpointSettings, host: str | None, number: int) -> EndpointRequest:
     tenant = None if end.kind is EndpointKind.HOST else "tenant-1"
-    return EndpointRequest(f"node-{number}", "node", end.kind, end.flavor, host, tenant)
+    request = EndpointRequest(f"node-{number}", "node", end.kind, end.flavor, host, tenant)
+    return replace(request, nics=end.nics)
 
 
 def _group(
     role: str, end: EndpointSettings, host: str | None, tenant: str
 ) -> list[EndpointRequest]:
     if end.kind is EndpointKind.HOST:  # it is its own host, wherever that is
-        return [EndpointRequest(role, role, end.kind, None, host or f"host-of-{role}", None)]
-    return [
-        EndpointRequest(f"{role}-{n}", role, end.kind, end.flavor, host, tenant)
-        for n in range(1, end.count + 1)
-    ]
+        request = EndpointRequest(role, role, end.kind, None, host or f"host-of-{role}", None)
+        return [replace(request, nics=end.nics)]
+    first = EndpointRequest(role, role, end.kind, end.flavor, host, tenant, nics=end.nics)
+    return [replace(first, name=f"{role}-{n}") for n in range(1, end.count + 1)]
