@@ -155,6 +155,7 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
         cell=cell.cell.key,
         repetition=planned.repetition,
         group=planned.group,
+        pair=cell.number,
         values=dict(cell.cell.values),
         senders=[end.name for end in cell.senders],
         receivers=[end.name for end in cell.receivers],

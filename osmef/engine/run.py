@@ -27,7 +27,14 @@ from osmef.engine.losses import is_measurable, lost_error
 from osmef.engine.measure import PATIENCE_S, Bench
 from osmef.engine.metadata import collect_facts, first_moment
 from osmef.engine.observer import Observer
-from osmef.engine.plan import Plan, PlannedTrial, directories, estimate, programs_of
+from osmef.engine.plan import (
+    Plan,
+    PlannedTrial,
+    directories,
+    estimate,
+    most_at_once,
+    programs_of,
+)
 from osmef.engine.resume import occasion_of
 from osmef.engine.settle import Settled, settle
 from osmef.engine.station import Station, close_stations, open_stations
@@ -161,7 +168,7 @@ class Run:
     def _provision(self, missing: list[PlannedTrial], order: Order, journal: Journal) -> None:
         """Make the endpoints, measure, and destroy them."""
         sites = sites_of(self.plan.study.scenario)
-        cells = list({t.cell.cell.key: t.cell for t in missing}.values())
+        cells = list({t.cell.key: t.cell for t in missing}.values())
         cut_short = False
         try:
             self.observer.step(f"provisioning {len(order.requests)} endpoints")
@@ -225,7 +232,7 @@ class Run:
 
     def _provide(self, missing: list[PlannedTrial], stations: dict[str, Station]) -> None:
         """Have the programs on the endpoints that the trials need. Raises SupplyError."""
-        cells = {trial.cell.cell.key: trial.cell for trial in missing}
+        cells = {trial.cell.key: trial.cell for trial in missing}
         needed = programs_of(cells.values())
         if not needed:
             return
@@ -250,7 +257,7 @@ class Run:
         for group, some in groupby(missing, key=lambda planned: planned.group):
             trials = list(some)
             if any(is_measurable(planned, bench.stations) for planned in trials):
-                trials = measure_group(bench, trials, self.plan.study.scenario.parallel)
+                trials = measure_group(bench, trials, most_at_once(trials))
                 facts = collect_facts(bench.stations, self.directory, f"{group:05}", facts)
             left += trials
         if left:

@@ -264,6 +264,7 @@ def _cell_info(
         key=planned.cell.key,
         values=dict(planned.cell.values),
         workload=scenario.workload.kind,
+        settings=scenario.workload.given,
         background=scenario.background.kind if scenario.background else None,
         senders=[end.name for end in planned.senders],
         receivers=[end.name for end in planned.receivers],

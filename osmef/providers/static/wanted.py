@@ -24,6 +24,8 @@ def requests_of(scenario: Scenario) -> list[EndpointRequest]:
     if scenario.endpoints.loopback is not None:
         return _group("loopback", sender, vms[0], "tenant-1")
     owner = f"tenant-{1 + (scenario.tenancy is Tenancy.DIFFERENT_TENANT)}"
+    if scenario.trials > 1:  # pairs share hosts only where there are too few: the plan knows
+        sender, receiver = (end.model_copy(update={"count": 1}) for end in (sender, receiver))
     return [
         *_group("sender", sender, vms[0], "tenant-1"),
         *_group("receiver", receiver, vms[1], owner),
@@ -39,8 +41,13 @@ def _node(end: EndpointSettings, host: str | None, number: int) -> EndpointReque
 def _group(
     role: str, end: EndpointSettings, host: str | None, tenant: str
 ) -> list[EndpointRequest]:
-    if end.kind is EndpointKind.HOST:  # it is its own host, wherever that is
-        request = EndpointRequest(role, role, end.kind, None, host or f"host-of-{role}", None)
-        return [replace(request, nics=end.nics)]
+    numbers = range(1, end.count + 1)
     first = EndpointRequest(role, role, end.kind, end.flavor, host, tenant, nics=end.nics)
-    return [replace(first, name=f"{role}-{n}") for n in range(1, end.count + 1)]
+    if end.kind is EndpointKind.HOST:  # each is its own host, wherever that is
+        first = replace(first, flavor=None, tenant=None)
+        where = [host or f"host-of-{role}", *(f"host-of-{role}-{n}" for n in numbers[1:])]
+        return [
+            replace(first, name=f"{role}-{n}", host=place)
+            for n, place in zip(numbers, where, strict=True)
+        ]
+    return [replace(first, name=f"{role}-{n}") for n in numbers]
