@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
-from itertools import count
+from itertools import cycle
 from typing import Any, Protocol
 
 from osmef.errors import EndpointError
+from osmef.layers.nics import Nic, find
 from osmef.layers.root import InUseError, Root, within
 from osmef.layers.traces import Mark, Trace, remove
 
@@ -32,7 +33,8 @@ class Notes(Protocol):
 class Host:
     """An endpoint with the right to make interfaces. ``traces`` is what stands, in its order.
 
-    ``program`` is the agent, as it is put there.
+    ``program`` is the agent, as it is put there. ``nics`` are its free network cards, by name or
+    Ethernet address; ``stays`` tells that its machine outlives the run.
     """
 
     name: str
@@ -40,7 +42,10 @@ class Host:
     mark: Mark
     notes: Notes
     program: bytes = b""
-    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    nics: tuple[str, ...] = ()
+    stays: bool = True
+    # Names have room for four digits; what was made under them long ago is gone.
+    numbers: Iterator[int] = field(default_factory=lambda: cycle(range(1, 10_000)))
     traces: list[Trace] = field(default_factory=list)
 
     def make(self, kind: str, name: Callable[[int], str], make: Callable[[str], None]) -> str:
@@ -116,6 +121,20 @@ class Host:
         if trace in self.traces:
             self.notes.destroyed(trace)
             self.traces.remove(trace)
+
+    def borrow(self, wanted: Sequence[str], space: str) -> list[Nic]:
+        """Move free network cards into a namespace of ours; they come back as they were.
+
+        Raises EndpointError.
+        """
+        nics = find(self.root, wanted, stays=self.stays)
+        names = [f"{nic.device}@{space}={nic.text}" for nic in nics]
+        for name in names:
+            self.note("nic", name)
+        self.root.ip(None, *(f"link set dev {nic.device} netns {space}" for nic in nics))
+        for name in names:
+            self.notes.created(Trace("nic", name))
+        return nics
 
     def networks(self, space: str | None) -> list[str]:
         """Return what the routes and addresses of a namespace use, as networks."""
