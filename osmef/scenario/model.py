@@ -173,6 +173,12 @@ class Scenario(Model):
         le=3600.0,
         description="how long the background runs before what is measured, and again after it",
     )
+    stagger: Duration = Field(
+        default=0.0,
+        ge=0,
+        le=3600.0,
+        description="how long after the one before each pair starts that is measured in one trial",
+    )
     repeat: int = Field(
         default=6,
         ge=1,
@@ -287,6 +293,16 @@ class Scenario(Model):
                 f"{self.workload.kind} runs on all endpoints as one, and not between pairs",
                 "remove pairs, and write endpoints: {node: {count: 4}}",
                 *("pairs", "workload"),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _pairs_are_staggered(self) -> Scenario:
+        if self.stagger and self.workload.together:
+            raise conflict(
+                f"{self.workload.kind} starts on all endpoints as one",
+                "remove stagger",
+                *("stagger", "workload"),
             )
         return self
 
