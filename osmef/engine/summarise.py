@@ -43,7 +43,7 @@ from osmef.results.summary import (
 )
 from osmef.results.trial import Status, Trial
 from osmef.scenario.location import Location
-from osmef.workloads import Programme, measures_of
+from osmef.workloads import measures_of
 
 
 def endpoint_info(
@@ -316,7 +316,7 @@ def _metrics(
 ) -> dict[str, Metric]:
     """Describe each metric of the trials over those that have it."""
     found = {}
-    for measure in Programme(planned.cell.scenario).measures:
+    for measure in measures_of([planned.cell.scenario]):
         metric = describe(trial.metrics.get(measure.name) for trial in trials)
         priced = per_price(measure, metric.median, hourly)
         found[measure.name] = metric.model_copy(update={"per_price": priced})
