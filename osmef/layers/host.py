@@ -109,6 +109,20 @@ class Host:
         self.notes.created(Trace("link", name))
         return name
 
+    def new_link_of(self, space: str | None, argv: Callable[[str], Sequence[str]]) -> str:
+        """Have a program make an interface, of the command line for its name; return the name.
+
+        Raises EndpointError.
+        """
+        name = self.mark.link(next(self.numbers))
+        if space is None:
+            self.note("link", name)
+        self.root.do(within(space, argv(name)))
+        self.root.ip(space, f"link set dev {name} group {self.mark.group}")
+        if space is None:
+            self.notes.created(Trace("link", name))
+        return name
+
     def note(self, kind: str, name: str) -> None:
         """Note what is about to be made, or changed, and have it removed with all else."""
         trace = Trace(kind, name)

@@ -164,9 +164,12 @@ def spaces(root: Root) -> list[str]:
 
 
 def _remove_link(root: Root, run: str, name: str) -> None:
-    """Delete an interface of the host's that is in the run's group."""
-    for link in root.ask(None, "link", "show", "group", str(group_of(run))):
-        if link.get("ifname") == name:
+    """Delete an interface of the host's that is in the run's group.
+
+    One that a program has made of its own is in none at first.
+    """
+    for which in (["group", str(group_of(run))], ["type", "tun"]):
+        if any(link.get("ifname") == name for link in root.ask(None, "link", "show", *which)):
             _unless_gone(root, ["ip", "link", "delete", "dev", name])
 
 

@@ -94,6 +94,12 @@ def test_layers_of_the_same_cards_stand_by_turns_and_give_them_back(
     summary = json.loads((osmef.run / "summary.json").read_text())
     cells = {cell["values"]["layer"]: cell["n_ok"] for cell in summary["cells"]}
     assert cells == {"bare": 1, "patch": 1, "patch(card=1)": 1, "vxlan+patch": 1}
+    told = {
+        cell["values"]["layer"]: cell["metrics"].get("patch_packets") for cell in summary["cells"]
+    }
+    assert {layer: bool(metric) for layer, metric in told.items()} == {
+        "bare": False, "patch": True, "patch(card=1)": True, "vxlan+patch": True,
+    }  # fmt: skip
     lines = (osmef.run / "trials.jsonl").read_text().splitlines()
     for trial in map(json.loads, lines):
         cards = {one["name"] for one in trial["interfaces"]}
