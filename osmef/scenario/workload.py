@@ -40,6 +40,18 @@ class WorkloadSettings(Model):
         """How many parallel connections each pair has; None for a workload without."""
         return None
 
+    @property
+    def given(self) -> dict[str, Any]:
+        """What is not as it is by default, without the kind and the paths of bundles."""
+        return self.model_dump(
+            mode="json", by_alias=True, exclude_defaults=True, exclude={"kind", "bundles"}
+        )
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether one direction waits while data go in the other."""
+        return False
+
     def for_background(self, duration_s: float) -> Self:
         """Return the settings of a background that lasts so long, in seconds."""
         return self.model_copy(update={"duration": duration_s})
