@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
-from typer import rich_utils
 
+from osmef.cli.later import later
 from osmef.cli.streams import failure_of
 from osmef.cli.terminal import PlainConsole, PlainFormatter, plain
 from osmef.engine.stop import Stop, stop_on_signals
@@ -26,7 +26,8 @@ out = PlainConsole(highlight=False, soft_wrap=True, emoji=False)
 err = PlainConsole(stderr=True, highlight=False, soft_wrap=True, emoji=False)
 """Standard error: progress, warnings, errors."""
 
-rich_utils.Console = PlainConsole  # type: ignore[attr-defined] # for wrong command lines
+# For help and wrong command lines, and slow to load.
+later("typer.rich_utils").Console = PlainConsole  # type: ignore[attr-defined]
 
 ScenarioFile = Annotated[
     Path, typer.Argument(help="Scenario file, YAML or JSON.", metavar="FILE", show_default=False)

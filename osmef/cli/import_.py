@@ -70,13 +70,18 @@ def command(  # noqa: PLR0913, PLR0917 - its options
 ) -> None:
     """Make run directories of the results of another program."""
     with reporting(as_json):
-        from osmef.importers import import_files  # noqa: PLC0415 - scipy takes a while to load
+        # scipy takes a while to load
+        from osmef.importers import import_files  # noqa: PLC0415
+        from osmef.importers.write import MOST_NOTES, NOTES  # noqa: PLC0415
 
         done = import_files(kind.value, files, out, name, provider, pool_ends=pool_ends)
         for run in done.runs if figures else []:
             draw(run)
-    for note in (*done.oddities, *done.notes):
-        err.print(f"[yellow]note[/]: {escape(str(note))}")
+    more = len(done.oddities) - MOST_NOTES
+    rest = f"and {more} more: all are in the summaries of the runs, or in their {NOTES}"
+    told = [str(oddity) for oddity in done.oddities[:MOST_NOTES]]
+    for note in (*told, *([rest] if more > 0 else []), *done.notes):
+        err.print(f"[yellow]note[/]: {escape(note)}")
     if as_json:
         print_json(
             {

@@ -19,6 +19,7 @@ from osmef.cli.console import (
 from osmef.engine.check import check_study, warnings_of
 from osmef.engine.cost import PlannedCost, check_budget, cost_of
 from osmef.engine.plan import Plan, PlannedCell, make_plan, programs_of
+from osmef.engine.sharing import without_effect
 from osmef.providers.base import EndpointRequest
 from osmef.providers.sites import sites_of
 from osmef.report.fit import Column, column, table
@@ -43,7 +44,7 @@ def command(file: ScenarioFile, overrides: Overrides = [], as_json: AsJson = Fal
         study = load(file, parse_overrides(overrides))
         check_study(study)
         plan = make_plan(study)
-        notes, cost = warnings_of(study), cost_of(plan)
+        notes, cost = [*warnings_of(study), *_idle(plan)], cost_of(plan)
         machines = sites_of(study.scenario).machines(plan.endpoints)
         if not as_json:
             _print(plan, notes, cost, machines)
@@ -62,12 +63,31 @@ def _print(plan: Plan, notes: list[str], cost: PlannedCost, machines: Mapping[st
         out.print(f"needs {escape(line)}")
     scenario = plan.study.scenario
     out.print(
-        f"{len(plan.cells)} cells x {scenario.repeat} = {len(plan.trials)} trials, "
+        f"{_count(plan)} = {len(plan.trials)} trials{_at_most(scenario)}, "
         f"{scenario.order} order, on {len(plan.endpoints)} endpoints ({_clouds(scenario)}): "
         f"about [bold]{format_duration(plan.estimate_s)}[/]"
     )
     if cost.vms and (cost.per_hour or scenario.budget or _has_prices(scenario)):
         out.print(f"cost: {_cost(cost)}, without traffic, disks and addresses")
+
+
+def _idle(plan: Plan) -> list[str]:
+    told = without_effect(plan)
+    return [told] if told else []
+
+
+def _count(plan: Plan) -> str:
+    """Say how many trials there are of what: a cell has one each repetition, or one each pair."""
+    cells, repeat = len(plan.cells), plan.study.scenario.repetitions
+    turns = [len(cell.turns) for cell in plan.cells]
+    if max(turns) == 1:
+        return f"{cells} cells x {repeat}"
+    pairs = str(turns[0]) if min(turns) == max(turns) else f"{min(turns)} to {max(turns)}"
+    return f"{cells} cells x {pairs} pairs x {repeat}"
+
+
+def _at_most(scenario: Scenario) -> str:
+    return " at most" if scenario.is_until_known else ""
 
 
 def _needs(plan: Plan) -> list[str]:

@@ -65,6 +65,11 @@ class _Watch(Observer):
         self._total, self._expected_s, self._measures = trials, planned_s, measures
         self._since = self._clock()
 
+    @override
+    def trial_spared(self, planned: PlannedTrial) -> None:
+        with self._lock:
+            self._total -= 1
+
     def _count(self) -> int:
         with self._lock:
             self._ended += 1
@@ -115,6 +120,11 @@ class LiveProgress(_Watch):
     def measuring(self, trials: int, planned_s: float, measures: Sequence[Measure]) -> None:
         super().measuring(trials, planned_s, measures)
         self._progress.update(self._task, total=trials, completed=0)
+
+    @override
+    def trial_spared(self, planned: PlannedTrial) -> None:
+        super().trial_spared(planned)
+        self._progress.update(self._task, total=self._total)
 
     @override
     def trial_started(self, planned: PlannedTrial) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import random
 import re
 import secrets
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from osmef.providers.base import EndpointRequest
 from osmef.scenario.fields import EndpointKind, Order, Placement, Tenancy
 from osmef.scenario.location import Location, distance
 from osmef.scenario.model import EndpointSettings, Scenario
+from osmef.scenario.pairs import PairsAt
 from osmef.scenario.study import Cell, Study
 from osmef.supply.program import Program
 from osmef.workloads import Programme
@@ -37,14 +38,32 @@ class PlannedCell:
     """A cell with the endpoints that its trials use: every sender sends to every receiver.
 
     Loopback uses one endpoint for both ends. Nodes are senders and receivers all of them, and none
-    sends to itself. All pairs are to be equally far apart; ``distance`` is None where the cloud
-    decides.
+    sends to itself. Of ``pairs`` each sender sends to its own receiver. All pairs are to be equally
+    far apart; ``distance`` is None where the cloud decides. ``number`` is that of the pair, from 1,
+    where it is the part of a cell that trials of one pair use.
     """
 
     cell: Cell
     senders: tuple[EndpointRequest, ...]
     receivers: tuple[EndpointRequest, ...]
     distance: int | None
+    number: int | None = None
+
+    @property
+    def key(self) -> tuple[str, int | None]:
+        """What tells it from all others of a plan."""
+        return (self.cell.key, self.number)
+
+    @property
+    def turns(self) -> tuple[PlannedCell, ...]:
+        """What one trial each measures in a repetition: itself, or every pair for itself."""
+        pairs = self.cell.scenario.pairs
+        if pairs is None or pairs.at is PairsAt.ONCE:
+            return (self,)
+        return tuple(
+            replace(self, senders=(one,), receivers=(other,), number=number)
+            for number, (one, other) in enumerate(self.pairs, 1)
+        )
 
     @property
     def endpoints(self) -> tuple[EndpointRequest, ...]:
@@ -53,7 +72,9 @@ class PlannedCell:
 
     @property
     def pairs(self) -> tuple[tuple[EndpointRequest, EndpointRequest], ...]:
-        """Every sender with every receiver."""
+        """Every sender with every receiver, or with its own."""
+        if self.cell.scenario.pairs is not None:
+            return tuple(zip(self.senders, self.receivers, strict=True))
         alone = len(self.endpoints) == 1
         every = ((one, other) for one in self.senders for other in self.receivers)
         return tuple((one, other) for one, other in every if alone or one is not other)
@@ -92,7 +113,10 @@ def programs_of_layers(scenario: Scenario) -> tuple[Program, ...]:
 
 @dataclass(frozen=True)
 class PlannedTrial:
-    """One trial. Groups are the stretches of trials between two collections of facts."""
+    """One trial. Groups are the stretches of trials between two collections of facts.
+
+    ``cell`` is the part of a cell that it measures: one of its pairs, or all of it.
+    """
 
     index: int
     cell: PlannedCell
@@ -163,20 +187,30 @@ def _place(cells: Sequence[Cell], scenario: Scenario) -> tuple[PlannedCell, ...]
     compare. Trials that may run at once need hosts of their own, so pairs are then spread over
     lanes of two hosts each. Nodes stay in the first lane: few of them are some of many.
     """
-    kinds: dict[Sites, dict[tuple[object, ...], int]] = {}
-    for cell in cells:
-        there = kinds.setdefault(_sites_of(cell), {})
-        there.setdefault(_kind_of_pair(cell), len(there))
+    lanes = _Lanes(cells, scenario)
+    return tuple(_place_cell(cell, lanes) for cell in cells)
 
-    def lane(cell: Cell) -> int:
+
+class _Lanes:
+    """Which lane of hosts each pair of a cell uses."""
+
+    def __init__(self, cells: Sequence[Cell], scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._kinds: dict[Sites, dict[tuple[object, ...], int]] = {}
+        for cell in cells:
+            there = self._kinds.setdefault(_sites_of(cell), {})
+            for number in range(1, cell.scenario.trials + 1):
+                there.setdefault(_kind_of_pair(cell, number), len(there))
+        self._at_once = max(scenario.parallel, *(cell.scenario.trials for cell in cells))
+
+    def of(self, cell: Cell, number: int = 1) -> int:
+        """Return the lane of the pair of this number."""
         if cell.scenario.endpoints.node is not None:
             return 1
-        there = kinds[_sites_of(cell)]
-        clouds = [scenario.clouds[site] for site in _sites_of(cell)]
-        lanes = min(cloud.lanes(scenario.parallel, len(there)) for cloud in clouds)
-        return there[_kind_of_pair(cell)] % lanes + 1
-
-    return tuple(_place_cell(cell, lane(cell)) for cell in cells)
+        there = self._kinds[_sites_of(cell)]
+        clouds = [self._scenario.clouds[site] for site in _sites_of(cell)]
+        lanes = min(cloud.lanes(self._at_once, len(there)) for cloud in clouds)
+        return there[_kind_of_pair(cell, number)] % lanes + 1
 
 
 def _sites_of(cell: Cell) -> Sites:
@@ -184,27 +218,48 @@ def _sites_of(cell: Cell) -> Sites:
     return (sender.site, receiver.site)
 
 
-def _kind_of_pair(cell: Cell) -> tuple[object, ...]:
+def _kind_of_pair(cell: Cell, number: int) -> tuple[object, ...]:
     s = cell.scenario
-    return (s.endpoints, s.placement, s.tenancy, s.network)
+    return (number, s.endpoints, s.placement, s.tenancy, s.network)
 
 
-def _place_cell(cell: Cell, lane: int) -> PlannedCell:
+def _place_cell(cell: Cell, lanes: _Lanes) -> PlannedCell:
     scenario = cell.scenario
-    first_host = 2 * lane - 1
     sender, receiver = scenario.ends
     if scenario.endpoints.loopback is not None:
-        end = _request("loopback", sender, _Slot(lane, first_host, 1))
+        lane = lanes.of(cell)
+        end = _request("loopback", sender, _Slot(lane, 2 * lane - 1, 1))
         return PlannedCell(cell, (end,), (end,), 0)
     if scenario.endpoints.node is not None:
         nodes = _nodes(scenario.endpoints.node, scenario.placement)
         return PlannedCell(cell, nodes, nodes, distance(_slots(nodes[0]), _slots(nodes[-1])))
-    anywhere = scenario.placement is Placement.ANY or scenario.is_between_sites
-    other_host = first_host + (scenario.placement is not Placement.SAME_HOST)
-    other_tenant = 1 + (scenario.tenancy is Tenancy.DIFFERENT_TENANT)
-    ones = _group("sender", sender, _Slot(lane, first_host, 1, anywhere))
-    others = _group("receiver", receiver, _Slot(lane, other_host, other_tenant, anywhere))
+    if scenario.trials > 1:
+        ones, others = _pairs(scenario, [lanes.of(cell, n + 1) for n in range(scenario.trials)])
+    else:
+        slots = _slots_of(scenario, lanes.of(cell))
+        ones, others = _group("sender", sender, slots[0]), _group("receiver", receiver, slots[1])
     return PlannedCell(cell, ones, others, distance(_slots(ones[0]), _slots(others[0])))
+
+
+def _pairs(
+    scenario: Scenario, lanes: Sequence[int]
+) -> tuple[tuple[EndpointRequest, ...], tuple[EndpointRequest, ...]]:
+    """Return senders and receivers of pairs that stand in these lanes, each with its own."""
+    made: list[tuple[EndpointRequest, ...]] = []
+    for place, lane in enumerate(lanes):
+        slots = _slots_of(scenario, lane)
+        ends = zip(("sender", "receiver"), scenario.ends, slots, strict=True)
+        made.append(
+            tuple(
+                # A physical host is of one pair; VMs follow each other where lanes are few.
+                _request(role, end, replace(slot, host=slot.host + 2 * (place + 1 - lane)))
+                if end.kind is EndpointKind.HOST
+                else _member(_request(role, end, slot), 1 + lanes[:place].count(lane))
+                for role, end, slot in ends
+            )
+        )
+    senders, receivers = zip(*made, strict=True)
+    return senders, receivers
 
 
 @dataclass(frozen=True)
@@ -217,14 +272,39 @@ class _Slot:
     anywhere: bool = False
 
 
-def _group(role: str, end: EndpointSettings, slot: _Slot) -> tuple[EndpointRequest, ...]:
-    """Return the members of a group: of one tenant, and on one host unless they may be anywhere.
+def _slots_of(scenario: Scenario, lane: int) -> tuple[_Slot, _Slot]:
+    """Return where sender and receiver of a lane stand."""
+    anywhere = scenario.placement is Placement.ANY or scenario.is_between_sites
+    first_host = 2 * lane - 1
+    other_host = first_host + (scenario.placement is not Placement.SAME_HOST)
+    other_tenant = 1 + (scenario.tenancy is Tenancy.DIFFERENT_TENANT)
+    here = _Slot(lane, first_host, 1, anywhere)
+    return here, _Slot(lane, other_host, other_tenant, anywhere)
 
-    A smaller group is the start of a larger one.
+
+def _member(first: EndpointRequest, number: int) -> EndpointRequest:
+    """Return the member of this number, from 1, of the group that begins with the first.
+
+    VMs of a group share a host unless they may be anywhere. A physical host has a place of its own:
+    senders and receivers take turns, so that a smaller group is the start of a larger one.
     """
+    if number == 1:
+        return first
+    if first.kind is EndpointKind.HOST and first.host is not None:
+        host = f"host-{int(first.host.removeprefix('host-')) + 2 * (number - 1)}"
+        return replace(first, name=_host_name(first.site, host), host=host)
+    return replace(first, name=f"{first.name}-m{number}")
+
+
+def _host_name(site: str | None, host: str) -> str:
+    # A host is one endpoint, whatever its role in a cell.
+    return "-".join(filter(None, (site, host)))
+
+
+def _group(role: str, end: EndpointSettings, slot: _Slot) -> tuple[EndpointRequest, ...]:
+    """Return the members of a group, all of one tenant; a smaller one is the start of a larger."""
     first = _request(role, end, slot)
-    others = (replace(first, name=f"{first.name}-m{n}") for n in range(2, end.count + 1))
-    return (first, *others)
+    return tuple(_member(first, number) for number in range(1, end.count + 1))
 
 
 def _nodes(end: EndpointSettings, placement: Placement) -> tuple[EndpointRequest, ...]:
@@ -242,8 +322,7 @@ def _nodes(end: EndpointSettings, placement: Placement) -> tuple[EndpointRequest
 def _request(role: str, end: EndpointSettings, slot: _Slot) -> EndpointRequest:
     host = f"host-{slot.host}"
     if end.kind is EndpointKind.HOST:
-        # A host is one endpoint, whatever its role in a cell.
-        name = "-".join(filter(None, (end.site, host)))
+        name = _host_name(end.site, host)
         return EndpointRequest(name, role, end.kind, None, host, None, slot.lane, None, end.site)
     flavor = None if end.flavor is None else _word(str(end.flavor))
     place = f"any{slot.lane}" if slot.anywhere else f"h{slot.host}"
@@ -277,17 +356,52 @@ def _slots(request: EndpointRequest) -> Location:
 def _order(cells: Sequence[PlannedCell], scenario: Scenario, seed: int) -> tuple[PlannedTrial, ...]:
     # Random: every repetition is a block of all cells in an order of its own, so that a slow
     # drift of the cloud touches all cells alike. Sequential: cell after cell.
-    repetitions = range(1, scenario.repeat + 1)
+    repetitions = range(1, scenario.repetitions + 1)
+    shuffle = random.Random(seed).shuffle  # noqa: S311 - an order, not a secret
+    plain: list[tuple[PlannedCell, int, int]] = []
     if scenario.order is Order.SEQUENTIAL:
-        plain = [(cell, r, group) for group, cell in enumerate(cells, 1) for r in repetitions]
+        for group, cell in enumerate(cells, 1):
+            plain += [(one, r, group) for r in repetitions for one in cell.turns]
     else:
-        shuffle = random.Random(seed).shuffle  # noqa: S311 - an order, not a secret
-        plain = []
+        group = 0
         for r in repetitions:
-            block = list(cells)
-            shuffle(block)
-            plain += [(cell, r, r) for cell in block]
+            for block in _blocks(cells, shuffle):
+                group += 1
+                shuffle(block)
+                plain += [(one, r, group) for one in block]
     return tuple(PlannedTrial(i, c, r, group) for i, (c, r, group) in enumerate(plain, 1))
+
+
+def _blocks(
+    cells: Sequence[PlannedCell], shuffle: Callable[[list[list[PlannedCell]]], None]
+) -> list[list[PlannedCell]]:
+    """Return the blocks of one repetition: one, or where pairs go in turn one each pair.
+
+    A block of pairs has no cell twice, and all its cells on the same pair.
+    """
+    first: list[PlannedCell] = []
+    in_turn: dict[int, list[PlannedCell]] = {}
+    for cell in cells:
+        pairs = cell.cell.scenario.pairs
+        for one in cell.turns:
+            if pairs is not None and pairs.at is PairsAt.IN_TURN:
+                in_turn.setdefault(one.number or 1, []).append(one)
+            else:
+                first.append(one)
+    blocks = list(in_turn.values())
+    if first:
+        blocks = [first + blocks[0], *blocks[1:]] if blocks else [first]
+    if len(blocks) > 1:
+        shuffle(blocks)
+    return blocks
+
+
+def most_at_once(trials: Iterable[PlannedTrial]) -> int:
+    """Return how many of the trials may run at one time, at most, as the scenario says."""
+    return max(
+        max(scenario.parallel, scenario.pairs.at_most if scenario.pairs else 1)
+        for scenario in (planned.cell.cell.scenario for planned in trials)
+    )
 
 
 def estimate(trials: Sequence[PlannedTrial]) -> float:

@@ -100,9 +100,9 @@ def _is_imported(directory: RunDirectory) -> bool:
 
 def _check_trials(plan: Plan, directory: RunDirectory) -> None:
     """See that what was measured is of the plan, or its missing trials would be the wrong ones."""
-    planned = {one.index: (one.cell.cell.key, one.repetition) for one in plan.trials}
+    planned = {one.index: (one.cell.key, one.repetition) for one in plan.trials}
     for trial in directory.read_trials().trials:
-        if planned.get(trial.index) != (trial.cell, trial.repetition):
+        if planned.get(trial.index) != ((trial.cell, trial.pair), trial.repetition):
             raise InputError(
                 f"trial {trial.index} is not of the plan that the journal and the scenario of the"
                 " run tell: one of the three files is damaged, or of another run",

@@ -18,6 +18,7 @@ from osmef.engine.cost import (
     planned_cost,
     spent,
 )
+from osmef.engine.enough import Enough
 from osmef.engine.groups import measure_group
 from osmef.engine.holding import Holding
 from osmef.engine.interruptible import at_once
@@ -27,7 +28,14 @@ from osmef.engine.losses import is_measurable, lost_error
 from osmef.engine.measure import PATIENCE_S, Bench
 from osmef.engine.metadata import collect_facts, first_moment
 from osmef.engine.observer import Observer
-from osmef.engine.plan import Plan, PlannedTrial, directories, estimate, programs_of
+from osmef.engine.plan import (
+    Plan,
+    PlannedTrial,
+    directories,
+    estimate,
+    most_at_once,
+    programs_of,
+)
 from osmef.engine.resume import occasion_of
 from osmef.engine.settle import Settled, settle
 from osmef.engine.station import Station, close_stations, open_stations
@@ -86,7 +94,12 @@ class Run:
         """
         trials = self.directory.read_trials().trials
         done = {t.index for t in trials if not (self.again and t.status is Status.FAILED)}
-        missing = [planned for planned in self.plan.trials if planned.index not in done]
+        enough = Enough(self.plan, trials)
+        missing = [
+            planned
+            for planned in self.plan.trials
+            if planned.index not in done and not enough.spares(planned)
+        ]
         journal = Journal(self.directory.journal)
         who = this_controller(self.directory)
         journal.note("start", seed=self.plan.seed, missing=len(missing), controller=who)
@@ -161,7 +174,7 @@ class Run:
     def _provision(self, missing: list[PlannedTrial], order: Order, journal: Journal) -> None:
         """Make the endpoints, measure, and destroy them."""
         sites = sites_of(self.plan.study.scenario)
-        cells = list({t.cell.cell.key: t.cell for t in missing}.values())
+        cells = list({t.cell.key: t.cell for t in missing}.values())
         cut_short = False
         try:
             self.observer.step(f"provisioning {len(order.requests)} endpoints")
@@ -216,7 +229,9 @@ class Run:
                 most = dumped(tags.most(*what))
                 journal.note("endpoint", endpoint=info.model_dump(mode="json"), most=most)
             shared = (sites, stations, self.directory, self.observer, self.stop)
-            self._measure(missing, Bench(*shared, occasion_of(journal), self.patience_s, layers))
+            known = Enough(self.plan, self.directory.read_trials().trials)
+            more = (occasion_of(journal), self.patience_s, layers, known)
+            self._measure(missing, Bench(*shared, *more))
         finally:
             left = layers.down() if layers is not None else []
             close_stations(stations)
@@ -225,7 +240,7 @@ class Run:
 
     def _provide(self, missing: list[PlannedTrial], stations: dict[str, Station]) -> None:
         """Have the programs on the endpoints that the trials need. Raises SupplyError."""
-        cells = {trial.cell.cell.key: trial.cell for trial in missing}
+        cells = {trial.cell.key: trial.cell for trial in missing}
         needed = programs_of(cells.values())
         if not needed:
             return
@@ -250,7 +265,7 @@ class Run:
         for group, some in groupby(missing, key=lambda planned: planned.group):
             trials = list(some)
             if any(is_measurable(planned, bench.stations) for planned in trials):
-                trials = measure_group(bench, trials, self.plan.study.scenario.parallel)
+                trials = measure_group(bench, trials, most_at_once(trials))
                 facts = collect_facts(bench.stations, self.directory, f"{group:05}", facts)
             left += trials
         if left:

@@ -37,7 +37,8 @@ Series = tuple[str, str, int]
 def parse(text: Text) -> Parsed:
     """Read a trial for each machine, experiment and concurrency, with its rows as requests.
 
-    A row is the mean of several requests, and counts as one: their number is not in the file.
+    A row is the mean of several requests, and counts as one: their number is not in the file. A row
+    without a good answer counts as one failed request at least, and in no time.
     Raises InputError.
     """
     series: dict[Series, list[Request]] = defaultdict(list)
@@ -53,10 +54,12 @@ def parse(text: Text) -> Parsed:
                 row["Experiment Tag"],
                 _whole(row, "Concurrency Level", where),
             )
-            failed[of] += _whole(row, "Failed requests", where)
+            told = _whole(row, "Failed requests", where)
         except InputError as error:
             oddities.append(Oddity(where, error.message, False))
             continue
+        # A row without a good answer has failed, whatever its column says.
+        failed[of] += max(told, 1 if request.error else 0)
         series[of].append(request)
         lines[of].append(line)
         oddities += [Oddity(where, what, True) for what in _odd(row, request, where)]
@@ -90,7 +93,10 @@ def _request(row: Mapping[str, str], where: str) -> Request:
 
 def _odd(row: Mapping[str, str], request: Request, where: str) -> list[str]:
     if request.error:
-        return ["no good answer"]
+        told = row["Time per request"].strip()
+        below = bool(told) and number(told, "Time per request", where) <= 0
+        why = f": its time is {told[:40]} ms" if below else ""
+        return [f"no good answer{why}, counted as failed"]
     odd = []
     time = request.relay_s or request.duration_s or 0
     if request.length and row["Transfer rate"].strip():

@@ -23,8 +23,9 @@ from osmef.results.trial import Source, Status, Trial
 from osmef.scenario.fields import EndpointKind
 from osmef.scenario.location import Location
 
-_MOST_WARNINGS = 20
-_NOTES = "notes.txt"
+MOST_NOTES = 20
+"""Of what was odd that is told at once; a run with more has a file of all."""
+NOTES = "notes.txt"
 
 
 def write_run(  # noqa: PLR0913, PLR0917 - all that a run directory is made of
@@ -80,11 +81,11 @@ def _keep(run: RunDirectory, origins: Sequence[Origin]) -> dict[Text, str]:
 def _warnings(run: RunDirectory, oddities: Sequence[Oddity]) -> list[str]:
     """Return what was odd, as a summary has it; all of it is in a file where it is too much."""
     told = [str(oddity) for oddity in oddities]
-    if len(told) <= _MOST_WARNINGS:
+    if len(told) <= MOST_NOTES:
         return told
-    write_atomically(run.path / _NOTES, "".join(f"{one}\n" for one in told).encode())
-    more = f"and {len(told) - _MOST_WARNINGS} more: all are in {_NOTES} of the run"
-    return [*told[:_MOST_WARNINGS], more]
+    write_atomically(run.path / NOTES, "".join(f"{one}\n" for one in told).encode())
+    more = f"and {len(told) - MOST_NOTES} more: all are in {NOTES} of the run"
+    return [*told[:MOST_NOTES], more]
 
 
 def _write_rows(run: RunDirectory, index: int, record: Record) -> None:

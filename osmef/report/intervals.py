@@ -43,10 +43,14 @@ def intervals(rows: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> F
     ``osmef.load``, which name the cells and their ends. A line is the sum over the connections of a
     trial that went one way. A connection of which only the sender told, as in an imported run, is
     drawn as it was sent. Where a cell has one line, its connections are thin lines. Raises
-    InputError without an interval, and for more cells than can be told apart.
+    InputError without an interval, and for more cells than can be told apart. A cell of which only
+    the background has intervals, such as latency beside bulk transfers, shows those.
     """
-    own = _one_end(rows[rows["purpose"] != Purpose.BACKGROUND.value])
-    groups = dict(list(own.groupby(["run", "cell"], observed=True, sort=False)))
+    beside = rows["purpose"] == Purpose.BACKGROUND.value
+    groups = _by_cell(_one_end(rows[~beside]))
+    of_background = _by_cell(_one_end(rows[beside])) if beside.any() else {}
+    only = of_background.keys() - groups.keys()
+    groups |= {key: of_background[key] for key in only}
     every = cells_of(trials, look, by_run=True)
     cells = [cell for cell in every if (cell.run, cell.key) in groups]
     if not cells:
@@ -63,6 +67,7 @@ def intervals(rows: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> F
     roles = tuple(sorted({role for key in found for role in groups[key]["role"].unique()}))
     warm = any(group["warmup"].eq(True).any() for group in groups.values())
     caption = f"All connections of a trial together, {_SEEN[roles]}."
+    caption += " Where what is measured has no rate it is that of the background." if only else ""
     caption += " Thin: single connections." if _has_single(found) else ""
     caption += " Dotted upright line: end of the warm-up." if warm else ""
     caption += "" if alike else " Every panel has its own axis of y."
@@ -82,6 +87,15 @@ def intervals(rows: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> F
         figure, panels, look.y_label or f"{'rate' if 'sender' in roles else 'goodput'} in {name}"
     )
     return figure
+
+
+Key = tuple[str, str]
+"""A run and a cell of it."""
+
+
+def _by_cell(rows: pd.DataFrame) -> dict[Key, pd.DataFrame]:
+    groups = rows.groupby(["run", "cell"], observed=True, sort=False)
+    return {(str(run), str(cell)): some for (run, cell), some in groups}
 
 
 Number = tuple[int, bool]

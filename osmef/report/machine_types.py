@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pandas as pd
 
@@ -23,6 +25,7 @@ from osmef.units import convert
 _COLUMNS = pd.Index([*MACHINE, "component", "value", "by"])
 _Row = tuple[str, str, Component, float, str]
 _GIVEN = "what the cloud and the system say"
+_LASTING = ("duration", "deadline", "most_output", "ways")
 _UNITS = {
     Component.CPU: "s",
     Component.MEMORY: "MB",
@@ -109,7 +112,7 @@ def _common(
             f"{machine_name(name)} by {' and '.join(sorted(by))}" for name, by in programs.items()
         ]
         raise InputError(
-            f"{component.value} was measured by different programs:\n"
+            f"{component.value} was measured by different programs, or with different settings:\n"
             + "\n".join(f"  {one}" for one in told),
             cure="measure all machine types with the same: their numbers mean different things",
         )
@@ -124,8 +127,35 @@ def machines_of(data: Data) -> pd.DataFrame:
     network never of one with itself) without a background: the trials, or the sessions where there
     are any, of that cell whose median is best.
     """
-    rows = [*_given(data), *_measured(data.trials)]
+    rows = [*_given(data), *_measured(data.trials, _settings(data))]
     return pd.DataFrame(rows, columns=_COLUMNS)
+
+
+def _settings(data: Data) -> dict[tuple[str, str], str]:
+    """Return in which settings each cell, by run and key, is not like all others of its workload.
+
+    What a run sweeps does not count, for the best of it is taken; neither does how long it lasts.
+    """
+    fixed: dict[str, dict[tuple[str, str], dict[str, Any]]] = defaultdict(dict)
+    for run, summary in data.summaries.items():
+        for workload in {cell.workload for cell in summary.cells}:
+            cells = {c.key: c.settings for c in summary.cells if c.workload == workload}
+            left = {*_LASTING, *_differing(cells.values())}
+            for key, settings in cells.items():
+                fixed[workload][run, key] = {k: v for k, v in settings.items() if k not in left}
+    return {
+        cell: ", ".join(f"{key} {settings.get(key, 'by default')}" for key in names)
+        for of in fixed.values()
+        for names in (_differing(of.values()),)
+        for cell, settings in of.items()
+    }
+
+
+def _differing(every: Collection[Mapping[str, Any]]) -> list[str]:
+    """Return the keys whose values are not the same in all."""
+    keys = sorted({key for one in every for key in one})
+    first: Mapping[str, Any] = next(iter(every), {})
+    return [key for key in keys if any(one.get(key) != first.get(key) for one in every)]
 
 
 def _given(data: Data) -> Iterator[_Row]:
@@ -143,18 +173,23 @@ def _memory_mb(end: EndpointInfo) -> float:
     return float(memory.get("total_bytes") or math.nan) / 1e6
 
 
-def _measured(trials: pd.DataFrame) -> Iterator[_Row]:
+def _measured(trials: pd.DataFrame, settings: Mapping[tuple[str, str], str]) -> Iterator[_Row]:
     measures = [one for one in measures_of(trials).values() if one.component is not None]
     alike = trials["sender_flavors"].eq(trials["receiver_flavors"]) & trials["background"].isna()
     one = ~trials["sender_flavors"].str.contains(",", na=True)
     own = trials[alike & one]
     sessions = has_sessions(own)
-    keys = [own["provider"].fillna("unknown"), own["sender_flavors"], own["workload"]]
+    set_ = pd.Series(
+        [settings.get(cell, "") for cell in zip(own["run"], own["cell"], strict=True)],
+        index=own.index,
+        dtype="object",
+    )
+    keys = [own["provider"].fillna("unknown"), own["sender_flavors"], own["workload"], set_]
     between = own[~is_loopback(own)]
     for measure in measures:
         rows = between if measure.component is Component.NETWORK else own
-        for (provider, flavor, workload), group in rows.groupby(keys, sort=False):
-            by = f"{measure.name} of {workload}"
+        for (provider, flavor, workload, how), group in rows.groupby(keys, sort=False):
+            by = f"{measure.name} of {workload}" + (f" ({how})" if how else "")
             for value in _best(group, measure, by_session=sessions):
                 if measure.component is not None:
                     amount = _in_unit(value, measure)

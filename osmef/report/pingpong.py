@@ -198,9 +198,7 @@ def _draw_relative(drawn: _Drawn, look: Look, wanted: Messages) -> Figure:
     series = {first: drawn.series[first], **drawn.series}  # which comes first
     names = [f"{first}: reference, 1.0", *list(series)[1:]]
     note = (
-        "Bars: 95 % interval of the ratio, if requests are independent. "
-        if wanted.interval
-        else ""
+        "Bars: 95 % interval of the ratio, if requests are independent. " if wanted.interval else ""
     )
     words = Words(
         f"{kind.title} against message size, relative",

@@ -35,6 +35,7 @@ class BriefTrial(TypedDict):
     cell: str
     repetition: int
     group: int
+    pair: NotRequired[int | None]
     values: dict[str, Any]
     senders: list[str]
     receivers: list[str]

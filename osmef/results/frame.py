@@ -30,6 +30,7 @@ _PLACE = (
     "trial",
     "repetition",
     "group",
+    "pair",
     "session",
     "window",
     "platform",
@@ -49,7 +50,7 @@ _PLACE = (
 _COURSE = ("status", "failure_kind", "failure_message", "started_at", "wall_s")
 _WORK = ("workload", "background", "limited_by", "start_spread_s")
 _FIXED = (*_RUN, *_PLACE, *_COURSE, *_WORK)
-_WHOLE = ("trial", "repetition", "group", "distance", "connections")
+_WHOLE = ("trial", "repetition", "group", "pair", "distance", "connections")
 _KNOWN_BY = ("trial", "repetition", "group")
 _NUMBERS = ("price_per_hour", "wall_s", "start_spread_s")
 _MADE = (
@@ -71,7 +72,8 @@ def load(*paths: str | PathLike[str]) -> pd.DataFrame:
 
     Each path is a run directory, or the summary.json or trials.jsonl in it, a directory that holds
     runs, or a pattern such as ``results/vm-*``. Columns: run, scenario, provider, cell, trial,
-    repetition, group, session, window and platform of a campaign, senders, receivers,
+    repetition, group, pair (where each has trials of its own), session, window and platform of a
+    campaign, senders, receivers,
     sender_flavors, receiver_flavors, price_per_hour of all VMs of the cell and its currency,
     placement, tenancy (both as requested), achieved_placement, achieved_tenancy, distance (as
     achieved), connections, each swept value of any of the runs under its key (a swept ``window`` of

@@ -175,6 +175,11 @@ class CellInfo(Model):
     key: str = Field(description="the swept values in one text; `all` without a sweep")
     values: dict[str, Scalar] = Field(description="the swept values by name")
     workload: str = Field(description="kind of the workload")
+    settings: dict[str, Any] = Field(
+        default_factory=dict,
+        description="what of the workload's settings is not as it is by default, swept ones among"
+        " them",
+    )
     background: str | None = Field(
         default=None, description="kind of the workload beside it; null without one"
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import parquet
 
 from osmef.errors import InputError
@@ -62,8 +63,35 @@ TABLES: dict[str, pa.Schema] = {
 def as_table(table: str, rows: Sequence[Model]) -> pa.Table:
     """Return rows as columns."""
     schema = TABLES[table]
-    columns = {name: [getattr(row, name) for row in rows] for name in schema.names}
-    return pa.table(columns, schema=schema)
+    columns = [_column([getattr(row, field.name) for row in rows], field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+_CODES = {pa.int64(): "q", pa.int32(): "i", pa.float64(): "d"}
+
+
+def _column(values: Sequence[Any], of: pa.DataType) -> pa.Array:
+    """Return a column as ``pyarrow.array`` does, which loads pandas for it if it is installed.
+
+    Source: Arrow Columnar Format, "Physical Memory Layout": whether there is a value, a bit each,
+    the lowest first; offsets of texts; the values.
+    """
+    known = _bits(value is not None for value in values)
+    if of == pa.string():
+        texts = [(value or "").encode() for value in values]
+        offsets = array("i", [0, *accumulate(map(len, texts))])
+        parts: list[Any] = [offsets, b"".join(texts)]
+    elif of == pa.bool_():
+        parts = [_bits(bool(value) for value in values)]
+    else:
+        parts = [array(_CODES[of], [0 if value is None else value for value in values])]
+    buffers = [pa.py_buffer(part) for part in (known, *parts)]
+    return pa.Array.from_buffers(of, len(values), buffers)
+
+
+def _bits(values: Iterable[bool]) -> bytes:
+    digits = "".join("1" if value else "0" for value in values)[::-1]
+    return int(digits or "0", 2).to_bytes(-(-len(digits) // 8), "little")
 
 
 def write_part(file: BinaryIO, tables: Sequence[pa.Table]) -> None:
@@ -78,14 +106,21 @@ def merge(table: str, file: BinaryIO, merged: Path, parts: Sequence[Path]) -> No
     after the trial was run again, doubles no row. One trial at a time is in memory. Raises OSError,
     and InputError for a damaged file.
     """
-    again = pa.array([int(part.stem) for part in parts], pa.int64())
+    again = [int(part.stem) for part in parts]
     with parquet.ParquetWriter(file, TABLES[table]) as writer:
         for group in _row_groups(table, [merged] if merged.exists() else []):
-            kept = group.filter(pc.invert(pc.is_in(group["trial"], value_set=again)))
+            kept = _without(group, again)
             if kept.num_rows:
                 writer.write_table(kept)
         for group in _row_groups(table, parts):
             writer.write_table(group)
+
+
+def _without(rows: pa.Table, trials: Sequence[int]) -> pa.Table:
+    import pyarrow.compute as pc  # noqa: PLC0415 - slow to load, and few runs are merged again
+
+    these = _column(trials, pa.int64())
+    return rows.filter(pc.invert(pc.is_in(rows["trial"], value_set=these)))
 
 
 def _row_groups(table: str, files: Sequence[Path]) -> Iterator[pa.Table]:

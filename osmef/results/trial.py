@@ -272,6 +272,11 @@ class Trial(Model):
     cell: str = Field(description="key of the cell")
     repetition: int = Field(description="which repetition of the cell, from 1")
     group: int = Field(description="trials between two collections of facts share it")
+    pair: int | None = Field(
+        default=None,
+        description="number of the pair that was measured, from 1, where each has trials of its own"
+        " (`pairs`); null else",
+    )
     values: dict[str, Scalar] = Field(description="the swept values by name")
     senders: list[str] = Field(description="names of the sending endpoints")
     receivers: list[str] = Field(

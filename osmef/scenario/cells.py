@@ -113,8 +113,8 @@ def _explained(
 def _too_many(cells: Sequence[Cell], tree: Node) -> Iterator[Problem]:
     if not cells:
         return
-    repeat = cells[0].scenario.repeat
-    trials = len(cells) * repeat
+    repeat = cells[0].scenario.repetitions
+    trials = sum(cell.scenario.trials for cell in cells) * repeat
     if trials > MAX_TRIALS:
         yield tree.nearest(("repeat",)).problem(
             f"{len(cells)} cells, repeat: {repeat} make {trials} trials; {MAX_TRIALS} is the limit",

@@ -24,7 +24,9 @@ from osmef.scenario.fields import (
 )
 from osmef.scenario.layers import AnyLayer, Stack
 from osmef.scenario.money import InstanceClass, Price, Sum
+from osmef.scenario.pairs import AnyPairs, PairsAt
 from osmef.scenario.provider import AnyProvider
+from osmef.scenario.repeat import Repeat, UntilKnown
 from osmef.scenario.sites import check_sites
 from osmef.scenario.workload import AnyBackground, AnyWorkload, without_background
 
@@ -110,13 +112,6 @@ class Endpoints(Model):
                 "write both, for example sender: {} and receiver: {}",
                 *("sender", "receiver"),
             )
-        for key, end in self.each.items():
-            if end.kind is EndpointKind.HOST and end.count > 1 and key != "node":
-                raise conflict(
-                    "a group on one host is made of VMs",
-                    "remove count, or use kind: vm; nodes may be hosts",
-                    *(f"{key}.count", f"{key}.kind"),
-                )
         if self.loopback is not None and self.loopback.count > 1:
             raise conflict(
                 "loopback is one endpoint that talks to itself",
@@ -143,6 +138,11 @@ class Scenario(Model):
     endpoints: Endpoints = Field(
         default_factory=lambda: Endpoints(sender=EndpointSettings(), receiver=EndpointSettings()),
         description="who sends to whom",
+    )
+    pairs: AnyPairs | None = Field(
+        default=None,
+        description="several pairs of that sender and receiver: how many, or that and when each is"
+        " measured",
     )
     placement: Placement = Field(
         default=Placement.DIFFERENT_HOST,
@@ -174,11 +174,10 @@ class Scenario(Model):
         le=3600.0,
         description="how long the background runs before what is measured, and again after it",
     )
-    repeat: int = Field(
+    repeat: Repeat = Field(
         default=6,
-        ge=1,
-        le=100_000,
-        description="trials of each cell; a 95 % interval of the median needs 6",
+        description="trials of each cell, 1 to 100000; a 95 % interval of the median needs 6. Or"
+        " `{until: 5 %}`: as many as it takes to know the median",
     )
     order: Order = Field(
         default=Order.RANDOM,
@@ -266,6 +265,39 @@ class Scenario(Model):
         return self
 
     @model_validator(mode="after")
+    def _pairs_have_ends_of_their_own(self) -> Scenario:
+        if self.pairs is None:
+            return self
+        alone = [key for key in ("loopback", "node") if key in self.endpoints.each]
+        if alone:
+            raise conflict(
+                f"pairs are of a sender and a receiver, and {alone[0]} is neither",
+                "write both, for example sender: {} and receiver: {}, or remove pairs",
+                *("pairs", f"endpoints.{alone[0]}"),
+            )
+        groups = [key for key, end in self.endpoints.each.items() if end.count > 1]
+        if groups:
+            raise conflict(
+                "in a group every sender sends to every receiver, and in pairs to its own",
+                f"remove pairs, or endpoints.{groups[0]}.count",
+                *("pairs", f"endpoints.{groups[0]}.count"),
+            )
+        if self.workload.together:
+            raise conflict(
+                f"{self.workload.kind} runs on all endpoints as one, and not between pairs",
+                "remove pairs, and write endpoints: {node: {count: 4}}",
+                *("pairs", "workload"),
+            )
+        if self.is_until_known and self.trials > 1:
+            raise conflict(
+                "trials of one pair are more alike than those of others, which the rule of repeat"
+                " can't allow for",
+                "give repeat a number, or let all pairs run at once",
+                *("repeat.until", "pairs"),
+            )
+        return self
+
+    @model_validator(mode="after")
     def _one_endpoint_is_one_tenants(self) -> Scenario:
         if self.tenancy is Tenancy.SAME_TENANT:
             return self
@@ -320,15 +352,48 @@ class Scenario(Model):
             )
         return self
 
+    @model_validator(mode="after")
+    def _groups_of_hosts(self) -> Scenario:
+        if self.placement is not Placement.SAME_HOST or self.endpoints.node is not None:
+            return self
+        for key, end in self.each.items():
+            if end.kind is EndpointKind.HOST and end.count > 1:
+                counted = "pairs" if self.pairs else f"endpoints.{key}.count"
+                raise conflict(
+                    "several physical hosts are never on one host",
+                    "use placement: different-host, or kind: vm",
+                    *("placement", counted, f"endpoints.{key}.kind"),
+                )
+        return self
+
+    @property
+    def each(self) -> dict[str, EndpointSettings]:
+        """The ends that are there, by their keys, with how many there are of each."""
+        if self.pairs is None:
+            return self.endpoints.each
+        count = {"count": self.pairs.count}
+        return {key: end.model_copy(update=count) for key, end in self.endpoints.each.items()}
+
     @property
     def ends(self) -> tuple[EndpointSettings, EndpointSettings]:
         """Settings of the sending and the receiving end; the same twice for loopback and nodes."""
-        alone = self.endpoints.loopback or self.endpoints.node
-        if alone is not None:
-            return (alone, alone)
-        if self.endpoints.sender is None or self.endpoints.receiver is None:
-            raise AssertionError("the model's own check lets no such endpoints through")
-        return (self.endpoints.sender, self.endpoints.receiver)
+        each = list(self.each.values())
+        return (each[0], each[-1])
+
+    @property
+    def trials(self) -> int:
+        """How many trials a repetition is: one, or one each pair."""
+        return self.pairs.trials if self.pairs else 1
+
+    @property
+    def repetitions(self) -> int:
+        """How many trials each cell has at most."""
+        return self.repeat.most if isinstance(self.repeat, UntilKnown) else self.repeat
+
+    @property
+    def is_until_known(self) -> bool:
+        """Whether a cell's trials end once it is known."""
+        return isinstance(self.repeat, UntilKnown)
 
     @property
     def stack(self) -> Stack:
@@ -343,13 +408,15 @@ class Scenario(Model):
     @property
     def size(self) -> int:
         """How many endpoints there are."""
-        return sum(end.count for end in self.endpoints.each.values())
+        return sum(end.count for end in self.each.values())
 
     @property
     def shares_hosts(self) -> bool:
         """Whether several endpoints of one end are to be on one host."""
-        apart = self.endpoints.node is not None and self.placement is Placement.DIFFERENT_HOST
-        return not apart and any(end.count > 1 for end in self.ends)
+        nodes_apart = self.endpoints.node is not None and self.placement is Placement.DIFFERENT_HOST
+        pairs_apart = self.pairs is not None and self.pairs.at is not PairsAt.ONCE
+        vms = [end for end in self.ends if end.kind is EndpointKind.VM]
+        return not (nodes_apart or pairs_apart) and any(end.count > 1 for end in vms)
 
     @property
     def zones_of_ends(self) -> tuple[str | None, str | None]:

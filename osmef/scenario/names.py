@@ -3,7 +3,7 @@
 A name is a key of the scenario, dotted where it is nested (``endpoints.sender.flavor``). A word
 without a dot that is no key of the scenario itself means every value so called: ``connections`` is
 ``workload.connections``, and ``flavor`` the flavor of all endpoints that are there. The values of
-the background and of a layer are named by their paths alone.
+the background, of a layer, of pairs and of ``repeat`` are named by their paths alone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,17 @@ from osmef.scenario.by_kind import ByKind
 from osmef.scenario.model import USUAL_KINDS, Scenario
 from osmef.scenario.node import Entry, Node, Path
 
-SWEPT = ("endpoints", "placement", "tenancy", "layer", "family", "workload", "background", "lead")
+SWEPT = (
+    "endpoints",
+    "pairs",
+    "placement",
+    "tenancy",
+    "layer",
+    "family",
+    "workload",
+    "background",
+    "lead",
+)
 """The keys of a scenario that may differ from cell to cell, with all that is under them."""
 
 BY_KIND = ("provider", "workload", "background")
@@ -94,7 +104,7 @@ def short_names(tops: tuple[str, ...]) -> dict[str, tuple[Path, ...]]:
     """Return what each word without a dot stands for under these keys."""
     found: dict[str, tuple[Path, ...]] = {}
     for path in all_paths(tops):
-        if path[0] not in {"background", "layer"} or len(path) == 1:
+        if path[0] not in {"background", "layer", "pairs", "repeat"} or len(path) == 1:
             found[path[-1]] = (*found.get(path[-1], ()), path)
     return found
 

@@ -41,6 +41,13 @@ class WorkloadSettings(Model):
         return None
 
     @property
+    def given(self) -> dict[str, Any]:
+        """What is not as it is by default, without the kind and the paths of bundles."""
+        return self.model_dump(
+            mode="json", by_alias=True, exclude_defaults=True, exclude={"kind", "bundles"}
+        )
+
+    @property
     def takes_turns(self) -> bool:
         """Whether one direction waits while data go in the other."""
         return False

@@ -74,7 +74,7 @@ def test_that_no_disk_is_measured_is_told_at_once_and_kept(osmef: Osmef, folder:
     text = {"name": "x", "endpoints": {"loopback": {}}, "workload": workload, "repeat": 1}
     ended = osmef("run", osmef.write(json.dumps(text), "scenario.json"))
     assert ended.code == 0, ended.err
-    told = "{dir} is in memory there (tmpfs): no disk is measured"
+    told = "the directory of the run is in memory there (tmpfs): no disk is measured"
     assert f"note: loopback-h1-t1: {told}" in ended.err
     assert told in " ".join(ended.out.split())
     (warning,) = json.loads((osmef.run / "summary.json").read_text())["run"]["warnings"][-1:]

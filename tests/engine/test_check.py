@@ -49,7 +49,8 @@ sweep: {placement: [same-host, different-host]}
     ]
     in_memory = {name: {"file_systems": files} for name in senders}
     assert warnings_there(plan.cells, in_memory)[0] == (
-        f"{', '.join(senders)}: {{dir}} is in memory there (tmpfs): no disk is measured"
+        f"{', '.join(senders)}: the directory of the run is in memory there (tmpfs):"
+        " no disk is measured"
     )
 
 

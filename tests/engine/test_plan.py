@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections import Counter
+from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.engine.plan import Plan, make_plan, programs_of
+from osmef.engine.plan import Plan, PlannedTrial, make_plan, most_at_once, programs_of
+from osmef.engine.sharing import without_effect
 from osmef.scenario.fields import FlavorNeed
 from osmef.scenario.load import load_text
 
@@ -301,3 +303,93 @@ def test_the_digest_is_of_the_text() -> None:
     text = "name: test\nrepeat: 2"
     study = load_text(text, Path("x.yaml"))
     assert study.digest == hashlib.sha256(text.encode()).hexdigest()
+
+
+PAIRS = "provider: {kind: local, hosts: 4}\nrepeat: 2\n"
+
+
+def names(trials: Iterable[PlannedTrial]) -> list[tuple[str, str]]:
+    return [(one.name, other.name) for trial in trials for one, other in trial.cell.pairs]
+
+
+def test_pairs_at_once_are_one_trial_of_senders_with_receivers_of_their_own() -> None:
+    plan = plan_of(PAIRS + "pairs: {at: once, count: 3}\nsweep: {pairs.count: [1, 3]}")
+    one, three = plan.cells
+    assert [len(cell.pairs) for cell in (one, three)] == [1, 3]
+    assert three.pairs[0] == one.pairs[0]
+    assert [(a.name, b.name) for a, b in three.pairs] == [
+        ("sender-h1-t1", "receiver-h2-t1"),
+        ("sender-h1-t1-m2", "receiver-h2-t1-m2"),
+        ("sender-h1-t1-m3", "receiver-h2-t1-m3"),
+    ]
+    assert len(plan.trials) == 2 * 2
+    assert {trial.cell.number for trial in plan.trials} == {None}
+
+
+def test_pairs_in_turn_have_trials_of_their_own_on_hosts_of_their_own() -> None:
+    plan = plan_of(PAIRS + "pairs: 3", seed=1)
+    assert len(plan.cells) == 1
+    assert sorted((t.repetition, t.cell.number) for t in plan.trials) == [
+        (r, n) for r in (1, 2) for n in (1, 2, 3)
+    ]
+    assert [trial.group for trial in plan.trials] == [1, 2, 3, 4, 5, 6]
+    assert set(names(plan.trials)) == {
+        ("sender-h1-t1", "receiver-h2-t1"),
+        ("sender-h3-t1", "receiver-h4-t1"),
+        ("sender-h1-t1-m2", "receiver-h2-t1-m2"),  # there are no more hosts
+    }
+    assert len(plan.endpoints) == 6
+
+
+def test_a_block_of_pairs_in_turn_has_all_cells_once_on_one_pair() -> None:
+    plan = plan_of(PAIRS + "pairs: 3\nsweep: {connections: [1, 2, 4]}")
+    assert len(plan.trials) == 2 * 3 * 3
+    for _, block in groupby(plan.trials, key=lambda trial: trial.group):
+        trials = list(block)
+        assert len({trial.cell.number for trial in trials}) == 1
+        assert len(set(names(trials))) == 1
+        assert sorted(t.cell.cell.key for t in trials) == [f"connections={n}" for n in (1, 2, 4)]
+
+
+def test_pairs_side_by_side_are_in_one_block_and_may_run_at_once() -> None:
+    plan = plan_of(PAIRS + "pairs: {count: 2, at: side by side}")
+    assert [trial.group for trial in plan.trials] == [1, 1, 2, 2]
+    assert most_at_once(plan.trials) == 2
+    assert without_effect(plan) is None
+
+
+HOSTS = "{sender: {kind: host}, receiver: {kind: host}}"
+
+
+@pytest.mark.parametrize("at", ["once", "in turn", "side by side"])
+def test_pairs_of_physical_hosts_are_hosts_each_of_one_pair(at: str) -> None:
+    plan = plan_of(f"endpoints: {HOSTS}\npairs: {{count: 5, at: {at}}}\nrepeat: 1")
+    assert sorted(names(plan.trials)) == [(f"host-{n}", f"host-{n + 1}") for n in (1, 3, 5, 7, 9)]
+
+
+def test_a_group_of_physical_hosts_is_a_machine_each() -> None:
+    ends = "{sender: {kind: host, count: 3}, receiver: {kind: host, count: 2}}"
+    (cell,) = plan_of(f"endpoints: {ends}").cells
+    assert [end.name for end in cell.senders] == ["host-1", "host-3", "host-5"]
+    assert [end.name for end in cell.receivers] == ["host-2", "host-4"]
+    assert len(cell.pairs) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("parallel: 2", "parallel has no effect"),
+        ("parallel: 2\nsweep: {flavor: [small, medium]}", "parallel has no effect"),
+        (FLAVORS + "parallel: 2", None),
+        ("provider: {kind: local, hosts: 4}\nparallel: 2\n" + ANY, None),
+        (
+            FLAVORS + "parallel: 2\norder: sequential",
+            "parallel has no effect",
+        ),
+        ("pairs: {count: 2, at: side by side}", "pairs: side by side has no effect"),
+        ("sweep: {flavor: [small, medium]}", None),
+    ],
+)
+def test_what_may_run_at_once_and_never_can_is_told(text: str, told: str | None) -> None:
+    found = without_effect(plan_of(text))
+    assert (found is None) if told is None else (found is not None and told in found)

@@ -7,8 +7,10 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import osmef
+from osmef.cli.main import make_app
 from osmef.importers import import_files
 from osmef.results.rundir import RunDirectory
 from tests.importers.samples import DATA, kind_of
@@ -123,6 +125,33 @@ def test_what_is_no_csv_costs_its_row_only(tmp_path: Path) -> None:
     done = import_files("ppbench", [path], tmp_path / "out")
     assert f"{path}:3: this is not CSV: field larger" in str(done.oddities[0])
     assert len(osmef.load_requests(tmp_path / "out")) == len(rest)  # one of them is odd, too
+
+
+def test_a_row_with_a_negative_time_has_failed(tmp_path: Path) -> None:
+    head, first, second, *_ = (DATA / "ppbench.csv").read_text().splitlines()
+    path = tmp_path / "ppbench.csv"
+    path.write_text("\n".join([head, first, second.replace(",2.5,", ",-2.5,")]))
+    done = import_files("ppbench", [path], tmp_path / "out")
+    (trial,) = done.runs[0].read_trials().trials
+    assert (trial.metrics["requests"], trial.metrics["failed_requests"]) == (2, 1)
+    assert trial.metrics["time_p50_us"] == pytest.approx(2000)
+    assert [str(one) for one in done.oddities] == [
+        f"{path}:3: no good answer: its time is -2.5 ms, counted as failed (kept)"
+    ]
+
+
+def test_many_odd_rows_are_told_in_few_lines(tmp_path: Path) -> None:
+    head, first, *_ = (DATA / "ppbench.csv").read_text().splitlines()
+    path = tmp_path / "ppbench.csv"
+    path.write_text("\n".join([head, first, *[first.replace(",2.0,", ",-2.0,")] * 500]))
+    words = ["import", "ppbench", str(path), "--out", str(tmp_path / "out"), "--no-figures"]
+    done = CliRunner().invoke(make_app(), words, env={"COLUMNS": "200"})
+    assert done.exit_code == 1
+    assert done.stderr.count("note: ") == 21
+    assert (
+        "and 480 more: all are in the summaries of the runs, or in their notes.txt" in done.stderr
+    )
+    assert "500 odd" in done.stdout
 
 
 def test_files_without_a_trial_stand_in_every_summary(tmp_path: Path) -> None:

@@ -49,6 +49,15 @@ def test_a_line_each_trial_is_the_sum_of_its_connections(make_trials: MakeTrials
     assert visible(figure)[0].get_ylabel() == "goodput in kbit/s"
 
 
+def test_what_has_no_rate_shows_that_of_its_background(make_trials: MakeTrials) -> None:
+    """As latency beside bulk transfers, whose only intervals are the background's."""
+    trials = make_trials(workload="latency", background="btc")
+    table = [rows(trials, 1, flow, [125, 250], purpose="background") for flow in (0, 1)]
+    figure = intervals(pd.concat(table), trials)
+    assert [y for _, y in steps(figure)] == [[1, 2], [1, 2], [2, 4]]
+    assert "that of the background" in texts(figure)[-1]
+
+
 def test_a_trial_alone_shows_its_connections(make_trials: MakeTrials) -> None:
     trials = make_trials(connections=2)
     table = pd.concat([rows(trials, 1, flow, [125, 250]) for flow in (0, 1)])

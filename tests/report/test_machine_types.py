@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -90,6 +90,42 @@ def test_what_different_programs_measured_is_not_compared(make_run: MakeRun) -> 
     told = "aws m5 by aggregate_btc_bps of btc\n  gce n2 by aggregate_btc_bps of another"
     with pytest.raises(InputError, match=told):
         measured_machines(Data(aws, gce))
+
+
+def with_settings(path: Path, *settings: Mapping[str, object]) -> Path:
+    """Change what the cells of a run were measured with."""
+    run = RunDirectory(path)
+    summary = run.read_summary()
+    first, *_ = summary.cells
+    cells = [
+        first.model_copy(update={"key": str(number), "settings": one})
+        for number, one in enumerate(settings)
+    ]
+    run.write_summary(summary.model_copy(update={"cells": cells}))
+    return path
+
+
+def test_what_was_measured_with_different_settings_is_not_compared(make_run: MakeRun) -> None:
+    small, large = ({"resolution": n, "duration": float(n)} for n in (512, 2048))
+    aws = with_settings(make_run("aws", "m5", (8e8, 8e8)), small, small)
+    gce = with_settings(make_run("gce", "n2", (8e8, 1.6e9)), large, large)
+    azure = with_settings(make_run("azure", "d2", (8e8, 8e8)), {}, {})
+    told = (
+        r"aws m5 by aggregate_btc_bps of btc \(resolution 512\)\n  gce n2 by .*\(resolution 2048\)"
+    )
+    with pytest.raises(InputError, match=told):
+        measured_machines(Data(aws, gce))
+    with pytest.raises(InputError, match=r"d2 by .*resolution by default"):
+        measured_machines(Data(aws, azure))
+
+
+def test_of_settings_that_are_swept_the_best_counts(make_run: MakeRun) -> None:
+    swept = [{"connections": n, "duration": 1.0} for n in (1, 8)]
+    aws = with_settings(make_run("aws", "m5", (8e8, 8e8)), *swept)
+    gce = with_settings(make_run("gce", "n2", (8e8, 1.6e9)), {}, {"duration": 3.0})
+    table = measured_machines(Data(aws, gce))
+    assert set(table["by"]) == {"what the cloud and the system say", "aggregate_btc_bps of btc"}
+    assert vectors(table)["gce", "n2"]["network_mb_per_s"] == 200.0
 
 
 @pytest.mark.parametrize(

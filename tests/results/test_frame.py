@@ -38,6 +38,7 @@ def test_one_row_a_trial_in_tidy_columns(run: RunDirectory, make_trial: MakeTria
         "trial",
         "repetition",
         "group",
+        "pair",
         "session",
         "window",
         "platform",

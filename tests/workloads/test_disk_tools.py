@@ -30,6 +30,7 @@ from tests.workloads.test_tools import OUTPUTS, numbers, tool
 
 DISKS = [name for name in WORKLOADS.own if issubclass(WORKLOADS.settings(name), DiskSettings)]
 SOURCE = Path(__file__).parents[2].parent / "shared" / "sources" / "iozone.tar.gz"
+IN_MEMORY = "the directory of the run is in memory there (tmpfs): no disk is measured"
 
 
 def words(kind: str, **keys: Any) -> str:
@@ -140,7 +141,7 @@ def facts(memory: int = 8 * 10**9, kind: str = "ext2/ext3") -> dict[str, Any]:
         ("fio", {}, facts(), []),
         ("fio", {"direct": False}, facts(), ["1.07 GB of files fit into 8 GB of memory"]),
         ("fio", {"direct": False, "jobs": 9}, facts(), []),
-        ("fio", {}, facts(kind="tmpfs"), ["{dir} is in memory there (tmpfs): no disk is measured"]),
+        ("fio", {}, facts(kind="tmpfs"), [IN_MEMORY]),
         ("fio", {"direct": False}, {}, []),
         ("fio", {"direct": False}, {"error": "gone"}, []),
         ("fio", {"direct": False}, {"memory": None, "file_systems": {"{dir}": None}}, []),

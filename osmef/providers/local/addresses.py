@@ -18,6 +18,7 @@ _POOLS = tuple(
 """Private networks (RFC 1918), then the one for benchmarks of network devices (RFC 2544)."""
 
 
+_ROUTES = Path("/proc/net/fib_trie")
 _IPV6 = IPv6Network("fd5c:8c1e:37a2::/48")
 """Drawn at random, once, so that nobody else uses it (RFC 4193, section 3.2)."""
 IPV6_PREFIX_LENGTH = 64
@@ -67,13 +68,25 @@ def resolver_networks(resolv_conf: str) -> list[IPv4Network]:
 
 def used_networks() -> list[IPv4Network]:
     """Return what this machine's routes, of all tables, and its resolvers use."""
-    # Loaded late: a plan or a validation needs no netlink, whose library takes 0.1 s to import.
-    from osmef.providers.local.netlink import routed_networks  # noqa: PLC0415
-
     resolv_conf = Path("/etc/resolv.conf")
     text = resolv_conf.read_text(errors="replace") if resolv_conf.exists() else ""
-    routed = [IPv4Network(network, strict=False) for network in routed_networks()]
-    return routed + resolver_networks(text)
+    return routed_networks(_ROUTES.read_text()) + resolver_networks(text)
+
+
+def routed_networks(fib_trie: str) -> list[IPv4Network]:
+    """Return where routes but the default lead, of /proc/net/fib_trie (proc(5)): of all tables.
+
+    A leaf is an address, and the lines below it are its prefixes: the length, the scope, the kind.
+    """
+    found: dict[IPv4Network, None] = {}
+    address = ""
+    for line in fib_trie.splitlines():
+        match line.split():
+            case ["|--", address]:
+                pass
+            case [prefix, _, _, *_] if prefix.startswith("/") and prefix != "/0":
+                found[IPv4Network(f"{address}{prefix}")] = None
+    return list(found)
 
 
 @dataclass(frozen=True)

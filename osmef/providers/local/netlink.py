@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from socket import AF_INET
 from typing import Any
 
 from pyroute2 import IPRoute
@@ -232,10 +231,3 @@ def _needs(what: str, module: str) -> Iterator[None]:
             f"this machine's kernel has no {what}",
             cure=f"load the module as root: modprobe {module}; or use a kernel that has it",
         ) from error
-
-
-def routed_networks() -> list[str]:
-    """List where IPv4 routes but the default lead, of all tables of this namespace, as CIDR."""
-    with IPRoute() as route:
-        routes = list(route.get_routes(family=AF_INET))
-    return [f"{entry.get('dst')}/{entry['dst_len']}" for entry in routes if entry["dst_len"]]

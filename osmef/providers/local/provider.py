@@ -301,7 +301,7 @@ class LocalProvider(Provider):
 def _vm_ends(cell: Cell) -> dict[str, EndpointSettings]:
     return {
         f"endpoints.{name}": end
-        for name, end in cell.scenario.endpoints.each.items()
+        for name, end in cell.scenario.each.items()
         if end.kind is EndpointKind.VM
     }
 

@@ -22,6 +22,8 @@ def requests_of(scenario: Scenario) -> list[EndpointRequest]:
     if scenario.endpoints.loopback is not None:
         return _group("loopback", sender, vms[0], "tenant-1")
     owner = f"tenant-{1 + (scenario.tenancy is Tenancy.DIFFERENT_TENANT)}"
+    if scenario.trials > 1:  # pairs share hosts only where there are too few: the plan knows
+        sender, receiver = (end.model_copy(update={"count": 1}) for end in (sender, receiver))
     return [
         *_group("sender", sender, vms[0], "tenant-1"),
         *_group("receiver", receiver, vms[1], owner),
@@ -36,9 +38,13 @@ def _node(end: EndpointSettings, host: str | None, number: int) -> EndpointReque
 def _group(
     role: str, end: EndpointSettings, host: str | None, tenant: str
 ) -> list[EndpointRequest]:
-    if end.kind is EndpointKind.HOST:  # it is its own host, wherever that is
-        return [EndpointRequest(role, role, end.kind, None, host or f"host-of-{role}", None)]
+    numbers = range(1, end.count + 1)
+    if end.kind is EndpointKind.HOST:  # each is its own host, wherever that is
+        where = [host or f"host-of-{role}", *(f"host-of-{role}-{n}" for n in numbers[1:])]
+        return [
+            EndpointRequest(f"{role}-{n}", role, end.kind, None, place, None)
+            for n, place in zip(numbers, where, strict=True)
+        ]
     return [
-        EndpointRequest(f"{role}-{n}", role, end.kind, end.flavor, host, tenant)
-        for n in range(1, end.count + 1)
+        EndpointRequest(f"{role}-{n}", role, end.kind, end.flavor, host, tenant) for n in numbers
     ]

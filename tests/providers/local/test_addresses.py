@@ -13,6 +13,7 @@ from osmef.providers.local.addresses import (
     choose_block,
     ipv6_of,
     resolver_networks,
+    routed_networks,
     used_networks,
 )
 
@@ -57,6 +58,28 @@ def test_no_free_block_is_an_error_with_a_cure() -> None:
 def test_resolvers_are_in_use() -> None:
     text = "# nameserver 1.1.1.1\nnameserver 10.0.0.53\nsearch lab\nnameserver fe80::1\n"
     assert resolver_networks(text) == [IPv4Network("10.0.0.53")]
+
+
+FIB_TRIE = """\
+Id 200:
+  +-- 10.177.0.0/24 2 0 2
+     |-- 10.177.0.0
+        /24 link UNICAST tos=16
+Main:
+  +-- 0.0.0.0/0 3 0 5
+     |-- 0.0.0.0
+        /0 universe UNICAST
+     |-- 172.16.0.0
+        /12 link UNICAST
+        /16 link UNICAST
+     |-- 192.0.2.1
+        /32 host LOCAL
+"""
+
+
+def test_routes_of_all_tables_are_in_use() -> None:
+    found = ["10.177.0.0/24", "172.16.0.0/12", "172.16.0.0/16", "192.0.2.1/32"]
+    assert routed_networks(FIB_TRIE) == [IPv4Network(one) for one in found]
 
 
 def test_this_machines_loopback_is_in_use() -> None:
