@@ -97,6 +97,7 @@ struct endpoint_time endpoint_time(void)
     struct endpoint_time sum = {.at_ns = now_ns()};
     static _Alignas(cpu_set_t) unsigned char mask[MAX_CPUS / 8];
     cpu_set_t *allowed = (cpu_set_t *)(void *)mask;
+    quotas_read(&sum.quotas);
     FILE *stat = fopen("/proc/stat", "re");
     if (!stat)
         return sum;
@@ -118,5 +119,6 @@ struct endpoint_time endpoint_since(struct endpoint_time earlier)
     for (int cpu = 0; cpu < now.cpus && cpu < MAX_TOLD_CPUS; cpu++)
         for (int i = 0; i < STAT_COLUMNS; i++)
             now.each[cpu][i] -= earlier.each[cpu][i];
+    quotas_since(&earlier.quotas, &now.quotas);
     return now;
 }

@@ -2,6 +2,8 @@
 #ifndef OSMEF_CPU_H
 #define OSMEF_CPU_H
 
+#include "quota.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -43,6 +45,7 @@ struct endpoint_time {
     /* Each of the first MAX_TOLD_CPUS by itself: one CPU may be full while the sum looks idle. */
     int number[MAX_TOLD_CPUS];
     double each[MAX_TOLD_CPUS][STAT_COLUMNS];
+    struct quotas quotas;
 };
 
 /* Sums /proc/stat over the CPUs that this process may run on: in a pinned VM or container the

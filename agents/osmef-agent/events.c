@@ -90,6 +90,17 @@ static void tell_each_cpu(const struct endpoint_time *endpoint)
     out_format("}");
 }
 
+static void tell_quota(const struct quota *quota)
+{
+    if (quota)
+        out_format(",\"quota\":{\"cpus\":%.6g,\"periods\":%lld,\"throttled\":%lld,"
+                   "\"throttled_s\":%.6f}",
+                   quota->cpus, (long long)quota->periods, (long long)quota->throttled,
+                   (double)quota->throttled_us / 1e6);
+    else
+        out_format(",\"quota\":null");
+}
+
 void tell_endpoint(const struct endpoint_time *endpoint)
 {
     out_format(",\"endpoint\":{\"cpus\":%d,\"elapsed_s\":%.9f", endpoint->cpus,
@@ -101,6 +112,7 @@ void tell_endpoint(const struct endpoint_time *endpoint)
             out_format(",\"%s_s\":null", stat_names[i]);
     }
     tell_each_cpu(endpoint);
+    tell_quota(quotas_tightest(&endpoint->quotas));
     out_format("}");
 }
 

@@ -310,6 +310,19 @@ static bool receive_all(struct receiver *r)
     }
 }
 
+/* The count is heard, and stragglers are waited for, when the transfer is over: neither is a part
+ * of it, or its last interval would seem slow. */
+static int64_t ended_ns(const struct receiver *r)
+{
+    const struct udp_flow *flow = r->flow;
+    const struct udp *udp = flow->udp;
+    if (!flow->last_ns)
+        return r->quiet_ns;
+    const int64_t sent_ns = udp->start_ns + seconds_ns(udp->params.warmup_s) + flow->length_ns;
+    const int64_t end_ns = flow->last_ns > sent_ns ? flow->last_ns : sent_ns;
+    return end_ns < r->quiet_ns ? end_ns : r->quiet_ns;
+}
+
 /* The sender's close follows ours, which tells it that the account is closed. */
 static void conclude(struct receiver *r)
 {
@@ -318,7 +331,7 @@ static void conclude(struct receiver *r)
     for (int i = 0; i < UDP_PHASES; i++)
         stream_finish(&flow->streams[i], flow->sent[i]);
     show(flow);
-    flow->end_ns = r->quiet_ns; /* the wait for stragglers is no part of the transfer */
+    flow->end_ns = ended_ns(r);
     linger_reset(flow->control, false);
     shutdown(flow->control, SHUT_WR);
 }

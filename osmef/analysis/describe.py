@@ -5,21 +5,24 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable
 
+from osmef.analysis.looks import lasting_interval
 from osmef.analysis.quantiles import finite, quantile_interval
 from osmef.results.summary import Metric
 
 
-def describe(values: Iterable[float | None]) -> Metric:
+def describe(values: Iterable[float | None], *, often_looked_at: bool = False) -> Metric:
     """Return the metric of the values of a cell's trials; ``n`` counts those that are not None.
 
     The interval is ``quantile_interval`` of the median at 95 %, which assumes that the values are
-    independent; the rest assumes nothing. Raises ValueError for a value that is not finite.
+    independent; the rest assumes nothing. With ``often_looked_at`` it is ``lasting_interval``, as
+    it has to be where the values themselves said when to stop. Raises ValueError for a value that
+    is not finite.
 
-    Source: that of ``quantile_interval``; Jain, "The Art of Computer Systems Performance Analysis",
-    1991, chapter 12, on indices of location and spread.
+    Source: those of ``quantile_interval`` and ``lasting_interval``; Jain, "The Art of Computer
+    Systems Performance Analysis", 1991, chapter 12, on indices of location and spread.
     """
     known = finite([value for value in values if value is not None])
-    interval = quantile_interval(known)
+    interval = lasting_interval(known) if often_looked_at else quantile_interval(known)
     mean = statistics.fmean(known) if known else None
     stdev = statistics.stdev(known) if len(known) > 1 else None
     return Metric(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 _FILLING = ("free", "available", "buffers", "cached", "swap_free")
 MOVING = (
+    "change",  # the rates of one run, from one moment to the next
     *("time", "uptime_s", "counters", "cpu_time", "load"),
     *("clock_offset_s", "clock_offset_uncertainty_s"),
     *(f"memory.{what}_bytes" for what in _FILLING),

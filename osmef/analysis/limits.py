@@ -35,12 +35,16 @@ class _End:
 
     ``demand`` is the time in which the thread ran or waited for a CPU; ``idle`` is that of the CPU
     on which it ended; ``interrupts`` that of the endpoint's CPU that had most of them, with steal.
+    ``throttled`` is the share of the periods in which its CPU quota was used up, and ``of_quota``
+    what the agent used of that quota, as a share of it.
     """
 
     cpu: float
     wait: float | None
     idle: float | None
     interrupts: float | None
+    throttled: float | None
+    of_quota: float | None
 
     @property
     def demand(self) -> float:
@@ -50,6 +54,13 @@ class _End:
     def is_short(self) -> bool:
         crowded = self.idle is not None and self.idle <= _CPU_NEARLY_FULL_IDLE
         return crowded and self.demand >= _MAJORITY
+
+    @property
+    def used_up(self) -> float:
+        """How often the flows used up the quota; 0 where others did, or nobody."""
+        own = self.of_quota is not None and self.of_quota >= _MAJORITY
+        often = self.throttled is not None and self.throttled >= _MAJORITY
+        return self.throttled or 0.0 if own and often else 0.0
 
     @property
     def drowns_in_interrupts(self) -> bool:
@@ -163,6 +174,9 @@ def _by_cpu(case: _Case) -> Limit | None:
         return Limit.RECEIVER_CPU
     if case.sender.drowns_in_interrupts:
         return Limit.SENDER_CPU
+    quota = max(case.receiver.used_up, case.sender.used_up)
+    if quota > 0:
+        return Limit.RECEIVER_CPU if case.receiver.used_up == quota else Limit.SENDER_CPU
     # Packets wait for a receiver that lost its CPU while it held the socket: no window shuts then.
     if case.receiver.demand >= (_ALWAYS if held_up else _NEVER_BLOCKED):
         return Limit.RECEIVER_CPU
@@ -220,7 +234,15 @@ def _end(flow: FlowEnd, end: TransferEnd) -> _End:
         if thread.last_cpu in each.cpu:
             idle = each.idle_s[each.cpu.index(thread.last_cpu)] / host.elapsed_s
     used = (thread.cpu_user_s or 0) + (thread.cpu_system_s or 0)
-    return _End(used / length, wait, idle, interrupts)
+    return _End(used / length, wait, idle, interrupts, *_quota(end))
+
+
+def _quota(end: TransferEnd) -> tuple[float, float] | tuple[None, None]:
+    quota, elapsed_s = end.host.quota, end.host.elapsed_s
+    if quota is None or not quota.periods or elapsed_s <= 0:
+        return None, None
+    used = end.process.cpu_user_s + end.process.cpu_system_s
+    return quota.throttled / quota.periods, used / (quota.cpus * elapsed_s)
 
 
 def _time(sent: FlowEnd) -> _Time | None:
@@ -275,6 +297,7 @@ def _evidence(case: _Case, sent: FlowEnd, rtt_us: float | None) -> dict[str, flo
             f"{name}_cpu_wait_percent": _percent(end.wait),
             f"{name}_cpu_idle_percent": _percent(end.idle),
             f"{name}_interrupts_percent": _percent(end.interrupts),
+            f"{name}_throttled_percent": _percent(end.throttled),
         }
     return evidence | {
         "nothing_to_send_percent": _percent(time.nothing_to_send if time else None),

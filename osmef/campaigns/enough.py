@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from osmef.analysis.looks import lasting_interval
+from osmef.analysis.looks import is_known
 from osmef.campaigns.model import StopRule
 from osmef.results.rundir import RunDirectory
 
@@ -39,9 +38,4 @@ def known_cells(rule: StopRule, medians: Mapping[str, Sequence[float]]) -> set[s
 
 def _is_narrow(rule: StopRule, values: Sequence[float]) -> bool:
     known = [value for value in values if math.isfinite(value)]
-    if len(known) < rule.minimum:
-        return False
-    found, middle = lasting_interval(known), statistics.median(known)
-    if found.low is None or found.high is None:
-        return False
-    return 100 * (found.high - found.low) <= rule.width_percent * abs(middle)
+    return len(known) >= rule.minimum and is_known(known, rule.width_percent / 100)

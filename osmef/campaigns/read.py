@@ -58,6 +58,10 @@ def _parse(text: str, path: Path) -> tuple[Campaign, Node]:
         what = "the file is empty" if tree is None else f"it is {kind_of(tree.plain())}"
         cure = "a campaign is a mapping; begin with a line such as name: four-clouds"
         raise builder.source.error(0, what, cure)
+    if "scenarios" not in tree.content and "workload" in tree.content:
+        cure = f"run it with: osmef run {path}; or name it under `scenarios` of a campaign"
+        key = tree.content["workload"].key
+        raise key.source.error(key.index, "this is a scenario, not a campaign", cure)
     problems, more = list(builder.problems), 0
     campaign = None
     try:

@@ -63,7 +63,7 @@ def _print(plan: Plan, notes: list[str], cost: PlannedCost, machines: Mapping[st
         out.print(f"needs {escape(line)}")
     scenario = plan.study.scenario
     out.print(
-        f"{_count(plan)} = {len(plan.trials)} trials, "
+        f"{_count(plan)} = {len(plan.trials)} trials{_at_most(scenario)}, "
         f"{scenario.order} order, on {len(plan.endpoints)} endpoints ({_clouds(scenario)}): "
         f"about [bold]{format_duration(plan.estimate_s)}[/]"
     )
@@ -78,12 +78,16 @@ def _idle(plan: Plan) -> list[str]:
 
 def _count(plan: Plan) -> str:
     """Say how many trials there are of what: a cell has one each repetition, or one each pair."""
-    cells, repeat = len(plan.cells), plan.study.scenario.repeat
+    cells, repeat = len(plan.cells), plan.study.scenario.repetitions
     turns = [len(cell.turns) for cell in plan.cells]
     if max(turns) == 1:
         return f"{cells} cells x {repeat}"
     pairs = str(turns[0]) if min(turns) == max(turns) else f"{min(turns)} to {max(turns)}"
     return f"{cells} cells x {pairs} pairs x {repeat}"
+
+
+def _at_most(scenario: Scenario) -> str:
+    return " at most" if scenario.is_until_known else ""
 
 
 def _needs(plan: Plan) -> list[str]:

@@ -88,7 +88,7 @@ def command(  # noqa: PLR0913, PLR0917 - its options
         wanted = {"workload": f"[{workloads}]", **parse_overrides(overrides)}
         if flavor:
             wanted["flavor"] = f"[{', '.join(flavor)}]"
-        if load(file, wanted).scenario.repeat < _LEAST:
+        if load(file, wanted).scenario.repetitions < _LEAST:
             wanted["repeat"] = str(_LEAST)
         study = load(file, wanted)
         check_study(study)

@@ -65,6 +65,11 @@ class _Watch(Observer):
         self._total, self._expected_s, self._measures = trials, planned_s, measures
         self._since = self._clock()
 
+    @override
+    def trial_spared(self, planned: PlannedTrial) -> None:
+        with self._lock:
+            self._total -= 1
+
     def _count(self) -> int:
         with self._lock:
             self._ended += 1
@@ -117,10 +122,18 @@ class LiveProgress(_Watch):
         self._progress.update(self._task, total=trials, completed=0)
 
     @override
+    def trial_spared(self, planned: PlannedTrial) -> None:
+        super().trial_spared(planned)
+        self._progress.update(self._task, total=self._total)
+
+    @override
     def trial_started(self, planned: PlannedTrial) -> None:
         cell = planned.cell.cell
         values = ", ".join(str(value) for _name, value in cell.values)
-        self._progress.update(self._task, description=escape(values or cell.key), left=self._left())
+        # The rate of the trial before is no longer true.
+        self._progress.update(
+            self._task, description=escape(values or cell.key), rate="", left=self._left()
+        )
 
     @override
     def rate(self, planned: PlannedTrial, bits_per_second: float) -> None:

@@ -14,6 +14,7 @@ from rich.table import Table
 from osmef.cli.console import AsJson, out, print_json, reporting
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
+from osmef.report.doubts import doubts_of
 from osmef.report.table import keep_whole
 
 if TYPE_CHECKING:
@@ -57,23 +58,25 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
 ) -> None:
     """Say how many trials a cell needs, and what speaks against those it has.
 
-    Memory, drift, steps and outliers; or whether cells differ, pair by pair.
+    Memory, drift, steps, outliers and warm-ups; or whether cells differ, pair by pair.
     """
     with reporting(as_json):
         # pandas takes a while to load
-        from osmef.analysis import trust  # noqa: PLC0415
+        from osmef.analysis import transient, trust  # noqa: PLC0415
         from osmef.report.data import Data  # noqa: PLC0415
         from osmef.report.metric import chosen  # noqa: PLC0415
 
-        trials = Data(*runs, where=where_of(where)).trials
+        data = Data(*runs, where=where_of(where))
+        trials = data.trials
         names = [chosen(trials, name).name for name in metric or (None,)]
         table = trust.pairs(trials, names) if pairs else trust.trust(trials, names, error / 100)
         if table.empty:
             raise InputError("there are no two cells to compare", cure="give a run with a sweep")
         rows = _rows(table)
         alike = table.attrs.get("friedman_p", {})
+        slow = [] if pairs else _rows(transient.warm_ups(data.intervals))
         if as_json:
-            told = {"all_cells_alike_p": alike} if pairs else {}
+            told = {"all_cells_alike_p": alike} if pairs else {"warm_ups": slow}
             print_json({"pairs" if pairs else "cells": rows} | told)
             return
     shown = _pairs(rows) if pairs else _cells(rows, error)
@@ -83,6 +86,15 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             out.print(
                 escape(f"{name}: all cells alike within their blocks: p = {p:.2g} (Friedman)")
             )
+
+    for row in slow:
+        out.print(
+            escape(
+                f"{row['cell']}: its {row['trials']} trials begin slower, for"
+                f" {row['warmup_s']:.3g} s, which costs {row['loss_percent']:.2g} % of their rate"
+                f" (p = {row['p']:.2g}); cure: give the workload a warmup of as long"
+            )
+        )
 
 
 def _rows(table: pd.DataFrame) -> list[dict[Any, Any]]:
@@ -110,7 +122,7 @@ def _cells(rows: list[dict[Any, Any]], error: float) -> Table:
             drift,
             _names(row, "steps"),
             _names(row, "outliers"),
-            escape(str(row["doubts"])),
+            escape(doubts_of(row, error)) or "-",
         )
     return table
 

@@ -12,6 +12,7 @@ from osmef.errors import InputError, ProviderError, SupplyError
 from osmef.providers.base import Check, EndpointRequest, go_on
 from osmef.providers.sites import sites_of
 from osmef.scenario.fields import EndpointKind, tries_of
+from osmef.scenario.repeat import UntilKnown
 from osmef.scenario.study import Cell, Study
 from osmef.scenario.workload import Role, WorkloadSettings
 from osmef.supply.supply import check as check_supply
@@ -29,7 +30,7 @@ def check_study(study: Study) -> None:
     problems = [
         cell.problem(key, message, cure)
         for cell in study.cells
-        for key, message, cure in (*sites.problems(cell), *_lacking(cell))
+        for key, message, cure in (*sites.problems(cell), *_lacking(cell), *_untold(cell))
     ]
     if problems:
         raise InputError.from_problems(problems)
@@ -52,6 +53,18 @@ def _lacking(cell: Cell) -> Iterator[tuple[str, str, str]]:
             check_supply(program)
         except SupplyError as error:
             yield key, error.message, str(error.cure)
+
+
+def _untold(cell: Cell) -> Iterator[tuple[str, str, str]]:
+    """Yield the metric that is to be known where the workload does not tell it."""
+    rule = cell.scenario.repeat
+    if not isinstance(rule, UntilKnown) or rule.metric is None:
+        return
+    names = [one.name for one in Programme(cell.scenario).measures]
+    if rule.metric not in names:
+        kind = cell.scenario.workload.kind
+        message = f"workload {kind} has no metric {rule.metric!r}"
+        yield "repeat.metric", message, f"write one of: {', '.join(names)}"
 
 
 def check_provider(plan: Plan, still: Check = go_on) -> None:
@@ -112,6 +125,9 @@ def _workloads(cell: Cell) -> Iterator[tuple[str, WorkloadSettings]]:
 def _of_work(cell: Cell) -> Iterator[str]:
     """Say what makes the numbers others than those of the workload alone, as programs do it."""
     scenario = cell.scenario
+    if isinstance(scenario.repeat, UntilKnown):
+        until = f"{100 * scenario.repeat.until:g}"
+        yield f"cells end once they are known to ± {until} %; their intervals allow for the looks"
     if scenario.background is not None:
         yield f"measured beside a background of {scenario.background.kind}"
     for whose, settings in _workloads(cell):

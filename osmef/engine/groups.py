@@ -48,7 +48,7 @@ def measure_group(
                 look_again(bench, some[0].group, stretch.ended, journal.note)
             raise
         look_again(bench, some[0].group, stretch.ended, journal.note)
-        ended = {one.index for one in stretch.ended}
+        ended = {one.index for one in (*stretch.ended, *stretch.spared)}
         left = [one for one in left if one.index not in ended]
     return left
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from osmef.analysis.limits import trial_limit
+from osmef.engine.enough import Enough
 from osmef.engine.interruptible import at_once
 from osmef.engine.layers import Layers
 from osmef.engine.losses import BROKEN, lost_ends
@@ -49,11 +50,13 @@ class Ended:
 class Stretch:
     """Trials to be run before places are read again, and what has come of them so far.
 
-    ``ended`` are those that were recorded, ``disturbed`` those that lost an end: they were not.
+    ``ended`` are those that were recorded, ``spared`` those whose cell is known, ``disturbed``
+    those that lost an end: they were not recorded.
     """
 
     trials: Sequence[PlannedTrial]
     ended: list[PlannedTrial] = field(default_factory=list)
+    spared: list[PlannedTrial] = field(default_factory=list)
     disturbed: list[Ended] = field(default_factory=list)
 
 
@@ -69,6 +72,7 @@ class Bench:
     occasion: Occasion = field(default_factory=Occasion)
     patience_s: float = PATIENCE_S
     layers: Layers | None = None
+    enough: Enough | None = None
 
     @property
     def places(self) -> dict[str, Location]:
@@ -88,6 +92,7 @@ def run_trials(bench: Bench, stretch: Stretch, parallel: int) -> None:
     with ThreadPoolExecutor(max_workers=parallel) as pool, _stopping_others(bench.stop):
         while running or (waiting and not stretch.disturbed):
             if bench.stop.reason is None and not stretch.disturbed:
+                _spare(bench, stretch, waiting)
                 for planned in sharing.startable(waiting, list(running.values()), parallel):
                     waiting.remove(planned)
                     running[pool.submit(_run_trial, bench, planned)] = planned
@@ -98,6 +103,16 @@ def run_trials(bench: Bench, stretch: Stretch, parallel: int) -> None:
                     _take(bench, stretch, planned, future.result())
             if not running:
                 bench.stop.check()
+
+
+def _spare(bench: Bench, stretch: Stretch, waiting: list[PlannedTrial]) -> None:
+    """Take the trials of cells that are known from those that wait."""
+    if bench.enough is None:
+        return
+    for planned in [one for one in waiting if bench.enough.spares(one)]:
+        waiting.remove(planned)
+        stretch.spared.append(planned)
+        bench.observer.trial_spared(planned)
 
 
 def _take(bench: Bench, stretch: Stretch, planned: PlannedTrial, ended: Ended) -> None:
@@ -114,6 +129,8 @@ def record(bench: Bench, trial: Trial, outcome: Outcome) -> None:
     bench.directory.write_intervals(trial.index, outcome.intervals)
     bench.directory.write_requests(trial.index, outcome.requests)
     bench.directory.append_trial(trial)
+    if bench.enough is not None:
+        bench.enough.add(trial)
     bench.observer.trial_ended(trial)
 
 

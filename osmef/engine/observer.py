@@ -34,6 +34,9 @@ class Observer:
     def trial_started(self, planned: PlannedTrial) -> None:
         """Tell that a trial begins."""
 
+    def trial_spared(self, planned: PlannedTrial) -> None:
+        """Tell that a trial is not run, for its cell is known."""
+
     def rate(self, planned: PlannedTrial, bits_per_second: float) -> None:
         """Tell the latest rate of a trial that runs."""
 

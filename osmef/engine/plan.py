@@ -364,7 +364,7 @@ def _slots(request: EndpointRequest) -> Location:
 def _order(cells: Sequence[PlannedCell], scenario: Scenario, seed: int) -> tuple[PlannedTrial, ...]:
     # Random: every repetition is a block of all cells in an order of its own, so that a slow
     # drift of the cloud touches all cells alike. Sequential: cell after cell.
-    repetitions = range(1, scenario.repeat + 1)
+    repetitions = range(1, scenario.repetitions + 1)
     shuffle = random.Random(seed).shuffle  # noqa: S311 - an order, not a secret
     plain: list[tuple[PlannedCell, int, int]] = []
     if scenario.order is Order.SEQUENTIAL:

@@ -18,6 +18,7 @@ from osmef.engine.cost import (
     planned_cost,
     spent,
 )
+from osmef.engine.enough import Enough
 from osmef.engine.groups import measure_group
 from osmef.engine.holding import Holding
 from osmef.engine.interruptible import at_once
@@ -93,7 +94,12 @@ class Run:
         """
         trials = self.directory.read_trials().trials
         done = {t.index for t in trials if not (self.again and t.status is Status.FAILED)}
-        missing = [planned for planned in self.plan.trials if planned.index not in done]
+        enough = Enough(self.plan, trials)
+        missing = [
+            planned
+            for planned in self.plan.trials
+            if planned.index not in done and not enough.spares(planned)
+        ]
         journal = Journal(self.directory.journal)
         who = this_controller(self.directory)
         journal.note("start", seed=self.plan.seed, missing=len(missing), controller=who)
@@ -223,7 +229,9 @@ class Run:
                 most = dumped(tags.most(*what))
                 journal.note("endpoint", endpoint=info.model_dump(mode="json"), most=most)
             shared = (sites, stations, self.directory, self.observer, self.stop)
-            self._measure(missing, Bench(*shared, occasion_of(journal), self.patience_s, layers))
+            known = Enough(self.plan, self.directory.read_trials().trials)
+            more = (occasion_of(journal), self.patience_s, layers, known)
+            self._measure(missing, Bench(*shared, *more))
         finally:
             left = layers.down() if layers is not None else []
             close_stations(stations)

@@ -14,6 +14,7 @@ from osmef.analysis.describe import describe
 from osmef.analysis.per_price import per_price
 from osmef.engine.check import named, warnings_of, warnings_there
 from osmef.engine.cost import spent, total
+from osmef.engine.enough import Enough
 from osmef.engine.groups import BACK, DISTURBED
 from osmef.engine.journal import Journal
 from osmef.engine.metadata import made_at
@@ -216,7 +217,7 @@ def _run_info(
         seed=plan.seed,
         started_at=datetime.fromisoformat(starts[0]["at"]),
         ended_at=datetime.fromisoformat(ends[-1]["at"]) if ends else None,
-        complete=len(log.trials) == len(plan.trials),
+        complete=_is_complete(plan, log),
         repeated=log.replaced,
         **vars(occasion_of(journal)),
         vms_since=datetime.fromisoformat(held[-1]["since"]) if held else None,
@@ -237,6 +238,11 @@ def _run_info(
         vm_hours=cost.vm_hours,
         cost=cost.cost,
     )
+
+
+def _is_complete(plan: Plan, log: TrialLog) -> bool:
+    enough, done = Enough(plan, log.trials), {trial.index for trial in log.trials}
+    return all(one.index in done or enough.spares(one) for one in plan.trials)
 
 
 def _with_facts(info: EndpointInfo, directory: RunDirectory) -> EndpointInfo:
@@ -315,9 +321,10 @@ def _metrics(
     planned: PlannedCell, trials: list[Trial], hourly: Sequence[float]
 ) -> dict[str, Metric]:
     """Describe each metric of the trials over those that have it."""
-    found = {}
-    for measure in measures_of([planned.cell.scenario]):
-        metric = describe(trial.metrics.get(measure.name) for trial in trials)
+    found, scenario = {}, planned.cell.scenario
+    for measure in measures_of([scenario]):
+        known = [trial.metrics.get(measure.name) for trial in trials]
+        metric = describe(known, often_looked_at=scenario.is_until_known)
         priced = per_price(measure, metric.median, hourly)
         found[measure.name] = metric.model_copy(update={"per_price": priced})
     return found

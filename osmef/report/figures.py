@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 
+import pandas as pd
 from matplotlib.figure import Figure
 
 from osmef.analysis.similarity import machine_vectors, similarity_matrix
@@ -88,10 +89,21 @@ def _messages(kind: pingpong.Kind) -> Drawing:
 
 def _price(data: Data, wanted: Wanted) -> Figure:
     measure, found = price_ranking(data, wanted.metric, wanted.prices, wanted.flavor)
-    if wanted.prices is None and found.ranking.empty:
-        cure = "give a price list or a CSV file with --prices"
-        raise NothingToDrawError("these runs recorded no price", cure=cure)
+    if found.ranking.empty:
+        raise _no_price(found.unpriced, wanted.prices)
     return price(found, measure, wanted.look)
+
+
+def _no_price(unpriced: pd.DataFrame, prices: Path | None) -> NothingToDrawError:
+    """Return the error for results of which no price is known."""
+    if prices is None:
+        cure = "give a price list or a CSV file with --prices"
+        return NothingToDrawError("these runs recorded no price", cure=cure)
+    known = {f"{row['provider']} {row['flavor']}" for row in unpriced.to_dict("records")}
+    return NothingToDrawError(
+        f"{prices} has no price of {', '.join(sorted(known))}",
+        cure="add them, or name with --flavor the column of the trials that tells flavors apart",
+    )
 
 
 def _similarity(data: Data, wanted: Wanted) -> Figure:

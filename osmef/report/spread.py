@@ -231,5 +231,10 @@ def _cov_text(width: float, interval: Interval, *, known: bool) -> str:
     if not known:
         return "unknown"
     if interval.low is None or interval.high is None:
-        return f"{width:.2f}"
-    return f"{width:.2f} ({interval.low:.2g} to {interval.high:.2g})"
+        return _percent(width)
+    return f"{_percent(width)} ({_percent(interval.low)} to {_percent(interval.high)})"
+
+
+def _percent(value: float) -> str:
+    """Return a number with two digits at least, and never with an exponent."""
+    return f"{value:.0f}" if value >= 99.5 else f"{value:.2g}"

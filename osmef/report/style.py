@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import textwrap
 import warnings
@@ -36,6 +37,7 @@ GREY = "#555555"
 EDGE = "#333333"
 
 _SMALL = 8
+_SCREEN_DPI = 120  # of a notebook, whose file holds the picture
 _NO_LETTER = "Glyph .* missing from font"
 
 # Any: what the keys are typed as depends on matplotlib's version.
@@ -84,6 +86,13 @@ class HouseFigure(Figure):
         with mpl.rc_context(RC), warnings.catch_warnings():
             warnings.filterwarnings("ignore", _NO_LETTER, UserWarning)
             super().draw(renderer)
+
+    def _repr_png_(self) -> bytes:
+        """Return it as a notebook shows it, whether or not pyplot has been imported there."""
+        file = io.BytesIO()
+        with mpl.rc_context(RC):
+            self.savefig(file, format="png", dpi=_SCREEN_DPI, metadata=METADATA["png"])
+        return file.getvalue()
 
 
 def styled(draw: Callable[P, T]) -> Callable[P, T]:

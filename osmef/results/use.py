@@ -41,6 +41,17 @@ class EachCpu(Model):
     steal_s: list[float] = Field(description="taken by the hypervisor for others")
 
 
+class QuotaUse(Model):
+    """CPU quota of the control group of the agent, or of one above it, that was used up most."""
+
+    cpus: float = Field(description="CPU time that it allows, seconds per second")
+    periods: int = Field(description="periods in which the group had something to run")
+    throttled: int = Field(description="those of them in which the quota was used up")
+    throttled_s: float = Field(
+        description="time in which the group could have run and was not let, summed over CPUs"
+    )
+
+
 class EndpointUse(Model):
     """Difference of /proc/stat over the transfer, summed over the CPUs the agent may run on."""
 
@@ -58,3 +69,6 @@ class EndpointUse(Model):
     steal_s: float | None = Field(description="taken by the hypervisor for others")
     guest_s: float | None = Field(description="running guests; within `user_s` already")
     each: EachCpu | None = Field(default=None, description="the same for each CPU")
+    quota: QuotaUse | None = Field(
+        default=None, description="the CPU quota of control groups; null: none was found"
+    )

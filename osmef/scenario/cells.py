@@ -113,7 +113,7 @@ def _explained(
 def _too_many(cells: Sequence[Cell], tree: Node) -> Iterator[Problem]:
     if not cells:
         return
-    repeat = cells[0].scenario.repeat
+    repeat = cells[0].scenario.repetitions
     trials = sum(cell.scenario.trials for cell in cells) * repeat
     if trials > MAX_TRIALS:
         yield tree.nearest(("repeat",)).problem(

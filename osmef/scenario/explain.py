@@ -26,6 +26,7 @@ from osmef.scenario.names import (
     settings_around,
 )
 from osmef.scenario.node import Node, Path, kind_of, quoted
+from osmef.scenario.repeat import REPEAT_TAGS
 from osmef.scenario.yaml_text import write_inline
 
 
@@ -95,7 +96,7 @@ def _without_choice(error: ErrorDetails) -> ErrorDetails:
     loc = tuple(
         part
         for part in error["loc"]
-        if part not in FLAVOR_TAGS and not _CHOICE.fullmatch(str(part))
+        if part not in (*FLAVOR_TAGS, *REPEAT_TAGS) and not _CHOICE.fullmatch(str(part))
     )
     return {**error, "loc": loc}
 

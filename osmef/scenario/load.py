@@ -19,6 +19,9 @@ from osmef.scenario.sweep import read_sweep
 from osmef.scenario.text_file import is_json, read_nodes, read_text
 from osmef.scenario.yaml_text import write_yaml
 
+_CAMPAIGN_KEY = "scenarios"
+_OWN_KEYS = {"workload", "endpoints", "sweep"}
+
 
 def load(path: Path, overrides: Mapping[str, str] | None = None) -> Study:
     """Read a scenario file: JSON where its name ends in ``.json``, else YAML.
@@ -38,6 +41,10 @@ def load_text(text: str, path: Path, overrides: Mapping[str, str] | None = None)
     if not isinstance(tree.content, Mapping):
         what = f"a scenario is a mapping of keys to values, not {kind_of(tree.plain())}"
         raise tree.source.error(tree.index, what, "begin with a line such as name: my-test")
+    if _CAMPAIGN_KEY in tree.content and _OWN_KEYS.isdisjoint(tree.content):
+        cure = f"run it with: osmef campaign run {path}"
+        key = tree.content[_CAMPAIGN_KEY].key
+        raise key.source.error(key.index, "this is a campaign, not a scenario", cure)
     written = tree
     tree, problems = override(tree, overrides or {})
     tree, wrong = with_inventories(tree, path.parent)

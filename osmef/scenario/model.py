@@ -26,6 +26,7 @@ from osmef.scenario.layers import AnyLayer, Stack
 from osmef.scenario.money import InstanceClass, Price, Sum
 from osmef.scenario.pairs import AnyPairs, PairsAt
 from osmef.scenario.provider import AnyProvider
+from osmef.scenario.repeat import Repeat, UntilKnown
 from osmef.scenario.sites import check_sites
 from osmef.scenario.workload import AnyBackground, AnyWorkload, without_background
 
@@ -181,11 +182,10 @@ class Scenario(Model):
         le=3600.0,
         description="how long the background runs before what is measured, and again after it",
     )
-    repeat: int = Field(
+    repeat: Repeat = Field(
         default=6,
-        ge=1,
-        le=100_000,
-        description="trials of each cell; a 95 % interval of the median needs 6",
+        description="trials of each cell, 1 to 100000; a 95 % interval of the median needs 6. Or"
+        " `{until: 5 %}`: as many as it takes to know the median",
     )
     order: Order = Field(
         default=Order.RANDOM,
@@ -296,6 +296,13 @@ class Scenario(Model):
                 "remove pairs, and write endpoints: {node: {count: 4}}",
                 *("pairs", "workload"),
             )
+        if self.is_until_known and self.trials > 1:
+            raise conflict(
+                "trials of one pair are more alike than those of others, which the rule of repeat"
+                " can't allow for",
+                "give repeat a number, or let all pairs run at once",
+                *("repeat.until", "pairs"),
+            )
         return self
 
     @model_validator(mode="after")
@@ -385,6 +392,16 @@ class Scenario(Model):
     def trials(self) -> int:
         """How many trials a repetition is: one, or one each pair."""
         return self.pairs.trials if self.pairs else 1
+
+    @property
+    def repetitions(self) -> int:
+        """How many trials each cell has at most."""
+        return self.repeat.most if isinstance(self.repeat, UntilKnown) else self.repeat
+
+    @property
+    def is_until_known(self) -> bool:
+        """Whether a cell's trials end once it is known."""
+        return isinstance(self.repeat, UntilKnown)
 
     @property
     def stack(self) -> Stack:

@@ -3,7 +3,7 @@
 A name is a key of the scenario, dotted where it is nested (``endpoints.sender.flavor``). A word
 without a dot that is no key of the scenario itself means every value so called: ``connections`` is
 ``workload.connections``, and ``flavor`` the flavor of all endpoints that are there. The values of
-the background, of a layer and of pairs are named by their paths alone.
+the background, of a layer, of pairs and of ``repeat`` are named by their paths alone.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def short_names(tops: tuple[str, ...]) -> dict[str, tuple[Path, ...]]:
     """Return what each word without a dot stands for under these keys."""
     found: dict[str, tuple[Path, ...]] = {}
     for path in all_paths(tops):
-        if path[0] not in {"background", "layer", "pairs"} or len(path) == 1:
+        if path[0] not in {"background", "layer", "pairs", "repeat"} or len(path) == 1:
             found[path[-1]] = (*found.get(path[-1], ()), path)
     return found
 
@@ -169,7 +169,7 @@ def assign(tree: Node, paths: tuple[Path, ...], value: Node) -> Node:
 def did_you_mean(word: str, candidates: Iterable[str], known: Iterable[str]) -> str:
     """Suggest the nearest candidate, and list what is known."""
     near = get_close_matches(word.lower(), list(dict.fromkeys(candidates)), n=1)
-    listing = f"known are: {', '.join(known)}"
+    listing = f"known are: {', '.join(dict.fromkeys(known))}"
     return f"did you mean {near[0]!r}? {listing}" if near else listing
 
 

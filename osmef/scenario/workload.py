@@ -47,6 +47,11 @@ class WorkloadSettings(Model):
             mode="json", by_alias=True, exclude_defaults=True, exclude={"kind", "bundles"}
         )
 
+    @property
+    def takes_turns(self) -> bool:
+        """Whether one direction waits while data go in the other."""
+        return False
+
     def for_background(self, duration_s: float) -> Self:
         """Return the settings of a background that lasts so long, in seconds."""
         return self.model_copy(update={"duration": duration_s})

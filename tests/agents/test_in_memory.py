@@ -23,7 +23,7 @@ Shape = dict[str, set[str]]
 # What a kernel or a machine may not tell, or only sometimes: the other one may say null there.
 UNTOLD = (
     *("cpu_wait_s", "steal_s", "guest_s", "mptcp", "receive_rtt_us", "rttvar_us", "max_rss_kb"),
-    "dropped",
+    *("dropped", "quota"),
 )
 
 ENDED = ("result", "error")

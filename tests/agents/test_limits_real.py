@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -167,3 +170,67 @@ def test_the_evidence_tells_our_own_pacing_from_a_token_bucket(paths: Paths) -> 
 def test_the_evidence_of_pauses_is_that_there_was_nothing_to_send(paths: Paths) -> None:
     for limit in judge(pauses(paths))[1]:
         assert number(limit, "nothing_to_send_percent") > 50
+
+
+QUOTA_GROUPS = Path("/sys/fs/cgroup/cpu")
+PERIOD_US = 100_000
+
+
+@contextmanager
+def quota(cpus: float) -> Iterator[list[str]]:
+    """Make a control group with a CPU quota; return what begins a command in it."""
+    if not (QUOTA_GROUPS / "cpu.cfs_quota_us").exists():
+        pytest.skip("no control groups of version 1 with CPU quotas")
+    group = QUOTA_GROUPS / f"osmef-test-{os.getpid()}"
+    group.mkdir()
+    try:
+        (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+        (group / "cpu.cfs_quota_us").write_text(str(round(cpus * PERIOD_US)))
+        yield ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", *FIRST]
+    finally:
+        group.rmdir()
+
+
+@pytest.mark.parametrize(
+    ("cpus", "flows", "congestion_control"),
+    [(0.05, 1, "cubic"), (0.05, 4, "reno"), (0.2, 1, "reno"), (0.2, 4, "cubic")],
+)
+def test_a_receiver_under_a_quota(
+    paths: Paths, cpus: float, flows: int, congestion_control: str
+) -> None:
+    sender = {"congestion_control": congestion_control}
+    with quota(cpus) as group:
+        measured = paths.transfer(how=(FIRST, group), sender=sender, flows=flows, duration_s=1.5)
+    verdict, limits = judge(measured)
+    assert verdict is Limit.RECEIVER_CPU, limits
+    told = measured[1].host.quota
+    assert told is not None
+    assert told.cpus == pytest.approx(cpus)
+    assert 0 < told.throttled <= told.periods
+    assert told.throttled_s > 0
+    assert measured[0].host.quota is None
+
+
+def test_a_sender_under_a_quota(paths: Paths) -> None:
+    with quota(0.3) as group:
+        verdict, limits = judge(paths.transfer(how=(group, FIRST), flows=4, duration_s=1.5))
+    assert verdict is Limit.SENDER_CPU, limits
+
+
+def test_a_quota_that_is_enough(paths: Paths) -> None:
+    with quota(0.3) as group, paths.shaped(SLOW):
+        verdict, limits = judge(paths.transfer(how=(group, group), duration_s=1.5))
+    assert verdict is Limit.NETWORK, limits
+
+
+def test_a_quota_that_others_use_up(paths: Paths) -> None:
+    hog = ["taskset", "-c", str(CPU), sys.executable, "-c", "while True: pass"]
+    with quota(0.3) as group, paths.shaped(SLOW):
+        other = subprocess.Popen([*group, *hog])
+        try:
+            measured = paths.transfer(how=(FIRST, group), duration_s=1.5)
+        finally:
+            other.kill()
+            other.wait()
+    verdict, limits = judge(measured)
+    assert verdict is Limit.NETWORK, limits

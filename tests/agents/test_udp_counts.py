@@ -256,6 +256,16 @@ def test_a_straggler_is_waited_for(start: StartAgent) -> None:
     assert time.monotonic() - began < 4, "it waited although nothing was missing"
 
 
+def test_the_wait_for_the_count_is_no_part_of_the_transfer(start: StartAgent) -> None:
+    receiver = start()
+    with playing_sender(receiver, interval_s=0.3, duration_s=5) as peer:
+        peer.send([0, 1])
+        first = receiver.expect("interval")
+        peer.end(2)
+        result = receiver.ending()[1]
+    assert result["elapsed_s"] < first["length_s"]
+
+
 def test_the_wait_for_what_never_comes_is_no_part_of_the_transfer(start: StartAgent) -> None:
     wait_s = 3
     receiver = start()

@@ -19,7 +19,12 @@ def test_each_value_that_differs_is_named() -> None:
 
 
 def test_what_moves_does_not_count() -> None:
-    a = {"uptime_s": 1, "load": {"one": 2}, "memory": {"total_bytes": 8, "free_bytes": 1}}
+    a = {
+        "uptime_s": 1,
+        "load": {"one": 2},
+        "change": {"interfaces": {"eth0": {"tx_bps": 9e8}}},
+        "memory": {"total_bytes": 8, "free_bytes": 1},
+    }
     b = {"uptime_s": 9, "memory": {"total_bytes": 16, "free_bytes": 2}}
     assert differences(a, b, MOVING) == [Difference("memory.total_bytes", 8, 16)]
 

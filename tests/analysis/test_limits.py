@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from osmef.analysis.limits import prevailing, transfer_limits, trial_limit
 from osmef.results.exchange import Purpose
 from osmef.results.limits import FlowLimit, Limit
 from osmef.results.trial import FlowEnd, Interval, TcpState, Transfer, TransferEnd
-from osmef.results.use import EachCpu, EndpointUse, ProcessUse
+from osmef.results.use import EachCpu, EndpointUse, ProcessUse, QuotaUse
 
 SECONDS = 10.0
 RATE_BPS = 8e8
@@ -35,9 +36,15 @@ def end(
     wait: float | None = 0.0,
     idle: float = 0.8,
     interrupts: float = 0.05,
+    throttled: float | None = None,
+    process: float = 0.0,
     **tcp: float | None,
 ) -> TransferEnd:
-    """Make an end with one flow; shares are of the transfer's time."""
+    """Make an end with one flow; shares are of the transfer's time.
+
+    With ``throttled`` it has a tenth of a CPU, used up in that share of the periods, and
+    ``process`` is what the agent used of a CPU.
+    """
     size = BYTES
     flow = FlowEnd(
         flow=0,
@@ -70,13 +77,16 @@ def end(
             interrupts_s=[interrupts * SECONDS, 0.0],
             steal_s=[0.0, 0.0],
         ),
+        quota=None
+        if throttled is None
+        else QuotaUse(cpus=0.1, periods=100, throttled=round(100 * throttled), throttled_s=1.0),
     )
     return TransferEnd(
         endpoint="vm",
         start_realtime_ns=0,
         elapsed_s=SECONDS,
         flows=[flow],
-        process=ProcessUse(cpu_user_s=0, cpu_system_s=0),
+        process=ProcessUse(cpu_user_s=0, cpu_system_s=process * SECONDS),
         host=host,
     )
 
@@ -165,6 +175,36 @@ CASES = {
         FLAT,
         Limit.INCONCLUSIVE,
     ),
+    "a receiver under a quota": (
+        end(),
+        end(cpu=0.1, wait=0.5, throttled=0.95, process=0.1),
+        FLAT,
+        Limit.RECEIVER_CPU,
+    ),
+    "a sender under a quota, with eight flows": (
+        end(cpu=0.012, wait=0.5, throttled=0.95, process=0.1),
+        end(),
+        FLAT,
+        Limit.SENDER_CPU,
+    ),
+    "quotas at both ends": (
+        end(cpu=0.1, wait=0.5, throttled=0.6, process=0.1),
+        end(cpu=0.1, wait=0.5, throttled=0.9, process=0.1),
+        FLAT,
+        Limit.RECEIVER_CPU,
+    ),
+    "a quota that is seldom used up": (
+        end(),
+        end(cpu=0.08, wait=0.2, throttled=0.2, process=0.08),
+        FLAT,
+        Limit.NETWORK,
+    ),
+    "a quota that others use up": (
+        end(),
+        end(cpu=0.01, wait=0.4, throttled=0.95, process=0.01),
+        FLAT,
+        Limit.NETWORK,
+    ),
     "the send buffer": (
         end(send_buffer_limited_us=of_time(0.7)),
         end(),
@@ -207,6 +247,7 @@ def test_the_evidence_has_the_numbers_that_it_rests_on() -> None:
     assert evidence["receiver_cpu_wait_percent"] is None
     assert evidence["receive_window_percent"] == pytest.approx(25)
     assert evidence["network_percent"] == pytest.approx(75)
+    assert evidence["receiver_throttled_percent"] is None
     assert evidence["window_fill_percent"] == pytest.approx(12.5)
     assert evidence["max_pacing_rate_bps"] is None
     assert evidence["knee_s"] == pytest.approx(2.0)
@@ -227,7 +268,7 @@ share = st.floats(0, 2)
     interrupts=share,
 )
 def test_whatever_the_kernel_says_there_is_one_verdict(
-    numbers: dict[str, float | None],
+    numbers: dict[str, Any],
     cpu: float,
     wait: float | None,
     idle: float,

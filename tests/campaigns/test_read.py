@@ -32,6 +32,12 @@ def problems(file: Path, text: str) -> list[tuple[int, str, str]]:
     return [(one.line, one.message, one.cure) for one in caught.value.problems]
 
 
+def test_a_scenario_is_named_as_such(file: Path) -> None:
+    ((line, message, cure),) = problems(file, SCENARIO)
+    assert (line, message) == (2, "this is a scenario, not a campaign")
+    assert f"osmef run {file}" in cure
+
+
 def test_what_a_platform_sets_stands_in_its_scenario(file: Path) -> None:
     file.write_text(GOOD + "pause: 3s\nclasses: [general]\n")
     (study,) = read_campaign(file).studies.values()

@@ -79,6 +79,20 @@ def test_the_result_of_a_trial_is_what_leads(
     assert f"[1/1] trial 1 all{told}, 0 ms left" in file.getvalue()
 
 
+def test_a_trial_begins_without_the_rate_of_the_one_before(plan: Plan) -> None:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=100, color_system=None)
+    with progress_for(console, False, False, lambda: 100.0) as observer:
+        observer.measuring(len(plan.trials), 100.0, [])
+        observer.trial_started(plan.trials[0])
+        observer.rate(plan.trials[0], 9.25e8)
+        observer.trial_started(plan.trials[1])
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\n", file.getvalue())
+    last = next(line for line in reversed(re.split(r"[\r\n]", text)) if line.strip())
+    assert "925 Mbit/s" in shown(plan, 100, 100.0)
+    assert "Mbit/s" not in last
+
+
 def test_what_runs_is_told_in_short(plan: Plan) -> None:
     assert "same-host, different-tenant, 10" in shown(plan, 80, 24.0)
 

@@ -116,7 +116,7 @@ def endpoint_use(elapsed_s: float) -> Event:
         "steal_s": [0.0, 0.0],
     }
     idle = {"idle_s": 1.75 * elapsed_s}
-    return {"cpus": 2, "elapsed_s": elapsed_s, **busy, **idle, **none, "each": each}
+    return {"cpus": 2, "elapsed_s": elapsed_s, **busy, **idle, **none, "each": each, "quota": None}
 
 
 def thread_use(elapsed_s: float) -> Event:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from IPython.core.formatters import DisplayFormatter
 
 from osmef.errors import InputError, NothingToDrawError, StorageError
 from osmef.report import style
@@ -46,6 +47,13 @@ def test_one_figure_is_one_file(
     first, second = (path.read_bytes() for path in paths)
     assert first == second
     assert b"2026-" not in first
+
+
+def test_a_notebook_shows_the_picture(paper: Callable[..., pd.DataFrame]) -> None:
+    # Without pyplot, which alone registers what shows matplotlib's figures in notebooks.
+    show = DisplayFormatter().format
+    drawn, _ = show(btc_connections(paper(counts=(1, 10))))  # type: ignore[no-untyped-call]
+    assert drawn["image/png"].startswith(b"\x89PNG")
 
 
 def test_the_figures_of_a_run_are_called_as_the_kinds(pingpong_run: Path) -> None:

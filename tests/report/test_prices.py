@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from osmef.errors import InputError
+from osmef.errors import InputError, NothingToDrawError
 from osmef.report.data import Data
+from osmef.report.figures import Wanted, figure
 from osmef.report.machines import price
 from osmef.report.prices import price_ranking, price_table, priced
 from osmef.results.rundir import RunDirectory
@@ -74,6 +75,16 @@ def test_a_flavor_has_a_price_in_each_region_and_a_result_in_each_cell(make_run:
     labels = [label.get_text().replace("\n", " ") for label in axes.get_yticklabels()]
     assert [label.split()[:3] for label in labels] == [["local", "m5", "us"], ["local", "m5", "eu"]]
     assert "Lines: exact 95 % interval" in texts(figure)[-1]
+
+
+def test_a_price_list_without_any_of_the_flavors_is_an_error(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
+    file = tmp_path / "prices.csv"
+    file.write_text(f"{HEAD}aws,other,0.1,USD,eu,2026-11-01,list\n")
+    with pytest.raises(NothingToDrawError, match="has no price of local m5") as caught:
+        figure("price", make_run("a"), wanted=Wanted(prices=file))
+    assert "--flavor" in (caught.value.cure or "")
 
 
 def test_of_two_prices_in_one_region_the_latest_counts(make_run: MakeRun) -> None:

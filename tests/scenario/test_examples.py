@@ -61,7 +61,7 @@ def test_quickstart_measures_three_distances_in_about_twenty_seconds() -> None:
     assert {(requested_distance(c.scenario), btc_of(c.scenario).connections) for c in cells} == {
         (d, n) for d in (0, 2, 4) for n in (1, 10)
     }
-    assert sum(btc_of(c.scenario).duration * c.scenario.repeat for c in cells) == 18
+    assert sum(btc_of(c.scenario).duration * c.scenario.repetitions for c in cells) == 18
 
 
 @pytest.mark.parametrize("path", PAPER, ids=lambda path: path.name)

@@ -114,3 +114,12 @@ def test_trials_run_at_once_on_hosts_of_their_own(
     written = {name: {"ssh": name, **host} for name, host in hosts.items()}
     settings = StaticSettings.model_validate({"hosts": written})
     assert settings.lanes(parallel, 9) == lanes
+
+
+def test_each_known_key_is_listed_once() -> None:
+    text = "name: a\nprovider: {kind: static, hosts: {a: {address: 10.0.0.1}}}\n"
+    with pytest.raises(InputError) as caught:
+        load_text(text, Path("a.yaml"))
+    (cure,) = [p.cure for p in caught.value.problems if "unknown key" in p.message]
+    known = cure.partition("known are: ")[2].split(", ")
+    assert len(known) == len(set(known)) > 5

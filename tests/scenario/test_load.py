@@ -56,6 +56,15 @@ def assert_inside(text: str, error: InputError) -> None:
         assert 1 <= problem.column <= len(lines[problem.line - 1]) + 1
 
 
+def test_a_campaign_is_named_as_such() -> None:
+    text = "name: weeks\nscenarios: [a.yaml]\nproviders: {here: local}\nstart: 2026-03-23\n"
+    error = outcome(text, Path("weeks.yaml"))
+    assert isinstance(error, InputError)
+    (problem,) = error.problems
+    assert (problem.line, problem.message) == (2, "this is a campaign, not a scenario")
+    assert problem.cure == "run it with: osmef campaign run weeks.yaml"
+
+
 def test_all_keys_become_typed_values(tmp_path: Path) -> None:
     path = tmp_path / "full.yaml"
     path.write_text(FULL)

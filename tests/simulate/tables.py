@@ -11,11 +11,12 @@ from osmef.analysis import steps
 from osmef.analysis.beyond import hommel, lower_p, memory_of
 from osmef.analysis.course import common_memory
 from osmef.analysis.effects import median_ratio
-from osmef.analysis.looks import lasting_interval
+from osmef.analysis.looks import is_known, lasting_interval
 from osmef.analysis.paired import paired_difference
 from osmef.analysis.pairs import mann_whitney
 from osmef.analysis.quantiles import quantile_interval
 from osmef.analysis.repetitions import repetitions_for_median
+from osmef.analysis.transient import LOSS, find_warm_up
 from tests.simulate.shapes import COV, MIDDLE, SHAPES, Draw, bimodal, correlated, lognormal, normal
 
 Case = tuple[str, Callable[[np.random.Generator], bool]]
@@ -186,6 +187,32 @@ def stop_coverage() -> Iterator[Case]:
             yield f"{name}, {how}", missed
 
 
+def until_coverage() -> Iterator[Case]:
+    """Whether a cell of ``repeat: {until: 5%, least: 6, most: N}`` ends with a wrong interval."""
+    shapes = {
+        "normal, 3 %": normal(0.03),
+        "normal, 10 %": normal(0.1),
+        "lognormal of 0.3": lognormal(0.3),
+        "bimodal, 80/20": bimodal(),
+        "bimodal, 55/45": bimodal(0.55),
+        "correlated by 0.3, 10 %": correlated(0.3, 0.1),
+        "correlated by 0.5, 10 %": correlated(0.5, 0.1),
+    }
+    for most in (12, 30, 100):
+        for name, draw in shapes.items():
+            truth = float(np.median(draw(np.random.default_rng(0), (1_000_001,))))
+
+            def missed(
+                chance: np.random.Generator, d: Draw = draw, n: int = most, truth: float = truth
+            ) -> bool:
+                row = d(chance, (n,)).tolist()
+                ends = next((k for k in range(6, n) if is_known(row[:k], 0.1)), n)
+                found = lasting_interval(row[:ends])
+                return not (found.low or 0.0) <= truth <= (found.high or math.inf)
+
+            yield f"{name}, at most {most}", missed
+
+
 def enough() -> Iterator[Case]:
     """Whether as many trials as were told to be needed for +-5 % are enough."""
     shapes = {
@@ -212,15 +239,48 @@ def enough() -> Iterator[Case]:
             yield f"{name}, pilot of {pilot}", holds
 
 
+def warm_up_alarms() -> Iterator[Case]:
+    """Whether six trials of equal intervals seem to begin slower."""
+    shapes = {
+        **{name: draw for name, draw in SHAPES.items() if "0.3" not in name},
+        "correlated by 0.5, 10 %": correlated(0.5, 0.1),
+        "correlated by 0.7, 10 %": correlated(0.7, 0.1),
+        "correlated by 0.9, 10 %": correlated(0.9, 0.1),
+    }
+    for count in (10, 100):
+        for name, draw in shapes.items():
+            yield f"{name}, {count} intervals", _begins_slower(draw, count, 1.0)
+
+
+def warm_up_power() -> Iterator[Case]:
+    """Whether it is found that the first of ten intervals is slower, in six trials."""
+    for slower in (0.9, 0.8, 0.5):
+        for name, draw in (("2 %", normal()), ("10 %", normal(0.1))):
+            yield f"{100 - 100 * slower:g} %, spread {name}", _begins_slower(draw, 10, slower)
+
+
+def _begins_slower(draw: Draw, count: int, slower: float) -> Callable[[np.random.Generator], bool]:
+    def is_seen(chance: np.random.Generator) -> bool:
+        rows = draw(chance, (TRIALS, count))
+        rows[:, 0] *= slower
+        found = find_warm_up(rows.tolist())
+        return found is not None and found.p <= 0.05 and found.loss >= LOSS
+
+    return is_seen
+
+
 TABLES: dict[str, Callable[[], Iterator[Case]]] = {
     "ratio": ratio_coverage,
     "memory": memory,
     "stop": stop_coverage,
+    "until": until_coverage,
     "table": table_alarms,
     "table-power": table_power,
     "step": step_alarms,
     "step-power": step_power,
     "enough": enough,
+    "warm-up": warm_up_alarms,
+    "warm-up-power": warm_up_power,
     "year": year_alarms,
     "block": block_alarms,
     "block-power": block_power,

@@ -127,3 +127,35 @@ def test_the_metrics_are_those_that_the_workload_names() -> None:
     assert outcome.metrics.keys() == {one.name for one in one_way.measures}
     assert outcome.metrics["aggregate_btc_bps"] == 1200
     assert {transfer.purpose for transfer in outcome.transfers} == {Purpose.BACKGROUND}
+
+
+def _interfaces(**offloads: bool) -> dict[str, object]:
+    card = {"mtu": 1500, "offloads": offloads}
+    loopback = {"offloads": {"generic_segmentation_offload": True}}
+    return {"interfaces": {"lo": loopback, "eth0": card, "eth1": {"mtu": 1500}}}
+
+
+def test_what_moves_each_packet_by_itself_is_warned_of() -> None:
+    settings = BtcSettings()
+    none = _interfaces(tcp_segmentation_offload=False, generic_segmentation_offload=False)
+    (text,) = settings.warnings_at("sender", none)
+    assert "no segmentation offload" in text
+    assert not list(settings.warnings_at("receiver", none))
+    (text,) = settings.warnings_at("receiver", _interfaces(generic_receive_offload=False))
+    assert "no receive offload" in text
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {},
+        {"interfaces": None},
+        {"interfaces": {"eth0": {"mtu": 1500}}},
+        _interfaces(tcp_segmentation_offload=False, generic_segmentation_offload=True),
+        _interfaces(),
+    ],
+)
+def test_offloads_that_are_there_or_not_known_are_no_reason_to_warn(
+    facts: dict[str, object],
+) -> None:
+    assert not list(BtcSettings().warnings_at("sender", facts))

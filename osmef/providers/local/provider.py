@@ -44,6 +44,12 @@ _MOST_ENDPOINTS = 250
 """A tenant's network is a /24."""
 
 
+_BURSTS = (
+    "data go by turns: a link that is idle meanwhile saves up 2 ms of its rate, so messages up to a"
+    " few times that size may be faster than link_rate"
+)
+
+
 class LocalProvider(Provider):
     """Hosts, tenants and VMs as namespaces of this Linux machine, as root or without."""
 
@@ -133,6 +139,10 @@ class LocalProvider(Provider):
         """Say what the cell's ends share that they would not share in a real cloud."""
         cpus = len(self._cpus)
         found = [f"all emulated hosts and VMs share this machine's CPUs ({cpus})"]
+        scenario = cell.scenario
+        near = (scenario.placement, scenario.tenancy) == (Placement.SAME_HOST, Tenancy.SAME_TENANT)
+        if scenario.workload.takes_turns and not near:
+            found.append(_BURSTS)
         wanted = [
             self._settings.flavors[name].vcpus
             for end in _vm_ends(cell).values()

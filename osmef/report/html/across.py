@@ -12,6 +12,7 @@ from osmef.analysis.replicates import has_sessions, independent
 from osmef.analysis.trust import FEWEST, cells, trust
 from osmef.report.cells import cells_of
 from osmef.report.data import Data
+from osmef.report.doubts import doubts_of
 from osmef.report.html.figures import Drawn, draw
 from osmef.report.html.reading import Reading
 from osmef.report.html.results import measured
@@ -102,7 +103,7 @@ def _trust(trials: pd.DataFrame, names: Sequence[str], most: int) -> Table | Non
         Column("cell"),
         Column("metric"),
         *(Column(head, unit, number=True) for head, unit in zip(heads, units, strict=True)),
-        *(Column(head) for head in ("steps at", "outliers", "what to think of it")),
+        *(Column(head) for head in ("steps at", "outliers", "doubts")),
     ]
     rows = [
         [
@@ -116,9 +117,10 @@ def _trust(trials: pd.DataFrame, names: Sequence[str], most: int) -> Table | Non
             number(row["drift_p"]),
             _names(row["steps"]),
             _names(row["outliers"]),
-            Field(row["doubts"], mark=Mark.WARN) if row["doubts"] else text(None),
+            Field(told, mark=Mark.WARN) if told else text(None),
         ]
         for row in found.to_dict("records")
+        for told in [doubts_of(row)]
     ]
     unit = "sessions" if has_sessions(trials) else "trials"
     note = f"Of {unit}, in the order of time. {_TRUST_NOTE.format(fewest=FEWEST)}"

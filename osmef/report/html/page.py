@@ -33,7 +33,6 @@ _MOST_RUNS = 2000
 _MOST_DRAWN = 12  # runs that have figures of their own, each of which takes seconds
 _MOST_WHOLE = 4  # runs of a page on which each has all figures that say something of it
 _MOST_FIGURES_BYTES = 12_000_000
-_PRINTED_ROWS = 400  # a longer table of details is not printed
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,6 @@ def render(readings: Sequence[Reading], title: str | None = None) -> str:
         hosts=differences_table(readings),
         parts=_parts(readings[:_MOST_PARTS]),
         left=len(readings) - _MOST_PARTS,
-        printed_rows=_PRINTED_ROWS,
     )
 
 

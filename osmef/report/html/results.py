@@ -133,7 +133,9 @@ def measured(metric: Metric | None, scale: Scale) -> Field:
     spread = f"n {metric.n}"
     if metric.cov_percent is not None:
         spread += f", CoV {metric.cov_percent:.3g} %"
-    return Field(scale.show(metric.median), (_interval(metric, scale), spread), repr(metric.median))
+    own = scale.at(metric.median)
+    shown = own.show(metric.median) + (f" {own.unit}" if scale.by_row else "")
+    return Field(shown, (_interval(metric, own), spread), repr(metric.median))
 
 
 def _interval(metric: Metric, scale: Scale) -> str:
@@ -272,7 +274,7 @@ def _numbers(summary: Summary) -> Iterator[list[Field]]:
     scales = _scales(summary, summary.measures)
     for cell in summary.cells:
         for name, metric in cell.metrics.items():
-            scale = scales[name]
+            scale = scales[name].at(metric.median)
             shown = (metric.median, metric.ci95_low, metric.ci95_high)
             rest = (metric.mean, metric.min, metric.max)
             yield [

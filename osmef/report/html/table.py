@@ -12,6 +12,7 @@ from osmef.results.summary import Metric
 from osmef.units import rate_unit
 
 NOTHING = "-"
+_FAR = 10  # times below 1 in the unit of the largest number, a number is hard to read in it
 _NARROW_SPACE = "\u202f"
 
 
@@ -64,11 +65,22 @@ class Table:
 
 @dataclass(frozen=True)
 class Scale:
-    """How the numbers of one metric are shown: divided by ``divisor``, in ``unit``."""
+    """How the numbers of one metric are shown: divided by ``divisor``, in ``unit``.
+
+    Where one prefix does not fit all of them (``by_row``) each row has its own, behind its numbers.
+    """
 
     words: str
     unit: str
     divisor: float = 1.0
+    by_row: bool = False
+
+    def at(self, value: float | None) -> Scale:
+        """Return how the numbers of the row with this median are shown."""
+        if not self.by_row or value is None:
+            return self
+        divisor, unit = rate_unit(abs(value))
+        return Scale(self.words, unit, divisor)
 
     def show(self, value: float | None) -> str:
         """Return a number for people, four digits; a dash if it is unknown."""
@@ -79,8 +91,10 @@ def scale_of(measure: Measure, metrics: Sequence[Metric]) -> Scale:
     """Return how a measure is shown in all its cells alike, by its medians."""
     if measure.unit != BIT_RATE:
         return Scale(measure.words, shown_unit(measure.unit))
-    medians = [abs(one.median) for one in metrics if one.median is not None]
+    medians = [abs(one.median) for one in metrics if one.median]
     divisor, unit = rate_unit(max(medians, default=0.0))
+    if min(medians, default=divisor) < divisor / _FAR:
+        return Scale(measure.words, "", divisor, by_row=True)
     return Scale(measure.words, unit, divisor)
 
 

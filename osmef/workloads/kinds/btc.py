@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -16,7 +16,7 @@ from osmef.results.measure import part
 from osmef.results.trial import EndMeasured, Transfer, TransferEnd
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Rate, Size
-from osmef.scenario.workload import TransferDirection, WorkloadSettings, check_interval
+from osmef.scenario.workload import Role, TransferDirection, WorkloadSettings, check_interval
 from osmef.workloads.base import End, Outcome, Part, Ran, Step, Value, Workload
 from osmef.workloads.transfers import JAIN, MEASURES, RATES, RETRANSMITS, transfer_metrics
 
@@ -137,6 +137,13 @@ class BtcSettings(WorkloadSettings):
         if self.mode in _MODES:
             yield f"mode {self.mode}: {_MODES[self.mode]}"
 
+    def warnings_at(self, end: Role, facts: Mapping[str, Any]) -> Iterator[str]:
+        """Say where each packet costs the CPU as much as 64 KiB elsewhere."""
+        what = "receive" if end == "receiver" else "segmentation"
+        if _lacks_offload(facts, what):
+            told = "the CPU moves each packet by itself, and may be what limits the rate"
+            yield f"no {what} offload: {told}"
+
     @model_validator(mode="after")
     def _interval_fits(self) -> BtcSettings:
         check_interval(self.interval, self.duration)
@@ -161,6 +168,18 @@ class BtcSettings(WorkloadSettings):
                 *("threads", "connections"),
             )
         return self
+
+
+def _lacks_offload(facts: Mapping[str, Any], what: str) -> bool:
+    """Say whether all interfaces lack an offload, be it the card's or the kernel's own."""
+    names = {
+        "segmentation": ("tcp_segmentation_offload", "generic_segmentation_offload"),
+        "receive": ("generic_receive_offload", "large_receive_offload"),
+    }[what]
+    interfaces = [one for name, one in (facts.get("interfaces") or {}).items() if name != "lo"]
+    told = [one["offloads"] for one in interfaces if one.get("offloads")]
+    known = [[on for name in names if (on := some.get(name)) is not None] for some in told]
+    return bool(known) and all(some and not any(some) for some in known)
 
 
 class BulkTransfer(Workload[BtcSettings]):

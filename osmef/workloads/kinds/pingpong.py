@@ -117,6 +117,11 @@ class PingPongSettings(WorkloadSettings):
     )
 
     @property
+    def takes_turns(self) -> bool:
+        """Whether one direction waits while data go in the other."""
+        return True
+
+    @property
     def parallel(self) -> int | None:
         """How many requests of each pair are on their way at a time."""
         return self.connections

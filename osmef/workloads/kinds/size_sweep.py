@@ -95,6 +95,11 @@ class SizeSweepSettings(WorkloadSettings):
         """How many parallel connections each pair has."""
         return self.connections
 
+    @property
+    def takes_turns(self) -> bool:
+        """Whether one direction waits while data go in the other."""
+        return self.mode is SweepMode.PINGPONG
+
     @model_validator(mode="after")
     def _messages_fit_in_memory(self) -> SizeSweepSettings:
         buffers = 2 * self.connections if self.check else self.connections + 1

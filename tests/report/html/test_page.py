@@ -49,6 +49,17 @@ def test_every_number_says_how_sure_it_is(
     assert "aggregate BTC Gbit/s" in " ".join(one.text for one in page.all("thead"))
 
 
+def test_rates_far_apart_have_a_unit_each(
+    tmp_path: Path, make_run: MakeRun, make_summary: MakeSummary, make_cell: MakeCell
+) -> None:
+    fast = make_cell(aggregate_bps=[20e9] * 6, connections=1)
+    slow = make_cell(aggregate_bps=[20e6] * 6, connections=2)
+    page = page_of(tmp_path, make_run("a", make_summary(fast, slow)).path)
+    rows = [one.text for one in page.all("tr") if one.text.strip().startswith("different-host")]
+    assert any("20 Gbit/s20 to 20n 6" in one for one in rows)
+    assert any("20 Mbit/s20 to 20n 6" in one for one in rows)
+
+
 def test_too_few_trials_have_no_interval_and_the_reason(tmp_path: Path) -> None:
     page = page_of(tmp_path, SAMPLE)
     told = [one.text for one in page.all("tr") if "no interval" in one.text]

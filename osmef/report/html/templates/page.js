@@ -56,15 +56,30 @@ for (const figure of document.querySelectorAll("figure:has(.drawing)")) {
   figure.append(button);
 }
 
+// Chromium prints nothing of a button where it repeats the head of a table on the next page.
+function unwrap() {
+  for (const button of document.querySelectorAll("thead button")) {
+    button.parentNode.prepend(...button.childNodes);
+  }
+}
+
+function wrap() {
+  for (const button of document.querySelectorAll("thead button")) {
+    button.append(...Array.from(button.parentNode.childNodes).filter((one) => one !== button));
+  }
+}
+
 // A closed part of the page would be missing on paper.
 const closed = () => document.querySelectorAll("details.prints:not([open])");
 window.addEventListener("beforeprint", () => {
+  unwrap();
   for (const part of closed()) {
     part.open = true;
     part.dataset.closed = "";
   }
 });
 window.addEventListener("afterprint", () => {
+  wrap();
   for (const part of document.querySelectorAll("details[data-closed]")) {
     part.open = false;
     delete part.dataset.closed;
