@@ -412,6 +412,18 @@ def test_a_range_has_both_its_ends(first: int, more: int) -> None:
     assert str(found[-1]) == f"10.9.8.{first + more}/24"
 
 
+def test_further_cards_are_on_bridges_that_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "scenario.yaml"
+    networks = "networks: [{bridge: b, addresses: 10.0.0.1-10.0.0.9/24}], nic_bridges: [b1, b2]"
+    uris = "uris: {a: 'qemu:///system', b: 'qemu+ssh://b/system'}"
+    path.write_text(
+        f"name: a\nprovider: {{kind: libvirt, {uris}, {networks}}}\n"
+        "endpoints: {sender: {nics: 4}, receiver: {nics: 4}}\n"
+        "layer: {kind: bond, mode: balance-alb, nics: 4}\n"
+    )
+    check_study(load(path))
+
+
 @pytest.mark.parametrize(
     ("provider", "rest", "said"),
     [
@@ -436,6 +448,11 @@ def test_a_range_has_both_its_ends(first: int, more: int) -> None:
             "{kind: libvirt, networks: [{bridge: b, addresses: 10.0.0.1-10.0.0.9/24}]}",
             "placement: same-host\ntenancy: different-tenant",
             "two tenants need a network each",
+        ),
+        (
+            "{kind: libvirt, uri: 'qemu:///session'}",
+            "placement: same-host\nendpoints: {sender: {nics: 2}, receiver: {nics: 2}}",
+            "networks of further cards are made on one host",
         ),
         (
             "{kind: libvirt}",
