@@ -213,6 +213,9 @@ def _silent_ends(bench: Bench, planned: PlannedTrial) -> list[str]:
 
 def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:
     scenario, cell = planned.cell.cell.scenario, planned.cell
+    if bench.layers is not None:
+        bench.layers.prepare(cell)
+    watch = bench.layers.watch(cell) if bench.layers is not None else None
     job = Job(
         trial=planned.index,
         pairs=[
@@ -232,7 +235,7 @@ def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:
         _check_programs(bench, ends, f"; {error.message}")
         raise
     _check_programs(bench, ends)
-    return outcome
+    return outcome if watch is None else watch.into(outcome)
 
 
 def _check_programs(bench: Bench, ends: Sequence[Station], failed: str = "") -> None:

@@ -44,7 +44,7 @@ from osmef.results.summary import (
 )
 from osmef.results.trial import Status, Trial
 from osmef.scenario.location import Location
-from osmef.workloads import Programme, measures_of
+from osmef.workloads import measures_of
 
 _MOST_LATE_PERCENT = 5.0
 """Of requests at a rate; single ones are late wherever a CPU is busy."""
@@ -353,7 +353,7 @@ def _metrics(
 ) -> dict[str, Metric]:
     """Describe each metric of the trials over those that have it."""
     found, scenario = {}, planned.cell.scenario
-    for measure in Programme(scenario).measures:
+    for measure in measures_of([scenario]):
         known = [trial.metrics.get(measure.name) for trial in trials]
         metric = describe(known, often_looked_at=scenario.is_until_known)
         priced = per_price(measure, metric.median, hourly)

@@ -55,6 +55,14 @@ class EndpointSettings(Model):
         description="availability zone, by the cloud's name; by default what its settings say",
     )
 
+    nics: int = Field(
+        default=0,
+        ge=0,
+        le=8,
+        description="network cards beside the one by which it is reached: free ones, for a layer"
+        " such as `bond`",
+    )
+
     @model_validator(mode="after")
     def _what_only_vms_have(self) -> EndpointSettings:
         if self.kind is EndpointKind.HOST and self.flavor is not None:

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from osmef.errors import AgentError
-from osmef.kinds import WORKLOADS
+from osmef.kinds import LAYERS, WORKLOADS
 from osmef.results.exchange import Purpose
 from osmef.results.measure import Measure, of_background, together
 from osmef.scenario.model import Scenario
@@ -50,7 +50,10 @@ def measures_of(scenarios: Iterable[Scenario]) -> tuple[Measure, ...]:
 
     Raises InputError where one name has two meanings.
     """
-    lists = ((one.workload.kind, Programme(one).measures) for one in scenarios)
+    lists: list[tuple[str, tuple[Measure, ...]]] = []
+    for one in scenarios:
+        lists.append((one.workload.kind, Programme(one).measures))
+        lists += [(layer.kind, LAYERS.get(layer.kind).measures) for layer in one.stack]
     return tuple(together(lists).values())
 
 

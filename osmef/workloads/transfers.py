@@ -44,7 +44,7 @@ CPU = (
 
 JAIN = Measure(
     name="jain_fairness", unit="1", better="higher", label="jain fairness", head="J", digits=".3f",
-    over_pairs="pooled",
+    over_pairs="pooled", spare=True,
     help="J = (sum x)² / (n · sum x²) over the rates x of all connections; 1/n to 1, and 1 for one",
     source="Jain, Chiu, Hawe, *A Quantitative Measure of Fairness and Discrimination*, DEC-TR-301,"
     " 1984",
@@ -66,7 +66,7 @@ RATES = (
     ),
     Measure(
         name="connection_btc_bps", unit="bit/s", better="higher", label="connection BTC",
-        head="BTC per\nconnection", over_pairs="pooled",
+        head="BTC per\nconnection", over_pairs="pooled", spare=True,
         help="mean over the connections of what the receiver got on each in that time, divided by"
         " its length",
         source="RFC 3148",

@@ -51,6 +51,7 @@ class LibvirtProvider(Provider):
 
     kind = PROVIDER
     carries = EVERYTHING
+    gives_nics = True
     Settings = LibvirtSettings
     access_model = LibvirtAccess
 

@@ -191,6 +191,7 @@ def endpoint_of(
         data_address6=next((a for a in (first, *others) if ip_address(a).version == 6), None),
         public_address=own and (host.public_address or own),
         listen_address=host.listen_address,
+        nics=tuple(host.nics[: request.nics]),
     )
 
 

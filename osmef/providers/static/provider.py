@@ -46,6 +46,7 @@ class StaticProvider(Provider):
     access_model = StaticAccess
     families = frozenset(Family)
     outside = frozenset(Family)
+    gives_nics = True
     carries = EVERYTHING  # nobody knows: that something gets through is tried
 
     def __init__(self, settings: StaticSettings) -> None:
