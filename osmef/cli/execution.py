@@ -36,7 +36,7 @@ def execute(  # noqa: PLR0913 - what the user asks for
     if as_json:
         print_json({"directory": str(directory.path), "summary": summary.model_dump(mode="json")})
     else:
-        show(summary, directory.path, drawn)
+        show(summary, directory.path, drawn, ended=True)
     exit_if_failed(summary)
 
 

@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from osmef.cli.console import RunPath, err, print_text, reporting
 from osmef.errors import InputError
+from osmef.results.called import run_called
 from osmef.results.files import write_atomically
 from osmef.results.rundir import RunDirectory
 
@@ -62,7 +63,7 @@ def _ppbench(run: Path) -> tuple[str, int]:
     from osmef.report.ppbench import write_ppbench  # noqa: PLC0415
     from osmef.results.rows import load_requests  # noqa: PLC0415
 
-    directory = RunDirectory.open(run)
+    directory = RunDirectory.open(run_called(run))
     if not directory.summary.exists():
         raise InputError(
             "the run has no summary yet",
