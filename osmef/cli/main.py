@@ -16,9 +16,9 @@ from osmef.cli.streams import failure_of
 from osmef.errors import StorageError
 
 _COMMANDS = (
-    "run", "profile", "resume", "reap", "validate", "plan", "list", "show", "plot", "compare",
-    "recommend", "similarity", "statistics", "report", "import", "export", "schema",
-    "workloads", "layers",
+    "run", "quick", "init", "profile", "resume", "reap", "validate", "plan", "list", "show",
+    "plot", "compare", "recommend", "similarity", "statistics", "report", "import", "export",
+    "schema", "workloads", "layers",
 )  # fmt: skip
 _GROUPS = ("campaign", "image", "prices", "program")
 _ONLY_SHOW = (
