@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from osmef.cli.console import RunPath, err, print_text, reporting
 from osmef.errors import InputError
+from osmef.results.called import run_called
 from osmef.results.files import write_atomically
 from osmef.results.rundir import RunDirectory
 
@@ -88,7 +89,7 @@ def command(
 
 
 def _with_summary(run: Path) -> RunDirectory:
-    directory = RunDirectory.open(run)
+    directory = RunDirectory.open(run_called(run))
     if not directory.summary.exists():
         raise InputError(
             "the run has no summary yet",
