@@ -46,6 +46,8 @@ def describe_pairs(values: Mapping[int, Sequence[float]]) -> Metric:
     Median and interval are those of the medians of pairs, as pairs are what is independent; all
     else is as ``describe`` has it of all trials, and the spread is split as ``split`` does.
 
+    Assumed is that pairs are independent of each other.
+
     Source: those of ``describe`` and ``split``.
     """
     known = {str(pair): list(rows) for pair, rows in values.items() if rows}
