@@ -22,6 +22,8 @@ T = TypeVar("T", Hello, Clock, Interface)
 
 ANSWER_S = 15.0
 """How long an agent that is idle may take to answer, or to end."""
+EXIT_STATUS_S = 1.0
+"""How long the reason of an agent's end may take after its end was felt."""
 _NOT_RUN = "exit status 126"
 """What a shell says of a program that is there and can't be run (POSIX)."""
 _CLOCK_EXCHANGES = 5
@@ -116,6 +118,7 @@ class AgentClient:
         try:
             self._process.send_line(json.dumps(dict(command)))
         except ReachError as error:
+            self._reader.join(EXIT_STATUS_S)  # who reads may just be learning why
             raise self.lost(self.gone or error.message) from error
 
     def expect(self, wanted: type[T], timeout_s: float) -> T:

@@ -217,6 +217,7 @@ class ExchangeResult(ResultEvent):
 
     job: Literal["exchange"]
     role: Literal["sender", "receiver"]
+    start_realtime_ns: int | None = None
     elapsed_s: float
     count: int
     min_ns: int | None = None
@@ -234,6 +235,7 @@ class SizesResult(ResultEvent):
 
     job: Literal["sizes"]
     role: Literal["sender", "receiver"]
+    start_realtime_ns: int | None = None
     elapsed_s: float
     mode: Literal["pingpong", "stream", "both"]
     check: bool

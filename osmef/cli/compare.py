@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from osmef.analysis.differences import MOVING, Difference, differences, flat
 from osmef.cli.console import AsJson, err, out, print_json, reporting
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
 from osmef.kinds import WORKLOADS
-from osmef.report.table import keep_whole
+from osmef.report.compared import coloured, comparison
 from osmef.results.brief import brief_summary
 from osmef.results.find import find_runs
 from osmef.results.measure import Better, Measure, together
@@ -44,8 +43,6 @@ _UNIT_NOTES = {
     "runs": "a side has several runs: their medians are compared, for trials of one run share its"
     " machines and its hour; 4 runs a side are needed",
 }
-
-_COLOURS = {"better": "green", "worse": "red", "same": "dim", "inconclusive": "yellow"}
 
 
 class Way(StrEnum):
@@ -97,6 +94,9 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         ),
     ] = None,
     where: Where = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Show every metric, also those that did not change.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare runs, cell by cell: better, worse, the same, or inconclusive.
@@ -119,7 +119,7 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         if as_json:
             print_json(_document(table, hosts, notes))
         else:
-            _show(table, hosts, notes)
+            _show(table, known, hosts, notes, every=bool(metric) or every)
         if fail_on is not None and _fails(table, fail_on):
             raise typer.Exit(1)
 
@@ -311,38 +311,27 @@ def _notes(sides: Sequence[Sequence[RunDirectory]], table: pd.DataFrame) -> list
     ]
     if left := table.attrs["not_judged"]:
         told = ", ".join(left)
-        notes.append(f"not judged, for nobody says which way is better (--better): {told}")
+        notes.append(
+            f"not judged, since neither direction is clearly better (use --better): {told}"
+        )
     return notes + [_UNIT_NOTES[unit] for unit in table["unit"].unique() if unit in _UNIT_NOTES]
 
 
-def _show(table: pd.DataFrame, hosts: dict[str, list[Difference]], notes: Sequence[str]) -> None:
-    shown = Table("cell", "metric", box=None, pad_edge=False)
-    heads = (f"n ({table.attrs['unit']})", "median A", "median B", "change", "interval")
-    for head in heads:
-        shown.add_column(head, justify="right")
-    shown.add_column("verdict")
-    names, shared = _short_names(table["cell"])
-    for row in table.to_dict("records"):
-        reason = f" ({row['reason']})" if isinstance(row["reason"], str) else ""
-        ends = " to ".join(_change(row[end], row["median_a"]) for end in ("low", "high"))
-        shown.add_row(
-            escape(names[row["cell"]]),
-            escape(row["metric"]),
-            f"{row['n_a']}, {row['n_b']}",
-            f"{row['median_a']:.6g}",
-            f"{row['median_b']:.6g}",
-            _change(row["difference"], row["median_a"]),
-            ends,
-            f"{_coloured(row['verdict'])}{escape(reason)}",
-        )
-    out.print(keep_whole(shown))
-    if shared:
-        out.print(f"All cells: {escape(shared)}.")
+def _show(
+    table: pd.DataFrame,
+    known: Mapping[str, Measure],
+    hosts: dict[str, list[Difference]],
+    notes: Sequence[str],
+    *,
+    every: bool,
+) -> None:
+    out.print(comparison(table.to_dict("records"), known, out.width, every=every))
     for one in table.attrs["failures"]:
         told = [f"{one[f'failed_{side}']} of {one[f'trials_{side}']}" for side in "ab"]
         cell = escape(str(one["cell"]))
         p = "only B has it" if one["p"] is None else f"p = {one['p']:.2g}"
-        err.print(f"{cell}: failed {told[0]}, {told[1]}: {_coloured(one['verdict'])} ({p})")
+        verdict = coloured(one["verdict"]).markup
+        err.print(f"{cell}: failed {told[0]}, {told[1]}: {verdict} ({p})")
     for side in ("a", "b"):
         for cell in table.attrs[f"only_{side}"]:
             placed = side == "a" and cell not in table.attrs["lost"]
@@ -353,29 +342,6 @@ def _show(table: pd.DataFrame, hosts: dict[str, list[Difference]], notes: Sequen
     for name, changed in hosts.items():
         for fact in changed:
             err.print(escape(f"{name}: {fact.key} was {fact.a}, is {fact.b}"))
-
-
-def _short_names(cells: Iterable[str]) -> tuple[dict[str, str], str]:
-    """Return the names of cells without what all of them have, and that."""
-    parts = {cell: cell.split(",") for cell in cells}
-    shared = [
-        part for part in next(iter(parts.values())) if all(part in of for of in parts.values())
-    ]
-    short = {
-        cell: ",".join(part for part in of if part not in shared) for cell, of in parts.items()
-    }
-    return {cell: name or "all" for cell, name in short.items()}, ", ".join(shared)
-
-
-def _coloured(verdict: object) -> str:
-    return f"[{_COLOURS.get(str(verdict), 'cyan')}]{verdict}[/]"
-
-
-def _change(value: float, of: float) -> str:
-    """Return a difference in percent of A's median, or as it is where that is 0."""
-    if value != value or of != of:  # noqa: PLR0124 - NaN, what is unknown, is not itself
-        return "-"
-    return f"{100 * value / abs(of):+.1f} %" if of else f"{value:+.4g}"
 
 
 def _document(

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.markup import escape
-from rich.table import Table
 
 from osmef.cli.console import (
     AsJson,
@@ -20,17 +18,17 @@ from osmef.cli.console import (
 )
 from osmef.engine.check import check_study, warnings_of
 from osmef.engine.cost import PlannedCost, check_budget, cost_of
-from osmef.engine.plan import Plan, PlannedCell, make_plan, programs_of
+from osmef.engine.plan import Plan, PlannedCell, duration_of, make_plan, programs_of
 from osmef.engine.sharing import without_effect
 from osmef.providers.base import EndpointRequest
 from osmef.providers.sites import sites_of
-from osmef.report.table import keep_whole
+from osmef.report.fit import Column, column, table
+from osmef.report.series import short_names
 from osmef.scenario.load import load
 from osmef.scenario.model import Scenario
 from osmef.scenario.money import Money
 from osmef.supply.supply import plan as how_to_have
 from osmef.units import format_duration
-from osmef.workloads import Programme
 
 EPILOG = """Example:
 
@@ -55,8 +53,9 @@ def command(file: ScenarioFile, overrides: Overrides = [], as_json: AsJson = Fal
 
 
 def _print(plan: Plan, notes: list[str], cost: PlannedCost, machines: Mapping[str, str]) -> None:
-    out.print(keep_whole(_cells(plan)))
-    out.print(keep_whole(_endpoints(plan, machines)))
+    out.print(table(_cells(plan), out.width))
+    out.print()
+    out.print(table(_endpoints(plan, machines), out.width))
     for note in notes:
         out.print(f"[yellow]note[/]: {escape(note)}")
     for line in _needs(plan):
@@ -133,17 +132,23 @@ def _cost_record(cost: PlannedCost) -> dict[str, Any]:
     }
 
 
-def _cells(plan: Plan) -> Table:
+def _cells(plan: Plan) -> list[Column]:
     names = list(dict.fromkeys(name for cell in plan.cells for name, _ in cell.cell.values))
-    table = Table(*(names or ["cell"]), "distance", "senders", "receivers", box=SIMPLE_HEAD)
+    shown: dict[str, list[str]] = {name: [] for name in short_names(names).values() or ["cell"]}
+    ends: dict[str, list[str]] = {"distance": [], "senders": [], "receivers": []}
     for cell in plan.cells:
         values = dict(cell.cell.values)
-        shown = [str(values.get(name, "-")) for name in names] or [cell.cell.key]
+        texts = [str(values.get(name, "-")) for name in names] or [cell.cell.key]
         senders, receivers = _ends(cell)
         among = len(senders) > 1 and senders == receivers
-        told = (_group(senders), "each other" if among else _group(receivers))
-        table.add_row(*map(escape, shown), _distance(cell), *told)
-    return table
+        told = (_distance(cell), _group(senders), "each other" if among else _group(receivers))
+        for column_of, found in ((shown, texts), (ends, told)):
+            for of, text in zip(column_of.values(), found, strict=True):
+                of.append(text)
+    return [
+        *(column(name, texts) for name, texts in shown.items()),
+        *(column(name, texts, rank=1) for name, texts in ends.items()),
+    ]
 
 
 def _distance(cell: PlannedCell) -> str:
@@ -162,16 +167,25 @@ def _group(names: list[str]) -> str:
     return f"{len(names)} x {first}" if alike else f"{first} to {others[-1]}"
 
 
-def _endpoints(plan: Plan, machines: Mapping[str, str]) -> Table:
-    sites = ("site",) if plan.study.scenario.sites else ()
-    known = ("machine",) if machines else ()
-    table = Table("endpoint", *sites, "kind", "flavor", "host", "tenant", *known, box=SIMPLE_HEAD)
-    for end in plan.endpoints:
-        flavor = "-" if end.kind == "host" else _flavor(end) or "the provider's default"
-        site = [end.site] if end.site else []
-        row = (end.name, *site, end.kind, flavor, end.host or "any", end.tenant or "-")
-        table.add_row(*map(escape, row), *(escape(machines.get(end.name, "-")) for _ in known))
-    return table
+def _endpoints(plan: Plan, machines: Mapping[str, str]) -> list[Column]:
+    of: dict[str, list[str]] = {
+        "endpoint": [end.name for end in plan.endpoints],
+        "site": [end.site or "-" for end in plan.endpoints],
+        "kind": [end.kind for end in plan.endpoints],
+        "flavor": [
+            "-" if end.kind == "host" else _flavor(end) or "the provider's default"
+            for end in plan.endpoints
+        ],
+        "host": [end.host or "any" for end in plan.endpoints],
+        "tenant": [end.tenant or "-" for end in plan.endpoints],
+        "machine": [machines.get(end.name, "-") for end in plan.endpoints],
+    }
+    left = {"site": plan.study.scenario.sites, "machine": machines}
+    return [
+        column(name, texts, rank=0 if name == "endpoint" else 1)
+        for name, texts in of.items()
+        if left.get(name, True)
+    ]
 
 
 def _flavor(end: EndpointRequest) -> str | None:
@@ -202,7 +216,7 @@ def _record(
                 "distance": cell.distance,
                 "senders": _ends(cell)[0],
                 "receivers": _ends(cell)[1],
-                "duration_s": Programme(cell.cell.scenario).duration_s,
+                "duration_s": max(map(duration_of, cell.turns)),
             }
             for cell in plan.cells
         ],

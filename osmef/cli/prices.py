@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.markup import escape
-from rich.table import Table
 
 from osmef.cli.console import AsJson, err, out, print_json, reporting
 from osmef.cli.where import Where, where_of
 from osmef.errors import NotFoundError
 from osmef.prices.book import fetched_file, read_book
 from osmef.prices.update import update
-from osmef.report.table import keep_whole
+from osmef.report.fit import Column, column, table
+from osmef.report.series import short_cells
+from osmef.results.measure import Measure
 from osmef.scenario.money import Price
 
 app = typer.Typer(
@@ -142,46 +142,61 @@ def rank_command(  # noqa: PLR0913, PLR0917 - each is an option of the command l
         measure, found = price_ranking(Data(*runs, where=where_of(where)), metric, prices, flavor)
         name = measure.name
         ranking, unpriced = (
-            table.astype(object).where(table.notna(), None).to_dict("records")
-            for table in (found.ranking, found.unpriced)
+            of.astype(object).where(of.notna(), None).to_dict("records")
+            for of in (found.ranking, found.unpriced)
         )
         if as_json:
             print_json({"metric": name, "ranking": ranking, "unpriced": unpriced})
             return
-    table = Table("rank", "provider", "flavor", "cell", box=SIMPLE_HEAD)
-    for head in (name, "95 % interval", "n", "failed", "CoV %", "an hour", "for 1 an hour"):
-        table.add_column(head, justify="right")
-    table.add_column("price of")
-    for row in [*ranking, *unpriced]:
-        price = f"{row['price_per_hour']:.4g} {row['currency']}" if row["currency"] else "unknown"
-        table.add_row(
-            str(row.get("rank", "-")),
-            escape(str(row["provider"])),
-            escape(str(row["flavor"] or "unknown")),
-            escape(str(row["cell"])),
-            "unknown" if row[name] is None else f"{row[name]:.4g}",
-            _interval(row),
-            str(row["n"]),
-            f"{row['failed']} of {row['trials']}" if row["failed"] else "-",
-            "-" if row["cov_percent"] is None else f"{row['cov_percent']:.3g}",
-            escape(price),
-            f"{row['per_price']:.4g}" if "per_price" in row else "-",
-            escape(str(row["date"] or "-")),
-        )
-    out.print(keep_whole(table))
+    out.print(table(_ranked([*ranking, *unpriced], measure), out.width))
 
 
-def _interval(row: Mapping[Any, Any]) -> str:
+def _ranked(rows: Sequence[Mapping[Any, Any]], measure: Measure) -> list[Column]:
+    """Return the columns of a ranking, the numbers as the measure is written."""
+    prices = [f"{r['price_per_hour']:.4g} {r['currency']}" if r["currency"] else "unknown"
+              for r in rows]  # fmt: skip
+    currency = next((str(row["currency"]) for row in rows if row["currency"]), "")
+    names, _shared = short_cells(str(row["cell"]) for row in rows)
+    found = [None if row[measure.name] is None else float(row[measure.name]) for row in rows]
+    per = [measure.with_unit(row["per_price"]) if "per_price" in row else "-" for row in rows]
+    spread = ["-" if row["cov_percent"] is None else f"{row['cov_percent']:.3g}" for row in rows]
+    failed = [f"{row['failed']} of {row['trials']}" if row["failed"] else "" for row in rows]
+    return [
+        column("rank", [str(row.get("rank", "-")) for row in rows], right=True),
+        column("provider", [str(row["provider"]) for row in rows], rank=2),
+        column("flavor", [str(row["flavor"] or "unknown") for row in rows]),
+        column("cell", [names[str(row["cell"])] for row in rows]),
+        column(
+            measure.words,
+            ["unknown" if one is None else measure.with_unit(one) for one in found],
+            right=True,
+        ),
+        column("95 % interval", [_interval(row, measure) for row in rows], rank=4, right=True),
+        column("n", [str(row["n"]) for row in rows], rank=5, right=True),
+        column("failed", failed, rank=1, right=True),
+        column("CoV %", spread, rank=6, right=True),
+        column("an hour", prices, right=True),
+        column(f"for 1 {currency}\nan hour", [] if set(per) == {"-"} else per, rank=1, right=True),
+        column("price of", [str(row["date"] or "-") for row in rows], rank=3),
+    ]
+
+
+def _interval(row: Mapping[Any, Any], measure: Measure) -> str:
     low, high = row["ci95_low"], row["ci95_high"]
-    return "-" if low is None or high is None else f"{low:.4g} to {high:.4g}"
+    known = low is not None and high is not None
+    return f"{measure.written(low)} to {measure.written(high)}" if known else "-"
 
 
 def _show(prices: Sequence[Price], *, as_json: bool) -> None:
     if as_json:
         print_json({"prices": [price.model_dump(mode="json") for price in prices]})
         return
-    table = Table("provider", "region", "flavor", "an hour", "date", "source", box=SIMPLE_HEAD)
-    for one in prices:
-        row = (one.provider, one.region or "any", one.flavor, one.per_hour, str(one.date))
-        table.add_row(*map(escape, (*row, one.source)))
-    out.print(keep_whole(table))
+    columns = [
+        column("provider", [one.provider for one in prices]),
+        column("region", [one.region or "any" for one in prices]),
+        column("flavor", [one.flavor for one in prices]),
+        column("an hour", [str(one.per_hour) for one in prices], right=True),
+        column("date", [str(one.date) for one in prices], rank=1),
+        column("source", [one.source for one in prices], rank=2),
+    ]
+    out.print(table(columns, out.width))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from osmef.cli.console import AsJson, out, print_json, reporting
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
-from osmef.report.table import keep_whole
+from osmef.report.fit import column, table
 from osmef.scenario.money import Money, parse_money
 from osmef.units import format_rate, parse_duration, parse_rate
 
@@ -86,8 +84,8 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             price_per_hour=money.amount if money else None,
             currency=money.currency if money else None,
         )
-        table = recommend(trials, needs)
-        rows = table.astype(object).where(table.notna(), None).to_dict("records")
+        found = recommend(trials, needs)
+        rows = found.astype(object).where(found.notna(), None).to_dict("records")
         if as_json:
             print_json({"options": rows})
             return
@@ -124,32 +122,43 @@ def _budget(text: str | None, trials: pd.DataFrame) -> Money | None:
 
 
 def _show(rows: Sequence[Mapping[Any, Any]]) -> None:
-    table = Table("fits", "provider", "flavors", "place", box=SIMPLE_HEAD)
-    for head in ("aggregate BTC", "RTT µs", "an hour"):
-        table.add_column(head, justify="right")
-    table.add_column("of the cell")
-    table.add_column("missing")
-    for row in rows:
-        fit = str(row["fit"])
-        flavors = dict.fromkeys((row["sender_flavors"], row["receiver_flavors"]))
-        place = (row["achieved_placement"], row["achieved_tenancy"])
-        table.add_row(
-            f"[{_COLOURS[fit]}]{fit}[/]",
-            _text(row["provider"]),
-            " to ".join(map(_text, flavors)),
-            ", ".join(_text(one) for one in place if one),
-            _evidence(row, "btc", format_rate),
-            _evidence(row, "rtt", "{:.0f}".format),
-            _price(row),
-            _cells(row),
-            escape(str(row["missing"])),
-        )
-    out.print(keep_whole(table))
+    columns = [
+        column("fits", [Text(str(row["fit"]), style=_COLOURS[str(row["fit"])]) for row in rows]),
+        column("provider", [_text(row["provider"]) for row in rows], rank=2),
+        column("flavors", [_flavors(row) for row in rows]),
+        column("place", [_place(row) for row in rows]),
+        column("aggregate BTC", [_evidence(row, "btc", format_rate) for row in rows], right=True),
+        column(
+            "RTT µs",
+            _or_none(_evidence(row, "rtt", "{:.0f}".format) for row in rows),
+            rank=1,
+            right=True,
+        ),
+        column("an hour", _or_none(map(_price, rows)), rank=3, right=True),
+        column("of the cell", [_cells(row) for row in rows], rank=5),
+        column("missing", [str(row["missing"]) for row in rows], rank=4),
+    ]
+    out.print(table(columns, out.width))
+
+
+def _or_none(texts: Iterable[str]) -> list[str]:
+    """Return the texts of a column, none where no row has any."""
+    found = list(texts)
+    return [] if set(found) == {"-"} else found
+
+
+def _flavors(row: Mapping[Any, Any]) -> str:
+    return " to ".join(map(_text, dict.fromkeys((row["sender_flavors"], row["receiver_flavors"]))))
+
+
+def _place(row: Mapping[Any, Any]) -> str:
+    place = (row["achieved_placement"], row["achieved_tenancy"])
+    return ", ".join(_text(one) for one in place if one)
 
 
 def _cells(row: Mapping[Any, Any]) -> str:
     cells = dict.fromkeys(row[f"{name}_cell"] for name in ("btc", "rtt"))
-    return escape("; ".join(str(cell) for cell in cells if cell)) or "-"
+    return "; ".join(str(cell) for cell in cells if cell) or "-"
 
 
 def _price(row: Mapping[Any, Any]) -> str:
@@ -158,7 +167,7 @@ def _price(row: Mapping[Any, Any]) -> str:
 
 
 def _text(value: object) -> str:
-    return "-" if value is None else escape(str(value))
+    return "-" if value is None else str(value)
 
 
 def _evidence(row: Mapping[Any, Any], name: str, show: Any) -> str:
@@ -168,4 +177,10 @@ def _evidence(row: Mapping[Any, Any], name: str, show: Any) -> str:
         return "-"
     if low is None or high is None:
         return f"{show(median)} (n = {row[f'{name}_n']})"
-    return f"{show(median)} ({show(low)} to {show(high)})"
+    return f"{show(median)} ({_bare(show(low), show(high))}..{show(high)})"
+
+
+def _bare(low: str, high: str) -> str:
+    """Return the lower end without its unit, if that is the unit of the upper one."""
+    number, _, unit = low.partition(" ")
+    return number if unit == high.partition(" ")[2] else low

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from osmef.cli.console import AsJson, RunPath, print_json, reporting
 from osmef.cli.shown import show
 from osmef.errors import InputError
@@ -14,7 +18,13 @@ osmef show results/quickstart-20261121T031500Z-3f9a
 osmef show RUN --json | jq '.cells[] | [.key, .metrics.aggregate_btc_bps.median]'"""
 
 
-def command(run: RunPath, as_json: AsJson = False) -> None:
+def command(
+    run: RunPath,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="Show all columns, wherever a terminal breaks the lines.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Print the table of a run again."""
     with reporting(as_json):
         directory = RunDirectory.open(run)
@@ -28,4 +38,4 @@ def command(run: RunPath, as_json: AsJson = False) -> None:
         if as_json:
             print_json(summary.model_dump(mode="json"))
         else:
-            show(summary, directory.path, sorted(directory.path.glob("*.png")))
+            show(summary, directory.path, sorted(directory.path.glob("*.png")), whole=wide)

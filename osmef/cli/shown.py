@@ -26,9 +26,12 @@ def draw(directory: RunDirectory) -> list[Path]:
     return draw_figures(directory.path)
 
 
-def show(summary: Summary, directory: Path, figures: list[Path]) -> None:
-    """Print the table of a run, its warnings, and where everything is."""
-    out.print(summary_table(summary))
+def show(summary: Summary, directory: Path, figures: list[Path], *, whole: bool = False) -> None:
+    """Print the table of a run, its warnings, and where everything is.
+
+    The table fits the terminal, unless the ``whole`` one is wanted.
+    """
+    out.print(summary_table(summary, None if whole else out.width))
     for text in _failures(summary, directory):
         out.print(f"[red]failed[/]: {escape(text)}")
     for text in summary.run.warnings:

@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.markup import escape
-from rich.table import Table
 
 from osmef.cli.console import AsJson, out, print_json, reporting
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
 from osmef.report.doubts import doubts_of
-from osmef.report.table import keep_whole
+from osmef.report.fit import Column, column, table
+from osmef.report.series import short_cells
 
 if TYPE_CHECKING:
     import pandas as pd  # slow to load
@@ -69,18 +68,23 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         data = Data(*runs, where=where_of(where))
         trials = data.trials
         names = [chosen(trials, name).name for name in metric or (None,)]
-        table = trust.pairs(trials, names) if pairs else trust.trust(trials, names, error / 100)
-        if table.empty:
+        found = trust.pairs(trials, names) if pairs else trust.trust(trials, names, error / 100)
+        if found.empty:
             raise InputError("there are no two cells to compare", cure="give a run with a sweep")
-        rows = _rows(table)
-        alike = table.attrs.get("friedman_p", {})
+        rows = _rows(found)
+        alike = found.attrs.get("friedman_p", {})
         slow = [] if pairs else _rows(transient.warm_ups(data.intervals))
         if as_json:
             told = {"all_cells_alike_p": alike} if pairs else {"warm_ups": slow}
             print_json({"pairs" if pairs else "cells": rows} | told)
             return
     shown = _pairs(rows) if pairs else _cells(rows, error)
-    out.print(keep_whole(shown))
+    ends = ("a", "b") if pairs else ("cell",)
+    _names_of, shared = short_cells(str(row[end]) for row in rows for end in ends)
+    more = [f"All cells: {shared}."] if shared else []
+    metrics = dict.fromkeys(str(row["metric"]) for row in rows)
+    title = next(iter(metrics)) if len(metrics) == 1 else ""
+    out.print(table(shown, out.width, *more, title=title))
     for name, p in alike.items():
         if p is not None:
             out.print(
@@ -97,55 +101,70 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         )
 
 
-def _rows(table: pd.DataFrame) -> list[dict[Any, Any]]:
-    known = table.astype(object)
-    return known.where(table.notna(), None).to_dict("records")
+def _rows(found: pd.DataFrame) -> list[dict[Any, Any]]:
+    known = found.astype(object)
+    return known.where(found.notna(), None).to_dict("records")
 
 
-def _cells(rows: list[dict[Any, Any]], error: float) -> Table:
-    table = Table("cell", "metric", box=SIMPLE_HEAD)
-    for head in ("n", f"needed for ± {error:g} %", "memory p", "of all cells", "drift % (p)"):
-        table.add_column(head, justify="right")
-    for head in ("steps at", "outliers", "doubts"):
-        table.add_column(head)
-    for row in rows:
-        drift = "-"
-        if row["drift_p"] is not None:
-            drift = f"{_number(row['drift_percent'])} ({row['drift_p']:.2g})"
-        table.add_row(
-            escape(str(row["cell"])),
-            escape(str(row["metric"])),
-            str(row["n"]),
-            "unknown" if row["repetitions"] is None else f"{row['repetitions']:.0f}",
-            _number(row["autocorrelation_p"]),
-            _number(row["common_memory_p"]),
-            drift,
-            _names(row, "steps"),
-            _names(row, "outliers"),
-            escape(doubts_of(row, error)) or "-",
-        )
-    return table
+def _cells(rows: list[dict[Any, Any]], error: float) -> list[Column]:
+    """Return the columns of a table of cells; what can't be told of any of them is left out."""
+    drifts = [
+        "-" if row["drift_p"] is None else f"{_number(row['drift_percent'])} ({row['drift_p']:.2g})"
+        for row in rows
+    ]
+    needed = [
+        "unknown" if row["repetitions"] is None else f"{row['repetitions']:.0f}" for row in rows
+    ]
+    names, _shared = short_cells(str(row["cell"]) for row in rows)
+    return [
+        column("cell", [names[str(row["cell"])] for row in rows]),
+        *_several("metric", [str(row["metric"]) for row in rows]),
+        column("n", [str(row["n"]) for row in rows], right=True),
+        column(f"needed for\n± {error:g} %", needed, right=True),
+        _told("memory\np", [_number(row["autocorrelation_p"]) for row in rows], 5),
+        _told("of all\ncells", [_number(row["common_memory_p"]) for row in rows], 6),
+        _told("drift %\n(p)", drifts, 4),
+        _told("steps\nat", [_names(row, "steps") for row in rows], 3),
+        _told("outliers", [_names(row, "outliers") for row in rows], 2),
+        column("doubts", [doubts_of(row, error) or "-" for row in rows]),
+    ]
 
 
-def _pairs(rows: list[dict[Any, Any]]) -> Table:
-    table = Table("metric", "a", "b", box=SIMPLE_HEAD)
-    for head in ("n", "Welch p", "after Holm", "Mann-Whitney p", "after Holm", "g", "Cliff's δ"):
-        table.add_column(head, justify="right")
-    paired = any(row["method"] == "paired" for row in rows)
-    for head in ("cells are", "a / b within blocks", "signed rank p after Holm") if paired else ():
-        table.add_column(head, justify="right")
-    for row in rows:
-        table.add_row(
-            escape(str(row["metric"])),
-            escape(str(row["a"])),
-            escape(str(row["b"])),
-            f"{row['n_a']}, {row['n_b']}",
-            *(_number(row[f"{test}_p{holm}"]) for test in ("welch", "mann_whitney")
-              for holm in ("", "_holm")),
-            *(_effect(row, name) for name in ("hedges_g", "cliffs_delta")),
-            *(_of_blocks(row) if paired else ()),
-        )  # fmt: skip
-    return table
+def _several(head: str, texts: list[str]) -> list[Column]:
+    """Return a column, or none where all rows have the same in it."""
+    return [column(head, texts)] if len(set(texts)) > 1 else []
+
+
+def _told(head: str, texts: list[str], rank: int) -> Column:
+    return column(head, [] if set(texts) == {"-"} else texts, rank=rank, right=True)
+
+
+def _pairs(rows: list[dict[Any, Any]]) -> list[Column]:
+    names, _shared = short_cells(str(row[end]) for row in rows for end in "ab")
+    columns = [
+        column(
+            "cells", [f"{names[str(row['a'])]}  against  {names[str(row['b'])]}" for row in rows]
+        ),
+        *_several("metric", [str(row["metric"]) for row in rows]),
+        column("n", [f"{row['n_a']}, {row['n_b']}" for row in rows], rank=1, right=True),
+    ]
+    for rank, (test, words) in enumerate(_TESTS.items(), start=2):
+        for holm, head in (("_holm", "after Holm"), ("", "p")):
+            of = [_number(row[f"{test}_p{holm}"]) for row in rows]
+            columns.append(column(f"{words}\n{head}", of, rank=2 * rank + (not holm), right=True))
+    effects = {"hedges_g": "g", "cliffs_delta": "Cliff's δ"}
+    for rank, (name, head) in enumerate(effects.items(), start=8):
+        of = [_effect(row, name) for row in rows]
+        columns.append(column(head, of, rank=rank, right=True))
+    if any(row["method"] == "paired" for row in rows):
+        heads = ("cells\nare", "a / b within\nblocks", "signed rank\np after Holm")
+        for place, head in enumerate(heads):
+            of = [_of_blocks(row)[place] for row in rows]
+            columns.append(column(head, of, rank=1, right=True))
+    return columns
+
+
+_TESTS = {"mann_whitney": "Mann-Whitney", "welch": "Welch"}
 
 
 def _of_blocks(row: Mapping[Any, Any]) -> tuple[str, str, str]:
@@ -163,4 +182,4 @@ def _number(value: float | None) -> str:
 
 
 def _names(row: Mapping[Any, Any], what: str) -> str:
-    return escape(", ".join(row[what])) or "-"
+    return ", ".join(row[what]) or "-"

@@ -191,6 +191,7 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
         failure=failure,
         metrics=dict(outcome.metrics),
         start_spread_s=outcome.start_spread_s,
+        start_uncertainty_s=outcome.start_uncertainty_s,
         transfers=outcome.transfers,
         limited_by=trial_limit(outcome.transfers),
         exchanges=outcome.exchanges,
@@ -223,6 +224,7 @@ def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:
         ],
         progress=lambda rate: bench.observer.rate(planned, rate),
         check=bench.stop.check,
+        stagger_s=scenario.stagger,
         keep=lambda name, data: bench.directory.write_raw(planned.index, name, data),
     )
     ends = [bench.stations[end.name] for end in cell.endpoints]

@@ -412,10 +412,13 @@ def most_at_once(trials: Iterable[PlannedTrial]) -> int:
     )
 
 
+def duration_of(planned: PlannedCell) -> float:
+    """Return how long a trial runs from its first start to its last end, in seconds."""
+    scenario = planned.cell.scenario
+    return Programme(scenario).duration_s + scenario.stagger * (len(planned.pairs) - 1)
+
+
 def estimate(trials: Sequence[PlannedTrial]) -> float:
     """Return how long the trials take one after the other, in seconds, pauses included."""
-    each = (
-        Programme(t.cell.cell.scenario).duration_s + t.cell.cell.scenario.pause + _TRIAL_OVERHEAD_S
-        for t in trials
-    )
+    each = (duration_of(t.cell) + t.cell.cell.scenario.pause + _TRIAL_OVERHEAD_S for t in trials)
     return sum(each)

@@ -285,6 +285,9 @@ def _cell_info(
         n_ok=sum(trial.status is Status.OK for trial in trials),
         n_failed=sum(trial.status is Status.FAILED for trial in trials),
         price_per_hour=per_hour,
+        start_spread_s=max(
+            (s for t in trials if (s := t.start_spread_s) is not None), default=None
+        ),
         limited_by=_limits(trials),
         metrics=_metrics(planned, trials, hourly),
     )

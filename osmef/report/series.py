@@ -173,3 +173,29 @@ def short_names(keys: Iterable[str]) -> dict[str, str]:
         return key
 
     return {key: shortest(key) for key in words}
+
+
+def short_cells(cells: Iterable[str]) -> tuple[dict[str, str], str]:
+    """Return how a table calls cells by their keys, and what all of them have.
+
+    A word stands for itself, such as ``same-host``; a number and a truth with the last word of its
+    key.
+    """
+    parts = {cell: cell.split(",") for cell in cells}
+    if not parts:
+        return {}, ""
+    first = next(iter(parts.values()))
+    shared = [part for part in first if len(parts) > 1 and all(part in of for of in parts.values())]
+    short = {
+        cell: ", ".join(_part_alone(part) for part in of if part not in shared)
+        for cell, of in parts.items()
+    }
+    if len(set(short.values())) < len(short):  # what was cut off tells them apart
+        short = {cell: ", ".join(p for p in of if p not in shared) for cell, of in parts.items()}
+    return {cell: name or "all" for cell, name in short.items()}, ", ".join(shared)
+
+
+def _part_alone(part: str) -> str:
+    key, equals, value = part.partition("=")
+    is_word = bool(equals) and value[:1].isalpha() and value not in {"true", "false"}
+    return value if is_word else part[key.rfind(".") + 1 :]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rich import box
-from rich.console import Console
+from rich.console import Console, Group
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from osmef.report.fit import Column, column, table
 from osmef.report.series import other_than_asked, short_names, shown_values, written
 from osmef.results.limits import Limit
 from osmef.results.measure import Measure
@@ -36,35 +36,28 @@ _LIMITS = {
 }
 
 
+_FEWEST = 6  # trials that have an exact interval of 95 %
+_SPARE, _DISTANCE = 2000, 1000  # ranks: before all measures that are not spare
 _HEADS = {"placement": "host", "tenancy": "tenant", "connections": "conn."}
 
 
-def summary_table(summary: Summary) -> Table:
-    """Return the cells of a run, one row each; fits 100 columns with the paper's sweep.
+def summary_table(summary: Summary, width: int | None = None) -> Group:
+    """Return the cells of a run, one row each, in as many characters as the terminal has.
 
     The columns are the measures that have a head. Numbers are medians over the trials, with the
-    exact 95 % interval of the leading one of each cell where there is any.
+    exact 95 % interval of the leading one of each cell where there is any. Without a ``width`` it
+    is as wide as it needs.
     """
     same = _same(summary)
     told = dict.fromkeys(key for cell in summary.cells for key in shown_values(cell))
     swept = [key for key in told if key not in same]
-    table = Table(
-        title=Text(f"{summary.run.scenario}  {summary.run.description}".strip(), style="bold"),
-        title_justify="left",
-        caption=Text("\n".join([_caption(summary), *_told(same)])),
-        caption_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=0,
-    )
-    for key, name in short_names(swept).items():
-        table.add_column(Text(_HEADS.get(key, name)))
-    numbers = _numbers(summary)
-    for head, _texts in numbers:
-        table.add_column(Text(head), justify="right", no_wrap=True)
-    for place, cell in enumerate(summary.cells):
-        values = [_value(cell, key) for key in swept]
-        table.add_row(*values, *(texts[place] for _head, texts in numbers))
-    return keep_whole(table)
+    keys = [
+        Column(_HEADS.get(key, name), [_value(cell, key) for cell in summary.cells])
+        for key, name in short_names(swept).items()
+    ]
+    title = f"{summary.run.scenario}  {summary.run.description}".strip()
+    columns = [*keys, *_numbers(summary)]
+    return table(columns, width, _caption(summary), *_told(same), title=title)
 
 
 def _same(summary: Summary) -> dict[str, Scalar]:
@@ -84,27 +77,33 @@ def _told(same: Mapping[str, Scalar]) -> list[str]:
     return [f"All cells: {values}."] if same else []
 
 
-def _numbers(summary: Summary) -> list[tuple[str, list[Text]]]:
+def _numbers(summary: Summary) -> list[Column]:
     """Return the columns of numbers: the head of each, and a text for each cell."""
-    cells, columns = summary.cells, shown_measures(summary)
-    leading = [_leading(cell, columns) for cell in cells]
+    cells, measures = summary.cells, shown_measures(summary)
+    leading = [_leading(cell, measures) for cell in cells]
     intervals = [_interval(*one) for one in zip(cells, leading, strict=True)]
-    first = next((measure for measure in columns if measure in leading), None)
-    found = [("dist.", list(map(_distance, cells))), ("ok", list(map(_trials, cells)))]
-    for measure in columns:
-        found.append((head_of(measure), [Text(_shown(cell, measure)) for cell in cells]))
+    first = next((measure for measure in measures if measure in leading), None)
+    found = [
+        column("dist.", list(map(_distance, cells)), rank=_DISTANCE, right=True),
+        column("ok", list(map(_trials, cells)), right=True),
+    ]
+    for place, measure in enumerate(measures):
+        shown = [_shown(cell, measure) for cell in cells]
+        rank = _SPARE if measure.spare else 0 if measure in leading else 1 + place
+        found.append(column(head_of(measure), shown, rank=rank, right=True))
         if measure is first and any(intervals):
-            found.append(("95 %\ninterval", [Text(one or _NOTHING) for one in intervals]))
+            ends = [one or _NOTHING for one in intervals]
+            found.append(column("95 %\ninterval", ends, right=True))
     if any(cell.limited_by for cell in cells):
-        found.append(("limit", [Text(_limit(cell)) for cell in cells]))
+        found.append(column("limit", list(map(_limit, cells)), rank=1, right=True))
     return found
 
 
-def keep_whole(table: Table) -> Table:
+def keep_whole(shown: Table) -> Table:
     """Let nothing of a table be cut off where the terminal is narrow, or is none; return it."""
     wide = Console(width=1000)
-    table.width = Measurement.get(wide, wide.options, table).maximum
-    return table
+    shown.width = Measurement.get(wide, wide.options, shown).maximum
+    return shown
 
 
 def shown_measures(summary: Summary) -> list[Measure]:
@@ -194,17 +193,11 @@ def _interval(cell: CellInfo, leading: Measure | None) -> str | None:
 def _caption(summary: Summary) -> str:
     columns = shown_measures(summary)
     leading = [_leading(cell, columns) for cell in summary.cells]
-    told = "Medians of the trials; too few (n < 6) for an interval of 95 %."
+    told = "Medians of the trials."
     if any(_interval(*one) for one in zip(summary.cells, leading, strict=True)):
-        told = f"Medians of the trials; the interval is that of {_whose(summary, columns)} median."
+        whose = " and ".join(measure.words for measure in columns if measure in leading)
+        told = f"Medians of the trials, with the 95 % interval of that of {whose}."
+    elif all(cell.n_ok < _FEWEST for cell in summary.cells):
+        told = "Medians of the trials; too few (n < 6) for an interval of 95 %."
     sites = ", ".join(f"{name} ({kind})" for name, kind in summary.run.sites.items())
     return f"{told}\nSites: {sites}." if sites else told
-
-
-def _whose(summary: Summary, columns: Sequence[Measure]) -> str:
-    """Say whose median the interval is of: the first one's of a cell, or that of another."""
-    there = [[one for one in columns if one.name in cell.metrics] for cell in summary.cells]
-    leading = [_leading(cell, columns) for cell in summary.cells]
-    if all(one is (of[0] if of else None) for one, of in zip(leading, there, strict=True)):
-        return "the first number's"
-    return " and ".join(f"the {measure.words}'s" for measure in columns if measure in leading)

@@ -84,6 +84,9 @@ class Measure(Model):
         default=False,
         description="whether it is what tables, figures and progress show where nobody says what",
     )
+    spare: bool = Field(
+        default=False, description="whether a table that is too narrow leaves it out first"
+    )
     component: Component | None = Field(
         default=None,
         strict=False,
@@ -153,6 +156,7 @@ def part(measure: Measure, prefix: str, told: str, **changes: object) -> Measure
         "help": f"{told}{measure.help}",
         "head": None,
         "leading": False,
+        "spare": False,
         "component": None,
     }
     return measure.model_copy(update=update | changes)

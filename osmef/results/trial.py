@@ -250,6 +250,11 @@ class Transfer(Model):
         default=Direction.FORWARD,
         description="`forward`: from a sender of the scenario to a receiver; `reverse`: back",
     )
+    start_s: float = Field(
+        default=0.0,
+        description="when it started, in seconds after the first start of the trial, by clocks that"
+        " are known within `start_uncertainty_s`; 0 where nobody compared them",
+    )
     sender: TransferEnd = Field(description="the end that sent the data")
     receiver: TransferEnd = Field(description="the end that got the data")
     limits: list[FlowLimit] = Field(
@@ -332,8 +337,13 @@ class Trial(Model):
     )
     start_spread_s: float | None = Field(
         default=None,
-        description="how far apart the starts may have been at most, from how well the clocks are"
-        " known, in seconds; null where only one thing started",
+        description="how far apart those that should have started together did, by their clocks,"
+        " in seconds; of each is taken what `stagger` and `lead` had it wait. Null where only one"
+        " thing started, or one did not tell when",
+    )
+    start_uncertainty_s: float | None = Field(
+        default=None,
+        description="how far off the comparison of these clocks may be, in seconds; null without",
     )
     transfers: list[Transfer] = Field(
         default_factory=list, description="each bulk transfer as both ends saw it"

@@ -182,6 +182,12 @@ class Scenario(Model):
         le=3600.0,
         description="how long the background runs before what is measured, and again after it",
     )
+    stagger: Duration = Field(
+        default=0.0,
+        ge=0,
+        le=3600.0,
+        description="how long after the one before each pair starts that is measured in one trial",
+    )
     repeat: Repeat = Field(
         default=6,
         description="trials of each cell, 1 to 100000; a 95 % interval of the median needs 6. Or"
@@ -302,6 +308,16 @@ class Scenario(Model):
                 " can't allow for",
                 "give repeat a number, or let all pairs run at once",
                 *("repeat.until", "pairs"),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _pairs_are_staggered(self) -> Scenario:
+        if self.stagger and self.workload.together:
+            raise conflict(
+                f"{self.workload.kind} starts on all endpoints as one",
+                "remove stagger",
+                *("stagger", "workload"),
             )
         return self
 

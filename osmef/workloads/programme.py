@@ -110,7 +110,12 @@ class Programme:
         done = perform(job, [part for _, part in self._parts])
         outcome = self._outcome(self._measured, job.trial, Purpose.MEASURED, done.ran)
         intervals = [i for pair in done.ran for ran in pair for i in ran.intervals]
-        outcome = replace(outcome, intervals=intervals, start_spread_s=done.start_spread_s)
+        outcome = replace(
+            outcome,
+            intervals=intervals,
+            start_spread_s=done.start_spread_s,
+            start_uncertainty_s=done.start_uncertainty_s,
+        )
         if self._background is None:
             return outcome
         beside = self._outcome(self._background, job.trial, Purpose.BACKGROUND, done.ran)

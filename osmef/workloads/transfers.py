@@ -44,7 +44,7 @@ CPU = (
 
 JAIN = Measure(
     name="jain_fairness", unit="1", better="higher", label="jain fairness", head="J", digits=".3f",
-    over_pairs="pooled",
+    over_pairs="pooled", spare=True,
     help="J = (sum x)² / (n · sum x²) over the rates x of all connections; 1/n to 1, and 1 for one",
     source="Jain, Chiu, Hawe, *A Quantitative Measure of Fairness and Discrimination*, DEC-TR-301,"
     " 1984",
@@ -66,7 +66,7 @@ RATES = (
     ),
     Measure(
         name="connection_btc_bps", unit="bit/s", better="higher", label="connection BTC",
-        head="BTC per\nconnection", over_pairs="pooled",
+        head="BTC per\nconnection", over_pairs="pooled", spare=True,
         help="mean over the connections of what the receiver got on each in that time, divided by"
         " its length",
         source="RFC 3148",
@@ -171,7 +171,7 @@ def transfer_metrics(
         "connection_btc_bps": sum(flows) / len(flows),
         "jain_fairness": jain_fairness(flows),
         "jain_fairness_senders": jain_fairness(list(by_sender.values())),
-        "overlap_percent": overlap_percent(receivers),
+        "overlap_percent": overlap_percent(transfers),
         "cpu_sender_percent": _process_cpu(senders),
         "cpu_receiver_percent": _process_cpu(receivers),
         "endpoint_cpu_sender_percent": endpoint_cpu_percent(
@@ -217,20 +217,21 @@ def _no_overlap(receiver: TransferEnd) -> tuple[str, str]:
     return "the connections did not all run at one time", cure
 
 
-def overlap_percent(receivers: Sequence[TransferEnd]) -> float | None:
+def overlap_percent(transfers: Sequence[Transfer]) -> float | None:
     """Return how much of the time in which any pair was measured all of them were.
 
     100 * (earliest end - latest start) / (latest end - earliest start) of the pairs' common
-    intervals, in percent; 0 where there is no such time. The intervals count from each pair's own
-    start: these are taken as one moment, which is true within the trial's ``start_spread_s`` and
-    the way from sender to receiver. None where a pair has no common interval.
+    intervals, in percent; 0 where there is no such time. Each interval counts from its own
+    pair's start, which is known within the trial's ``start_uncertainty_s`` and the way from sender
+    to receiver. None where a pair has no common interval.
     """
     spans = [
-        (end.common_start_s, end.common_start_s + end.common_length_s)
-        for end in receivers
+        (one.start_s + end.common_start_s, one.start_s + end.common_start_s + end.common_length_s)
+        for one in transfers
+        for end in [one.receiver]
         if end.common_start_s is not None and end.common_length_s
     ]
-    if len(spans) < len(receivers):
+    if len(spans) < len(transfers):
         return None
     shared = min(end for _, end in spans) - max(start for start, _ in spans)
     whole = max(end for _, end in spans) - min(start for start, _ in spans)

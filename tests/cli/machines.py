@@ -143,6 +143,10 @@ class Lab:
         path = self.folder / "home/.ssh" / file
         path.write_text(path.read_text().replace(old, new))
 
+    def log(self, machine: str) -> str:
+        """Return what the sshd of a machine has said."""
+        return (self.folder / machine / "log").read_text(errors="replace")
+
     def left(self) -> list[str]:
         """List what is on the machines."""
         kept = [path for m in "ab" for path in (self.folder / m / "home").iterdir()]

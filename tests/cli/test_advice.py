@@ -29,7 +29,8 @@ def test_what_was_measured_is_judged_by_what_is_needed(osmef: Osmef, prices: str
     assert "95 % needs n >= 6" in option["missing"]
     shown = osmef("recommend", SAMPLE, "--btc", "10Gbit/s")
     assert shown.code == 0
-    assert [word for word in shown.out.split() if word in {"no", "yes", "likely"}] == ["no"]
+    first = [line.partition(" ")[0] for line in shown.out.splitlines()]
+    assert [word for word in first if word in {"no", "yes", "likely"}] == ["no"]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +97,7 @@ def test_trials_are_looked_at_for_what_speaks_against_them(osmef: Osmef) -> None
     (row,) = osmef("statistics", SAMPLE, "--json").json()["cells"]
     assert (row["metric"], row["n"], row["drift_p"]) == ("aggregate_btc_bps", 2, None)
     shown = osmef("statistics", SAMPLE, "--metric", "jain_fairness", "--error", "1")
-    assert (shown.code, "needed for ± 1 %" in " ".join(shown.out.split())) == (0, True)
+    assert (shown.code, "± 1 %" in shown.out) == (0, True)
     lonely = osmef("statistics", SAMPLE, "--pairs")
     assert (lonely.code, "no two cells" in lonely.err) == (2, True)
 

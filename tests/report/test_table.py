@@ -15,16 +15,16 @@ MakeCell = Callable[..., CellInfo]
 MakeSummary = Callable[..., Summary]
 
 
-def lines(summary: Summary, width: int = 100) -> list[str]:
-    """Return what is printed where there is no terminal."""
+def lines(summary: Summary, width: int | None = None) -> list[str]:
+    """Return what is printed where there is no terminal, in so many columns."""
     file = io.StringIO()
-    console = Console(file=file, width=width, soft_wrap=True, highlight=False)
-    console.print(summary_table(summary))
+    console = Console(file=file, width=40, soft_wrap=True, highlight=False)
+    console.print(summary_table(summary, width))
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
 def test_the_papers_programme_fits_100_columns_and_is_plain(programme: MakeSummary) -> None:
-    text = lines(programme())
+    text = lines(programme(), 100)
     assert max(len(line) for line in text) <= 100
     assert "\x1b" not in "".join(text)
     assert "…" not in "".join(text)
@@ -78,7 +78,6 @@ def test_what_limited_most_connections_is_named(
     rows = lines(make_summary(alone, mixed, half, unknown))
     last = [row.partition("31250")[2].strip() for row in rows if "31250" in row]
     assert last == ["net", "CPU tx", "mixed", "-"]
-    assert max(len(row) for row in rows) <= 100
 
 
 def test_without_six_trials_there_is_no_interval_and_the_table_says_why(
@@ -115,8 +114,31 @@ def test_the_table_shows_what_was_achieved(make_cell: MakeCell, make_summary: Ma
     assert any(row.startswith("any: same same 1 0 6/6") for row in rows)
 
 
-def test_nothing_is_cut_off_where_it_is_narrow(programme: MakeSummary) -> None:
-    assert lines(programme(), width=40) == lines(programme(), width=100)
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_it_fits_the_terminal_and_says_what_is_missing(programme: MakeSummary, width: int) -> None:
+    text = lines(programme(), width)
+    rows = [line.split() for line in text if line.split()[:1] in (["same"], ["other"])]
+    assert len(rows) == 24
+    assert max(len(line) for line in text if "/" in line) <= width
+    left = [line for line in text if line.startswith("Left out")]
+    assert bool(left) is (width < 92)
+    assert all("aggregate" not in line for line in left)
+
+
+def test_what_is_spare_is_left_out_first(programme: MakeSummary) -> None:
+    (told,) = [line for line in lines(programme(), 80) if line.startswith("Left out")]
+    assert told == "Left out, as 80 columns have no room: BTC per connection, J."
+
+
+def test_latency_beside_a_background_has_its_interval(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    values = {"loaded_rtt_p50_us": [250.0, 251, 252, 253, 254, 255], "idle_rtt_p50_us": [9.0] * 6}
+    metrics = {name: describe(of) for name, of in values.items()}
+    cell = make_cell(workload="latency", background="btc").model_copy(update={"metrics": metrics})
+    text = "\n".join(lines(make_summary(cell)))
+    assert "250..255" in text
+    assert "too few" not in text
 
 
 def test_markup_in_a_value_is_only_text(make_cell: MakeCell, make_summary: MakeSummary) -> None:

@@ -52,7 +52,7 @@ RATES = (
     ),
     Measure(
         name="sent_bps", unit="bit/s", better="neither", label="sent", head="sent",
-        over_pairs="sum", help="payload that was sent, divided by the time of sending",
+        over_pairs="sum", spare=True, help="payload that was sent, divided by the time of sending",
         source="OSMeF",
     ),
     Measure(

@@ -1,0 +1,126 @@
+"""What ``osmef compare`` shows: a line for each cell and metric, and how the verdicts add up."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Group
+from rich.text import Text
+
+from osmef.report.fit import column, table
+from osmef.report.series import short_cells
+from osmef.results.measure import Measure, shown_unit
+from osmef.units import rate_unit
+
+_COLOURS = {"better": "green", "worse": "red", "same": "dim", "inconclusive": "yellow"}
+_ORDER = ("worse", "better", "different", "inconclusive", "same")
+_AMONG_ALL = "better or worse if looked at alone, and not proved among all of these comparisons."
+_CHANGE = (
+    "Change: the shift from A to B (Hodges and Lehmann), in percent of A's median, or as it is"
+    " where that would be below -100 %."
+)
+
+Row = Mapping[Any, Any]
+
+
+def coloured(verdict: object) -> Text:
+    """Return a verdict in its colour."""
+    return Text(str(verdict), style=_COLOURS.get(str(verdict), "cyan"))
+
+
+def comparison(
+    rows: Sequence[Row], known: Mapping[str, Measure], width: int | None, *, every: bool = False
+) -> Group:
+    """Return the table of ``osmef.analysis.compare.compare``, as wide as the terminal.
+
+    Of a metric that no table of a run shows there is a line only where it differs, or with
+    ``every``.
+    """
+    shown = [one for one in rows if every or _matters(one, known[one["metric"]])]
+    names, shared = short_cells(str(row["cell"]) for row in rows)
+    columns = [
+        column("cell", [names[row["cell"]] for row in shown]),
+        column("metric", [known[row["metric"]].words for row in shown]),
+        column("A → B", [_medians(row, known[row["metric"]]) for row in shown], right=True),
+        column("change", [_changed(row)[0] for row in shown], right=True),
+        column(
+            "95 % interval",
+            [_changed(row)[1] for row in shown],
+            rank=1,
+            right=True,
+        ),
+        column("verdict", [_verdict(row) for row in shown]),
+        column("p", [_p(row["p"]) for row in shown], rank=2, right=True),
+        column("n", [f"{row['n_a']}, {row['n_b']}" for row in shown], rank=3, right=True),
+    ]
+    told = [f"All cells: {shared}."] if shared else []
+    told += _reasons(shown)
+    return table(columns, width, *told, totals(rows, len(rows) - len(shown)), _CHANGE)
+
+
+def totals(rows: Iterable[Row], hidden: int) -> str:
+    """Return how many verdicts there are of each kind, and how many lines are not shown."""
+    count = Counter(str(row["verdict"]) for row in rows)
+    kinds = [kind for kind in (*_ORDER, *sorted(count)) if count[kind]]
+    told = ", ".join(f"{count[kind]} {kind}" for kind in dict.fromkeys(kinds))
+    more = (
+        f" Not shown are {hidden} of other metrics, none better or worse (--all)." if hidden else ""
+    )
+    return f"{count.total()} comparisons: {told}.{more}"
+
+
+def _verdict(row: Row) -> Text:
+    mark = "*" if isinstance(row["reason"], str) else ""
+    return coloured(row["verdict"]) + Text(mark)
+
+
+def _reasons(rows: Iterable[Row]) -> list[str]:
+    """Return why verdicts with a mark are what they are, each reason once."""
+    given = [row["reason"] for row in rows if isinstance(row["reason"], str)]
+    return [
+        f"* {reason}"
+        for reason in dict.fromkeys(
+            _AMONG_ALL if " alone, but among all " in reason else reason for reason in given
+        )
+    ]
+
+
+def _matters(row: Row, measure: Measure) -> bool:
+    return measure.head is not None or row["verdict"] not in {"same", "inconclusive"}
+
+
+def _medians(row: Row, measure: Measure) -> str:
+    """Return both medians in one unit, that of the larger one."""
+    ends = (row["median_a"], row["median_b"])
+    if any(map(math.isnan, ends)):
+        return " → ".join("-" if math.isnan(end) else measure.with_unit(end) for end in ends)
+    if not measure.has_prefix:
+        told = " → ".join(map(measure.written, ends))
+        return f"{told} {shown_unit(measure.unit)}".rstrip()
+    divisor, unit = rate_unit(max(map(abs, ends)))
+    return " → ".join(f"{end / divisor:.3g}" for end in ends) + f" {unit}"
+
+
+def _changed(row: Row) -> tuple[str, str]:
+    """Return the shift and its interval: in percent of A's median where that can be a share."""
+    of = abs(row["median_a"])
+    shift, low, high = row["difference"], row["low"], row["high"]
+    if math.isnan(shift) or math.isnan(of):
+        return "-", "-"
+    if not of or low < -of:  # no count falls by 218 %
+        show, unit = "{:+.4g}".format, ""
+    else:
+        show, unit, (shift, low, high) = (
+            "{:+.1f}".format,
+            " %",
+            (100 * one / of for one in (shift, low, high)),
+        )
+    interval = "-" if math.isnan(low) else f"{show(low)} to {show(high)}{unit}"
+    return f"{show(shift)}{unit}", interval
+
+
+def _p(p: float | None) -> str:
+    return "-" if p is None or math.isnan(p) else f"{p:.2g}"

@@ -1,0 +1,123 @@
+"""Tables of plain text that fit a terminal: what has no room is left out by rank, and named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import zip_longest
+
+from rich.cells import cell_len
+from rich.console import Group
+from rich.text import Text
+
+_LONG = 16  # characters of a first column that may stand above its rows
+_INDENT = 2
+_GAPS = (2, 1)  # spaces between columns, the first that fits
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its head, which may have several lines, and the text of each row.
+
+    What has no room is left out by ``rank``, the highest first; 0 is always shown. Of one rank the
+    last column goes first.
+    """
+
+    head: str
+    texts: Sequence[Text]
+    rank: int = 0
+    right: bool = False
+
+    @cached_property
+    def width(self) -> int:
+        """How wide it is, in characters of a terminal."""
+        every = [*self.head.split("\n"), *(text.plain for text in self.texts)]
+        return max(map(cell_len, every), default=0)
+
+    @property
+    def name(self) -> str:
+        """Its head in one line."""
+        return self.head.replace("\n", " ")
+
+
+def column(head: str, texts: Sequence[str | Text], *, rank: int = 0, right: bool = False) -> Column:
+    """Make a column of plain texts or styled ones."""
+    return Column(head, [Text(one) if isinstance(one, str) else one for one in texts], rank, right)
+
+
+def total(columns: Sequence[Column], gap: int = _GAPS[-1]) -> int:
+    """Return how wide columns are together."""
+    return sum(one.width for one in columns) + gap * max(0, len(columns) - 1)
+
+
+def fitted(columns: Sequence[Column], width: int | None) -> tuple[list[Column], list[str]]:
+    """Return the columns that so many characters have room for, and the names of the others.
+
+    Without a ``width`` these are all. A column that says nothing in any row is left out unnamed.
+    """
+    kept = [one for one in columns if not one.rank or any(text.plain for text in one.texts)]
+    left: list[str] = []
+    while width is not None and total(kept) > width and any(one.rank for one in kept):
+        last = max(range(len(kept)), key=lambda place: (kept[place].rank, place))
+        left.append(kept.pop(last).name)
+    return kept, [one.name for one in columns if one.name in left]
+
+
+def lines(columns: Sequence[Column], width: int | None, indent: int = 0) -> list[Text]:
+    """Return the lines of a table: the heads, a rule, and one for each row."""
+    gap = next((one for one in _GAPS if width is None or total(columns, one) <= width), _GAPS[-1])
+    heads = [one.head.split("\n") for one in columns]
+    high = max(map(len, heads), default=0)
+    filled = [[""] * (high - len(head)) + head for head in heads]
+    margin = " " * indent
+    found = [
+        _line([Text(head[row], style="bold") for head in filled], columns, gap, margin)
+        for row in range(high)
+    ]
+    found.append(Text(margin + "─" * total(columns, gap), style="dim"))
+    rows = zip_longest(*(one.texts for one in columns), fillvalue=Text())
+    return found + [_line(row, columns, gap, margin) for row in rows]
+
+
+def table(columns: Sequence[Column], width: int | None, *more: str, title: str = "") -> Group:
+    """Return a table that fits, its title, and below it what was left out and ``more``.
+
+    Where a long first column leaves no room for all others, it stands above its rows: once for rows
+    that follow each other and have the same in it.
+    """
+    if width is not None and total(columns) > width and columns[0].width > _LONG:
+        kept, left = fitted(columns[1:], width - _INDENT)
+        body = list(_stacked(columns[0], lines(kept, width - _INDENT, _INDENT)))
+    else:
+        kept, left = fitted(columns, width)
+        body = lines(kept, width)
+    told = [Text(one) for one in more]
+    if left:
+        names = ", ".join(name.rstrip(".") for name in left)
+        told.append(Text(f"Left out, as {width} columns have no room: {names}."))
+    above = [Text(title, style="bold"), Text()] if title else []
+    return Group(*above, *body, *([Text(), *told] if told else []))
+
+
+def _stacked(first: Column, body: Sequence[Text]) -> Iterator[Text]:
+    """Give the lines of a table with what its rows are of above them."""
+    heads = len(body) - len(first.texts)
+    yield from body[:heads]
+    last = None
+    for text, row in zip(first.texts, body[heads:], strict=True):
+        if text.plain != last:
+            yield text
+        yield row
+        last = text.plain
+
+
+def _line(texts: Sequence[Text], columns: Sequence[Column], gap: int, margin: str) -> Text:
+    """Return the texts of a row beside each other, each in the width of its column."""
+    found = Text(margin, no_wrap=True, overflow="ignore")
+    for place, (text, one) in enumerate(zip(texts, columns, strict=True)):
+        spare = " " * (one.width - cell_len(text.plain))
+        found.append(" " * gap if place else "")
+        found.append_text(Text(spare) + text if one.right else text + Text(spare))
+    found.rstrip()
+    return found

@@ -1,0 +1,74 @@
+"""What ``osmef compare`` shows of its verdicts."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from osmef.report.compared import comparison
+from tests.declared import measure
+
+KNOWN = {one.name: one for one in map(measure, ("aggregate_btc_bps", "retransmits", "rtt_min_us"))}
+NAN = float("nan")
+
+
+def row(metric: str, **changes: object) -> dict[str, Any]:
+    cell = "placement=same-host,connections=8"
+    rates = {"median_a": 2e10, "median_b": 1.9e10, "difference": -1e9, "low": -2e9, "high": -5e8}
+    told = {"n_a": 6, "n_b": 6, "p": 0.002, "verdict": "worse", "reason": None}
+    return {"cell": cell, "metric": metric, **rates, **told, **changes}
+
+
+def shown(*rows: dict[str, Any], width: int = 80, every: bool = False) -> list[str]:
+    file = io.StringIO()
+    Console(file=file, width=width, soft_wrap=True).print(
+        comparison(rows, KNOWN, width, every=every)
+    )
+    return file.getvalue().splitlines()
+
+
+def test_a_line_has_both_medians_in_one_unit() -> None:
+    text = "\n".join(shown(row("aggregate_btc_bps", median_b=9e8)))
+    assert "20 → 0.9 Gbit/s" in text
+    assert "-5.0 %" in text
+    assert "-10.0 to -2.5 %" in text
+    assert "1 comparisons: 1 worse." in text
+
+
+def test_no_count_falls_by_more_than_all_of_it() -> None:
+    less = row(
+        "retransmits", median_a=100.0, median_b=28.0, difference=-45.0, low=-218.0, high=56.0
+    )
+    text = "\n".join(shown(less))
+    assert "-218 to +56" in text
+    assert "218.0 %" not in text
+
+
+def test_what_no_table_shows_and_did_not_change_is_counted_alone() -> None:
+    other = row("rtt_min_us", verdict="same")
+    text = "\n".join(shown(row("aggregate_btc_bps"), other))
+    assert "RTT min" not in text
+    assert "1 of other metrics" in text
+    assert "RTT min" in "\n".join(shown(row("aggregate_btc_bps"), other, every=True))
+    assert "RTT min" in "\n".join(shown(row("rtt_min_us", verdict="worse")))
+
+
+def test_a_reason_is_marked_and_told_once() -> None:
+    reason = "better alone, but among all verdicts p = 0.93"
+    one = row("aggregate_btc_bps", verdict="inconclusive", reason=reason)
+    text = "\n".join(shown(one, one))
+    assert text.count("inconclusive*") == 2
+    assert text.count("if looked at alone") == 1
+
+
+def test_it_fits_80_columns() -> None:
+    rows = [row(name) for name in KNOWN]
+    lines = shown(*rows, every=True)
+    assert max(len(line) for line in lines if "→" in line) <= 80
+
+
+def test_what_is_not_known_is_no_number() -> None:
+    (line,) = [one for one in shown(row("retransmits", median_a=NAN, low=NAN)) if " - → " in one]
+    assert "nan" not in line

@@ -1,0 +1,62 @@
+"""Tables in as many columns as there are."""
+
+from __future__ import annotations
+
+import io
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+
+from osmef.report.fit import Column, column, fitted, table, total
+
+words = st.text("abc µ→", min_size=1, max_size=12)
+
+
+def printed(shown: RenderableType) -> list[str]:
+    file = io.StringIO()
+    Console(file=file, width=20, soft_wrap=True).print(shown)
+    return file.getvalue().splitlines()
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> list[Column]:
+    rows = draw(st.integers(1, 4))
+    cells = st.lists(words, min_size=rows, max_size=rows)
+    ranks = st.integers(0, 3)
+    heads = draw(st.lists(words, min_size=1, max_size=6))
+    return [column(head, draw(cells), rank=draw(ranks), right=True) for head in heads]
+
+
+@given(tables(), st.integers(10, 120))
+def test_it_fits_or_only_what_must_be_shown_is_left(columns: list[Column], width: int) -> None:
+    kept, left = fitted(columns, width)
+    assert total(kept) <= width or not any(one.rank for one in kept)
+    assert all(one in kept for one in columns if not one.rank)
+    assert len(left) >= len(columns) - len(kept)
+
+
+def test_the_highest_rank_goes_first_and_is_named() -> None:
+    columns = [
+        column("key", ["a"]),
+        column("first\nhead", ["1" * 30], rank=1, right=True),
+        column("second", ["2" * 30], rank=2, right=True),
+    ]
+    text = printed(table(columns, 60, "More."))
+    assert text[-2:] == ["More.", "Left out, as 60 columns have no room: second."]
+    assert not any("2" * 30 in line for line in text)
+    assert printed(table(columns, None))[-1].endswith("2" * 30)
+
+
+def test_a_long_first_column_stands_above_its_rows() -> None:
+    key = "a-very-long-name-of-a-cell-that-takes-the-line"
+    columns = [column("cell", [key, key, "b"]), column("n", ["1" * 20, "2" * 20, "3" * 20])]
+    text = printed(table(columns, 60))
+    assert text[2:] == [key, "  " + "1" * 20, "  " + "2" * 20, "b", "  " + "3" * 20]
+
+
+def test_wide_letters_count_twice() -> None:
+    columns = [column("a", ["日本", "x"]), column("b", ["1", "2"])]
+    first, second = printed(table(columns, 80))[2:]
+    assert cell_len(first) == cell_len(second)
