@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from osmef.agent.deploy import Deployment
 from osmef.agent.messages import PROTOCOL, Clock, Event, Gone, Hello, Interface, parse_event
 from osmef.errors import AgentError, ReachError
+from osmef.remote.login import SLOW_SHELL_CURE
 
 if TYPE_CHECKING:  # paramiko takes long to import, and `osmef validate` knows workloads, too
     from osmef.remote.session import RemoteProcess, Session
@@ -137,7 +138,10 @@ class AgentClient:
             if isinstance(event, wanted):
                 return event
         self.close()
-        raise self.lost(f"no {wanted.__name__.lower()} within {timeout_s:g} s")
+        silent = self.lost(f"no {wanted.__name__.lower()} within {timeout_s:g} s")
+        if wanted is Hello:  # it may not even have been started
+            silent.cure = SLOW_SHELL_CURE
+        raise silent
 
     def clock_offset(self, answer_s: float = ANSWER_S) -> ClockOffset:
         """Compare clocks as NTP does: of several exchanges the quickest tells most (RFC 5905).

@@ -136,6 +136,19 @@ class IntervalEvent(_Message):
         return self
 
 
+class ExchangesEvent(_Message):
+    """One interval of the exchanges of all flows; the end that answers tells no times."""
+
+    event: Literal["exchanges"]
+    id: str
+    start_s: float
+    length_s: float
+    count: _Count
+    p50_ns: int | None = None
+    p99_ns: int | None = None
+    max_ns: int | None = None
+
+
 class PointEvent(_Message):
     """One size of a sweep: how long a message took; lists hold one value a flow."""
 
@@ -425,6 +438,7 @@ JobEvent = (
     Listening
     | Connected
     | IntervalEvent
+    | ExchangesEvent
     | RequestsEvent
     | PointEvent
     | OutputEvent

@@ -46,6 +46,9 @@ from osmef.results.trial import Status, Trial
 from osmef.scenario.location import Location
 from osmef.workloads import measures_of
 
+_MOST_LATE_PERCENT = 5.0
+"""Of requests at a rate; single ones are late wherever a CPU is busy."""
+
 
 def endpoint_info(
     station: Station, earlier: list[Location], price: HourlyPrice | None
@@ -89,7 +92,15 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
     infos = [_with_facts(info, directory) for info in endpoints.values()]
     facts = {info.name: info.facts.get("before") or {} for info in infos}
     there = warnings_there(plan.cells, facts)
-    warnings = [*losses, *unread, *log.warnings, *told, *there, *_elsewhere(cells)]
+    warnings = [
+        *losses,
+        *unread,
+        *log.warnings,
+        *told,
+        *there,
+        *_elsewhere(cells),
+        *_too_fast(cells),
+    ]
     return Summary(
         run=_run_info(plan, directory, journal, log, warnings),
         endpoints=infos,
@@ -187,6 +198,23 @@ def _elsewhere(cells: list[CellInfo]) -> list[str]:
         return []
     told = "did not stand as requested, or nobody can tell: table and figures say so"
     return [f"{count} of {len(cells)} cells {told}"]
+
+
+def _too_fast(cells: list[CellInfo]) -> list[str]:
+    """Say in how many cells requests were due faster than they were answered."""
+    late = [
+        metric.median
+        for cell in cells
+        for name, metric in cell.metrics.items()
+        if name.endswith("late_percent") and metric.median is not None
+    ]
+    found = [percent for percent in late if percent > _MOST_LATE_PERCENT]
+    if not found:
+        return []
+    told = (
+        f"up to {max(found):.0f} % of the requests were due before the response to the one before"
+    )
+    return [f"{told}, or never sent: their times count the waiting; ask for a lower rate, or none"]
 
 
 def _run_info(

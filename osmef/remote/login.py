@@ -16,6 +16,11 @@ if TYPE_CHECKING:  # it takes long to import, and `osmef validate` connects to n
     from osmef.remote.session import Session
 
 SSH_PORT = 22
+SLOW_SHELL_CURE = (
+    "the login's shell starts every program, and reads its start files (~/.bashrc) first: see how"
+    " long `ssh HOST true` takes, and let them do nothing where the shell is not interactive"
+)
+"""Where sshd has taken a program, and nothing of it is heard."""
 
 
 @dataclass(frozen=True)

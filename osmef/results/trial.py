@@ -387,6 +387,10 @@ class Interval(Model):
         description="start of the interval, in seconds from the start at this end"
     )
     length_s: float = Field(description="measured length in seconds; rates are computed from it")
+    began_s: float | None = Field(
+        default=None,
+        description="that start, in seconds after the first one of the trial; null in older runs",
+    )
     warmup: bool | None = Field(
         default=False, description="whether it is of the warm-up; null in runs of version 1"
     )
@@ -395,8 +399,8 @@ class Interval(Model):
         description="segments retransmitted in the interval; null at the receiver"
     )
     rtt_us: float | None = Field(
-        description="smoothed round-trip time at the end of the interval, microseconds;"
-        " null at the receiver"
+        description="smoothed round-trip time at the end of the interval, microseconds; null at the"
+        " receiver. Of exchanges, the median of their times"
     )
     cwnd: int | None = Field(
         description="congestion window at the end of the interval, segments; null at the receiver"
@@ -419,6 +423,14 @@ class Interval(Model):
     dropped: int | None = Field(
         default=None, description="datagrams that the receiver's socket had no room for"
     )
+    exchanges: int | None = Field(
+        default=None,
+        description="requests that were answered in the interval; null but for latency",
+    )
+    rtt_p99_us: float | None = Field(
+        default=None, description="99 % of their times are not longer, microseconds"
+    )
+    rtt_max_us: float | None = Field(default=None, description="the longest, microseconds")
     jitter_us: float | None = Field(
         default=None, description="interarrival jitter at the end of the interval, microseconds"
     )

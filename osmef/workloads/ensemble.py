@@ -15,6 +15,7 @@ from osmef.agent.messages import (
     Connected,
     ErrorEvent,
     Event,
+    ExchangesEvent,
     ExecResult,
     Gone,
     IntervalEvent,
@@ -305,7 +306,7 @@ class _Ensemble:
                 task.port = event.port
             case Connected():
                 task.connected = True
-            case IntervalEvent():
+            case IntervalEvent() | ExchangesEvent():
                 self._keep(task, event)
             case RequestsEvent():
                 self._keep_requests(task, event)
@@ -363,7 +364,32 @@ class _Ensemble:
         task.requests.append(as_batch(event))
         task.requests_told += len(event.size)
 
-    def _keep(self, task: Task, event: IntervalEvent) -> None:
+    def _keep_exchanges(self, task: Task, event: ExchangesEvent) -> None:
+        task.intervals.append(
+            Interval(
+                trial=self._job.trial,
+                purpose=task.part.purpose.value,
+                endpoint=task.host.name,
+                peer=task.peer.name,
+                role="sender",
+                flow=0,
+                start_s=event.start_s,
+                length_s=event.length_s,
+                bytes=event.count * int(str(task.step.parameters.get("request_size", 1))),
+                retransmits=None,
+                rtt_us=_us(event.p50_ns),
+                cwnd=None,
+                exchanges=event.count,
+                rtt_p99_us=_us(event.p99_ns),
+                rtt_max_us=_us(event.max_ns),
+            )
+        )
+
+    def _keep(self, task: Task, event: IntervalEvent | ExchangesEvent) -> None:
+        if isinstance(event, ExchangesEvent):
+            if not task.step.listens:  # who answers only counts
+                self._keep_exchanges(task, event)
+            return
         measured = task.part.purpose is Purpose.MEASURED
         if measured and event.role == "receiver" and event.length_s > 0:
             task.rate_bps = 8 * sum(event.bytes) / event.length_s
@@ -389,13 +415,17 @@ class _Ensemble:
         ]
 
 
+def _us(ns: int | None) -> float | None:
+    return None if ns is None else ns / 1000
+
+
 _DATAGRAM_SERIES = (
     *("datagrams", "send_refused", "behind_us"),
     *("lost", "reordered", "duplicates", "dropped", "jitter_us"),
 )
 
 
-_SERIES = (IntervalEvent, PointEvent, RequestsEvent, OutputEvent)
+_SERIES = (IntervalEvent, ExchangesEvent, PointEvent, RequestsEvent, OutputEvent)
 
 
 def _of_datagrams(event: IntervalEvent, flow: int) -> dict[str, Any]:
@@ -413,7 +443,9 @@ def _is_of(event: Event, task: Task) -> bool:
 
 def _ran(group: list[Task], start_s: float) -> Ran:
     results = [task.result for task in group if task.result is not None]
-    intervals = [interval for task in group for interval in task.intervals]
+    intervals = [
+        one.model_copy(update={"began_s": start_s}) for task in group for one in task.intervals
+    ]
     points = [point for task in group for point in task.points]
     pair = group[0].pair
     requests = [batch for task in group for batch in task.requests]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from osmef.agent.client import ANSWER_S, AgentClient
 from osmef.agent.messages import (
+    ExchangesEvent,
     IntervalEvent,
     JobResult,
     OutputEvent,
@@ -130,12 +131,16 @@ class Task:
     environment: Mapping[str, str] = field(default_factory=dict)
     interface: str | None = None
 
-    def admits(self, event: IntervalEvent | PointEvent | RequestsEvent | OutputEvent) -> bool:
+    def admits(
+        self, event: IntervalEvent | ExchangesEvent | PointEvent | RequestsEvent | OutputEvent
+    ) -> bool:
         """Tell whether a job such as this one may tell that, after all that it has told."""
         match event:
             case IntervalEvent():
                 flows = len(event.bytes)
                 return flows <= self._flows and len(self.intervals) + flows <= self._most_intervals
+            case ExchangesEvent():
+                return len(self.intervals) < self._most_intervals
             case PointEvent():
                 return len(event.time_min_us) <= self._flows and len(self.points) < _MOST_POINTS
             case RequestsEvent():
