@@ -60,8 +60,11 @@ def host() -> Iterator[Host]:
 
 
 def state(host: Host) -> list[str]:
+    """Return what was set of the machine's network; that carriers come takes the kernel a while."""
     words = (["ip", "-o", "link"], ["ip", "-o", "address"], ["ip", "route"], ["ip", "-6", "route"])
-    return [line for argv in words for line in host.root.do(argv).splitlines()]
+    lines = [line for argv in words for line in host.root.do(argv).splitlines()]
+    plain = [re.sub(r"NO-CARRIER,|,LOWER_UP|,M-DOWN| state [A-Z]+| linkdown", "", o) for o in lines]
+    return [line.replace(" tentative", "") for line in plain]
 
 
 @pytest.mark.parametrize("wanted", ["card", "52:54:00:00:00:01"])

@@ -32,6 +32,8 @@ _BURST_S = 0.01
 _QUEUE_S = 0.1
 _SMALLEST_BURST = 4 * 1514
 _SMALLEST_QUEUE = 128 * 1024
+_FEWEST = 100
+"""Segments of which a share is told: UDP's own jobs send a handful by TCP."""
 _NOBODY = "00:00:00:00:00:00"
 
 
@@ -130,7 +132,7 @@ _BUSIEST = Measure(
 )  # fmt: skip
 _OUT_OF_ORDER = _measure(
     "bond_out_of_order_percent", "%",
-    "of the TCP segments that came, those that came before an earlier one",
+    "of the TCP segments that came, those that came before an earlier one; null of fewer than 100",
     f"TCPOFOQueue / InSegs, {_KERNEL}", head="out of\norder %", digits=".2f",
 )  # fmt: skip
 _DUPLICATE_ACKS = _measure(
@@ -149,7 +151,8 @@ _NEEDLESS = _measure(
     f"TCPDSACKRecv + TCPDSACKOfoRecv, {_KERNEL}",
 )  # fmt: skip
 _RETRANSMITTED = _measure(
-    "bond_retransmitted_percent", "%", "of the TCP segments that were sent, those sent again",
+    "bond_retransmitted_percent", "%",
+    "of the TCP segments that were sent, those sent again; null of fewer than 100",
     f"RetransSegs / OutSegs, {_KERNEL}",
 )  # fmt: skip
 
@@ -319,4 +322,5 @@ def _busiest(changes: Sequence[Counters]) -> float | None:
 
 
 def _percent(part: int | None, whole: int | None) -> float | None:
-    return None if part is None or not whole else 100 * part / whole
+    """Return a share in percent; None of a whole so small that chance makes it."""
+    return None if part is None or (whole or 0) < _FEWEST else 100 * part / (whole or 1)

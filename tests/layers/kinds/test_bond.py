@@ -158,6 +158,12 @@ def test_what_was_counted_makes_the_numbers() -> None:
     }
 
 
+def test_no_share_is_told_of_a_handful_of_segments() -> None:
+    few = Bond(BondSettings()).outcome([change([1], InSegs=99, OutSegs=20, RetransSegs=1)])
+    assert few["bond_retransmitted_percent"] is None
+    assert few["bond_out_of_order_percent"] is None
+
+
 cards = st.lists(st.integers(0, 10**12), min_size=1, max_size=8)
 
 
