@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from osmef.agent.deploy import Deployment
 from osmef.agent.messages import PROTOCOL, Clock, Event, Gone, Hello, Interface, parse_event
 from osmef.errors import AgentError, ReachError
+from osmef.remote.login import SLOW_SHELL_CURE
 
 if TYPE_CHECKING:  # paramiko takes long to import, and `osmef validate` knows workloads, too
     from osmef.remote.session import RemoteProcess, Session
@@ -22,6 +23,8 @@ T = TypeVar("T", Hello, Clock, Interface)
 
 ANSWER_S = 15.0
 """How long an agent that is idle may take to answer, or to end."""
+EXIT_STATUS_S = 1.0
+"""How long the reason of an agent's end may take after its end was felt."""
 _NOT_RUN = "exit status 126"
 """What a shell says of a program that is there and can't be run (POSIX)."""
 _CLOCK_EXCHANGES = 5
@@ -116,6 +119,7 @@ class AgentClient:
         try:
             self._process.send_line(json.dumps(dict(command)))
         except ReachError as error:
+            self._reader.join(EXIT_STATUS_S)  # who reads may just be learning why
             raise self.lost(self.gone or error.message) from error
 
     def expect(self, wanted: type[T], timeout_s: float) -> T:
@@ -134,7 +138,10 @@ class AgentClient:
             if isinstance(event, wanted):
                 return event
         self.close()
-        raise self.lost(f"no {wanted.__name__.lower()} within {timeout_s:g} s")
+        silent = self.lost(f"no {wanted.__name__.lower()} within {timeout_s:g} s")
+        if wanted is Hello:  # it may not even have been started
+            silent.cure = SLOW_SHELL_CURE
+        raise silent
 
     def clock_offset(self, answer_s: float = ANSWER_S) -> ClockOffset:
         """Compare clocks as NTP does: of several exchanges the quickest tells most (RFC 5905).

@@ -136,6 +136,19 @@ class IntervalEvent(_Message):
         return self
 
 
+class ExchangesEvent(_Message):
+    """One interval of the exchanges of all flows; the end that answers tells no times."""
+
+    event: Literal["exchanges"]
+    id: str
+    start_s: float
+    length_s: float
+    count: _Count
+    p50_ns: int | None = None
+    p99_ns: int | None = None
+    max_ns: int | None = None
+
+
 class PointEvent(_Message):
     """One size of a sweep: how long a message took; lists hold one value a flow."""
 
@@ -217,6 +230,7 @@ class ExchangeResult(ResultEvent):
 
     job: Literal["exchange"]
     role: Literal["sender", "receiver"]
+    start_realtime_ns: int | None = None
     elapsed_s: float
     count: int
     min_ns: int | None = None
@@ -234,6 +248,7 @@ class SizesResult(ResultEvent):
 
     job: Literal["sizes"]
     role: Literal["sender", "receiver"]
+    start_realtime_ns: int | None = None
     elapsed_s: float
     mode: Literal["pingpong", "stream", "both"]
     check: bool
@@ -423,6 +438,7 @@ JobEvent = (
     Listening
     | Connected
     | IntervalEvent
+    | ExchangesEvent
     | RequestsEvent
     | PointEvent
     | OutputEvent

@@ -18,13 +18,13 @@ from osmef.errors import StorageError
 _COMMANDS = (
     "run", "quick", "init", "profile", "resume", "reap", "validate", "plan", "list", "show",
     "plot", "compare", "recommend", "similarity", "statistics", "report", "import", "export",
-    "schema", "workloads", "layers",
+    "schema", "workloads", "layers", "verify-methods",
 )  # fmt: skip
 _GROUPS = ("campaign", "image", "prices", "program")
 _ONLY_SHOW = (
     "list", "show", "plan", "compare", "recommend", "similarity", "statistics", "export", "schema",
-    "workloads", "layers", "campaign plan", "campaign status", "campaign log", "image list",
-    "prices list", "prices rank", "program list", "--version", "--help", "-h",
+    "workloads", "layers", "verify-methods", "campaign plan", "campaign status", "campaign log",
+    "image list", "prices list", "prices rank", "program list", "--version", "--help", "-h",
 )  # fmt: skip
 """Commands whose work is what they print. That of validate is its exit code."""
 
@@ -48,7 +48,8 @@ def make_app(words: Sequence[str] = ()) -> typer.Typer:
     one = (first,) if first in {*_COMMANDS, *_GROUPS} else ()
     for name in () if first == "--version" else one or (*_COMMANDS, *_GROUPS):
         # import and list are words of Python's
-        module = import_module(f"osmef.cli.{name}{'_' if name in {'import', 'list'} else ''}")
+        file = f"{name}_" if name in {"import", "list"} else name.replace("-", "_")
+        module = import_module(f"osmef.cli.{file}")
         if name in _GROUPS:
             app.add_typer(module.app, name=name)
         else:

@@ -18,7 +18,7 @@ from osmef.cli.console import (
 )
 from osmef.engine.check import check_study, warnings_of
 from osmef.engine.cost import PlannedCost, check_budget, cost_of
-from osmef.engine.plan import Plan, PlannedCell, make_plan, programs_of
+from osmef.engine.plan import Plan, PlannedCell, duration_of, make_plan, programs_of
 from osmef.engine.sharing import without_effect
 from osmef.providers.base import EndpointRequest
 from osmef.providers.sites import sites_of
@@ -29,7 +29,6 @@ from osmef.scenario.model import Scenario
 from osmef.scenario.money import Money
 from osmef.supply.supply import plan as how_to_have
 from osmef.units import format_duration
-from osmef.workloads import Programme
 
 EPILOG = """Example:
 
@@ -217,7 +216,7 @@ def _record(
                 "distance": cell.distance,
                 "senders": _ends(cell)[0],
                 "receivers": _ends(cell)[1],
-                "duration_s": Programme(cell.cell.scenario).duration_s,
+                "duration_s": max(map(duration_of, cell.turns)),
             }
             for cell in plan.cells
         ],

@@ -28,6 +28,11 @@ class Key:
         """The layers' short names, the outermost first."""
         return "+".join(layer.label for layer in self.stack)
 
+    @property
+    def borrows(self) -> bool:
+        """Whether it takes what an endpoint has once only, so that it stands only by turns."""
+        return any(layer.borrows for layer in self.stack)
+
 
 def key_of(planned: PlannedCell) -> Key | None:
     """Return the stack that a cell's trials need; None where they are on the bare network."""

@@ -7,12 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
+from itertools import product
 from typing import Any
 
 from osmef.engine.inside import Inside, Key, key_of, reserve
 from osmef.engine.journal import Journal
 from osmef.engine.plan import PlannedCell
 from osmef.engine.station import Station
+from osmef.engine.watch import Watch
 from osmef.errors import EndpointError, OsmefError, ReachError
 from osmef.kinds import LAYERS, WORKLOADS
 from osmef.layers.base import Attached, End, Ground, Layer
@@ -44,11 +46,18 @@ _WAITS = Waits(arm_s=8.0, stall_s=5.0, drain_s=10.0)
 
 @dataclass
 class _Raised:
-    """A stack that stands: for each endpoint its end of the outermost layer."""
+    """A stack that stands: for each endpoint its end of the outermost layer.
+
+    One that ``borrows`` stands only while trials of it are run.
+    """
 
     attached: Mapping[str, Attached] = field(default_factory=dict)
     prefixes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     hosts: Mapping[str, Host] = field(default_factory=dict)
+    below: list[tuple[Layer[Any], Mapping[str, Attached]]] = field(default_factory=list)
+    """Each layer with its ends, the innermost first."""
+    ports: list[range] = field(default_factory=list)
+    """Data ports that its layers have, at all its endpoints."""
 
 
 class _Notes:
@@ -98,18 +107,59 @@ class Layers:
         self._raised: dict[Key, _Raised] = {}
         self._roots: dict[str, Host] = {}
         self._lock = threading.Lock()
+        self._turn = threading.Lock()
 
     def up(self, cells: Iterable[PlannedCell]) -> None:
         """Raise all stacks that cells need, once each.
 
         First it is tried whether all endpoints can do it: EndpointError says what they lack, of all
-        of them. Raises ReachError, StorageError, Interrupted.
+        of them. Those that borrow are tried, and stand by turns. Raises ReachError, StorageError,
+        Interrupted.
         """
         keys = dict.fromkeys(key for cell in cells if (key := key_of(cell)) is not None)
         self._probe(keys)
         for key in keys:
-            self._order.progress(f"raising {key.label} between {' and '.join(key.names)}")
+            what = "trying" if key.borrows else "raising"
+            self._order.progress(f"{what} {key.label} between {' and '.join(key.names)}")
             self._raise(key)
+            if key.borrows:
+                self._give_back(key)
+
+    def prepare(self, planned: PlannedCell) -> None:
+        """See that the stack of a cell stands, in the place of others that borrow the same.
+
+        Raises EndpointError, StorageError, Interrupted.
+        """
+        key = key_of(planned)
+        if key is None or not key.borrows:
+            return
+        with self._turn:
+            if self._raised[key].attached:
+                return
+            for other in self._raised:
+                if other.borrows and set(other.names) & set(key.names):
+                    self._give_back(other)
+            self._raise(key)
+
+    def _give_back(self, key: Key) -> None:
+        """Take down a stack that borrows. Raises what kept it from going."""
+        errors = self._lower(key)
+        if errors:
+            raise errors[0]
+
+    def watch(self, planned: PlannedCell) -> Watch | None:
+        """Begin to count for the layers of a cell that tell something of their trials.
+
+        None where there are none. Raises EndpointError, ReachError.
+        """
+        key = key_of(planned)
+        if key is None:
+            return None
+        raised = self._raised[key]
+        counting = [(layer, ends) for layer, ends in raised.below if layer.measures]
+        for name, host in raised.hosts.items():
+            host.root.session = self._stations[name].session
+        return Watch(counting, raised.attached, raised.hosts) if counting else None
 
     def pair(self, planned: PlannedCell, sender: str, receiver: str) -> Pair | None:
         """Return two endpoints of a cell inside of its layers; None where it has none.
@@ -125,7 +175,7 @@ class Layers:
             if name not in raised.attached:
                 raise EndpointError(f"the layer {key.label} does not stand", where=name)
         here, there = raised.attached[sender], raised.attached[receiver]
-        label = f"{key.label} {list(self._raised).index(key)}"
+        label = self._label(key)
         return Pair(
             Inside(self._stations[sender], label, here, raised.prefixes[sender]),
             Inside(self._stations[receiver], label, there, raised.prefixes[receiver]),
@@ -135,16 +185,20 @@ class Layers:
             there.bind,
         )
 
+    def _label(self, key: Key) -> str:
+        """Return what roles of agents inside of a stack begin with."""
+        return f"{key.label} {list(self._raised).index(key)}"
+
     def again(self, names: Iterable[str]) -> None:
         """Raise anew what stood at endpoints that were lost and are reached again.
 
         What can't be raised does not stand: its trials fail. Raises StorageError, Interrupted.
         """
         back = set(names)
-        for key, raised in list(self._raised.items()):
-            if back & set(key.names):
+        for key in [key for key in self._raised if back & set(key.names)]:
+            self._lower(key)
+            if not key.borrows:
                 self._order.progress(f"raising {key.label} again")
-                self._lower(raised, quietly=True)
                 try:
                     self._raise(key)
                 except EndpointError as error:
@@ -153,26 +207,30 @@ class Layers:
     def down(self) -> list[OsmefError]:
         """Take all down; return why something could not be removed. Raises nothing else."""
         errors: list[OsmefError] = []
-        for raised in reversed(self._raised.values()):
-            errors += self._lower(raised)
+        for key in reversed(self._raised):
+            errors += self._lower(key)
         return errors
 
-    def _lower(self, raised: _Raised, *, quietly: bool = False) -> list[OsmefError]:
+    def _lower(self, key: Key) -> list[OsmefError]:
         """Take a stack down at all its ends at once; return why something could not be removed."""
-        raised.attached, raised.prefixes = {}, {}
+        raised, inside = self._raised[key], f"{self._label(key)}:"
+        raised.attached, raised.prefixes, raised.below = {}, {}, []
+        for name, ports in product(raised.hosts, raised.ports):
+            self._stations[name].reserved -= set(ports)
+        raised.ports = []
         if not raised.hosts:
             return []
         with ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(raised.hosts))) as pool:
-            errors = list(pool.map(self._clear, raised.hosts.values()))
-        return [] if quietly else [error for error in errors if error is not None]
+            errors = list(pool.map(lambda host: self._clear(host, inside), raised.hosts.values()))
+        return [error for error in errors if error is not None]
 
-    def _clear(self, host: Host) -> OsmefError | None:
+    def _clear(self, host: Host, inside: str) -> OsmefError | None:
         """Remove what a stack has at an endpoint, whose agents end before."""
         station = self._stations[host.name]
         if station.lost is not None:
             kept = ReachError("it keeps the layers that it had", where=host.name)
             return kept if host.traces else None
-        station.end_agents()
+        station.end_agents(inside)
         host.root.session = station.session
         try:
             host.drop_all()
@@ -195,7 +253,8 @@ class Layers:
         notes = _Silent() if stays is None else _Notes(self._order, self._journal, stays)
         mark = Mark(self._order.run, station.name)
         program = station.deployment.binary.data
-        return Host(station.name, Root(station.session, station.words), mark, notes, program)
+        root, nics = Root(station.session, station.words), station.endpoint.nics
+        return Host(station.name, root, mark, notes, program, nics, stays is not None)
 
     def _probe(self, keys: Iterable[Key]) -> None:
         """See that all endpoints can raise what they have to. Raises EndpointError."""
@@ -232,14 +291,18 @@ class Layers:
         raised = self._raised[key] = _Raised(hosts=hosts)
         ends = self._bare(key, hosts)
         facts: dict[str, dict[str, Any]] = {name: {} for name in key.names}
+        # One that stands by turns is the same each time.
+        known = key.borrows and all(key.label in self._stations[name].layers for name in key.names)
         try:
             for settings in reversed(key.stack):
                 layer = layer_of(settings)
                 ground = self._ground(key, ends)
                 attached = layer.up(ground)
-                told = ground.each(_facts_at(layer, attached))
-                for name, found in told.items():
-                    facts[name][settings.label] = found
+                raised.below.append((layer, attached))
+                if not known:
+                    told = ground.each(_facts_at(layer, attached))
+                    for name, found in told.items():
+                        facts[name][settings.label] = found
                 ends = {name: _standing_on(end, attached) for name, end in ends.items()}
         except EndpointError as error:
             error.message = f"the layer {key.label}: {error.message}"
@@ -249,7 +312,7 @@ class Layers:
             name: one.prefix if one.prefix is not None else self._entering(hosts[name], one)
             for name, one in attached.items()
         }
-        for name, found in facts.items():
+        for name, found in facts.items() if not known else ():
             self._stations[name].layers[key.label] = found
         self._verify(key)
 
@@ -311,7 +374,9 @@ class Layers:
         def take_ports(count: int, busy: set[int]) -> range:
             ports = [end.below.ports for end in ends.values() if end.below and end.below.ports]
             there = [self._stations[name] for name in key.names]
-            return reserve(there, count, busy, ports[0] if ports else None)
+            found = reserve(there, count, busy, ports[0] if ports else None)
+            self._raised[key].ports.append(found)
+            return found
 
         gateway = str(first[_GATEWAY])
         own = (inner, gateway, str(first))

@@ -191,6 +191,7 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
         failure=failure,
         metrics=dict(outcome.metrics),
         start_spread_s=outcome.start_spread_s,
+        start_uncertainty_s=outcome.start_uncertainty_s,
         transfers=outcome.transfers,
         limited_by=trial_limit(outcome.transfers),
         exchanges=outcome.exchanges,
@@ -212,6 +213,9 @@ def _silent_ends(bench: Bench, planned: PlannedTrial) -> list[str]:
 
 def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:
     scenario, cell = planned.cell.cell.scenario, planned.cell
+    if bench.layers is not None:
+        bench.layers.prepare(cell)
+    watch = bench.layers.watch(cell) if bench.layers is not None else None
     job = Job(
         trial=planned.index,
         pairs=[
@@ -220,6 +224,7 @@ def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:
         ],
         progress=lambda rate: bench.observer.rate(planned, rate),
         check=bench.stop.check,
+        stagger_s=scenario.stagger,
         keep=lambda name, data: bench.directory.write_raw(planned.index, name, data),
     )
     ends = [bench.stations[end.name] for end in cell.endpoints]
@@ -230,7 +235,7 @@ def _measure(bench: Bench, planned: PlannedTrial) -> Outcome:
         _check_programs(bench, ends, f"; {error.message}")
         raise
     _check_programs(bench, ends)
-    return outcome
+    return outcome if watch is None else watch.into(outcome)
 
 
 def _check_programs(bench: Bench, ends: Sequence[Station], failed: str = "") -> None:

@@ -113,6 +113,7 @@ def _failed(trial: Trial, error: OsmefError) -> Trial:
     nothing: dict[str, object] = {
         "metrics": {},
         "start_spread_s": None,
+        "start_uncertainty_s": None,
         "limited_by": None,
         **{n: [] for n in lists},
     }

@@ -177,7 +177,12 @@ def directories(cells: Iterable[PlannedCell]) -> dict[str, list[str]]:
 
 
 def _endpoints(cells: Sequence[PlannedCell]) -> tuple[EndpointRequest, ...]:
-    return tuple({end.name: end for cell in cells for end in cell.endpoints}.values())
+    """Return all endpoints, each once: a host with as many network cards as any cell wants."""
+    found: dict[str, EndpointRequest] = {}
+    for end in (end for cell in cells for end in cell.endpoints):
+        known = found.setdefault(end.name, end)
+        found[end.name] = replace(known, nics=max(known.nics, end.nics))
+    return tuple(found.values())
 
 
 def _place(cells: Sequence[Cell], scenario: Scenario) -> tuple[PlannedCell, ...]:
@@ -323,13 +328,15 @@ def _request(role: str, end: EndpointSettings, slot: _Slot) -> EndpointRequest:
     host = f"host-{slot.host}"
     if end.kind is EndpointKind.HOST:
         name = _host_name(end.site, host)
-        return EndpointRequest(name, role, end.kind, None, host, None, slot.lane, None, end.site)
+        request = EndpointRequest(name, role, end.kind, None, host, None, slot.lane)
+        return replace(request, site=end.site, nics=end.nics)
     flavor = None if end.flavor is None else _word(str(end.flavor))
     place = f"any{slot.lane}" if slot.anywhere else f"h{slot.host}"
     if end.zone is not None:
         place = f"{_word(end.zone)}.{place}"
+    cards = f"nics{end.nics}" if end.nics else None
     return EndpointRequest(
-        name="-".join(filter(None, (end.site, role, flavor, place, f"t{slot.tenant}"))),
+        name="-".join(filter(None, (end.site, role, flavor, cards, place, f"t{slot.tenant}"))),
         role=role,
         kind=end.kind,
         flavor=end.flavor,
@@ -338,6 +345,7 @@ def _request(role: str, end: EndpointSettings, slot: _Slot) -> EndpointRequest:
         lane=slot.lane,
         zone=end.zone,
         site=end.site,
+        nics=end.nics,
     )
 
 
@@ -404,10 +412,13 @@ def most_at_once(trials: Iterable[PlannedTrial]) -> int:
     )
 
 
+def duration_of(planned: PlannedCell) -> float:
+    """Return how long a trial runs from its first start to its last end, in seconds."""
+    scenario = planned.cell.scenario
+    return Programme(scenario).duration_s + scenario.stagger * (len(planned.pairs) - 1)
+
+
 def estimate(trials: Sequence[PlannedTrial]) -> float:
     """Return how long the trials take one after the other, in seconds, pauses included."""
-    each = (
-        Programme(t.cell.cell.scenario).duration_s + t.cell.cell.scenario.pause + _TRIAL_OVERHEAD_S
-        for t in trials
-    )
+    each = (duration_of(t.cell) + t.cell.cell.scenario.pause + _TRIAL_OVERHEAD_S for t in trials)
     return sum(each)

@@ -44,7 +44,10 @@ from osmef.results.summary import (
 )
 from osmef.results.trial import Status, Trial
 from osmef.scenario.location import Location
-from osmef.workloads import Programme, measures_of
+from osmef.workloads import measures_of
+
+_MOST_LATE_PERCENT = 5.0
+"""Of requests at a rate; single ones are late wherever a CPU is busy."""
 
 
 def endpoint_info(
@@ -89,7 +92,15 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
     infos = [_with_facts(info, directory) for info in endpoints.values()]
     facts = {info.name: info.facts.get("before") or {} for info in infos}
     there = warnings_there(plan.cells, facts)
-    warnings = [*losses, *unread, *log.warnings, *told, *there, *_elsewhere(cells)]
+    warnings = [
+        *losses,
+        *unread,
+        *log.warnings,
+        *told,
+        *there,
+        *_elsewhere(cells),
+        *_too_fast(cells),
+    ]
     return Summary(
         run=_run_info(plan, directory, journal, log, warnings),
         endpoints=infos,
@@ -189,6 +200,23 @@ def _elsewhere(cells: list[CellInfo]) -> list[str]:
     return [f"{count} of {len(cells)} cells {told}"]
 
 
+def _too_fast(cells: list[CellInfo]) -> list[str]:
+    """Say in how many cells requests were due faster than they were answered."""
+    late = [
+        metric.median
+        for cell in cells
+        for name, metric in cell.metrics.items()
+        if name.endswith("late_percent") and metric.median is not None
+    ]
+    found = [percent for percent in late if percent > _MOST_LATE_PERCENT]
+    if not found:
+        return []
+    told = (
+        f"up to {max(found):.0f} % of the requests were due before the response to the one before"
+    )
+    return [f"{told}, or never sent: their times count the waiting; ask for a lower rate, or none"]
+
+
 def _run_info(
     plan: Plan, directory: RunDirectory, journal: Journal, log: TrialLog, found: list[str]
 ) -> RunInfo:
@@ -285,6 +313,9 @@ def _cell_info(
         n_ok=sum(trial.status is Status.OK for trial in trials),
         n_failed=sum(trial.status is Status.FAILED for trial in trials),
         price_per_hour=per_hour,
+        start_spread_s=max(
+            (s for t in trials if (s := t.start_spread_s) is not None), default=None
+        ),
         limited_by=_limits(trials),
         metrics=_metrics(planned, trials, hourly),
     )
@@ -322,7 +353,7 @@ def _metrics(
 ) -> dict[str, Metric]:
     """Describe each metric of the trials over those that have it."""
     found, scenario = {}, planned.cell.scenario
-    for measure in Programme(scenario).measures:
+    for measure in measures_of([scenario]):
         known = [trial.metrics.get(measure.name) for trial in trials]
         metric = describe(known, often_looked_at=scenario.is_until_known)
         priced = per_price(measure, metric.median, hourly)

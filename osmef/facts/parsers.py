@@ -25,6 +25,12 @@ _DECIMAL = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?", re.ASCII)
 _MOST_TEXT = 1000
 _MOST_NAME = 64
 _MOST_CPUS = 2**20
+_MOST_FLAGS = 500
+_OF_ONE_MACHINE = re.compile(
+    r"root|resume|host|ip|mac|uuid|user|ds$|crypt|luks|nfs|ssh|pass|key|token|secret|auth|cred",
+    re.IGNORECASE,
+)
+_TELLING = re.compile(r"[/@:=]|[0-9a-fA-F]{8}|[0-9]+\.[0-9]+\.[0-9]+")
 
 # Some drivers let -1 through as an unsigned number.
 _SPEED_UNKNOWN = 2**32 - 1
@@ -130,6 +136,44 @@ def cpu_model(text: str) -> JsonValue:
             return _short(fields[key])
     # Most ARM kernels give numbers only: implementer and part, as in the MIDR_EL1 register.
     return _short(f"ARM implementer {fields['CPU implementer']} part {fields['CPU part']}")
+
+
+def cpu_flags(text: str) -> JsonValue:
+    """Return what the first CPU can do, in alphabetical order, from /proc/cpuinfo."""
+    fields = _fields(text)
+    told = fields.get("flags") or fields.get("Features") or fields["isa"]  # x86, ARM, RISC-V
+    return [*sorted({_short(flag) for flag in told.split()})[:_MOST_FLAGS]] or None
+
+
+def vulnerabilities(text: str) -> JsonValue:
+    """Return what the kernel says of each flaw of the CPU, from ``grep -r`` over its directory.
+
+    Source: Documentation/ABI/testing/sysfs-devices-system-cpu of Linux.
+    """
+    found: dict[str, JsonValue] = {}
+    for line in text.splitlines()[:_MOST_FLAGS]:
+        path, colon, told = line.partition(":")
+        if colon and told.strip():
+            found[_short(path.rpartition("/")[2])] = _short(told.strip())
+    return found or None
+
+
+def kernel_options(text: str) -> JsonValue:
+    """Return the kernel's command line without what tells one machine or its owner from others.
+
+    That is: values with a UUID, a path, an address or an assignment in them, and those of keys that
+    may hold a secret.
+    """
+    kept: list[JsonValue] = []
+    for word in text.split()[:_MOST_FLAGS]:
+        if word == "--":  # what follows is the first process's
+            break
+        key, equals, value = word.partition("=")
+        if not _OF_ONE_MACHINE.search(key) and not _TELLING.search(value):
+            kept.append(_short(f"{key}{equals}{value}"))
+        elif equals:
+            kept.append(_short(f"{key}=..."))
+    return kept or None
 
 
 def hypervisor_flag(text: str) -> JsonValue:

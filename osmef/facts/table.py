@@ -38,6 +38,7 @@ class Fact:
 
 _CPUINFO = File("/proc/cpuinfo", 30)
 _STATUS = File("/proc/self/status", 100)
+_FLAWS = "/sys/devices/system/cpu/vulnerabilities"
 _DMI = "/sys/class/dmi/id/"
 
 
@@ -65,7 +66,11 @@ FACTS = (
     Fact("distribution", File("/etc/os-release", 40), parsers.distribution),
     Fact("kernel.release", _sysctl("kernel/osrelease"), parsers.word),
     Fact("kernel.version", _sysctl("kernel/version"), parsers.word),
+    Fact("kernel.options", File("/proc/cmdline"), parsers.kernel_options),
+    Fact("libc", Command(("getconf", "GNU_LIBC_VERSION")), parsers.word),
     Fact("cpu.model", _CPUINFO, parsers.cpu_model),
+    Fact("cpu.flags", _CPUINFO, parsers.cpu_flags),
+    Fact("cpu.vulnerabilities", Command(("grep", "-rs", ".", _FLAWS)), parsers.vulnerabilities),
     Fact("cpu.online", File("/sys/devices/system/cpu/online"), parsers.cpu_count),
     Fact("cpu.allowed", _STATUS, parsers.allowed_cpus),
     Fact(

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 from osmef.errors import EndpointError
+from osmef.layers.counters import Counters
 from osmef.layers.host import Host
 from osmef.layers.root import InUseError, KernelError
+from osmef.results.measure import Measure
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import LayerSettings
 from osmef.supply.program import Program
@@ -129,6 +131,8 @@ class Layer(ABC, Generic[S]):
     """Lines of a scenario that show how it is used, YAML; by default the kind alone."""
     module: ClassVar[str] = ""
     """The kernel's module that it needs."""
+    measures: ClassVar[tuple[Measure, ...]] = ()
+    """What it tells of a trial by the kernel's counters, if anything."""
 
     def __init__(self, settings: S) -> None:
         self.settings = settings
@@ -146,6 +150,14 @@ class Layer(ABC, Generic[S]):
 
         What was made by then is removed by who called, also after an error.
         """
+
+    def outcome(self, changes: Sequence[Counters]) -> dict[str, float | None]:  # noqa: ARG002
+        """Return its ``measures`` of a trial: what they are of, counted at each endpoint.
+
+        The interfaces are all that are in its namespace but its own ``devices`` and the loopback,
+        TCP is that of the programs.
+        """
+        return {}
 
     def facts(self, host: Host, attached: Attached) -> dict[str, Any]:  # noqa: ARG002
         """Return what makes its numbers comparable, beside what every layer tells of itself."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
-from itertools import count
+from itertools import cycle
 from typing import Any, Protocol
 
 from osmef.errors import EndpointError
+from osmef.layers.nics import Nic, find
 from osmef.layers.root import InUseError, Root, within
 from osmef.layers.traces import Mark, Trace, remove
 
@@ -32,7 +33,8 @@ class Notes(Protocol):
 class Host:
     """An endpoint with the right to make interfaces. ``traces`` is what stands, in its order.
 
-    ``program`` is the agent, as it is put there.
+    ``program`` is the agent, as it is put there. ``nics`` are its free network cards, by name or
+    Ethernet address; ``stays`` tells that its machine outlives the run.
     """
 
     name: str
@@ -40,7 +42,10 @@ class Host:
     mark: Mark
     notes: Notes
     program: bytes = b""
-    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    nics: tuple[str, ...] = ()
+    stays: bool = True
+    # Names have room for four digits; what was made under them long ago is gone.
+    numbers: Iterator[int] = field(default_factory=lambda: cycle(range(1, 10_000)))
     traces: list[Trace] = field(default_factory=list)
 
     def make(self, kind: str, name: Callable[[int], str], make: Callable[[str], None]) -> str:
@@ -104,6 +109,20 @@ class Host:
         self.notes.created(Trace("link", name))
         return name
 
+    def new_link_of(self, space: str | None, argv: Callable[[str], Sequence[str]]) -> str:
+        """Have a program make an interface, of the command line for its name; return the name.
+
+        Raises EndpointError.
+        """
+        name = self.mark.link(next(self.numbers))
+        if space is None:
+            self.note("link", name)
+        self.root.do(within(space, argv(name)))
+        self.root.ip(space, f"link set dev {name} group {self.mark.group}")
+        if space is None:
+            self.notes.created(Trace("link", name))
+        return name
+
     def note(self, kind: str, name: str) -> None:
         """Note what is about to be made, or changed, and have it removed with all else."""
         trace = Trace(kind, name)
@@ -116,6 +135,20 @@ class Host:
         if trace in self.traces:
             self.notes.destroyed(trace)
             self.traces.remove(trace)
+
+    def borrow(self, wanted: Sequence[str], space: str) -> list[Nic]:
+        """Move free network cards into a namespace of ours; they come back as they were.
+
+        Raises EndpointError.
+        """
+        nics = find(self.root, wanted, stays=self.stays)
+        names = [f"{nic.device}@{space}={nic.text}" for nic in nics]
+        for name in names:
+            self.note("nic", name)
+        self.root.ip(None, *(f"link set dev {nic.device} netns {space}" for nic in nics))
+        for name in names:
+            self.notes.created(Trace("nic", name))
+        return nics
 
     def networks(self, space: str | None) -> list[str]:
         """Return what the routes and addresses of a namespace use, as networks."""

@@ -19,6 +19,7 @@ _ENGINE_S = 300.0
 _PACKAGES = {
     "ip": "iproute2",
     "bridge": "iproute2",
+    "tc": "iproute2",
     "nft": "nftables",
     "wg": "wireguard-tools",
     "setpriv": "util-linux",

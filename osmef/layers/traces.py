@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from osmef.errors import EndpointError
+from osmef.layers import nics
 from osmef.layers.root import Root, error_of
 
 _HASH = 5
@@ -31,7 +32,8 @@ class Trace:
     ``forwarding`` an interface that passes packets on, with what it did before (``eth0=0``);
     ``route`` a way to an address inside, over an interface; ``xfrm`` the number that all states and
     policies of IPsec have that belong together; ``container``, ``image`` and ``network`` are a
-    container engine's, whose name stands before theirs (``podman:osmef-…``).
+    container engine's, whose name stands before theirs (``podman:osmef-…``). ``nic`` is a network
+    card in a namespace of ours, with what it was before (``eth1@osmef-…=52:54:…,1500,up,none``).
     """
 
     kind: str
@@ -88,17 +90,19 @@ def group_of(run: str) -> int:
 
 
 _NAME = r"[^\s/=@-][^\s/=@]{{0,14}}"
+_SPACE = r"osmef-{mark}[0-9a-f]{{3}}-[0-9]{{1,4}}"
 _NAMES: Mapping[str, str] = {
-    "netns": r"osmef-{mark}[0-9a-f]{{3}}-[0-9]{{1,4}}",
+    "netns": _SPACE,
     "link": r"om{mark}[0-9a-f]{{3}}n[0-9]{{1,4}}",
     "nft": r"osmef_{mark}[0-9a-f]{{3}}_[0-9]{{1,4}}",
     "forwarding": rf"{_NAME}=0",
     "route": rf"(198\.1[89](\.[0-9]{{{{1,3}}}}){{{{2}}}})@{_NAME}",
     **dict.fromkeys(
         ("container", "image", "network"),
-        r"(podman|docker):osmef-{mark}[0-9a-f]{{3}}-[0-9]{{1,4}}",
+        f"(podman|docker):{_SPACE}",
     ),
     "xfrm": r"[0-9]{{1,10}}",
+    "nic": f"{_NAME}@{_SPACE}=" + nics.PATTERN.replace("{", "{{").replace("}", "}}"),
 }
 KINDS = frozenset(_NAMES)
 
@@ -160,9 +164,12 @@ def spaces(root: Root) -> list[str]:
 
 
 def _remove_link(root: Root, run: str, name: str) -> None:
-    """Delete an interface of the host's that is in the run's group."""
-    for link in root.ask(None, "link", "show", "group", str(group_of(run))):
-        if link.get("ifname") == name:
+    """Delete an interface of the host's that is in the run's group.
+
+    One that a program has made of its own is in none at first.
+    """
+    for which in (["group", str(group_of(run))], ["type", "tun"]):
+        if any(link.get("ifname") == name for link in root.ask(None, "link", "show", *which)):
             _unless_gone(root, ["ip", "link", "delete", "dev", name])
 
 
@@ -192,6 +199,12 @@ def _remove_ipsec(root: Root, _run: str, number: str) -> None:
     _unless_gone(root, ["ip", "xfrm", "state", "deleteall", "reqid", number])
 
 
+def _bring_back(root: Root, _run: str, name: str) -> None:
+    place, _, before = name.partition("=")
+    device, _, space = place.partition("@")
+    nics.bring_back(root, device, space, before)
+
+
 def _remove_with(*words: str) -> Callable[[Root, str, str], None]:
     def remove_it(root: Root, _run: str, name: str) -> None:
         engine, _, own = name.partition(":")
@@ -217,4 +230,5 @@ _REMOVE: Mapping[str, Callable[[Root, str, str], None]] = {
     "container": _remove_with("rm", "--force", "--volumes"),
     "image": _remove_with("rmi", "--force"),
     "network": _remove_with("network", "rm"),
+    "nic": _bring_back,
 }

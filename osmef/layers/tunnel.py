@@ -38,6 +38,13 @@ class Tunnel(Layer[S]):
     def link(self, end: End, peer: str, numbers: Mapping[str, int], family: Family) -> str:
         """Return ip(8)'s words for an interface to a peer, after its name."""
 
+    def make(self, host: Host, space: str | None, words: str) -> str:
+        """Make an interface of ip(8)'s words in a namespace; return its name.
+
+        Raises EndpointError.
+        """
+        return host.new_link(space, words)
+
     def settle(
         self, end: End, space: str, device: str, ground: Ground, numbers: Mapping[str, int]
     ) -> None:
@@ -49,7 +56,7 @@ class Tunnel(Layer[S]):
         names = dict.fromkeys(("port", "id", "key"), 4321)
         end = End(host, {"peer": here}, {"peer": there}, 65535)
         try:
-            host.new_link(space, self.link(end, "peer", names, family))
+            self.make(host, space, self.link(end, "peer", names, family))
         except KernelError as error:
             raise self.lacking(error) from error
 
@@ -70,7 +77,7 @@ class Tunnel(Layer[S]):
         ways = [[peer] for peer in peers] if self.to_each else [peers]
         devices = []
         for way in ways:
-            device = host.new_link(end.space, self.link(end, way[0], numbers, ground.family))
+            device = self.make(host, end.space, self.link(end, way[0], numbers, ground.family))
             host.root.ip(end.space, f"link set dev {device} netns {space}")
             host.moved(device)
             self.settle(end, space, device, ground, numbers)

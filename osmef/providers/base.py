@@ -32,7 +32,8 @@ class EndpointRequest:
     None for its default. ``role`` ("sender", "receiver", "loopback" or "node") lets a provider keep
     ends off each other's CPUs. ``site`` names the cloud, None where there is one only; ``zone`` is
     the cloud's own name of one, None for the settings'. ``movable`` tells a check that the run may
-    make it anew while it still stands (``replace``).
+    make it anew while it still stands (``replace``). ``nics`` are network cards beside the usual
+    one.
     """
 
     name: str
@@ -45,6 +46,7 @@ class EndpointRequest:
     zone: str | None = None
     site: str | None = None
     movable: bool = False
+    nics: int = 0
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,9 @@ class Endpoint:
     ``data_address`` is IPv4, ``data_address6`` IPv6 or None where it has none. ``public_address``
     is the IPv4 address at which the Internet sees it, None where it has none. ``listen_address`` is
     its own IPv4 address where ``data_address`` is translated to it on the way, else None. ``image``
-    is the cloud's id of the image that it booted from, None where nobody can tell.
+    is the cloud's id of the image that it booted from, None where nobody can tell. ``nics`` are its
+    free network cards, each by the name of its interface or by its Ethernet address; those of one
+    place in the list meet each other.
     """
 
     request: EndpointRequest
@@ -68,6 +72,7 @@ class Endpoint:
     public_address: str | None = None
     listen_address: str | None = None
     image: str | None = None
+    nics: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -199,6 +204,8 @@ class Provider(ABC):
     and ``ethernet`` for frames of addresses that it did not give."""
     has_zones = False
     """Whether an endpoint can name its zone."""
+    gives_nics = False
+    """Whether it can give an endpoint more network cards than one."""
     access_model: type[CloudAccess] = CloudAccess
     """What an ``access`` may say: each key as its scenario's settings take it."""
 
@@ -271,10 +278,10 @@ class Provider(ABC):
         ``outside``, or that has no firewall of its own.
         """
 
-    def stays(self, endpoint: Endpoint) -> Access | None:  # noqa: ARG002
+    def stays(self, endpoint: Endpoint) -> tuple[str, Access] | None:  # noqa: ARG002
         """Tell how to reach the machine of an endpoint after the run; None where it is gone then.
 
-        What a run makes on one that stays is noted as a resource of this provider.
+        With the kind of the provider that removes what a run has made there.
         """
         return None
 

@@ -73,6 +73,9 @@ def _missing(
         if end.zone is not None and not cloud.has_zones:
             message = f"endpoints of the provider {cloud.kind} can't name a zone"
             yield f"{key}.zone", message, "remove zone"
+        if end.nics and not cloud.gives_nics:
+            message = f"the provider {cloud.kind} gives an endpoint one network card only"
+            yield f"{key}.nics", message, "remove nics, or use local, libvirt or static"
 
 
 def renamed(text: str, site: str) -> str:

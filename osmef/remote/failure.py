@@ -9,7 +9,7 @@ import paramiko
 
 from osmef.errors import LoginError, OsmefError, ReachError
 from osmef.remote.bounded import Flood
-from osmef.remote.login import Login
+from osmef.remote.login import SLOW_SHELL_CURE, Login
 
 _NO_ROUTE = {errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EADDRNOTAVAIL}
 _MOST_TOLD = 300
@@ -89,6 +89,8 @@ def login_refused(login: Login, tried: list[str], unusable: list[str]) -> LoginE
 def command_failed(name: str, program: str, error: BaseException) -> ReachError:
     """Say why a program at an endpoint did not come to its end."""
     cure = QUIET_CURE if isinstance(error, Flood) else None
+    if isinstance(error, TimeoutError):
+        cure = SLOW_SHELL_CURE
     return ReachError(f"{program} did not end: {reason(error)}", where=name, cure=cure)
 
 

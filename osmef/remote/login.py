@@ -13,7 +13,14 @@ from osmef.remote.keys import KeyPair, OwnKeys
 if TYPE_CHECKING:  # it takes long to import, and `osmef validate` connects to nothing
     import paramiko
 
+    from osmef.remote.session import Session
+
 SSH_PORT = 22
+SLOW_SHELL_CURE = (
+    "the login's shell starts every program, and reads its start files (~/.bashrc) first: see how"
+    " long `ssh HOST true` takes, and let them do nothing where the shell is not interactive"
+)
+"""Where sshd has taken a program, and nothing of it is heard."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,8 @@ class Login:
     ``key`` is the run's own pair, or the user's own keys. ``jump`` is the login of a host whose
     sshd forwards the connection, itself perhaps behind another one. ``connect`` opens the TCP
     connection where there is another way in than to address and port; it raises OSError. ``waits``
-    are those of the connection, and of what is done over it.
+    are those of the connection, and of what is done over it. While ``kept``, a session that
+    somebody else closes, is open, it serves in the place of a new one.
     """
 
     name: str
@@ -82,6 +90,7 @@ class Login:
     jump: Login | None = None
     connect: Callable[[], socket.socket] | None = field(default=None, compare=False)
     waits: Waits = field(default_factory=Waits)
+    kept: Session | None = field(default=None, compare=False, repr=False)
 
     @property
     def place(self) -> str:

@@ -112,9 +112,16 @@ class Session:
     """An open, authenticated connection. Safe to use from several threads."""
 
     def __init__(
-        self, name: str, transport: Transport, waits: Waits, jump: Session | None = None
+        self,
+        name: str,
+        transport: Transport,
+        waits: Waits,
+        jump: Session | None = None,
+        *,
+        is_lent: bool = False,
     ) -> None:
         self.name = name
+        self._is_lent = is_lent
         self._transport = transport
         self._waits = waits
         self._jump = jump
@@ -126,6 +133,8 @@ class Session:
         ``connect_s`` is how long to wait for TCP. Raises ReachError: HostKeyError, LoginError, or
         what kept the connection from coming about; CredentialsError where there is no key to show.
         """
+        if login.kept is not None and login.kept.is_open:
+            return login.kept.lent()
         jump = cls.open(login.jump, connect_s) if login.jump is not None else None
         try:
             transport = Transport(_dial(login, jump, connect_s))
@@ -144,6 +153,10 @@ class Session:
             raise
         transport.set_keepalive(KEEPALIVE_S)
         return session
+
+    def lent(self) -> Session:
+        """Return one on the same connection, which stays when that one is closed."""
+        return Session(self.name, self._transport, self._waits, is_lent=True)
 
     @property
     def is_open(self) -> bool:
@@ -307,7 +320,12 @@ class Session:
         )
 
     def close(self) -> None:
-        """Close the connection; every program started through it loses its input."""
+        """Close the connection; every program started through it loses its input.
+
+        One that is lent stays, with its programs.
+        """
+        if self._is_lent:
+            return
         self._transport.close()
         if self._jump is not None:
             self._jump.close()

@@ -28,7 +28,7 @@ _REQUESTS = (
 )  # fmt: skip
 _INTERVALS = (
     "run", "cell", "trial", "purpose", "endpoint", "peer", "role", "flow", "start_s", "length_s",
-    "warmup", "bytes",
+    "warmup", "bytes", "began_s", "exchanges", "rtt_us", "rtt_p99_us",
 )  # fmt: skip
 _MOST_BYTES = 1 << 30
 SWEEPS = ("size-sweep", "netpipe")
@@ -102,7 +102,16 @@ class Data:
 
     @cached_property
     def intervals(self) -> pd.DataFrame:
-        """Those of ``osmef.load_intervals``; no rows without any."""
+        """Those of ``osmef.load_intervals`` that have a rate; no rows without any."""
+        return self._series[self._series["exchanges"].isna()]
+
+    @cached_property
+    def round_trips(self) -> pd.DataFrame:
+        """Those of exchanges, which have times."""
+        return self._series[self._series["exchanges"].notna()]
+
+    @cached_property
+    def _series(self) -> pd.DataFrame:
         if not self._have("intervals"):
             return pd.DataFrame(columns=list(_INTERVALS))
         return self._kept(load_intervals(*self._paths, columns=_INTERVALS))

@@ -21,6 +21,7 @@ from osmef.analysis.similarity import machine_vectors, similarity_matrix
 from osmef.errors import InputError, NothingToDrawError
 from osmef.report import pingpong
 from osmef.report.btc import btc_connections, btc_distance, cpu, fairness
+from osmef.report.course import course
 from osmef.report.data import Data
 from osmef.report.distribution import latency
 from osmef.report.intervals import intervals
@@ -122,6 +123,9 @@ KINDS: dict[Kind, Drawing] = {
     Kind.UDP_LOSS: Drawing(lambda d, w: udp_loss(d.trials, w.look), own=True),
     Kind.UDP_JITTER: Drawing(lambda d, w: udp_jitter(d.trials, w.look), own=True),
     Kind.LATENCY: Drawing(lambda d, w: latency(d.exchanges, d.trials, w.look), own=True),
+    Kind.COURSE: Drawing(
+        lambda d, w: course(d.intervals, d.round_trips, d.trials, w.look), own=True
+    ),
     Kind.SWEEP_THROUGHPUT: Drawing(
         lambda d, w: sweep_throughput(d.sizes, d.trials, w.look), own=True
     ),

@@ -103,7 +103,7 @@ Number = tuple[int, bool]
 
 
 @dataclass(frozen=True)
-class _Line:
+class Line:
     """What went one way in a trial: all connections together, and each of them."""
 
     number: Number
@@ -148,7 +148,7 @@ def _back_to_itself(trial: pd.DataFrame) -> pd.Series[bool]:
     return again.groupby(trial["flow"]).cumsum() > 0
 
 
-def _lines(rows: pd.DataFrame, cell: Cell) -> Iterator[_Line]:
+def _lines(rows: pd.DataFrame, cell: Cell) -> Iterator[Line]:
     """Give the trials of a cell in order: what went there and, if anything did, what went back."""
     senders = str(cell.trials["senders"].iloc[0]).split(",")
     for place, (_, trial) in enumerate(rows.groupby("trial")):
@@ -157,7 +157,7 @@ def _lines(rows: pd.DataFrame, cell: Cell) -> Iterator[_Line]:
             back = _back_to_itself(trial)
         for is_back, way in trial.groupby(back if not back.all() else ~back):
             each = [_rates(flow) for _, flow in way.groupby(_FLOW[3:], dropna=False)]
-            yield _Line((place, bool(is_back)), *together(each), each)
+            yield Line((place, bool(is_back)), *together(each), each)
 
 
 def _rates(rows: pd.DataFrame) -> Rates:
@@ -186,15 +186,20 @@ def together(flows: list[Rates]) -> Rates:
     return edges, np.diff(moved) / np.diff(edges)
 
 
-def _has_single(found: dict[tuple[str, str], list[_Line]]) -> bool:
+def lines_of(rows: pd.DataFrame, cell: Cell) -> Iterator[Line]:
+    """Give what went each way in the trials of a cell, from its rows with both ends."""
+    yield from _lines(_one_end(rows), cell)
+
+
+def _has_single(found: dict[tuple[str, str], list[Line]]) -> bool:
     return any(_drawn_alone(each) for each in found.values())
 
 
-def _drawn_alone(lines: list[_Line]) -> bool:
+def _drawn_alone(lines: list[Line]) -> bool:
     return len(lines) == 1 and 1 < len(lines[0].each) <= _MOST_FLOWS
 
 
-def _draw(axes: Axes, lines: list[_Line], strokes: Mapping[Number, Stroke], divisor: float) -> None:
+def _draw(axes: Axes, lines: list[Line], strokes: Mapping[Number, Stroke], divisor: float) -> None:
     if _drawn_alone(lines):
         for edges, rate in lines[0].each:
             axes.stairs(rate / divisor, edges, baseline=None, color=GREY, linewidth=0.5)

@@ -27,6 +27,7 @@ class Kind(StrEnum):
     UDP_LOSS = "udp-loss", "loss of UDP against the offered rate"
     UDP_JITTER = "udp-jitter", "jitter of UDP against the offered rate"
     LATENCY = "latency", "which share of the round trips took longer than a time"
+    COURSE = "course", "rate and round-trip time on one axis of time"
     SWEEP_THROUGHPUT = "sweep-throughput", "throughput against message size, as NetPIPE's"
     SWEEP_TIME = "sweep-time", "time of a message against its size, as NetPIPE's"
     SCALE_RATE = "scale-rate", "rate of a computation against the number of endpoints"

@@ -175,16 +175,17 @@ def page(  # noqa: PLR0913 - what figures differ in
     size: tuple[float, float] | None = None,
     *,
     same_y: bool = True,
+    columns: int = 2,
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with panels of one size, its title, legend and caption.
 
     The room for these is set in inches, so that it stays the same however many panels there are.
-    ``size`` is that of all panels together; two stand beside each other without it. All have the
-    same y with ``same_y``. Raises NothingToDrawError for too many panels, and where ``look`` leaves
-    no room for them.
+    ``size`` is that of all panels together; without it ``columns`` of them at most stand beside
+    each other. All have the same y with ``same_y``. Raises NothingToDrawError for too many panels,
+    and where ``look`` leaves no room for them.
     """
     limit(count, "panels")
-    columns = min(count, 2)
+    columns = min(count, columns)
     rows = -(-count // columns)
     wide, high = size or ((6.6, 3.6) if columns == 1 else (9.6, 2.7 * rows))
     width = look.width or wide

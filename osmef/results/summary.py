@@ -223,6 +223,10 @@ class CellInfo(Model):
         description="what an hour of all its VMs costs; null where a price is unknown, or"
         " currencies differ",
     )
+    start_spread_s: float | None = Field(
+        default=None,
+        description="largest `start_spread_s` of these trials, seconds; null without any",
+    )
     limited_by: dict[Limit, int] = Field(
         default_factory=dict,
         description="what limited the measured connections of these trials: how many of them each",

@@ -38,6 +38,10 @@ TABLES: dict[str, pa.Schema] = {
             pa.field("duplicates", pa.int64()),
             pa.field("dropped", pa.int64()),
             pa.field("jitter_us", pa.float64()),
+            pa.field("began_s", pa.float64()),
+            pa.field("exchanges", pa.int64()),
+            pa.field("rtt_p99_us", pa.float64()),
+            pa.field("rtt_max_us", pa.float64()),
         ]
     ),
     "requests": pa.schema(

@@ -250,6 +250,11 @@ class Transfer(Model):
         default=Direction.FORWARD,
         description="`forward`: from a sender of the scenario to a receiver; `reverse`: back",
     )
+    start_s: float = Field(
+        default=0.0,
+        description="when it started, in seconds after the first start of the trial, by clocks that"
+        " are known within `start_uncertainty_s`; 0 where nobody compared them",
+    )
     sender: TransferEnd = Field(description="the end that sent the data")
     receiver: TransferEnd = Field(description="the end that got the data")
     limits: list[FlowLimit] = Field(
@@ -332,8 +337,13 @@ class Trial(Model):
     )
     start_spread_s: float | None = Field(
         default=None,
-        description="how far apart the starts may have been at most, from how well the clocks are"
-        " known, in seconds; null where only one thing started",
+        description="how far apart those that should have started together did, by their clocks,"
+        " in seconds; of each is taken what `stagger` and `lead` had it wait. Null where only one"
+        " thing started, or one did not tell when",
+    )
+    start_uncertainty_s: float | None = Field(
+        default=None,
+        description="how far off the comparison of these clocks may be, in seconds; null without",
     )
     transfers: list[Transfer] = Field(
         default_factory=list, description="each bulk transfer as both ends saw it"
@@ -354,7 +364,8 @@ class Trial(Model):
     )
     interfaces: list[InterfaceUse] = Field(
         default_factory=list,
-        description="what went through the network interfaces of each endpoint, with programs",
+        description="what went through the network interfaces of each endpoint, with programs, and"
+        " through its network cards, with bonds",
     )
 
 
@@ -376,6 +387,10 @@ class Interval(Model):
         description="start of the interval, in seconds from the start at this end"
     )
     length_s: float = Field(description="measured length in seconds; rates are computed from it")
+    began_s: float | None = Field(
+        default=None,
+        description="that start, in seconds after the first one of the trial; null in older runs",
+    )
     warmup: bool | None = Field(
         default=False, description="whether it is of the warm-up; null in runs of version 1"
     )
@@ -384,8 +399,8 @@ class Interval(Model):
         description="segments retransmitted in the interval; null at the receiver"
     )
     rtt_us: float | None = Field(
-        description="smoothed round-trip time at the end of the interval, microseconds;"
-        " null at the receiver"
+        description="smoothed round-trip time at the end of the interval, microseconds; null at the"
+        " receiver. Of exchanges, the median of their times"
     )
     cwnd: int | None = Field(
         description="congestion window at the end of the interval, segments; null at the receiver"
@@ -408,6 +423,14 @@ class Interval(Model):
     dropped: int | None = Field(
         default=None, description="datagrams that the receiver's socket had no room for"
     )
+    exchanges: int | None = Field(
+        default=None,
+        description="requests that were answered in the interval; null but for latency",
+    )
+    rtt_p99_us: float | None = Field(
+        default=None, description="99 % of their times are not longer, microseconds"
+    )
+    rtt_max_us: float | None = Field(default=None, description="the longest, microseconds")
     jitter_us: float | None = Field(
         default=None, description="interarrival jitter at the end of the interval, microseconds"
     )

@@ -13,7 +13,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, c
 from osmef.kinds import LAYERS
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.by_kind import ByKind
-from osmef.scenario.fields import Family, Layer
+from osmef.scenario.fields import Family, Layer, quantity_of
 
 if TYPE_CHECKING:
     from osmef.scenario.model import Scenario
@@ -42,11 +42,22 @@ class LayerSettings(Model):
     families: ClassVar[frozenset[Family]] = frozenset(Family)
     """The versions of IP that it carries."""
 
+    borrows: ClassVar[bool] = False
+    """Whether it takes what an endpoint has once only, such as its network cards: layers that do
+    stand by turns."""
+
+    shown_module: ClassVar[str] = ""
+    """The kernel's module that it needs, where /sys/module shows whether that is loaded."""
+
     @property
     def label(self) -> str:
         """Its short name in cells and tables: the kind, and what is set otherwise than usual."""
         told = self.model_dump(mode="json", exclude_defaults=True, exclude={"kind"})
-        return label_of({"kind": self.kind, **told})
+        units = {name: quantity_of(type(self).model_fields[name]) for name in told}
+        shown = {
+            name: unit.show(told[name]).replace(" ", "") for name, unit in units.items() if unit
+        }
+        return label_of({"kind": self.kind, **told, **shown})
 
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
         """Yield what does not go together with the rest of the scenario."""

@@ -55,6 +55,14 @@ class EndpointSettings(Model):
         description="availability zone, by the cloud's name; by default what its settings say",
     )
 
+    nics: int = Field(
+        default=0,
+        ge=0,
+        le=8,
+        description="network cards beside the one by which it is reached: free ones, for a layer"
+        " such as `bond`",
+    )
+
     @model_validator(mode="after")
     def _what_only_vms_have(self) -> EndpointSettings:
         if self.kind is EndpointKind.HOST and self.flavor is not None:
@@ -173,6 +181,12 @@ class Scenario(Model):
         ge=0,
         le=3600.0,
         description="how long the background runs before what is measured, and again after it",
+    )
+    stagger: Duration = Field(
+        default=0.0,
+        ge=0,
+        le=3600.0,
+        description="how long after the one before each pair starts that is measured in one trial",
     )
     repeat: Repeat = Field(
         default=6,
@@ -294,6 +308,16 @@ class Scenario(Model):
                 " can't allow for",
                 "give repeat a number, or let all pairs run at once",
                 *("repeat.until", "pairs"),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _pairs_are_staggered(self) -> Scenario:
+        if self.stagger and self.workload.together:
+            raise conflict(
+                f"{self.workload.kind} starts on all endpoints as one",
+                "remove stagger",
+                *("stagger", "workload"),
             )
         return self
 

@@ -31,6 +31,7 @@ SWEPT = (
     "workload",
     "background",
     "lead",
+    "stagger",
 )
 """The keys of a scenario that may differ from cell to cell, with all that is under them."""
 

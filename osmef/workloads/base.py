@@ -91,6 +91,7 @@ class Ran:
     ``requests`` has what sieges told of their requests (``osmef.workloads.requests``), ``printed``
     what the program of each step printed, which is nothing of a step that is none. ``interfaces``
     has the network interface at which the program of each step is measured, where it asks for it.
+    ``start_s`` is how long after the first start of the trial it started, as far as that is known.
     """
 
     sender: str
@@ -101,13 +102,14 @@ class Ran:
     requests: list[RecordBatch] = field(default_factory=list)
     printed: tuple[Printed, ...] = ()
     interfaces: tuple[str | None, ...] = ()
+    start_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What a trial gave: its metrics by name, what was seen, and the tables.
 
-    A workload leaves ``intervals`` and ``start_spread_s`` to whoever runs it.
+    A workload leaves ``intervals`` and what is known of the starts to whoever runs it.
     """
 
     metrics: Mapping[str, float | None]
@@ -119,6 +121,7 @@ class Outcome:
     intervals: list[Interval] = field(default_factory=list)
     interfaces: list[InterfaceUse] = field(default_factory=list)
     start_spread_s: float | None = None
+    start_uncertainty_s: float | None = None
 
 
 S = TypeVar("S", bound=WorkloadSettings)

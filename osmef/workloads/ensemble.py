@@ -6,6 +6,7 @@ import contextlib
 import queue
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +15,7 @@ from osmef.agent.messages import (
     Connected,
     ErrorEvent,
     Event,
+    ExchangesEvent,
     ExecResult,
     Gone,
     IntervalEvent,
@@ -30,12 +32,11 @@ from osmef.workloads.base import Part, Ran, Value
 from osmef.workloads.failing import BIND_CURE, LATE_CURE, Fault, ended_badly, error_of, rank
 from osmef.workloads.pmi import Exchange
 from osmef.workloads.reading import Printed
-from osmef.workloads.tasks import PROGRAM, Pair, Task, Waits, command_of, make_tasks
+from osmef.workloads.tasks import MOST_AT_ONCE, PROGRAM, Pair, Task, Waits, command_of, make_tasks
 
 _CHECK_EVERY_S = 0.2
-# Between telling all agents when to start and that moment: the time to tell them all.
+# Between telling all agents when to start and that moment, beside the time to tell them all.
 _START_MARGIN_S = 0.05
-_START_MARGIN_EACH_S = 0.002
 
 # A port that another program holds is passed over; this is for an address that takes none.
 _MOST_REFUSED_PORTS = 20
@@ -48,7 +49,8 @@ class Job:
     """One trial: its number and its pairs.
 
     ``progress`` is called with the latest rate of what is measured, in bits per second; ``check``
-    is called often and raises when the run has to stop. ``waits`` are for its agents. ``keep`` gets
+    is called often and raises when the run has to stop. ``waits`` are for its agents. Each pair
+    begins ``stagger_s`` seconds after the one before. ``keep`` gets
     what each program printed on each of its streams, with a name for it, also where it is nothing.
     """
 
@@ -57,15 +59,21 @@ class Job:
     progress: Callable[[float], None] = field(default=lambda _bps: None)
     check: Callable[[], None] = field(default=lambda: None)
     waits: Waits = field(default_factory=Waits)
+    stagger_s: float = 0.0
     keep: Callable[[str, bytes], None] = field(default=lambda _name, _printed: None)
 
 
 @dataclass(frozen=True)
 class Performance:
-    """What all parts gave, a list a pair, and how far apart they may have started, in seconds."""
+    """What all parts gave, a list a pair.
+
+    ``start_spread_s`` is how far apart those that should have started together did, in seconds, by
+    their clocks, which were compared within ``start_uncertainty_s``. None of one start alone.
+    """
 
     ran: list[list[Ran]]
     start_spread_s: float | None
+    start_uncertainty_s: float | None
 
 
 def perform(job: Job, parts: Sequence[Part]) -> Performance:
@@ -98,13 +106,14 @@ class _Ensemble:
     def __init__(self, job: Job, parts: Sequence[Part]) -> None:
         self._job, self._waits = job, job.waits
         self._inbox = Inbox()
-        self._groups = make_tasks(job.trial, job.pairs, parts, job.waits)
+        self._groups = make_tasks(job.trial, job.pairs, parts, job.waits, job.stagger_s)
         self._tasks = [task for pair in self._groups for group in pair for task in group]
         self._of = {task.agent: task for task in self._tasks}
         self._failures: dict[Task, Fault] = {}
         self._busy: set[Task] = set()
         self._aborted = False
         self._clocks: dict[str, ClockOffset] = {}
+        self._sending_s = 0.0
         self._ranks = [task for task in self._tasks if task.step.rank]
         self._exchange = Exchange([task.host.name for task in self._ranks])
         for number, task in enumerate(self._ranks):
@@ -115,9 +124,13 @@ class _Ensemble:
         starters = [task for task in self._tasks if task.starts]
         if len(starters) == 1 and not starters[0].part.delay_s:
             return
-        for name, task in {task.host.name: task for task in starters}.items():
-            task.agent.inbox = Inbox()  # the one before is of another trial
-            self._clocks[name] = task.agent.clock_offset(self._waits.clock_s)
+        ones = {task.host.name: task for task in starters}
+        with ThreadPoolExecutor(min(len(ones), MOST_AT_ONCE)) as pool:
+            self._clocks = dict(zip(ones, pool.map(self._clock, ones.values()), strict=True))
+
+    def _clock(self, task: Task) -> ClockOffset:
+        task.agent.inbox = Inbox()  # the one before is of another trial
+        return task.agent.clock_offset(self._waits.clock_s)
 
     def find_interfaces(self) -> None:
         """Find the network interface of each program that is to be told it. Raises AgentError."""
@@ -163,13 +176,16 @@ class _Ensemble:
 
     def _begin(self, task: Task, upstream: Task | None) -> None:
         self._busy.add(task)
-        task.agent.send(command_of(task, upstream))
+        command, began = command_of(task, upstream), time.monotonic()
+        task.agent.send(command)
+        self._sending_s += time.monotonic() - began
 
     def start(self) -> None:
         """Start the last step of every part: at one moment by each agent's own clock."""
         starters = [task for task in self._tasks if task.starts]
         worst = max((clock.uncertainty_s for clock in self._clocks.values()), default=0.0)
-        margin = _START_MARGIN_S + _START_MARGIN_EACH_S * len(starters) + worst
+        # As long as it took to arm them all, which is more than the starts alone.
+        margin = _START_MARGIN_S + self._sending_s + worst
         moment = time.monotonic() + margin
         for task in starters:
             command: dict[str, Value] = {"cmd": "start", "id": task.id}
@@ -207,9 +223,30 @@ class _Ensemble:
         """Return what all parts gave."""
         worst = sorted(clock.uncertainty_s for clock in self._clocks.values())[-2:]
         return Performance(
-            [[_ran(group) for group in pair] for pair in self._groups],
+            [[self._ran(group) for group in pair] for pair in self._groups],
+            self._start_spread_s(),
             sum(worst) if self._clocks else None,
         )
+
+    def _start_spread_s(self) -> float | None:
+        """Return how far apart tasks started, each seen from when it should have.
+
+        None where one started alone, or one did not tell.
+        """
+        starters = [task for task in self._tasks if task.starts]
+        late = [began - task.part.delay_s for task in starters if (began := self._began(task))]
+        return max(late) - min(late) if len(late) == len(starters) > 1 else None
+
+    def _began(self, task: Task) -> float | None:
+        """Return when a task started, in UNIX time of the controller's clock, if that is known."""
+        told: int | None = getattr(task.result, "start_realtime_ns", None)
+        clock = self._clocks.get(task.host.name)
+        return told / 1e9 - clock.offset_s if told is not None and clock is not None else None
+
+    def _ran(self, group: list[Task]) -> Ran:
+        starts = [began for task in self._tasks if task.starts and (began := self._began(task))]
+        began = self._began(group[-1])
+        return _ran(group, began - min(starts) if began is not None else 0.0)
 
     def abort(self) -> None:
         """Make all agents idle, or end those that don't answer."""
@@ -269,7 +306,7 @@ class _Ensemble:
                 task.port = event.port
             case Connected():
                 task.connected = True
-            case IntervalEvent():
+            case IntervalEvent() | ExchangesEvent():
                 self._keep(task, event)
             case RequestsEvent():
                 self._keep_requests(task, event)
@@ -327,7 +364,32 @@ class _Ensemble:
         task.requests.append(as_batch(event))
         task.requests_told += len(event.size)
 
-    def _keep(self, task: Task, event: IntervalEvent) -> None:
+    def _keep_exchanges(self, task: Task, event: ExchangesEvent) -> None:
+        task.intervals.append(
+            Interval(
+                trial=self._job.trial,
+                purpose=task.part.purpose.value,
+                endpoint=task.host.name,
+                peer=task.peer.name,
+                role="sender",
+                flow=0,
+                start_s=event.start_s,
+                length_s=event.length_s,
+                bytes=event.count * int(str(task.step.parameters.get("request_size", 1))),
+                retransmits=None,
+                rtt_us=_us(event.p50_ns),
+                cwnd=None,
+                exchanges=event.count,
+                rtt_p99_us=_us(event.p99_ns),
+                rtt_max_us=_us(event.max_ns),
+            )
+        )
+
+    def _keep(self, task: Task, event: IntervalEvent | ExchangesEvent) -> None:
+        if isinstance(event, ExchangesEvent):
+            if not task.step.listens:  # who answers only counts
+                self._keep_exchanges(task, event)
+            return
         measured = task.part.purpose is Purpose.MEASURED
         if measured and event.role == "receiver" and event.length_s > 0:
             task.rate_bps = 8 * sum(event.bytes) / event.length_s
@@ -353,13 +415,17 @@ class _Ensemble:
         ]
 
 
+def _us(ns: int | None) -> float | None:
+    return None if ns is None else ns / 1000
+
+
 _DATAGRAM_SERIES = (
     *("datagrams", "send_refused", "behind_us"),
     *("lost", "reordered", "duplicates", "dropped", "jitter_us"),
 )
 
 
-_SERIES = (IntervalEvent, PointEvent, RequestsEvent, OutputEvent)
+_SERIES = (IntervalEvent, ExchangesEvent, PointEvent, RequestsEvent, OutputEvent)
 
 
 def _of_datagrams(event: IntervalEvent, flow: int) -> dict[str, Any]:
@@ -375,13 +441,15 @@ def _is_of(event: Event, task: Task) -> bool:
     return getattr(event, "id", None) == task.id
 
 
-def _ran(group: list[Task]) -> Ran:
+def _ran(group: list[Task], start_s: float) -> Ran:
     results = [task.result for task in group if task.result is not None]
-    intervals = [interval for task in group for interval in task.intervals]
+    intervals = [
+        one.model_copy(update={"began_s": start_s}) for task in group for one in task.intervals
+    ]
     points = [point for task in group for point in task.points]
     pair = group[0].pair
     requests = [batch for task in group for batch in task.requests]
     printed = tuple(Printed(bytes(task.stdout), bytes(task.stderr)) for task in group)
     ends = (pair.sender.name, pair.receiver.name)
     interfaces = tuple(task.interface for task in group)
-    return Ran(*ends, tuple(results), intervals, points, requests, printed, interfaces)
+    return Ran(*ends, tuple(results), intervals, points, requests, printed, interfaces, start_s)

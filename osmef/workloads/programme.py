@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from osmef.errors import AgentError
-from osmef.kinds import WORKLOADS
+from osmef.kinds import LAYERS, WORKLOADS
 from osmef.results.exchange import Purpose
 from osmef.results.measure import Measure, of_background, together
 from osmef.scenario.model import Scenario
@@ -50,7 +50,10 @@ def measures_of(scenarios: Iterable[Scenario]) -> tuple[Measure, ...]:
 
     Raises InputError where one name has two meanings.
     """
-    lists = ((one.workload.kind, Programme(one).measures) for one in scenarios)
+    lists: list[tuple[str, tuple[Measure, ...]]] = []
+    for one in scenarios:
+        lists.append((one.workload.kind, Programme(one).measures))
+        lists += [(layer.kind, LAYERS.get(layer.kind).measures) for layer in one.stack]
     return tuple(together(lists).values())
 
 
@@ -107,7 +110,12 @@ class Programme:
         done = perform(job, [part for _, part in self._parts])
         outcome = self._outcome(self._measured, job.trial, Purpose.MEASURED, done.ran)
         intervals = [i for pair in done.ran for ran in pair for i in ran.intervals]
-        outcome = replace(outcome, intervals=intervals, start_spread_s=done.start_spread_s)
+        outcome = replace(
+            outcome,
+            intervals=intervals,
+            start_spread_s=done.start_spread_s,
+            start_uncertainty_s=done.start_uncertainty_s,
+        )
         if self._background is None:
             return outcome
         beside = self._outcome(self._background, job.trial, Purpose.BACKGROUND, done.ran)

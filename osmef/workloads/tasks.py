@@ -6,11 +6,13 @@ import math
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 from osmef.agent.client import ANSWER_S, AgentClient
 from osmef.agent.messages import (
+    ExchangesEvent,
     IntervalEvent,
     JobResult,
     OutputEvent,
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from pyarrow import RecordBatch  # pyarrow is slow to load
 
 _MOST_POINTS = 10_000
+MOST_AT_ONCE = 16
+"""Hosts on which agents are started, and clocks compared, side by side."""
 
 PROGRAM = "exec"
 """The job of an agent that runs an external program."""
@@ -127,12 +131,16 @@ class Task:
     environment: Mapping[str, str] = field(default_factory=dict)
     interface: str | None = None
 
-    def admits(self, event: IntervalEvent | PointEvent | RequestsEvent | OutputEvent) -> bool:
+    def admits(
+        self, event: IntervalEvent | ExchangesEvent | PointEvent | RequestsEvent | OutputEvent
+    ) -> bool:
         """Tell whether a job such as this one may tell that, after all that it has told."""
         match event:
             case IntervalEvent():
                 flows = len(event.bytes)
                 return flows <= self._flows and len(self.intervals) + flows <= self._most_intervals
+            case ExchangesEvent():
+                return len(self.intervals) < self._most_intervals
             case PointEvent():
                 return len(event.time_min_us) <= self._flows and len(self.points) < _MOST_POINTS
             case RequestsEvent():
@@ -154,7 +162,7 @@ class Task:
     @property
     def host(self) -> Host:
         """The endpoint at which it runs."""
-        return self.pair.sender if self.step.end == "sender" else self.pair.receiver
+        return _host(self.pair, self.step)
 
     @property
     def peer(self) -> Host:
@@ -199,19 +207,21 @@ class Task:
 
 
 def make_tasks(
-    trial: int, pairs: Sequence[Pair], parts: Sequence[Part], waits: Waits
+    trial: int, pairs: Sequence[Pair], parts: Sequence[Part], waits: Waits, stagger_s: float = 0.0
 ) -> list[list[list[Task]]]:
-    """Give every step of every part of every pair an agent: lists of pairs, parts and steps."""
-    used: Counter[str] = Counter()
+    """Give every step of every part of every pair an agent: lists of pairs, parts and steps.
+
+    Each pair begins ``stagger_s`` seconds after the one before.
+    """
+    agents = _start_agents(pairs, parts)
 
     def task(pair: Pair, part: Part, step: Step, cookie: str, name: str) -> Task:
-        host = pair.sender if step.end == "sender" else pair.receiver
-        agent = host.agent(f"job-{used[host.name]}")
-        used[host.name] += 1
+        agent = next(agents[_host(pair, step).name])
         return Task(f"{trial}.{name}", pair, part, step, cookie, agent, waits)
 
     def group(number: int, pair: Pair, place: int, part: Part) -> list[Task]:
         cookie = secrets.token_hex(16)
+        part = replace(part, delay_s=part.delay_s + number * stagger_s)
         return [
             task(pair, part, step, cookie, f"{number}.{place}.{at}")
             for at, step in enumerate(part.steps)
@@ -221,6 +231,33 @@ def make_tasks(
         [group(number, pair, place, part) for place, part in enumerate(parts)]
         for number, pair in enumerate(pairs)
     ]
+
+
+def _start_agents(
+    pairs: Sequence[Pair], parts: Sequence[Part]
+) -> Mapping[str, Iterator[AgentClient]]:
+    """Return as many living agents of each host as its steps need, on all hosts started at once.
+
+    Raises the first ReachError or AgentError.
+    """
+    hosts: dict[str, Host] = {}
+    needed: Counter[str] = Counter()
+    for pair in pairs:
+        for part in parts:
+            for step in part.steps:
+                host = _host(pair, step)
+                hosts[host.name] = host
+                needed[host.name] += 1
+
+    def start(host: Host) -> Iterator[AgentClient]:
+        return iter([host.agent(f"job-{number}") for number in range(needed[host.name])])
+
+    with ThreadPoolExecutor(min(len(hosts), MOST_AT_ONCE)) as pool:
+        return dict(zip(hosts, pool.map(start, hosts.values()), strict=True))
+
+
+def _host(pair: Pair, step: Step) -> Host:
+    return pair.sender if step.end == "sender" else pair.receiver
 
 
 def _address(pair: Pair, end: End) -> str:

@@ -171,7 +171,7 @@ def transfer_metrics(
         "connection_btc_bps": sum(flows) / len(flows),
         "jain_fairness": jain_fairness(flows),
         "jain_fairness_senders": jain_fairness(list(by_sender.values())),
-        "overlap_percent": overlap_percent(receivers),
+        "overlap_percent": overlap_percent(transfers),
         "cpu_sender_percent": _process_cpu(senders),
         "cpu_receiver_percent": _process_cpu(receivers),
         "endpoint_cpu_sender_percent": endpoint_cpu_percent(
@@ -217,20 +217,21 @@ def _no_overlap(receiver: TransferEnd) -> tuple[str, str]:
     return "the connections did not all run at one time", cure
 
 
-def overlap_percent(receivers: Sequence[TransferEnd]) -> float | None:
+def overlap_percent(transfers: Sequence[Transfer]) -> float | None:
     """Return how much of the time in which any pair was measured all of them were.
 
     100 * (earliest end - latest start) / (latest end - earliest start) of the pairs' common
-    intervals, in percent; 0 where there is no such time. The intervals count from each pair's own
-    start: these are taken as one moment, which is true within the trial's ``start_spread_s`` and
-    the way from sender to receiver. None where a pair has no common interval.
+    intervals, in percent; 0 where there is no such time. Each interval counts from its own
+    pair's start, which is known within the trial's ``start_uncertainty_s`` and the way from sender
+    to receiver. None where a pair has no common interval.
     """
     spans = [
-        (end.common_start_s, end.common_start_s + end.common_length_s)
-        for end in receivers
+        (one.start_s + end.common_start_s, one.start_s + end.common_start_s + end.common_length_s)
+        for one in transfers
+        for end in [one.receiver]
         if end.common_start_s is not None and end.common_length_s
     ]
-    if len(spans) < len(receivers):
+    if len(spans) < len(transfers):
         return None
     shared = min(end for _, end in spans) - max(start for start, _ in spans)
     whole = max(end for _, end in spans) - min(start for start, _ in spans)

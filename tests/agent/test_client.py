@@ -104,8 +104,9 @@ def test_what_is_not_our_agent_is_refused(
 
 def test_an_agent_that_says_nothing_is_given_up(session: Session, tmp_path: Path) -> None:
     fake = program(session, tmp_path, "cat")
-    with pytest.raises(AgentError, match="no hello within"):
+    with pytest.raises(AgentError, match="no hello within") as caught:
         AgentClient.start(session, fake, hello_s=0.2)
+    assert "start files (~/.bashrc)" in str(caught.value.cure)
     session.remove_directory(fake.directory)
 
 

@@ -215,6 +215,7 @@ def measured(sender: Agent, receiver: Agent) -> list[tuple[list[IntervalEvent], 
     ]
 
 
+@pytest.mark.real("agents")
 def test_a_clock_that_is_set_changes_no_measurement(start_faulty: FaultyAgent) -> None:
     """The real-time clock jumps by hours at every look: nothing is timed by it."""
     sender, receiver = start_faulty(FAULT_STEP_S=3600), start_faulty(FAULT_STEP_S=3600)

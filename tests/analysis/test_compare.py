@@ -124,6 +124,7 @@ def test_cells_of_one_side_are_listed_and_no_common_one_is_an_error() -> None:
         compare(trials(BASE), trials(BASE, other={"cell": "more"}))
 
 
+@pytest.mark.real("simulations")
 def test_without_a_difference_a_wrong_verdict_is_rare() -> None:
     chance, wrong = np.random.default_rng(12), 0
     for _ in range(200):
@@ -158,6 +159,7 @@ def sessions(
     return pd.concat(frames, ignore_index=True)
 
 
+@pytest.mark.real("simulations")
 def test_sessions_that_do_not_differ_rarely_get_a_wrong_verdict() -> None:
     chance, wrong = np.random.default_rng(5), 0
     for _ in range(60):
@@ -304,6 +306,7 @@ def table_of(rows: np.ndarray, **other: object) -> pd.DataFrame:
     return told(pd.concat(frames, ignore_index=True))
 
 
+@pytest.mark.real("simulations")
 @pytest.mark.parametrize(
     ("shape", "margin"),
     [("normal of 30 %", 0.0), ("lognormal of 0.5", 0.05), ("bimodal, 80/20", 0.05)],
@@ -351,6 +354,7 @@ def test_runs_are_a_level_of_their_own() -> None:
     assert wrong <= 7
 
 
+@pytest.mark.real("simulations")
 def test_trials_that_fail_now_and_then_are_no_regression() -> None:
     chance, wrong = np.random.default_rng(6), 0
     for _ in range(40):

@@ -67,6 +67,7 @@ def test_without_blocks_it_says_that_it_is_unpaired_and_is_less_sure() -> None:
     assert widths[1] > 5 * widths[0]
 
 
+@pytest.mark.real("simulations")
 def test_layers_that_cost_nothing_seldom_seem_to() -> None:
     chance, alarms = np.random.default_rng(4), 0
     for _ in range(60):

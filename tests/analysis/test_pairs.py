@@ -104,6 +104,7 @@ def test_what_is_no_number_is_refused(test: type) -> None:
         test([1.0, math.nan], [1.0, 2.0])
 
 
+@pytest.mark.real("simulations")
 @settings(max_examples=20)  # statsmodels collects the garbage of the whole process each time
 @given(p_values)
 def test_holm_is_that_of_statsmodels(given_values: list[float | None]) -> None:

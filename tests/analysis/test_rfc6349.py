@@ -30,7 +30,7 @@ def end(name: str, sizes: Sequence[int], elapsed_s: float, tcp: TcpState) -> Tra
         )
         for number, size in enumerate(sizes)
     ]
-    times = dict.fromkeys(EndpointUse.model_fields.keys() - {"cpus", "each"}, 0.0)
+    times = dict.fromkeys(EndpointUse.model_fields.keys() - {"cpus", "each", "quota"}, 0.0)
     return TransferEnd(
         endpoint=name,
         start_realtime_ns=0,

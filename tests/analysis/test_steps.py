@@ -28,6 +28,7 @@ def test_two_kinds_of_hosts_are_no_changes() -> None:
     assert sum(bool(change_points(row.tolist())) for row in rows) <= 12
 
 
+@pytest.mark.real("simulations")
 @pytest.mark.parametrize(("count", "least"), [(10, 95), (15, 95), (30, 99)])
 def test_a_tenth_less_is_found_at_a_spread_of_two_percent(count: int, least: int) -> None:
     rows = normal()(np.random.default_rng(4), (100, count))
@@ -37,6 +38,7 @@ def test_a_tenth_less_is_found_at_a_spread_of_two_percent(count: int, least: int
     assert sum(any(abs(at - count // 2) <= 1 for at in one) for one in found) >= least
 
 
+@pytest.mark.real("simulations")
 @settings(max_examples=20)
 @given(st.integers(10, 60), st.integers(10, 60), st.floats(8, 50), st.integers(0, 2**32 - 1))
 @example(20, 10, 8.0, 0)  # the last two before the step are the largest of their level

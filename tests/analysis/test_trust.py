@@ -32,6 +32,7 @@ def test_nothing_speaks_against_mere_noise() -> None:
     assert row["repetitions"] == 6
 
 
+@pytest.mark.real("simulations")
 def test_memory_drift_steps_and_outliers_are_told() -> None:
     memory = np.cumsum(noise(200) - 100)
     assert "remember" in str(told(trials(memory.tolist()))["doubts"])
@@ -45,6 +46,7 @@ def test_memory_drift_steps_and_outliers_are_told() -> None:
     assert "20" in far["outliers"]  # type: ignore[operator]
 
 
+@pytest.mark.real("simulations")
 def test_many_values_are_taken_in_blocks() -> None:
     row = told(trials([*noise(30_000), *(noise(30_000) + 50)]))
     assert row["n"] == 60_000
@@ -121,6 +123,7 @@ def test_what_was_measured_at_two_places_is_two_cells() -> None:
     assert trust(one, [X])["n"].tolist() == [6, 6]
 
 
+@pytest.mark.real("simulations")
 @pytest.mark.parametrize("shape", list(SHAPES))
 def test_tables_of_mere_noise_seldom_have_a_doubt(shape: str) -> None:
     chance, doubted = np.random.default_rng(3), 0

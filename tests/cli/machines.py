@@ -36,6 +36,10 @@ ip -n b addr add 10.9.3.2/30 dev data0
 ip -n a addr add fd00:9::1/64 dev data0 nodad
 ip -n b addr add fd00:9::2/64 dev data0 nodad
 ip link set cable0 up
+for n in 1 2; do
+  ip link add nic$n netns a type veth peer name nic$n netns b
+  for m in a b; do ip -n $m link set nic$n addrgenmode none; done
+done
 for m in a b; do
   ip -n $m link set lo up
   ip -n $m link set data0 up
@@ -51,8 +55,11 @@ echo ready
 exec cat
 """
 BOOT = """
-mount --bind $1/shm /dev/shm; mount --bind $1/home /root; exec /usr/sbin/sshd -D -e -f $1/config
+mount --bind $1/shm /dev/shm; mount --bind $1/home /root
+exec {first}/usr/sbin/sshd -D -e -f $1/config
 """
+ALONE = "unshare --pid --fork --kill-child --mount-proc "
+"""So the machine has a first process of its own."""
 SSHD = """
 ListenAddress 0.0.0.0
 HostKey {folder}/host_key
@@ -136,6 +143,10 @@ class Lab:
         path = self.folder / "home/.ssh" / file
         path.write_text(path.read_text().replace(old, new))
 
+    def log(self, machine: str) -> str:
+        """Return what the sshd of a machine has said."""
+        return (self.folder / machine / "log").read_text(errors="replace")
+
     def left(self) -> list[str]:
         """List what is on the machines."""
         kept = [path for m in "ab" for path in (self.folder / m / "home").iterdir()]
@@ -161,8 +172,8 @@ def _read(path: Path) -> bytes:
 
 
 @contextmanager
-def two_machines(tmp_path: Path) -> Iterator[Lab]:
-    """Have two machines, or skip the test where only root could."""
+def two_machines(tmp_path: Path, first: str = "") -> Iterator[Lab]:
+    """Have two machines, or skip the test where only root could. ``first`` starts each sshd."""
     if os.geteuid() != 0:
         pytest.skip("only root can make two machines of this one")
     if not all(map(shutil.which, ("ip", "nsenter", "unshare", "sshd"))):
@@ -174,7 +185,7 @@ def two_machines(tmp_path: Path) -> Iterator[Lab]:
     home.mkdir(parents=True)
     (home / "config").write_text(CONFIG)
     (home / "lab").write_text(user.private)
-    (tmp_path / "boot").write_text(BOOT)
+    (tmp_path / "boot").write_text(BOOT.format(first=first))
     keys = {}
     for name, address in (("a", "10.9.1.2"), ("b", "10.9.3.2")):
         folder, host = tmp_path / name, KeyPair.generate(name)

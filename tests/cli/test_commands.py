@@ -31,6 +31,7 @@ COMMANDS = (
     "report",
     "import",
     "schema",
+    "verify-methods",
     "image build",
     "image list",
     "program bundle",

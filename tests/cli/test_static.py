@@ -50,6 +50,8 @@ def test_a_run_measures_between_two_machines_and_leaves_nothing(osmef: Osmef, la
         "host-2": ("b", None),
     }
     assert lab.left() == []
+    # The second of the first machine is the jump to the other one.
+    assert [lab.log(name).count("Accepted publickey") for name in "ab"] == [2, 1]
     assert "PRIVATE" not in (osmef.run / "journal.jsonl").read_text()
     assert osmef("reap", prefix=lab.prefix).code == 0
 

@@ -34,7 +34,7 @@ SAMPLE = ROOT / "tests/results/data/quickstart-20261121T031500Z-3f9a"
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)\s]*)?\)")
-_COMMAND = re.compile(r"(?:`|\$ |^)osmef ([a-z]+)", re.MULTILINE)
+_COMMAND = re.compile(r"(?:`|\$ |^)osmef ([a-z]+(?:-[a-z]+)*)", re.MULTILINE)
 
 
 def _load_hooks() -> Any:  # a module that mkdocs loads by its path, as is done here

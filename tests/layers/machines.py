@@ -219,6 +219,26 @@ def two_machines() -> Iterator[Machines]:
             process.kill()
 
 
+@contextmanager
+def one_machine() -> Iterator[Host]:
+    """Have a machine whose first process is in its own network, as of every real one."""
+    if os.geteuid() != 0 or not all(map(shutil.which, ("ip", "nsenter", "unshare"))):
+        pytest.skip("only root can make a machine of this one, with iproute2 and util-linux")
+    argv = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    script = "mount -t tmpfs tmpfs /run; mkdir /run/netns; ip link set lo up; echo ready; exec cat"
+    with subprocess.Popen(
+        [*argv, "sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        pid = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().strip()
+        shell = Shell("m", ("nsenter", f"--target={pid}", "--mount", "--pid", "--net", "--"))
+        try:
+            yield Host("m", Root(cast("Session", shell)), Mark("a-run", "m"), Notes())
+        finally:
+            process.kill()
+
+
 def raised(
     machines: Machines, layer: Layer[Any], family: Family = Family.IPV4
 ) -> Mapping[str, Attached]:

@@ -81,6 +81,25 @@ def test_an_interface_of_somebody_else_is_left_alone(machines: Machines) -> None
     assert name in machines.on("a", "ip", "link")
 
 
+def test_an_interface_that_a_program_makes_goes_with_the_run_s(machines: Machines) -> None:
+    host = machines.hosts["a"]
+    name = host.new_link_of(None, lambda name: ["ip", "link", "add", name, "type", "bridge"])
+    assert name in machines.on("a", "ip", "link", "show", "group", str(host.mark.group))
+    host.drop_all()
+    assert name not in machines.on("a", "ip", "link")
+
+
+def test_what_a_program_makes_goes_before_it_is_in_the_run_s_group(machines: Machines) -> None:
+    host = machines.hosts["a"]
+    with pytest.raises(EndpointError):
+        host.new_link_of(
+            None, lambda name: ["sh", "-c", f"ip tuntap add dev {name} mode tun; exit 1"]
+        )
+    assert ": om" in machines.on("a", "ip", "link")
+    host.drop_all()
+    assert ": om" not in machines.on("a", "ip", "link")
+
+
 def test_a_tunnel_that_somebody_has_is_told_from_other_failures(machines: Machines) -> None:
     host = machines.hosts["a"]
     kind = "type vxlan id 5 local 10.9.3.1 remote 10.9.3.2 dstport 20005"

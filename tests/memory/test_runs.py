@@ -213,12 +213,42 @@ def test_clocks_that_differ_start_all_at_one_moment(lab: Lab, world: World) -> N
     summary = lab.run("name: clocks\nrepeat: 1\nendpoints: {sender: {count: 2}, receiver: {}}\n")
     starts = {one.sender.endpoint: one.sender.start_realtime_ns for one in lab.trials[0].transfers}
     apart_s = (starts["sender-h1-t1"] - starts["sender-h1-t1-m2"]) / 1e9
-    spread_s = lab.trials[0].start_spread_s
-    assert spread_s is not None
-    assert apart_s == pytest.approx(60.0, abs=max(spread_s, 0.001))
+    trial = lab.trials[0]
+    assert trial.start_spread_s is not None
+    assert trial.start_uncertainty_s is not None
+    known_s = max(trial.start_uncertainty_s, 0.001)
+    assert apart_s == pytest.approx(60.0, abs=trial.start_spread_s + known_s)
+    assert trial.start_spread_s < 30, "it is seen by one clock"
+    assert min(one.start_s for one in trial.transfers) == pytest.approx(0, abs=1e-6)
     offsets = {one["name"]: one["facts"]["after"]["clock_offset_s"] for one in summary["endpoints"]}
     assert offsets["sender-h1-t1"] == pytest.approx(60.0, abs=0.1)
     assert offsets["receiver-h2-t1"] == pytest.approx(0.0, abs=0.1)
+
+
+def test_pairs_start_one_after_the_other_where_they_are_to(lab: Lab) -> None:
+    late = lab.run("name: late\nrepeat: 1\npairs: {count: 3, at: once}\nstagger: 200ms\n")
+    (trial,) = lab.trials
+    assert late["cells"][0]["start_spread_s"] == trial.start_spread_s
+    assert trial.start_spread_s is not None
+    starts = {one.sender.endpoint: one.start_s for one in trial.transfers}
+    for number, name in enumerate(trial.senders):
+        assert starts[name] == pytest.approx(0.2 * number, abs=trial.start_spread_s + 1e-3)
+    told = medians(lab.run("name: more\nrepeat: 1\npairs: {count: 2, at: once}\n")["cells"][0])
+    assert told["overlap_percent"] is not None
+
+
+def test_pairs_in_turn_have_trials_of_their_own(lab: Lab, world: World) -> None:
+    rates = {
+        ("sender-h1-t1", "receiver-h2-t1"): 1e8,
+        ("sender-h1-t1-m2", "receiver-h2-t1-m2"): 4e8,
+    }
+    world.paths = {pair: Path(rate, 500.0) for pair, rate in rates.items()}
+    summary = lab.run("name: turns\nrepeat: 2\npairs: 2\n")
+    found = {(t.pair, t.repetition): t.metrics["aggregate_btc_bps"] for t in lab.trials}
+    assert found == {(n, r): rate for n, rate in enumerate(rates.values(), 1) for r in (1, 2)}
+    (cell,) = summary["cells"]
+    assert cell["n_ok"] == 4
+    assert len(cell["senders"]) == len(cell["receivers"]) == 2
 
 
 def test_trials_of_two_pairs_run_at_once(lab: Lab) -> None:

@@ -38,6 +38,15 @@ sweep: {connections: [1, 2]}
 workload: {kind: btc, duration: 200ms, interval: 50ms}
 repeat: 2
 """
+COURSE = """
+name: course
+provider: local
+placement: same-host
+workload: {kind: latency, duration: 300ms, idle: 100ms, interval: 100ms}
+background: {kind: btc, direction: both, interval: 100ms}
+lead: 100ms
+repeat: 1
+"""
 PRICES = "- {provider: local, flavor: small, per_hour: 0.1 EUR, date: 2026-01-01, source: ours}\n"
 MACHINES = """provider,flavor,threads,cpu_s,memory_mb,memory_mb_per_s,\
 disk_read_mb_per_s,disk_write_mb_per_s,network_mb_per_s
@@ -50,6 +59,7 @@ RUNS = {
     Kind.SCALE_RATE: ["cluster"],
     Kind.SCALE_TIME: ["cluster"],
     Kind.LAYERS: ["layers"],
+    Kind.COURSE: ["course"],
 }
 OPTIONS = {
     Kind.PRICE: ("--prices", "prices.yaml"),
@@ -67,6 +77,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(2):
         _measure(SCENARIO, "everything.yaml", path / "runs" / f"run-{number}", number)
     _measure(PAIR, "pair.yaml", path / "layers" / "run-0", 0)
+    _measure(COURSE, "course.yaml", path / "course" / "run-0", 0)
     _with_layers(path / "layers" / "run-0" / "trials.jsonl")
     _measure(scenario(bundle_in(path)), "cluster.json", path / "cluster" / "run-0", 0)
     return path

@@ -25,6 +25,16 @@ WORKER = str(Path(__file__).with_name("worker"))
 _ONE_WORKER = ("tests/openstack/", "tests/providers/openstack/")
 
 
+# These take longest: begun last, one of them would run on alone.
+_FIRST = (
+    *("docs/notebooks/", "tests/cli/test_campaign.py", "tests/cli/test_faults.py"),
+    *("tests/cli/test_static.py", "tests/providers/sites/", "tests/providers/gce/test_faults.py"),
+    *("tests/providers/aws/test_faults.py", "tests/providers/azure/test_life.py"),
+    *("tests/report/html/test_page.py", "tests/test_kinds.py", "tests/workloads/test_ensemble.py"),
+    *("tests/workloads/test_languages.py", "tests/workloads/test_program.py"),
+)
+
+
 class Scheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist brings no types
     """Gives each worker whole files, so that what a file makes is made once."""
 
@@ -89,6 +99,10 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if isolation.why_not is not None:
         config.option.numprocesses = 1
     config.pluginmanager.register(isolation)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: not item.nodeid.startswith(_FIRST))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -115,6 +115,12 @@ PARTS = {
             minutes=4,
         ),
         Part(
+            "simulations",
+            "verdicts on many draws of noise, and a published campaign as a whole",
+            ("osmef/analysis/", "osmef/campaigns/", "tests/analysis/", "tests/campaigns/"),
+            minutes=3,
+        ),
+        Part(
             "images",
             "builds of guest images",
             ("osmef/images/", "tests/images/", "tests/guest_image.py"),

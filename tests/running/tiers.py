@@ -42,6 +42,7 @@ _FILES = {
     "tests/agents/test_fuzz.py": "agents",
     "tests/agents/test_sanitized.py": "agents",
     "tests/campaigns/test_dask.py": "campaigns",
+    "tests/campaigns/test_deval.py": "simulations",
     "tests/campaigns/test_killed.py": "campaigns",
     "tests/campaigns/test_postgresql.py": "campaigns",
     "tests/libvirt/": "libvirt",

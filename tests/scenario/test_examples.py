@@ -16,7 +16,13 @@ from tests.btc import btc_of
 
 ROOT = Path(__file__).parents[2] / "scenarios"
 EXAMPLES = sorted(p for p in ROOT.rglob("*.*") if p.parent.name != "campaigns")
-PARALLEL = [p for p in EXAMPLES if load(p).scenario.workload.parallel is not None]
+PARALLEL = [
+    path
+    for path in EXAMPLES
+    for study in [load(path)]
+    if study.scenario.workload.parallel is not None
+    and "workload" not in dict(study.cells[0].values)
+]
 PAPER = sorted((ROOT / "osmef-paper").iterdir())
 
 
@@ -36,7 +42,7 @@ def test_examples_load_and_are_named_like_their_file(path: Path) -> None:
     assert study.scenario.description
     clouds = {"aws", "azure", "gce", "libvirt", "openstack", "static"}
     kinds = {"two-clouds": "aws+gce", **{one.stem: "aws" for one in ROOT.glob("deval/*")}}
-    kinds |= {name: name for name in clouds}
+    kinds |= {name: name for name in clouds} | {"nic-aggregation": "libvirt"}
     assert study.scenario.kinds_of_clouds == kinds.get(path.stem, "local")
 
 

@@ -66,6 +66,27 @@ def test_a_setting_of_a_layer_is_swept() -> None:
     assert [[one.mtu for one in cell.scenario.stack] for cell in swept.cells] == [[1400], [9000]]
 
 
+CARDS = "endpoints: {sender: {nics: 4}, receiver: {nics: 2}}"
+
+
+def test_bonds_of_different_kinds_are_of_the_same_cards() -> None:
+    layers = "[bare, {kind: bond, nics: 1}, bond, {kind: bond, mode: balance-xor, hash: layer2}]"
+    found = study(f"{CARDS}\nsweep: {{layer: {layers}}}")
+    plan = make_plan(found, seed=1)
+    assert {one.name: one.nics for one in plan.endpoints} == {
+        "sender-nics4-h1-t1": 4,
+        "receiver-nics2-h2-t1": 2,
+    }
+    assert study(f"provider: {{kind: local, nic_networks: one}}\n{CARDS}\n"
+                 "layer: {kind: bond, mode: balance-tlb}")  # fmt: skip
+
+
+def test_a_host_has_as_many_cards_as_any_cell_wants() -> None:
+    hosts = "endpoints: {sender: {kind: host}, receiver: {kind: host}}"
+    found = study(f"{hosts}\nsweep: {{endpoints.sender.nics: [0, 3]}}")
+    assert [one.nics for one in make_plan(found, seed=1).endpoints] == [3, 0]
+
+
 @pytest.mark.parametrize(
     ("text", "place", "told"),
     [
@@ -84,6 +105,12 @@ def test_a_setting_of_a_layer_is_swept() -> None:
         ("layer: veth-nat\nfamily: ipv6", "2:1", "does not carry ipv6"),
         ("layer: {kind: vxlan, mtu: 1000}\nfamily: ipv6", "2:22", "too short for ipv6"),
         ("sweep: {layer: [vxlan, vxlam]}", "2:24", "there is no layer 'vxlam'"),
+        ("layer: bond", "2:1", "sender has 0"),
+        (f"{CARDS}\nlayer: {{kind: bond, nics: 4}}", "2:43", "receiver has 2"),
+        (f"{CARDS}\nlayer: [bond, vxlan]", "3:1", "stands on no other layer"),
+        (f"{CARDS}\nlayer: {{kind: bond, hash: layer2}}", "3:21", "does not look at packets"),
+        (f"{CARDS}\nlayer: {{kind: bond, mode: balance-alb}}", "3:21", "nic_networks: one"),
+        ("endpoints: {sender: {nics: 99}, receiver: {}}", "2:28", "at most 8"),
     ],
 )
 def test_what_is_wrong_is_told_where_it_stands(text: str, place: str, told: str) -> None:

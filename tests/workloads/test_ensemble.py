@@ -55,8 +55,11 @@ def test_every_sender_sends_to_every_receiver_at_one_time(hosts: MakeHosts) -> N
     ]  # fmt: skip
     assert all(received(one) > 0 for one in ran)
     assert max(map(start_ns, ran)) - min(map(start_ns, ran)) < 1e9, "all ran together"
-    assert done.start_spread_s is not None
-    assert 0 < done.start_spread_s < 5
+    starts = sorted(one.start_s for one in ran)
+    assert starts[0] == 0
+    assert done.start_spread_s == pytest.approx(starts[-1])
+    assert done.start_uncertainty_s is not None
+    assert 0 < done.start_uncertainty_s < 5
     assert max(rates) > 0
     for one in ran:
         assert {(i.endpoint, i.peer, i.role) for i in one.intervals} == {

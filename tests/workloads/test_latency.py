@@ -30,7 +30,7 @@ def histogram(times_us: list[int]) -> Histogram:
     )
 
 
-def ran(times_us: list[int], *, timed: bool = True) -> Ran:
+def ran(times_us: list[int], *, timed: bool = True, late: int = 0, unsent: int = 0) -> Ran:
     ends = {"event": "result", "id": "1", "job": "exchange", "elapsed_s": 2.0,
             "count": len(times_us), "process": USE, "endpoint": {"cpus": 1, **STAT}}  # fmt: skip
     times = {
@@ -38,6 +38,8 @@ def ran(times_us: list[int], *, timed: bool = True) -> Ran:
         "max_ns": 1000 * max(times_us),
         "mean_ns": 1000 * sum(times_us) / len(times_us),
         "histogram": histogram(times_us),
+        "late": late,
+        "unsent": unsent,
     }
     answered = ExchangeResult.model_validate({**ends, "role": "receiver"})
     asked = ExchangeResult.model_validate({**ends, "role": "sender", **(times if timed else {})})
@@ -60,7 +62,8 @@ def test_a_flow_alone_is_measured_once() -> None:
     workload = Latency(LatencySettings.model_validate({"duration": "3s"}), background=False)
     (part,) = workload.parts()
     assert (part.duration_s, part.loaded) == (3.0, True)
-    wanted = {"flows": 1, "duration_s": 3.0, "request_size": 1, "response_size": 1}
+    wanted = {"flows": 1, "duration_s": 3.0, "request_size": 1, "response_size": 1,
+              "interval_s": 1.0}  # fmt: skip
     assert dict(part.steps[1].parameters) == wanted
     outcome = workload.outcome(1, Purpose.MEASURED, [(ran([10, 20, 30, 40]),)])
     assert outcome.metrics.keys() == {one.name for one in workload.measures}
@@ -93,6 +96,19 @@ def test_under_load_it_is_measured_before_and_beside_the_background() -> None:
     assert outcome.metrics["loaded_rtt_p99_us"] == 40
     assert outcome.metrics["latency_increase_ratio"] == 4
     assert [exchange.phase for exchange in outcome.exchanges] == [Phase.IDLE, Phase.LOADED]
+
+
+def test_a_rate_that_can_not_be_kept_is_a_number_of_its_own() -> None:
+    settings = LatencySettings.model_validate({"rate": 50})
+    workload = Latency(settings, background=False)
+    there = [(ran([10, 20, 30], late=2, unsent=1),), (ran([10] * 4),)]
+    outcome = workload.outcome(1, Purpose.MEASURED, there)
+    assert outcome.metrics.keys() == {one.name for one in workload.measures}
+    assert outcome.metrics["late_percent"] == pytest.approx(100 * 3 / 8)
+    both = Latency(settings, background=True)
+    found = both.outcome(1, Purpose.MEASURED, [(ran([10]), ran([40], late=1))]).metrics
+    assert found.keys() == {one.name for one in both.measures}
+    assert (found["idle_late_percent"], found["loaded_late_percent"]) == (0, 100)
 
 
 def test_an_agent_that_gives_no_times_has_failed() -> None:

@@ -210,20 +210,22 @@ def test_an_endpoint_s_cpu_is_counted_once_and_its_agents_add_up() -> None:
 @pytest.mark.parametrize(
     ("spans", "percent"),
     [
-        ([(0.0, 1.0)], 100),
-        ([(0.0, 1.0), (0.0, 1.0)], 100),
-        ([(0.0, 1.0), (0.5, 1.0)], 100 * 0.5 / 1.5),
-        ([(0.0, 1.0), (2.0, 1.0)], 0),
-        ([(0.0, 1.0), (None, None)], None),
+        ([(0, 0.0, 1.0)], 100),
+        ([(0, 0.0, 1.0), (0, 0.0, 1.0)], 100),
+        ([(0, 0.0, 1.0), (0, 0.5, 1.0)], 100 * 0.5 / 1.5),
+        ([(0, 0.0, 1.0), (0.5, 0.0, 1.0)], 100 * 0.5 / 1.5),
+        ([(0, 0.5, 1.0), (0.5, 0.0, 1.0)], 100),
+        ([(0, 0.0, 1.0), (0, 2.0, 1.0)], 0),
+        ([(0, 0.0, 1.0), (0, None, None)], None),
     ],
 )
 def test_the_overlap_is_the_share_in_which_all_pairs_were_measured(
-    spans: list[tuple[float | None, float | None]], percent: float | None
+    spans: list[tuple[float, float | None, float | None]], percent: float | None
 ) -> None:
-    ends = [
-        transfer([1]).receiver.model_copy(
-            update={"common_start_s": start, "common_length_s": length}
-        )
-        for start, length in spans
-    ]
-    assert overlap_percent(ends) == (None if percent is None else pytest.approx(percent))
+    one = transfer([1])
+    transfers = []
+    for began, start, length in spans:
+        told = {"common_start_s": start, "common_length_s": length}
+        receiver = one.receiver.model_copy(update=told)
+        transfers.append(one.model_copy(update={"start_s": began, "receiver": receiver}))
+    assert overlap_percent(transfers) == (None if percent is None else pytest.approx(percent))

@@ -11,18 +11,22 @@ from pydantic import Field
 
 from osmef.layers.base import Attached, End, Ground
 from osmef.layers.host import Host
-from osmef.layers.root import within
+from osmef.layers.root import KernelError, within
 from osmef.layers.tunnel import Tunnel
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import LayerSettings
 from osmef.supply.program import Program
 
+_PROGRAM = "wireguard-go"
 _STDIN = "/proc/self/fd/0"
 """Where a program that takes files only reads its standard input, also without /dev/stdin."""
 
 
 class WireguardSettings(LayerSettings):
-    """Encrypted and authenticated packets in UDP, by the kernel, with keys made for the run."""
+    """Encrypted and authenticated packets in UDP, with keys made for the run.
+
+    By the kernel, or where that can't by wireguard-go, if the endpoint has it.
+    """
 
     kind: Literal["wireguard"] = Field(default="wireguard", description="the kind of layer")
 
@@ -40,11 +44,22 @@ class Wireguard(Tunnel[WireguardSettings]):
     def __init__(self, settings: WireguardSettings) -> None:
         super().__init__(settings)
         self._keys: dict[str, X25519PrivateKey] = {}
+        self._by_program: set[str] = set()
 
     def probe(self, host: Host, space: str, family: Family) -> None:
         """Make one, and look for wg. Raises EndpointError."""
         super().probe(host, space, family)
         host.root.do(["wg", "--version"])
+
+    def make(self, host: Host, space: str | None, words: str) -> str:
+        """Make one by the kernel, or else by wireguard-go. Raises EndpointError, KernelError."""
+        try:
+            return super().make(host, space, words)
+        except KernelError:
+            if host.root.run([_PROGRAM, "--version"]).status:
+                raise
+        self._by_program.add(host.name)
+        return host.new_link_of(space, lambda name: [_PROGRAM, name])
 
     def numbers(self, ground: Ground) -> Mapping[str, int]:
         """Choose a free port, and make a key for each end."""
@@ -75,10 +90,13 @@ class Wireguard(Tunnel[WireguardSettings]):
         return "\n".join(lines) + "\n"
 
     def facts(self, host: Host, attached: Attached) -> dict[str, Any]:
-        """Return the cipher, which is always the same, and the version of the tool."""
+        """Return the cipher, which is always the same, the version of the tool, and who does it."""
         version = host.root.do(["wg", "--version"]).split("-")[0].strip()
+        by = "kernel"
+        if host.name in self._by_program:
+            by = host.root.do([_PROGRAM, "--version"]).partition("\n")[0].strip()[:80]
         del attached
-        return {"cipher": "ChaCha20-Poly1305", "tools": version}
+        return {"cipher": "ChaCha20-Poly1305", "tools": version, "by": by}
 
 
 def _private(key: X25519PrivateKey) -> str:

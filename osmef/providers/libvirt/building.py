@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from osmef.errors import CapacityError
 from osmef.providers.base import Endpoint, EndpointRequest, Order
-from osmef.providers.libvirt import accelerator, networks
+from osmef.providers.libvirt import accelerator, networks, xml
 from osmef.providers.libvirt.connection import Hypervisor, libvirt
 from osmef.providers.libvirt.guest import Base, Guest, start, wait
 from osmef.providers.libvirt.image import Image
@@ -136,6 +136,7 @@ class Build:
     ) -> list[Guest]:
         pins = {host: self._pin(hypervisor, requests) for host, hypervisor in self.hosts.items()}
         guests = []
+        switches = self._switches(requests)
         for request in requests:
             host, network = self.placed[request.name], tenants[str(request.tenant)]
             guest = Guest(
@@ -149,9 +150,24 @@ class Build:
                 cpus=tuple(pins[host].get(request.name, ())),
                 filter=filters.get(host),
                 jump=_jump(self.hosts[host], network),
+                nics=tuple(
+                    xml.Nic(kind, name, networks.new_mac())
+                    for kind, name in switches[: request.nics]
+                ),
             )
             guests.append(guest)
         return guests
+
+    def _switches(self, requests: Sequence[EndpointRequest]) -> list[tuple[str, str]]:
+        """Return what further network cards are attached to, the first one's first."""
+        most = max(request.nics for request in requests)
+        there = self.settings.nic_bridges
+        if there or not most:
+            return [("bridge", there[number % len(there)]) for number in range(most)]
+        (host,) = self.hosts.values()
+        count = most if self.settings.nics_apart else 1
+        made = [networks.make_switch(host, self.maker, f"nic-{n + 1}") for n in range(count)]
+        return [("network", made[number % count]) for number in range(most)]
 
     def _pin(
         self, host: Hypervisor, requests: Sequence[EndpointRequest]
@@ -170,6 +186,7 @@ class Build:
             request=guest.request,
             resource_id=uuid,
             login=login,
+            nics=tuple(nic.mac for nic in guest.nics),
             data_address=login.address,
             flavor=flavor_of(self.settings, guest.request.flavor),
             vcpus=guest.flavor.vcpus,

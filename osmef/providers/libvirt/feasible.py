@@ -16,6 +16,7 @@ from osmef.scenario.study import Cell
 Problem = tuple[str, str, str]
 _NETWORKS = "provider.networks"
 _BRIDGE = "name a bridge that qemu-bridge-helper lets you use, with addresses on it; or /system"
+_NIC_BRIDGES = "name bridges that are there on each host: provider.nic_bridges: [br1, br2]"
 _FORWARDING = (
     "libvirt routes between two tenants' networks: it turns on net.ipv4.ip_forward on the host, and"
     " leaves it on"
@@ -55,16 +56,21 @@ def _networks(settings: LibvirtSettings, cell: Cell) -> Iterator[Problem]:
     if not networks and len(settings.uris) > 1:
         message = "guests of several hosts need a network that joins these"
         yield _NETWORKS, message, "name it: networks: [{bridge: br0, addresses: FIRST-LAST/PREFIX}]"
-    if not networks and any(map(is_session, settings.hypervisors.values())):
+    session = any(map(is_session, settings.hypervisors.values()))
+    if not networks and session:
         message = "a user's own libvirt (/session) can't make networks"
         yield _NETWORKS, message, _BRIDGE
     afar = [name for name, uri in settings.hypervisors.items() if _is_afar(uri)]
     if not networks and afar:
         message = f"networks that are made on {', '.join(afar)} are reached through SSH alone"
         yield _NETWORKS, message, "write qemu+ssh://HOST/system, or name a network that is there"
-    if any(one.network for one in networks) and any(map(is_session, settings.hypervisors.values())):
+    if any(one.network for one in networks) and session:
         message = "a user's own libvirt (/session) does not reach networks of the system's libvirt"
         yield _NETWORKS, message, _BRIDGE
+    for name, end in scenario.endpoints.each.items():
+        if end.nics and not settings.nic_bridges and (len(settings.uris) > 1 or session):
+            message = "networks of further cards are made on one host of the system's libvirt"
+            yield f"endpoints.{name}.nics", message, _NIC_BRIDGES
     if scenario.tenancy is Tenancy.DIFFERENT_TENANT and len(networks) == 1:
         message = "two tenants need a network each, and one is named"
         yield _NETWORKS, message, "name two networks with a router between them, or none"

@@ -55,6 +55,8 @@ class Guest:
     cpus: tuple[int, ...]
     filter: str | None
     jump: Login | None
+    nics: tuple[xml.Nic, ...] = ()
+    """Network cards beside the first one."""
 
     @property
     def host(self) -> Hypervisor:
@@ -79,7 +81,7 @@ class Guest:
             ram_bytes=self.flavor.ram,
             kernel=base.kernel,
             disks=((root, "qcow2", None), (seed, "raw", SERIAL)),
-            nics=(nic,),
+            nics=(nic, *self.nics),
             console=base.store.path(self.console),
             cpus=self.cpus,
         )

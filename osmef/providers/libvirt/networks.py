@@ -79,6 +79,20 @@ def make_networks(host: Hypervisor, maker: Maker, tenants: Sequence[str]) -> dic
     return made
 
 
+def make_switch(host: Hypervisor, maker: Maker, what: str) -> str:
+    """Make a network of guests alone; return its name. Raises ProviderError."""
+    name = maker.mark.name(what)
+    description = xml.switch(name, maker.mark.element(name))
+    maker.make(
+        host,
+        "network",
+        name,
+        lambda connection: connection.networkCreateXML(description),
+        lambda connection: connection.networkLookupByName(name),
+    )
+    return name
+
+
 def _make(host: Hypervisor, maker: Maker, name: str, subnet: IPv4Network, *, routed: bool) -> None:
     description = xml.network(name, subnet, maker.mark.element(name), routed=routed)
     maker.make(

@@ -50,7 +50,9 @@ def place(settings: LibvirtSettings, requests: Sequence[EndpointRequest]) -> dic
 
 
 def _without_size(request: EndpointRequest) -> EndpointRequest:
-    return replace(request, flavor=None, tenant=None)
+    """Return a request that every seat fits; what a physical host has, it has."""
+    nics = request.nics if request.kind is EndpointKind.HOST else 0
+    return replace(request, flavor=None, tenant=None, nics=nics)
 
 
 def _seats(settings: LibvirtSettings, count: int) -> Mapping[str, InventoryHost]:

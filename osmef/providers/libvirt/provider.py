@@ -51,6 +51,7 @@ class LibvirtProvider(Provider):
 
     kind = PROVIDER
     carries = EVERYTHING
+    gives_nics = True
     Settings = LibvirtSettings
     access_model = LibvirtAccess
 
@@ -192,6 +193,12 @@ class LibvirtProvider(Provider):
         network = "" if source is None else source.get("network") or source.get("bridge") or ""
         prefix = f"osmef-{self._maker.mark.run}-" if self._maker else ""
         return Location(host=host.name, tenant=network.removeprefix(prefix) or None)
+
+    def stays(self, endpoint: Endpoint) -> tuple[str, Access] | None:
+        """Tell how to reach a physical host after the run; guests are gone then."""
+        if endpoint.request.kind is not EndpointKind.HOST:
+            return None
+        return StaticProvider(StaticSettings(hosts=self._settings.hosts)).stays(endpoint)
 
     def close(self) -> None:
         """Destroy all that was made. Raises the first ProviderError."""

@@ -66,6 +66,12 @@ def network(name: str, subnet: IPv4Network, mark: ET.Element, *, routed: bool) -
     return text_of(node("network", *parts))
 
 
+def switch(name: str, mark: ET.Element) -> str:
+    """Return a network of guests alone, on which the host has no address."""
+    bridge = node("bridge", stp="off", delay=0)
+    return text_of(node("network", node("name", name), node("metadata", mark), bridge))
+
+
 def packet_filter(
     name: str, controller: Sequence[IPv4Network], peers: Sequence[IPv4Network]
 ) -> str:

@@ -13,7 +13,7 @@ import time
 from ipaddress import IPv4Network
 
 from osmef.errors import ProviderError
-from osmef.providers.local import guest
+from osmef.providers.local import guest, wire
 from osmef.providers.local.addresses import IPV6_PREFIX_LENGTH, has_ipv6, ipv6_of
 from osmef.providers.local.netlink import OVERLAY_MTU, Namespace, Netlink
 from osmef.providers.local.wire import CloudSpec, GuestSpec, HostSpec, TenantSpec
@@ -112,7 +112,26 @@ class Cloud:
             net.add_cable(f"mgmt{number}", _MANAGEMENT, namespace, "mgmt0", _MTU)
         with namespace.netlink() as net:
             net.add_address("mgmt0", spec.management, _prefix_length(self._spec.management))
+        for nic, switch in enumerate(spec.nics):
+            self._add_nic(namespace, f"{number}x{nic}", switch, wire.nic_name(nic))
         self._guests[spec.name] = guest.boot(spec, namespace)
+
+    def _add_nic(self, namespace: Namespace, number: str, switch: str, name: str) -> None:
+        """Join a card to a switch of the machine room by a link of its own.
+
+        The link is a bridge of two ports, each of which holds one direction to the rate: what a
+        guest's own end were told it would forget when that is moved into a namespace.
+        """
+        link, near, far = (f"{end}{number}" for end in ("link", "near", "far"))
+        with self._room.netlink() as net:
+            if not net.has(switch):
+                net.add_bridge(switch)
+            net.add_bridge(link)
+            net.add_cable(near, link, namespace, name, _MTU)
+            net.add_cable(far, link, self._room, f"sw{number}", _MTU)
+            net.attach(f"sw{number}", switch)
+            for port in (near, far):
+                net.limit_rate(port, self._spec.link_rate_bps)
 
     def wait_ready(self) -> None:
         """Wait until each guest's sshd listens. Raises ProviderError with the end of its log."""

@@ -132,6 +132,10 @@ class Netlink:
             self._route.link("add", ifname=name, kind=kind, **options)
         return self._index(name)
 
+    def has(self, name: str) -> bool:
+        """Tell whether there is a device of a name."""
+        return bool(self._route.link_lookup(ifname=name))
+
     def up(self, name: str) -> None:
         """Switch a device on."""
         self._route.link("set", index=self._index(name), state="up")

@@ -25,7 +25,7 @@ from osmef.providers.base import (
 from osmef.providers.local import processes, scratch, wire
 from osmef.providers.local.addresses import choose_block, has_ipv6, ipv6_of, used_networks
 from osmef.providers.local.layout import Place, flavor_of, lay_out
-from osmef.providers.local.requirements import WHERE, check_machine
+from osmef.providers.local.requirements import WHERE, check_machine, has_module
 from osmef.providers.local.sandbox import Sandbox, is_rootless
 from osmef.remote.keys import KeyPair
 from osmef.remote.login import HostKeys, Login
@@ -55,6 +55,7 @@ class LocalProvider(Provider):
 
     kind = _KIND
     carries = EVERYTHING
+    gives_nics = True
     Settings = LocalSettings
     families = frozenset(Family)
 
@@ -103,6 +104,11 @@ class LocalProvider(Provider):
             cure = "run osmef as root, or use layer: bare"
             message = "only root can raise a layer on this machine's emulated hosts and VMs"
             found.append(("layer", message, cure))
+        lacking = [one for one in scenario.stack if not has_module(one.shown_module)]
+        for layer in lacking:
+            cure = "boot a kernel that has it, use layer: bare, or measure guests of libvirt"
+            message = f"this machine's kernel has no module {layer.shown_module}, which the layer"
+            found.append(("layer", f"{message} {layer.kind} needs", cure))
         if settings.link_rate > _HIGHEST_RATE_BPS:
             message = "the local cloud can't hold a link to more than 34 Gbit/s"
             found.append(("provider.link_rate", message, "set a lower link_rate"))
@@ -167,7 +173,9 @@ class LocalProvider(Provider):
         order.progress(f"starting {_count(layout.places, 'endpoint')}")
         host_keys = [KeyPair.generate(place.request.name) for place in layout.places]
         for place, host_key in zip(layout.places, host_keys, strict=True):
-            sandbox.ask("boot", guest=asdict(_guest(place, sshd, host_key, order.key)))
+            switches = tuple(map(self._settings.switch, range(place.request.nics)))
+            guest = _guest(place, sshd, host_key, order.key, switches)
+            sandbox.ask("boot", guest=asdict(guest))
         sandbox.ask("wait")
         self._places = {place.request.name: place for place in layout.places}
         return [
@@ -218,6 +226,7 @@ class LocalProvider(Provider):
             vcpus=len(place.cpus),
             warnings=warnings,
             data_address6=ipv6_of(place.physical or place.address) if has_ipv6() else None,
+            nics=tuple(map(wire.nic_name, range(place.request.nics))),
         )
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
@@ -319,7 +328,9 @@ def _user() -> str:
     return "osmef" if is_rootless() else "root"
 
 
-def _guest(place: Place, sshd: str, host_key: KeyPair, login_key: KeyPair) -> wire.GuestSpec:
+def _guest(
+    place: Place, sshd: str, host_key: KeyPair, login_key: KeyPair, switches: tuple[str, ...]
+) -> wire.GuestSpec:
     name = place.request.name
     return wire.GuestSpec(
         name=name,
@@ -338,4 +349,5 @@ def _guest(place: Place, sshd: str, host_key: KeyPair, login_key: KeyPair) -> wi
         rootless=is_rootless(),
         authorized_key=login_key.public,
         host_key=host_key.private,
+        nics=switches,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +51,19 @@ def check_machine() -> None:
             cure=_namespace_cure(),
         )
     _check_root_is_whole()
+
+
+def has_module(name: str) -> bool:
+    """Tell whether the kernel has a module, loaded, built in, or where modprobe would find it.
+
+    Only of those that show themselves in /sys/module once they are there; "" is one that all have.
+    """
+    if not name or Path("/sys/module", name).exists():
+        return True
+    place = Path("/lib/modules", os.uname().release)
+    lists = [place / f"modules.{kind}" for kind in ("dep", "builtin")]
+    found = re.compile(rf"/{re.escape(name)}\.ko\b")
+    return any(found.search(file.read_text()) for file in lists if file.exists())
 
 
 def _namespace_cure() -> str:

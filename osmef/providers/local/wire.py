@@ -57,6 +57,7 @@ class GuestSpec:
     ``address`` is that in the tenant's network, ``management`` that where sshd listens; ``cpus``
     are numbers of this machine's CPUs. ``uid`` and ``gid`` are those of the user who logs in, as
     the machine counts them; ``rootless`` says that the sandbox has a user namespace of its own.
+    ``nics`` are cards beside the usual ones, each by the switch that it is joined to.
     """
 
     name: str
@@ -74,6 +75,7 @@ class GuestSpec:
     rootless: bool
     authorized_key: str
     host_key: str = field(repr=False)
+    nics: tuple[str, ...] = ()
 
 
 def cloud_from(data: dict[str, Any]) -> CloudSpec:
@@ -91,7 +93,12 @@ def cloud_from(data: dict[str, Any]) -> CloudSpec:
 
 def guest_from(data: dict[str, Any]) -> GuestSpec:
     """Read a GuestSpec as ``dataclasses.asdict`` and JSON left it."""
-    return GuestSpec(**{**data, "cpus": tuple(data["cpus"])})
+    return GuestSpec(**{**data, "cpus": tuple(data["cpus"]), "nics": tuple(data["nics"])})
+
+
+def nic_name(number: int) -> str:
+    """Return the name of an interface that a guest has beside the usual ones, counted from 0."""
+    return f"nic{number + 1}"
 
 
 def send(sock: socket.socket, message: dict[str, Any], fds: Sequence[int] = ()) -> None:

@@ -99,6 +99,8 @@ class _Search:
                 return False
             if request.kind is not host.kind or not _has_size(host, request.flavor):
                 return False
+            if request.nics > len(host.nics):
+                return False
             return request.tenant is None or host.location.tenant == self.tenants[request.tenant]
 
         found = _match(wanted, names, fits)
@@ -163,10 +165,13 @@ def _missing(requests: Sequence[EndpointRequest], hosts: Hosts, places: Places) 
             return CapacityError(message, cure=f"{cure}; each says its kind: vm or host")
     slots: dict[str, list[str]] = {}
     for request in requests:
-        words = _words(request.kind, request.flavor, request.tenant)
+        words = _words(request.kind, request.flavor, request.tenant, request.nics)
         slots.setdefault(request.host or "any host", []).append(words)
     there = {
-        place: [_words(h.kind, h.flavor, h.location.tenant) for h in map(hosts.__getitem__, names)]
+        place: [
+            _words(host.kind, host.flavor, host.location.tenant, len(host.nics))
+            for host in map(hosts.__getitem__, names)
+        ]
         for place, names in places.items()
     }
     message = (
@@ -182,7 +187,8 @@ def _list(words: Mapping[str, Sequence[str]]) -> str:
     )
 
 
-def _words(kind: EndpointKind, flavor: object, tenant: str | None) -> str:
+def _words(kind: EndpointKind, flavor: object, tenant: str | None, nics: int) -> str:
     size = f" of flavor {flavor}" if flavor else ""
     owner = f" of {tenant}" if tenant else ""
-    return f"{'VM' if kind is EndpointKind.VM else 'physical host'}{size}{owner}"
+    cards = f" and {nics} free NIC{'s' * (nics > 1)}" if nics else ""
+    return f"{'VM' if kind is EndpointKind.VM else 'physical host'}{size}{owner}{cards}"

@@ -82,31 +82,31 @@ def take(session: Session, request: EndpointRequest, order: Order) -> None:
     lock.acquire(session, holder_of(request, order))
 
 
-def confirm(resource: Resource) -> None:
+def confirm(resource: Resource, kept: Session | None = None) -> None:
     """See that a run still holds a machine. Raises CapacityError.
 
-    Where nobody can look now, the trials will tell.
+    Where nobody can look now, the trials will tell. ``kept`` is a session to it that may be open.
     """
     endpoint = resource.name.removeprefix(f"osmef-{resource.run}-")
     times = (int(resource.made or 0), int(resource.deadline or 0))
     with contextlib.suppress(ReachError):
-        _, session = open_session(resource.access)
+        _, session = open_session(resource.access, kept)
         try:
             lock.confirm(session, lock.Holder(resource.run, endpoint, *times))
         finally:
             session.close()
 
 
-def open_session(access: Access) -> tuple[Login, Session]:
-    """Log in to a machine. Raises ReachError, CredentialsError."""
-    login = login_to(access)
+def open_session(access: Access, kept: Session | None = None) -> tuple[Login, Session]:
+    """Log in to a machine, unless a kept session is open. Raises ReachError, CredentialsError."""
+    login = replace(login_to(access), kept=kept)
     return login, Session.open(login, _CONNECT_S)
 
 
-def give_back(resource: Resource) -> None:
+def give_back(resource: Resource, kept: Session | None = None) -> None:
     """Remove what a run has put on a machine. Raises ProviderError, EndpointError."""
     endpoint, directory = _parts_of(resource)
-    _, session = open_session(resource.access)
+    _, session = open_session(resource.access, kept)
     try:
         if directory is not None:
             clear(session, scratch_prefix(resource.run, endpoint), directory)
@@ -191,6 +191,7 @@ def endpoint_of(
         data_address6=next((a for a in (first, *others) if ip_address(a).version == 6), None),
         public_address=own and (host.public_address or own),
         listen_address=host.listen_address,
+        nics=tuple(host.nics[: request.nics]),
     )
 
 

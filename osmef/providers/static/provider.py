@@ -46,12 +46,14 @@ class StaticProvider(Provider):
     access_model = StaticAccess
     families = frozenset(Family)
     outside = frozenset(Family)
+    gives_nics = True
     carries = EVERYTHING  # nobody knows: that something gets through is tried
 
     def __init__(self, settings: StaticSettings) -> None:
         self._hosts = settings.hosts
         self._taken: dict[str, Resource] = {}
-        self._sessions: list[Session] = []
+        self._sessions: dict[str, Session] = {}
+        """By the names of the machines."""
         self._close_ledger: Callable[[Resource], None] = lambda _resource: None
 
     def check(
@@ -126,7 +128,8 @@ class StaticProvider(Provider):
         login, session = machine.open_session(access)
         # It stays open: when the last session of a user ends, logind removes all that is theirs in
         # /dev/shm, and the machine would be anybody's while VMs beside it are made.
-        self._sessions.append(session)
+        self._sessions[name] = session
+        login = replace(login, kept=session)
         endpoint = machine.endpoint_of(session, login, request, host)
         holder = machine.holder_of(request, order)
         for directory in order.elsewhere(request.name):
@@ -146,7 +149,7 @@ class StaticProvider(Provider):
         Raises CapacityError where another run has taken one of the machines.
         """
         taken = [self._taken[one.name] for one in endpoints if one.name in self._taken]
-        side_by_side(machine.confirm, taken)
+        side_by_side(lambda one: machine.confirm(one, self._session_to(one)), taken)
         return [
             Location(
                 host=physical_host(endpoint.resource_id, host),
@@ -157,10 +160,10 @@ class StaticProvider(Provider):
             for host in [self._hosts[endpoint.resource_id]]
         ]
 
-    def stays(self, endpoint: Endpoint) -> Access | None:
+    def stays(self, endpoint: Endpoint) -> tuple[str, Access]:
         """Tell how to reach the machine of an endpoint after the run."""
         name = endpoint.resource_id
-        return machine.access_of(name, self._hosts[name])
+        return self.kind, machine.access_of(name, self._hosts[name])
 
     def data_address(
         self,
@@ -188,10 +191,14 @@ class StaticProvider(Provider):
             self._taken = {n: one for n, one in self._taken.items() if one.name != resource.name}
 
         try:
-            self.destroy(list(self._taken.values()), gone)
+            _destroy(list(self._taken.values()), gone, self._session_to)
         finally:
             while self._sessions:
-                self._sessions.pop().close()
+                self._sessions.popitem()[1].close()
+
+    def _session_to(self, resource: Resource) -> Session | None:
+        """Return the session that is kept to the machine of a resource, if there is one."""
+        return self._sessions.get(resource.access["host"])
 
     @classmethod
     def owned(
@@ -223,19 +230,28 @@ class StaticProvider(Provider):
 
         Of that, what was made last goes first, as the journal has it.
         """
-        errors = _take_down([one for one in resources if machine.is_of_layer(one)], gone)
-        resources = [one for one in resources if not machine.is_of_layer(one)]
-        with ThreadPoolExecutor(max_workers=_MOST_AT_ONCE) as pool:
-            futures = {pool.submit(machine.give_back, resource): resource for resource in resources}
-            for future in as_completed(futures):
-                try:
-                    future.result()
-                except OsmefError as error:
-                    errors.append(error)
-                else:
-                    gone(futures[future])
-        if errors:
-            raise errors[0]
+        _destroy(resources, gone, lambda _resource: None)
+
+
+def _destroy(
+    resources: Sequence[Resource],
+    gone: Callable[[Resource], None],
+    session_to: Callable[[Resource], Session | None],
+) -> None:
+    """Remove directories and locks, after what layers have made, over sessions that are kept."""
+    errors = _take_down([one for one in resources if machine.is_of_layer(one)], gone)
+    resources = [one for one in resources if not machine.is_of_layer(one)]
+    with ThreadPoolExecutor(max_workers=_MOST_AT_ONCE) as pool:
+        futures = {pool.submit(machine.give_back, one, session_to(one)): one for one in resources}
+        for future in as_completed(futures):
+            try:
+                future.result()
+            except OsmefError as error:
+                errors.append(error)
+            else:
+                gone(futures[future])
+    if errors:
+        raise errors[0]
 
 
 def _take_down(resources: Sequence[Resource], gone: Callable[[Resource], None]) -> list[OsmefError]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from osmef.providers.base import EndpointRequest
 from osmef.scenario.fields import EndpointKind, Placement, Tenancy
 from osmef.scenario.model import EndpointSettings, Scenario
@@ -32,19 +34,20 @@ def requests_of(scenario: Scenario) -> list[EndpointRequest]:
 
 def _node(end: EndpointSettings, host: str | None, number: int) -> EndpointRequest:
     tenant = None if end.kind is EndpointKind.HOST else "tenant-1"
-    return EndpointRequest(f"node-{number}", "node", end.kind, end.flavor, host, tenant)
+    request = EndpointRequest(f"node-{number}", "node", end.kind, end.flavor, host, tenant)
+    return replace(request, nics=end.nics)
 
 
 def _group(
     role: str, end: EndpointSettings, host: str | None, tenant: str
 ) -> list[EndpointRequest]:
     numbers = range(1, end.count + 1)
+    first = EndpointRequest(role, role, end.kind, end.flavor, host, tenant, nics=end.nics)
     if end.kind is EndpointKind.HOST:  # each is its own host, wherever that is
+        first = replace(first, flavor=None, tenant=None)
         where = [host or f"host-of-{role}", *(f"host-of-{role}-{n}" for n in numbers[1:])]
         return [
-            EndpointRequest(f"{role}-{n}", role, end.kind, None, place, None)
+            replace(first, name=f"{role}-{n}", host=place)
             for n, place in zip(numbers, where, strict=True)
         ]
-    return [
-        EndpointRequest(f"{role}-{n}", role, end.kind, end.flavor, host, tenant) for n in numbers
-    ]
+    return [replace(first, name=f"{role}-{n}") for n in numbers]

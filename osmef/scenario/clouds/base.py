@@ -40,6 +40,13 @@ class HostKeys(StrEnum):
     CONSOLE = "console"
 
 
+class NicNetworks(StrEnum):
+    """On which networks the further network cards of endpoints are."""
+
+    OWN = "own"
+    ONE = "one"
+
+
 class CloudSettings(Model):
     """Where endpoints come from. Each kind of cloud has a subclass with its own keys."""
 
@@ -49,6 +56,11 @@ class CloudSettings(Model):
     def usual_flavor(self) -> str | None:
         """Name of the flavor of a VM that asks for none; None where that can't be known."""
         return None
+
+    @property
+    def nics_apart(self) -> bool:
+        """Whether an endpoint's further network cards are surely on different networks."""
+        return False
 
     @property
     def usual_zone(self) -> str | None:

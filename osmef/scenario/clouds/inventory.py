@@ -63,6 +63,15 @@ Destination = Annotated[str, AfterValidator(_like(_DESTINATION, *_SSH)), _schema
 Destinations = Annotated[str, AfterValidator(_like(_DESTINATIONS, *_SSH)), _schema(_DESTINATIONS)]
 
 
+_INTERFACE = r"[^\s/=@,:-][^\s/=@,:]{0,14}"
+Interface = Annotated[
+    str,
+    AfterValidator(_like(_INTERFACE, "name of an interface", "write it like eth1")),
+    _schema(_INTERFACE),
+]
+"""The name of a network interface (IFNAMSIZ)."""
+
+
 class DeclaredLocation(Model):
     """Where a host of the inventory stands, as its owner says."""
 
@@ -112,6 +121,12 @@ class InventoryHost(Model):
         max_length=15,
         description="network interface whose addresses to measure at",
     )
+    nics: list[Interface] = Field(
+        default_factory=list,
+        max_length=8,
+        description="network interfaces that nobody uses, which `endpoints` may ask for by `nics`:"
+        " no others are ever touched; those of one place in the lists of two hosts meet",
+    )
     kind: EndpointKind = Field(default=EndpointKind.HOST, description="a physical host or a VM")
     flavor: str | None = Field(default=None, min_length=1, description="name of a VM's size")
     vcpus: int | None = Field(default=None, ge=1, description="CPUs of a VM")
@@ -129,6 +144,18 @@ class InventoryHost(Model):
                 "remove one of them",
                 *("interface", *written),
             )
+        return self
+
+    @model_validator(mode="after")
+    def _free_ones_are_free(self) -> InventoryHost:
+        if self.interface is not None and self.interface in self.nics:
+            raise conflict(
+                f"{self.interface} is measured at, and no free network card",
+                "remove it from nics",
+                *("nics", "interface"),
+            )
+        if len(set(self.nics)) < len(self.nics):
+            raise conflict("a network card is named twice", "name each once", "nics")
         return self
 
     @model_validator(mode="after")

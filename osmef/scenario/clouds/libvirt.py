@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
 from osmef.scenario.base import Model, conflict
+from osmef.scenario.clouds.base import NicNetworks
 from osmef.scenario.clouds.inventory import CloudWithHosts
 from osmef.scenario.clouds.libvirt_uri import Uri
 from osmef.scenario.fields import Duration, Name, Size
@@ -157,6 +158,17 @@ class LibvirtSettings(CloudWithHosts):
         description="networks that are there, one for each tenant; without them each tenant gets"
         " one made for the run, which is possible on one host only",
     )
+    nic_networks: NicNetworks = Field(
+        default=NicNetworks.OWN,
+        description="the networks of further network cards (`endpoints.*.nics`), made for the run"
+        " on one host: each card's `own`, or `one` for all",
+    )
+    nic_bridges: list[Text] = Field(
+        default_factory=list,
+        max_length=8,
+        description="Linux bridges on the hosts that these cards are joined to, by turns, where"
+        " there are several hosts",
+    )
     flavors: dict[Name, LibvirtFlavor] = Field(
         default_factory=_default_flavors, min_length=1, description="sizes of guests by name"
     )
@@ -211,6 +223,11 @@ class LibvirtSettings(CloudWithHosts):
     def hypervisors(self) -> dict[str, str]:
         """The URI of each host, by its name."""
         return dict(self.uris) or {ONLY_HOST: self.uri}
+
+    @property
+    def nics_apart(self) -> bool:
+        """Whether an endpoint's further network cards are surely on different networks."""
+        return self.nic_networks is NicNetworks.OWN and not self.nic_bridges
 
     @property
     def usual_flavor(self) -> str | None:

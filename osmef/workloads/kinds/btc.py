@@ -272,6 +272,7 @@ def _transfer(ran: Ran, purpose: Purpose, direction: Direction) -> Transfer:
     return Transfer(
         purpose=purpose,
         direction=direction,
+        start_s=ran.start_s,
         sender=sender,
         receiver=receiver,
         limits=limits,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -13,12 +13,13 @@ from osmef.results.measure import Better, Measure, OverPairs
 from osmef.scenario.fields import Duration, Rate, Size
 from osmef.supply.program import Program
 from osmef.workloads.options import Direction, Protocol, options, whole_seconds
-from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
+from osmef.workloads.programs import Ended, Run, Where
+from osmef.workloads.there import ServerSettings
 from osmef.workloads.told import common, lost_percent
 from osmef.workloads.tool import Tool
 
 
-class Iperf3Settings(ProgramsSettings):
+class Iperf3Settings(ServerSettings):
     """iperf3: parallel TCP connections, or UDP at a rate, by ESnet's program."""
 
     kind: Literal["iperf3"] = Field(default="iperf3", description="the kind of workload")
@@ -43,6 +44,8 @@ class Iperf3Settings(ProgramsSettings):
     omit: Duration = Field(
         default=0.0, ge=0, le=60, description="how much of the beginning does not count (-O)"
     )
+
+    usual_port: ClassVar = 5201
 
     @property
     def parallel(self) -> int | None:
@@ -70,7 +73,11 @@ class Iperf3(Tool[Iperf3Settings]):
     )  # fmt: skip
 
     def runs(self) -> Sequence[Run]:
-        """Return the server, which ends with its client, and the client."""
+        """Return the server, which ends with its client, and the client; or that alone."""
+        if self._settings.there is not None:
+            address, port = self._settings.there
+            client = ["iperf3", "-c", address, "-p", str(port), *self._options()]
+            return (Run(on=Where.SENDER, argv=client),)
         return (
             Run(
                 on=Where.RECEIVER, argv=["iperf3", "-s", "-1", "-p", "{port}", "-B", "{bind}"],

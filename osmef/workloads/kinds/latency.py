@@ -61,8 +61,16 @@ INCREASE = Measure(
     digits=".1f", over_pairs="pooled", help="the loaded median divided by the idle one",
     source="OSMeF",
 )  # fmt: skip
+LATE = Measure(
+    name="late_percent", unit="%", better="lower", head="late\n%", digits=".1f",
+    over_pairs="pooled",
+    help="of the requests that were due at the `rate`, those that had to wait for the response"
+    " before them, or were never sent. Their waiting is in the times: a rate that can't be kept"
+    " shows as long round trips",
+    source="G. Tene, *How NOT to Measure Latency*, 2013: coordinated omission",
+)  # fmt: skip
 MEASURES = (*TIMES, EXCHANGES)
-"""Of exchanges without a background."""
+"""Of exchanges without a background, as fast as they go."""
 
 _TOLD = {Phase.IDLE: "before the background began: ", Phase.LOADED: "while it ran: "}
 _BELOW = {"rtt_p50_us": "p50\nµs", "rtt_p99_us": "p99\nµs"}
@@ -112,6 +120,13 @@ class LatencySettings(WorkloadSettings):
         description="requests per second; by default the next one follows the response at once",
     )
 
+    interval: Duration = Field(
+        default=1.0,
+        ge=0.01,
+        le=3600.0,
+        description="length of the intervals of the time series; of what is shorter it is one",
+    )
+
     in_background: ClassVar = True
     lasting: ClassVar = ("duration", "idle")
 
@@ -129,7 +144,9 @@ class Latency(Workload[LatencySettings]):
     def __init__(self, settings: LatencySettings, *, background: bool = False) -> None:
         super().__init__(settings, background=background)
         self._phases = (Phase.IDLE, Phase.LOADED) if background else (Phase.IDLE,)
-        self.measures = BESIDE if background else MEASURES
+        rated = settings.rate is not None
+        phases = [_in_phase(LATE, phase, "late\n%") for phase in Phase] if background else [LATE]
+        self.measures = (*(BESIDE if background else MEASURES), *(phases if rated else ()))
 
     def parts(self) -> tuple[Part, ...]:
         """Return one part for each phase; the receiver answers."""
@@ -143,6 +160,7 @@ class Latency(Workload[LatencySettings]):
             "duration_s": duration,
             "request_size": self._settings.size,
             "response_size": self._settings.size,
+            "interval_s": min(self._settings.interval, duration),
         }
         if self._settings.rate is not None:
             parameters["rate_per_s"] = self._settings.rate
@@ -159,7 +177,10 @@ class Latency(Workload[LatencySettings]):
             seen = Phase.LOADED if purpose is Purpose.BACKGROUND else phase
             there = [self._exchange(parts[number], purpose, seen) for parts in pairs]
             prefix = f"{phase.value}_" if len(self._phases) > 1 else ""
-            metrics |= {f"{prefix}{name}": v for name, v in exchange_metrics(there).items()}
+            found = exchange_metrics(there)
+            if self._settings.rate is not None:
+                found["late_percent"] = late_percent(there)
+            metrics |= {f"{prefix}{name}": value for name, value in found.items()}
             exchanges += there
         if len(self._phases) > 1:
             idle, loaded = metrics["idle_rtt_p50_us"], metrics["loaded_rtt_p50_us"]
@@ -249,6 +270,18 @@ def exchange_metrics(exchanges: Sequence[Exchange]) -> dict[str, float | None]:
     found = times.model_dump(exclude={"histogram"})
     rate = sum(one.count / one.elapsed_s for one in exchanges if one.elapsed_s > 0)
     return {**{f"rtt_{name}": value for name, value in found.items()}, "exchanges_per_s": rate}
+
+
+def late_percent(exchanges: Sequence[Exchange]) -> float | None:
+    """Return which share of the requests that were due at a rate were late or never sent.
+
+    In percent, over all pairs; None where none was due, or an agent did not tell.
+    """
+    told = [(one.count, one.late, one.unsent) for one in exchanges]
+    due = sum(count + (unsent or 0) for count, _, unsent in told)
+    if not due or any(late is None or unsent is None for _, late, unsent in told):
+        return None
+    return 100 * sum((late or 0) + (unsent or 0) for _, late, unsent in told) / due
 
 
 def merged(histograms: Sequence[Histogram]) -> Histogram:

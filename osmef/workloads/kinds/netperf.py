@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -15,7 +15,8 @@ from osmef.scenario.base import conflict
 from osmef.scenario.fields import Size
 from osmef.supply.program import Program, Source
 from osmef.workloads.options import Direction, options, whole_seconds
-from osmef.workloads.programs import Ended, ProgramsSettings, Run, Where
+from osmef.workloads.programs import Ended, Run, Where
+from osmef.workloads.there import ServerSettings
 from osmef.workloads.told import common, lost_percent, missing
 from osmef.workloads.tool import Tool
 
@@ -62,7 +63,7 @@ _KEYS = {
 _TIMES = "MIN_LATENCY,MEAN_LATENCY,P50_LATENCY,P90_LATENCY,P99_LATENCY,MAX_LATENCY"
 
 
-class NetperfSettings(ProgramsSettings):
+class NetperfSettings(ServerSettings):
     """netperf: a stream, datagrams, or requests and responses on one connection or many."""
 
     kind: Literal["netperf"] = Field(default="netperf", description="the kind of workload")
@@ -83,6 +84,8 @@ class NetperfSettings(ProgramsSettings):
     request: Size = Field(default=1, ge=1, description="of rr and crr: payload of a request (-r)")
     response: Size = Field(default=1, ge=1, description="the same of its response")
     window: Size | None = Field(default=None, ge=1, description="socket buffers (-s and -S)")
+
+    usual_port: ClassVar = 12865
 
     @property
     def is_stream(self) -> bool:
@@ -132,18 +135,24 @@ class Netperf(Tool[NetperfSettings]):
         return [one for one in self.told if one.name in _TOLD[self._settings.test]]
 
     def runs(self) -> Sequence[Run]:
-        """Return netserver, which stays in the foreground and writes no log, and netperf."""
+        """Return netserver, which stays in the foreground and writes no log, and netperf.
+
+        That alone where netserver is there already.
+        """
         s = self._settings
+        address, port = s.there or ("{peer}", "{port}")
         name = "TCP_MAERTS" if s.direction == "reverse" else s.test.value
         given = {
-            "-H": "{peer}",
-            "-p": "{port}",
+            "-H": address,
+            "-p": str(port),
             "-t": name.replace("-", "_").upper(),
             "-l": whole_seconds(s.duration),
             "-j": not s.is_stream,  # it keeps the times then
         }
         server = options({"-D": True, "-f": True, "-N": True, "-L": "{bind}", "-p": "{port}"})
         client = ["netperf", *options(given), "--", *self._of_test()]
+        if s.there is not None:
+            return (Run(on=Where.SENDER, argv=client),)
         return (
             Run(
                 on=Where.RECEIVER, argv=["netserver", *server], ready="port", serves=True, ports=2
@@ -157,7 +166,7 @@ class Netperf(Tool[NetperfSettings]):
         size = f",{s.size}" if s.size and s.direction == "reverse" else s.size
         return options(
             {
-                "-P": ",{data_port}",
+                "-P": ",{data_port}" if s.there is None else None,
                 "-k": f"{_OUTPUT},{_KEYS.get(s.test, _TIMES)}",
                 "-r": None if s.is_stream else f"{s.request},{s.response}",
                 "-R": 1 if s.test is NetperfTest.UDP_STREAM else None,

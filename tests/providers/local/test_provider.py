@@ -85,13 +85,14 @@ with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=10) as so
 """
 
 
+class Forgetful:
+    def intend(self, _resource: object) -> None: ...
+    def created(self, _resource: object) -> None: ...
+    def destroyed(self, _resource: object) -> None: ...
+
+
 @pytest.fixture(scope="module")
 def cloud(make_cloud: Any) -> Iterator[Cloud]:
-    class Forgetful:
-        def intend(self, _resource: object) -> None: ...
-        def created(self, _resource: object) -> None: ...
-        def destroyed(self, _resource: object) -> None: ...
-
     requests = [
         EndpointRequest(
             name,
@@ -371,3 +372,27 @@ def test_a_closed_cloud_answers_with_an_error(
             made.provider.describe([endpoint])
         with pytest.raises(OSError, match=r"."):
             endpoint.login.connect()
+
+
+def test_network_cards_have_links_of_their_own_rate(make_cloud: Any, cloud: Cloud) -> None:
+    """Two cards of two VMs: each pair of them is a link; what one sends, the other does not get."""
+    if cloud.sessions["vm-1"].word(["id", "-u"]) != "0":
+        pytest.skip("only root can give them addresses")
+    names = {"one": "host-1", "other": "host-2"}
+    requests = [
+        EndpointRequest(name, "sender", EndpointKind.VM, None, host, "tenant-1", nics=2)
+        for name, host in names.items()
+    ]
+    settings = LocalSettings.model_validate({"link_rate": f"{RATE_BPS:.0f}bit/s"})
+    with make_cloud(f"test-nics-{os.getpid()}", requests, settings, Forgetful()) as made:
+        assert [one.nics for one in made.endpoints.values()] == [("nic1", "nic2")] * 2
+        for number, session in enumerate(made.sessions.values(), 1):
+            for card in (1, 2):
+                words = ["ip", "address", "add", f"10.255.254.{4 * card + number}/30"]
+                assert session.run([*words, "dev", f"nic{card}"]).status == 0
+        for there in ("10.255.254.6", "10.255.254.10"):
+            server = made.python_process("other", TCP_SERVER, there)
+            port = str(server.read_line())
+            made.python("one", TCP_CLIENT, there, port, "5000000")
+            rate = float(str(server.read_line()))
+            assert 0.8 * RATE_BPS < rate < 1.1 * RATE_BPS

@@ -93,7 +93,7 @@ def test_a_machine_is_locked_described_and_given_back(machines: Any, order: Orde
         assert endpoint.vcpus == len(os.sched_getaffinity(0))
         assert provider.describe([endpoint]) == [Location(host="a")]
         assert held(machine) == holder_of(host(1), order)
-        session = Session.open(endpoint.login)
+        session = Session.open(replace(endpoint.login, kept=None))
         directory = directory_of(order.run, endpoint.name)
         session.put(b"x", f"{directory}/osmef-agent", 0o700)
         provider.close()

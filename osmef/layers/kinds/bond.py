@@ -1,0 +1,322 @@
+"""Bonds: several network cards as one (Linux, Documentation/networking/bonding)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from pydantic import Field
+from pydantic_core import PydanticCustomError
+
+from osmef.errors import EndpointError
+from osmef.layers.base import Attached, End, Ground, Layer, peers_of
+from osmef.layers.counters import Counters
+from osmef.layers.host import Host
+from osmef.layers.nics import find
+from osmef.layers.root import KernelError
+from osmef.results.measure import Better, Measure
+from osmef.scenario.base import conflict
+from osmef.scenario.fields import Family, Rate
+from osmef.scenario.layers import LayerSettings
+
+if TYPE_CHECKING:
+    from osmef.scenario.model import Scenario
+
+_WATCH_MS = 100
+"""How often the kernel looks whether a card has a carrier, in milliseconds."""
+_CARRIER_S = 10.0
+_POLL_S = 0.1
+_BURST_S = 0.01
+_QUEUE_S = 0.1
+_SMALLEST_BURST = 4 * 1514
+_SMALLEST_QUEUE = 128 * 1024
+_NOBODY = "00:00:00:00:00:00"
+
+
+class Mode(StrEnum):
+    """How packets are spread over the cards; the names are the kernel's."""
+
+    ROUND_ROBIN = "balance-rr"
+    BACKUP = "active-backup"
+    XOR = "balance-xor"
+    LACP = "802.3ad"
+    TLB = "balance-tlb"
+    ALB = "balance-alb"
+
+
+class Hash(StrEnum):
+    """What of a packet says by which card it goes."""
+
+    ETHERNET = "layer2"
+    IP = "layer2+3"
+    PORTS = "layer3+4"
+
+
+_HASHED = {Mode.XOR, Mode.LACP, Mode.TLB}
+_ONE_SWITCH = {Mode.TLB, Mode.ALB}
+_FIRST = {Mode.BACKUP, Mode.TLB, Mode.ALB}
+"""Modes that prefer a card, which has to be the same one at all ends where networks differ."""
+
+
+class BondSettings(LayerSettings):
+    """Several of the endpoints' free network cards as one interface."""
+
+    kind: Literal["bond"] = Field(default="bond", description="the kind of layer")
+    mode: Mode = Field(
+        default=Mode.ROUND_ROBIN, description="how packets are spread over the cards"
+    )
+    nics: int = Field(
+        default=2, ge=1, le=8, description="how many of the free network cards are joined"
+    )
+    hash: Hash | None = Field(
+        default=None,
+        description="what of a packet says by which card it goes, with balance-xor, 802.3ad and"
+        " balance-tlb; by default the Ethernet addresses (`layer2`), so one card for each peer",
+    )
+    rate: Rate | None = Field(
+        default=None,
+        ge=1e6,
+        le=3e10,
+        description="rate to which each endpoint holds what it sends by each card; by default as"
+        " fast as the card is",
+    )
+
+    carried_by: ClassVar[str] = "ethernet"
+    borrows: ClassVar[bool] = True
+    shown_module: ClassVar[str] = "bonding"
+
+    def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
+        """Yield what does not go together with the rest of the scenario."""
+        yield from super().problems(scenario)
+        if self.hash is not None and self.mode not in _HASHED:
+            yield conflict(
+                f"a bond of mode {self.mode} does not look at packets",
+                f"remove hash, or use mode: {', '.join(sorted(_HASHED))}",
+                *("layer.hash", "layer"),
+            )
+        if scenario.stack[-1] is not self:
+            yield conflict(
+                "a bond is made of network cards, and stands on no other layer",
+                "write it last: [container, bond]",
+                "layer",
+            )
+        for name, end in scenario.endpoints.each.items():
+            if end.nics < self.nics:
+                yield conflict(
+                    f"a bond joins {self.nics} free network cards, and {name} has {end.nics}",
+                    f"write endpoints.{name}.nics: {self.nics} or more",
+                    *(f"endpoints.{name}.nics", f"endpoints.{name}", "layer.nics", "layer"),
+                )
+        apart = any(cloud.nics_apart for cloud in scenario.clouds.values())
+        if self.mode in _ONE_SWITCH and apart and self.nics > 1:
+            yield conflict(
+                f"cards of a bond of mode {self.mode} have to be on one network",
+                "set provider.nic_networks: one",
+                *("layer.mode", "layer"),
+            )
+
+
+def _measure(name: str, unit: str, told: str, source: str, **look: Any) -> Measure:
+    return Measure(name=name, unit=unit, better=Better.LOWER, help=told, source=source, **look)
+
+
+_KERNEL = "Linux, Documentation/networking/snmp_counter.rst"
+_BUSIEST = Measure(
+    name="bond_busiest_nic_percent", unit="%", better=Better.NEITHER,
+    help="of the packets that the endpoints sent by their bonds, those by the busiest card",
+    head="busiest\nNIC %", digits=".1f",
+)  # fmt: skip
+_OUT_OF_ORDER = _measure(
+    "bond_out_of_order_percent", "%",
+    "of the TCP segments that came, those that came before an earlier one",
+    f"TCPOFOQueue / InSegs, {_KERNEL}", head="out of\norder %", digits=".2f",
+)  # fmt: skip
+_DUPLICATE_ACKS = _measure(
+    "bond_duplicate_acks", "1",
+    "acknowledgements sent at once for segments that came out of order (RFC 5681, 4.2), but those"
+    " that the kernel put together",
+    f"TCPOFOQueue - TCPAckCompressed, {_KERNEL}", head="dup.\nACKs", digits=".0f",
+)  # fmt: skip
+_REORDERINGS = _measure(
+    "bond_reorderings", "1", "how often a sender found that segments had been reordered",
+    f"TCPSACKReorder + TCPRenoReorder + TCPTSReorder, {_KERNEL}",
+)  # fmt: skip
+_NEEDLESS = _measure(
+    "bond_needless_retransmits", "1",
+    "segments sent again that had come already, as their receivers said (DSACK, RFC 2883)",
+    f"TCPDSACKRecv + TCPDSACKOfoRecv, {_KERNEL}",
+)  # fmt: skip
+_RETRANSMITTED = _measure(
+    "bond_retransmitted_percent", "%", "of the TCP segments that were sent, those sent again",
+    f"RetransSegs / OutSegs, {_KERNEL}",
+)  # fmt: skip
+
+
+class Bond(Layer[BondSettings]):
+    """Cards of the endpoint in a namespace, and an interface that joins them."""
+
+    Settings = BondSettings
+    module = "bonding"
+    needs = (*Layer.needs, "free network cards: endpoints.*.nics")
+    example = (
+        "endpoints: {sender: {nics: 4}, receiver: {nics: 4}}\n"
+        "sweep:\n  layer: [bare, {kind: bond, nics: 2}, {kind: bond, nics: 4}]"
+    )
+    measures = (
+        *(_BUSIEST, _OUT_OF_ORDER, _DUPLICATE_ACKS, _REORDERINGS, _NEEDLESS, _RETRANSMITTED),
+    )
+
+    def probe(self, host: Host, space: str, family: Family) -> None:  # noqa: ARG002
+        """Make one without any card, and see that the cards are there. Raises EndpointError."""
+        _check_first_process(host)
+        try:
+            host.new_link(space, self._words)
+        except KernelError as error:
+            raise self.lacking(error) from error
+        if len(host.nics) < self.settings.nics:
+            raise EndpointError(
+                f"a bond joins {self.settings.nics} free network cards, and it has"
+                f" {len(host.nics)}",
+                where=host.name,
+                cure="name more of them in the inventory's nics, or join fewer",
+            )
+        find(host.root, host.nics[: self.settings.nics], stays=host.stays)
+
+    @property
+    def _words(self) -> str:
+        words = f"type bond mode {self.settings.mode} miimon {_WATCH_MS}"
+        if self.settings.mode is Mode.LACP:
+            words += " lacp_rate fast"
+        return words + (f" xmit_hash_policy {self.settings.hash}" if self.settings.hash else "")
+
+    def up(self, ground: Ground) -> Mapping[str, Attached]:
+        """Raise it at all ends, and wait until cards carry. Raises EndpointError."""
+        made = ground.each(lambda end: self._raise(end, ground))
+        ground.each(lambda end: self._wait(end.host, made[end.name], ground))
+        return made
+
+    def _raise(self, end: End, ground: Ground) -> Attached:
+        host, own = end.host, ground.inner[end.name]
+        space = host.new_space()
+        nics = host.borrow(host.nics[: self.settings.nics], space)
+        mtu = self.settings.mtu or min(nic.mtu for nic in nics)
+        bond = host.new_link(space, self._words)
+        lines = [f"link set dev {bond} mtu {mtu}"]
+        for nic in nics:
+            lines += [f"link set dev {nic.device} {what}" for what in ("down", f"master {bond}")]
+        if self.settings.mode in _FIRST:
+            lines.append(f"link set dev {bond} type bond primary {nics[0].device}")
+        no_check = " nodad" if ground.family is Family.IPV6 else ""
+        host.root.ip(
+            space,
+            *lines,
+            f"link set dev {bond} up",
+            f"address add {own}/{ground.width} dev {bond}{no_check}",
+            *(
+                f"route add {ground.inner[peer]}/{ground.width} dev {bond} src {own}"
+                for peer in peers_of(ground, end)
+            ),
+        )
+        if (rate := self.settings.rate) is not None:
+            _hold(host, space, [nic.device for nic in nics], rate)
+        return Attached(own, own, space, mtu, (bond,))
+
+    def _wait(self, host: Host, attached: Attached, ground: Ground) -> None:
+        """Wait until all cards carry and, with 802.3ad, the other side has answered."""
+        deadline = time.monotonic() + _CARRIER_S
+        while (why := self._not_yet(host, attached)) is not None:
+            if time.monotonic() > deadline:
+                raise EndpointError(
+                    why[0], where=host.name, cure=why[1] + "; or measure without the layer"
+                )
+            ground.check()
+            time.sleep(_POLL_S)
+
+    def _not_yet(self, host: Host, attached: Attached) -> tuple[str, str] | None:
+        """Return what a bond still lacks, and what to do about it."""
+        (device,) = attached.devices
+        down = [
+            str(card.get("ifname"))
+            for card in host.root.ask(attached.space, "link", "show", "master", device)
+            if "LOWER_UP" not in card.get("flags", [])
+        ]
+        if down:
+            return f"no carrier at {', '.join(down)}", "see to the cable or the switch's port"
+        (link,) = host.root.ask(attached.space, "-d", "link", "show", "dev", device)
+        partner = link["linkinfo"]["info_data"].get("ad_info", {}).get("partner_mac", _NOBODY)
+        if self.settings.mode is Mode.LACP and partner == _NOBODY:
+            cure = "make a group of its ports with LACP at the switch, or use another mode"
+            return "the other side speaks no LACP (IEEE 802.3ad)", cure
+        if "LOWER_UP" not in link.get("flags", []):
+            return "the bond has no carrier", "see to the cards' cables"
+        return None
+
+    def facts(self, host: Host, attached: Attached) -> dict[str, Any]:
+        """Return the state of each card, beside the bond's own."""
+        (device,) = attached.devices
+        cards = host.root.ask(attached.space, "-d", "link", "show", "master", device)
+        return {"nics": {str(card["ifname"]): _card(card) for card in cards}}
+
+    def outcome(self, changes: Sequence[Counters]) -> dict[str, float | None]:
+        """Return its numbers of a trial, of how the counters changed at each endpoint."""
+
+        def total(*names: str) -> int | None:
+            found = [one.tcp[name] for one in changes for name in names if name in one.tcp]
+            return sum(found) if found else None
+
+        early, joined = total("TCPOFOQueue"), total("TCPAckCompressed")
+        duplicate = None if early is None else max(0, early - (joined or 0))
+        return {
+            _BUSIEST.name: _busiest(changes),
+            _OUT_OF_ORDER.name: _percent(early, total("InSegs")),
+            _DUPLICATE_ACKS.name: duplicate,
+            _REORDERINGS.name: total("TCPSACKReorder", "TCPRenoReorder", "TCPTSReorder"),
+            _NEEDLESS.name: total("TCPDSACKRecv", "TCPDSACKOfoRecv"),
+            _RETRANSMITTED.name: _percent(total("RetransSegs"), total("OutSegs")),
+        }
+
+
+def _hold(host: Host, space: str, devices: Sequence[str], rate_bps: float) -> None:
+    """Hold what leaves each card to a rate: a bucket of 10 ms, before it a queue of 100 ms."""
+    second = rate_bps / 8
+    burst = round(max(second * _BURST_S, _SMALLEST_BURST))
+    limit = round(max(second * _QUEUE_S, _SMALLEST_QUEUE))
+    bucket = f"tbf rate {round(rate_bps)}bit burst {burst} limit {limit}"
+    text = "".join(f"qdisc replace dev {device} root {bucket}\n" for device in devices)
+    host.root.do(["tc", "-n", space, "-batch", "-"], text.encode())
+
+
+def _check_first_process(host: Host) -> None:
+    """See that cards can be given back: to the network of the first process, which is the login's.
+
+    Raises EndpointError.
+    """
+    seen = [
+        host.root.do(["readlink", f"/proc/{process}/ns/net"]).strip() for process in ("1", "self")
+    ]
+    if seen[0] != seen[1]:
+        raise EndpointError(
+            "the login is in another network namespace than the first process, so a network card"
+            " could not be given back",
+            where=host.name,
+            cure="log in to the machine itself; or measure without the layer",
+        )
+
+
+def _card(card: Mapping[str, Any]) -> dict[str, Any]:
+    told = card.get("linkinfo", {}).get("info_slave_data", {})
+    keys = ("state", "mii_status", "link_failure_count")
+    return {"mtu": card.get("mtu"), **{key: told[key] for key in keys if key in told}}
+
+
+def _busiest(changes: Sequence[Counters]) -> float | None:
+    """Return the mean of the endpoints' shares that went by their busiest card, in percent."""
+    sent = [[card["tx_packets"] for card in one.interfaces.values()] for one in changes]
+    all_sent = sum(map(sum, sent))
+    return 100 * sum(max(cards, default=0) for cards in sent) / all_sent if all_sent else None
+
+
+def _percent(part: int | None, whole: int | None) -> float | None:
+    return None if part is None or not whole else 100 * part / whole

@@ -1,0 +1,79 @@
+"""Published results computed anew, line by line."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from osmef.errors import InputError
+from osmef.importers.published import Agreement, Line, check_folder
+from tests.published import published
+
+
+@pytest.fixture(scope="module")
+def lines() -> list[Line]:
+    return check_folder(published("deval-2017/sessions.csv").parents[1])
+
+
+def test_every_published_value_is_the_same_or_known_to_be_wrong(lines: list[Line]) -> None:
+    counts = Counter(line.agreement for line in lines)
+    assert counts == {Agreement.SAME: 125, Agreement.WRONG_THERE: 5}
+    assert {line.source for line in lines if line.agreement is Agreement.WRONG_THERE} == {
+        "Deval 2017, table 11",
+        "Deval 2017, appendix D",
+        "Venzano and Michiardi 2013",
+    }
+
+
+def test_token_buckets_are_within_3_percent_and_where_there_is_none_there_is_none(
+    lines: list[Line],
+) -> None:
+    found = [line for line in lines if line.source == "Uta et al., NSDI 2020"]
+    assert len(found) == 2 * 19 + 1
+    for line in found:
+        assert line.ours == (
+            None if line.published is None else pytest.approx(line.published, 0.03)
+        )
+
+
+HEAD = "table,instance_class,metric,unit,platform,session,value,published_cov_percent\n"
+
+
+def sessions(folder: Path, printed: str) -> Path:
+    file = folder / "deval-2017" / "sessions.csv"
+    file.parent.mkdir(parents=True)
+    rows = (f"9,general,x,score,A,{n},{value},{printed}\n" for n, value in enumerate((8, 10, 12)))
+    file.write_text(HEAD + "".join(rows))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"), [("20", Agreement.SAME), ("21", Agreement.DIFFERENT)]
+)
+def test_a_value_is_the_same_or_differs(tmp_path: Path, printed: str, expected: Agreement) -> None:
+    (line,) = check_folder(sessions(tmp_path, printed))
+    assert line.ours == pytest.approx(20)
+    assert line.agreement is expected
+
+
+def test_a_known_fault_of_the_source_is_told_with_its_reason() -> None:
+    line = Line("a paper", "a number", 40.0, 31.0, 1.0, "it was cut")
+    assert line.agreement is Agreement.WRONG_THERE
+    assert line.deviation_percent == pytest.approx(-22.5)
+    assert Line("a paper", "a number", 40.0, 40.5, 1.0, "it was cut").agreement is Agreement.SAME
+    assert Line("a paper", "nothing", None, None, 0).agreement is Agreement.SAME
+    assert Line("a paper", "nothing", None, 3.0, 0).agreement is Agreement.DIFFERENT
+
+
+def test_a_folder_without_data_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no published data that is known"):
+        check_folder(tmp_path)
+
+
+def test_a_file_that_is_another_one_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "deval-2017").mkdir()
+    (tmp_path / "deval-2017" / "sessions.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(InputError, match="not what was published"):
+        check_folder(tmp_path)

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from osmef.errors import EndpointError
+from osmef.layers.base import Attached, Ground
+from osmef.layers.counters import Counters
+from osmef.layers.kinds.bond import Bond, BondSettings, Mode
+from osmef.remote.session import Output
+from tests.layers.machines import Machines, Recorder, recorded
+
+BOND = {"mode": "balance-rr"}
+
+
+class Cards(Recorder):
+    """An endpoint with network cards, at which nothing is done."""
+
+    carrier = True
+    partner = "02:00:00:00:00:09"
+
+    def run(self, argv: Sequence[str], stdin: bytes = b"") -> Output:
+        return Output(0, self.do(argv, stdin).encode(), b"")
+
+    def ask(self, _space: str | None, *words: str) -> list[dict[str, object]]:
+        cards: list[dict[str, object]] = [
+            {
+                "ifname": f"eth{n}",
+                "address": f"52:54:00:00:00:0{n}",
+                "mtu": 1500 - n,
+                "flags": ["UP", "LOWER_UP"] if self.carrier else ["UP"],
+            }
+            for n in range(5)
+        ]
+        if "master" in words:
+            return cards[1:3]
+        if words[:4] == ("-d", "link", "show", "dev"):
+            data = {"ad_info": {"partner_mac": self.partner}}
+            return [{"flags": ["LOWER_UP"], "linkinfo": {"info_data": data}}]
+        return cards if words in {("address", "show"), ("-d", "link", "show")} else []
+
+
+def ground_of(count: int = 2) -> tuple[Ground, dict[str, Cards]]:
+    ground, _ = recorded(count)
+    roots = {name: Cards() for name in ground.ends}
+    nics = tuple(f"eth{n}" for n in range(1, 5))
+    ends = {
+        name: replace(end, host=replace(end.host, root=roots[name], nics=nics, stays=False))
+        for name, end in ground.ends.items()
+    }
+    return replace(ground, ends=ends), roots
+
+
+def lines(root: Recorder) -> list[str]:
+    return "".join(root.inputs).splitlines()
+
+
+def test_cards_are_joined_each_endpoint_its_own() -> None:
+    ground, roots = ground_of(3)
+    made = Bond(BondSettings(nics=2)).up(ground)
+    for name, root in roots.items():
+        told = lines(root)
+        bond, space = made[name].devices[0], made[name].space
+        assert f"link set dev eth1 netns {space}" in told
+        assert f"link set dev eth2 netns {space}" in told
+        assert not any("eth3" in line for line in told)
+        assert [line for line in told if "master" in line] == [
+            f"link set dev eth{n} master {bond}" for n in (1, 2)
+        ]
+        assert sum(line.startswith("route add") for line in told) == 2
+        kinds = [trace.kind for trace in ground.ends[name].host.traces]
+        assert kinds == ["netns", "nic", "nic"]
+    assert made["a"].mtu == 1498, "that of the card with the smallest one"
+
+
+def test_what_is_asked_for_is_what_the_kernel_is_told() -> None:
+    ground, roots = ground_of()
+    settings = BondSettings.model_validate(
+        {"mode": "balance-xor", "hash": "layer3+4", "mtu": 9000, "rate": "10Mbit/s"}, strict=False
+    )
+    made = Bond(settings).up(ground)
+    told = lines(roots["a"])
+    assert any(line.endswith("xmit_hash_policy layer3+4") for line in told)
+    assert any("mode balance-xor" in line for line in told)
+    assert f"link set dev {made['a'].devices[0]} mtu 9000" in told
+    bucket = "tbf rate 10000000bit burst 12500 limit 131072"
+    held = [line for line in told if line.startswith("qdisc")]
+    assert held == [f"qdisc replace dev eth{n} root {bucket}" for n in (1, 2)]
+
+
+def test_the_first_card_is_preferred_at_all_ends_where_one_is() -> None:
+    for mode in Mode:
+        ground, roots = ground_of()
+        Bond(BondSettings(mode=mode)).up(ground)
+        preferred = [line for line in lines(roots["b"]) if "primary eth1" in line]
+        assert bool(preferred) == (mode in {Mode.BACKUP, Mode.TLB, Mode.ALB})
+
+
+@pytest.mark.parametrize(
+    ("mode", "lacking", "told"),
+    [
+        (Mode.ROUND_ROBIN, {"carrier": False}, "no carrier at eth1, eth2"),
+        (Mode.LACP, {"partner": "00:00:00:00:00:00"}, "speaks no LACP"),
+    ],
+)
+def test_what_keeps_a_bond_from_carrying_is_told(
+    mode: Mode, lacking: Mapping[str, object], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("osmef.layers.kinds.bond._CARRIER_S", 0.0)
+    ground, roots = ground_of()
+    for name, value in lacking.items():
+        setattr(roots["b"], name, value)
+    with pytest.raises(EndpointError, match=told) as refused:
+        Bond(BondSettings(mode=mode)).up(ground)
+    assert refused.value.where == "b"
+    assert "measure without the layer" in str(refused.value.cure)
+
+
+def test_too_few_cards_are_told_before() -> None:
+    ground, _ = ground_of()
+    host = replace(ground.ends["a"].host, nics=("eth1",))
+    with pytest.raises(EndpointError, match="joins 2 free network cards, and it has 1"):
+        Bond(BondSettings()).probe(host, "space", ground.family)
+
+
+def test_a_kernel_without_bonds_is_told(machines: Machines) -> None:
+    host = machines.hosts["a"]
+    with pytest.raises(EndpointError) as told:
+        Bond(BondSettings()).probe(host, host.new_space(), machines.ground().family)
+    # The first process of the namespaces is not in those of the machine: that is told first.
+    assert "another network namespace than the first process" in told.value.message
+
+
+def change(cards: Sequence[int], **tcp: int) -> Counters:
+    sent = {"rx_bytes": 0, "rx_packets": 0, "tx_bytes": 0}
+    return Counters({f"eth{n}": {**sent, "tx_packets": many} for n, many in enumerate(cards)}, tcp)
+
+
+def test_what_was_counted_makes_the_numbers() -> None:
+    found = Bond(BondSettings()).outcome(
+        [
+            change([30, 10], OutSegs=200, RetransSegs=10, InSegs=50, TCPSACKReorder=3),
+            change([20, 20], OutSegs=50, InSegs=150, TCPOFOQueue=40, TCPAckCompressed=15),
+        ]
+    )
+    assert found == {
+        "bond_busiest_nic_percent": 62.5,
+        "bond_out_of_order_percent": 20.0,
+        "bond_duplicate_acks": 25,
+        "bond_reorderings": 3,
+        "bond_needless_retransmits": None,
+        "bond_retransmitted_percent": 4.0,
+    }
+
+
+cards = st.lists(st.integers(0, 10**12), min_size=1, max_size=8)
+
+
+@given(st.lists(cards, min_size=1, max_size=4))
+def test_the_busiest_card_has_its_share_at_least(sent: list[list[int]]) -> None:
+    found = Bond(BondSettings()).outcome([change(one) for one in sent])
+    share = found["bond_busiest_nic_percent"]
+    if not any(map(any, sent)):
+        assert share is None
+    else:
+        assert share is not None
+        assert 100 / max(map(len, sent)) - 1e-9 <= share <= 100 + 1e-9
+
+
+def test_all_that_it_tells_is_declared() -> None:
+    told = Bond(BondSettings()).outcome([change([1, 1])])
+    assert list(told) == [measure.name for measure in Bond.measures]
+    assert json.dumps(told)
+
+
+def test_it_is_named_by_what_is_set() -> None:
+    assert BondSettings().label == "bond"
+    assert (
+        BondSettings.model_validate({"nics": 4, "rate": "20Mbit/s"}).label
+        == "bond(nics=4 rate=20Mbit/s)"
+    )
+
+
+def test_where_it_is_measured() -> None:
+    ground, _ = ground_of()
+    made = Bond(BondSettings()).up(ground)
+    assert isinstance(made["a"], Attached)
+    assert made["a"].address == made["a"].bind == ground.inner["a"]
