@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,6 +86,9 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     metrics = dict.fromkeys(str(row["metric"]) for row in rows)
     title = next(iter(metrics)) if len(metrics) == 1 else ""
     out.print(table(shown, out.width, *more, title=title))
+    for cell, name, doubt in () if pairs else _doubts(rows, error):
+        of = f"{cell}, {name}" if len(metrics) > 1 else cell
+        out.print(f"[yellow]doubt[/]: {escape(of)}: {escape(doubt)}")
     for name, p in alike.items():
         if p is not None:
             out.print(
@@ -135,8 +138,15 @@ def _cells(rows: list[dict[Any, Any]], error: float) -> list[Column]:
         _told("drift %\n(p)", drifts, 4),
         _told("steps\nat", [_names(row, "steps") for row in rows], 3),
         _told("outliers", [_names(row, "outliers") for row in rows], 2),
-        column("doubts", [doubts_of(row, error) or "-" for row in rows]),
     ]
+
+
+def _doubts(rows: list[dict[Any, Any]], error: float) -> Iterator[tuple[str, str, str]]:
+    """Give what speaks against the interval of each row: its cell, its metric, and the words."""
+    names, _shared = short_cells(str(row["cell"]) for row in rows)
+    for row in rows:
+        if told := doubts_of(row, error):
+            yield names[str(row["cell"])], str(row["metric"]), told
 
 
 def _several(head: str, texts: list[str]) -> list[Column]:

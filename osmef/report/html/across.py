@@ -20,6 +20,7 @@ from osmef.report.html.table import Column, Field, Mark, Table, number, scale_of
 from osmef.report.kinds import Kind
 from osmef.report.look import PLAIN
 from osmef.report.metric import leading
+from osmef.report.series import short_cells
 from osmef.results.measure import Measure
 
 _MOST_CELLS = 60  # a figure of more shows nothing
@@ -39,10 +40,14 @@ _TRUST_NOTE = (
 
 @dataclass(frozen=True)
 class Across:
-    """The part of the page that is of all runs; ``results`` is None for a single one."""
+    """The part of the page that is of all runs; ``results`` is None for a single one.
+
+    ``few`` says in which cells there are too few trials, and is empty for none.
+    """
 
     results: Table | None
     trust: Table | None
+    few: str
     figures: Sequence[Drawn]
 
 
@@ -50,13 +55,14 @@ def across(readings: Sequence[Reading], most: int) -> Across:
     """Return what all runs that have trials say together, in tables of up to ``most`` rows."""
     paths = [reading.path for reading in readings if reading.trials]
     if not paths:
-        return Across(None, None, ())
+        return Across(None, None, "", ())
     data = Data(*paths)
     measures = leading(data.trials)
     several = len(paths) > 1
     figures = list(_figures(data)) if several else []
     results = _results(data.trials, measures, most) if several else None
-    return Across(results, _trust(data.trials, [one.name for one in measures], most), figures)
+    found = trust(data.trials, [one.name for one in measures])
+    return Across(results, _trust(found, data.trials, most), _few(found), figures)
 
 
 def _results(trials: pd.DataFrame, measures: Sequence[Measure], most: int) -> Table:
@@ -93,8 +99,19 @@ def _failed(trials: pd.DataFrame) -> Field:
     return Field(str(count), mark=Mark.BAD if count else Mark.PLAIN)
 
 
-def _trust(trials: pd.DataFrame, names: Sequence[str], most: int) -> Table | None:
-    found = trust(trials, names)
+def _few(found: pd.DataFrame) -> str:
+    """Say of which cells more trials are needed, as ``trust`` tells it."""
+    rows = [row for row in found.to_dict("records") if row["repetitions"] > row["n"]]
+    if not rows:
+        return ""
+    names, _shared = short_cells(str(cell) for cell in found["cell"])
+    of = [f"{names[str(row['cell'])]} ({row['n']} of {row['repetitions']:.0f})"
+          for row in rows[:_MOST_NAMES]]  # fmt: skip
+    more = f" and {len(rows) - _MOST_NAMES} more" if len(rows) > _MOST_NAMES else ""
+    return f"To know the median to within 5 % more trials are needed of {'; '.join(of)}{more}."
+
+
+def _trust(found: pd.DataFrame, trials: pd.DataFrame, most: int) -> Table | None:
     if found.empty:
         return None
     heads = ("n", "needed", "memory, p", "of all cells, p", "drift", "drift, p")

@@ -10,6 +10,7 @@ from pathlib import Path
 from osmef.report.cost import cost_text
 from osmef.report.html.across import across
 from osmef.report.html.figures import Drawn, draw_run
+from osmef.report.html.findings import findings
 from osmef.report.html.hosts import changes_table, differences_table, endpoints_table
 from osmef.report.html.reading import Reading, read_run
 from osmef.report.html.results import (
@@ -41,6 +42,7 @@ class Part:
 
     reading: Reading
     state: Field
+    findings: Sequence[str] = ()
     results: Table | None = None
     placement: Table | None = None
     limits: Table | None = None
@@ -93,12 +95,13 @@ def _parts(readings: Sequence[Reading]) -> list[Part]:
                     break
         if summary is None:
             results = trials_table(load(reading.path)).first(rows) if reading.trials else None
-            parts.append(Part(reading, _state(reading), results, figures=figures))
+            parts.append(Part(reading, _state(reading), results=results, figures=figures))
             continue
         limits = limits_table(summary)
         part = Part(
             reading=reading,
             state=_state(reading),
+            findings=findings(summary),
             results=results_table(summary).first(rows),
             placement=placement_table(summary).first(rows),
             limits=limits.first(rows) if limits else None,

@@ -1,0 +1,62 @@
+"""The sentences with which a page begins."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from osmef.report.html.findings import findings
+from osmef.results.limits import Limit
+from osmef.results.summary import CellInfo, Summary
+from osmef.scenario.fields import Placement
+
+MakeCell = Callable[..., CellInfo]
+MakeSummary = Callable[..., Summary]
+NEAR = {"achieved_placement": Placement.SAME_HOST, "distance": 0, "requested_distance": 0}
+FAST, SLOW = [20e9 + n for n in range(6)], [1e9 + n for n in range(6)]
+
+
+def test_the_range_the_limits_and_what_distance_costs(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    near = make_cell("same-host", aggregate_bps=FAST, limited_by={Limit.SENDER_CPU: 6}, **NEAR)
+    far = make_cell(aggregate_bps=SLOW, limited_by={Limit.NETWORK: 6})
+    told = findings(make_summary(near, far))
+    assert told[0].startswith(
+        "Aggregate BTC: medians from 1 Gbit/s [1 Gbit/s to 1 Gbit/s] (different"
+    )
+    assert any(one.startswith("The limit was the network in different-host") for one in told)
+    assert any(one.startswith("The limit was the sender's CPU in same-host") for one in told)
+    assert "At distance 2 aggregate BTC is 5 % of that at distance 0." in told
+
+
+def test_cells_whose_intervals_overlap_are_not_called_different(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    near = make_cell("same-host", aggregate_bps=[1e9 * n for n in range(1, 7)], **NEAR)
+    far = make_cell(aggregate_bps=[1.1e9 * n for n in range(1, 7)])
+    told = findings(make_summary(near, far))
+    assert any("not clearly different from that at distance 0" in one for one in told)
+
+
+def test_too_few_trials_show_no_difference(make_cell: MakeCell, make_summary: MakeSummary) -> None:
+    near = make_cell("same-host", aggregate_bps=FAST[:5], **NEAR)
+    told = findings(make_summary(near, make_cell(aggregate_bps=SLOW[:5])))
+    assert not any(" % of that at " in one for one in told)
+
+
+def test_failed_trials_are_a_finding(make_cell: MakeCell, make_summary: MakeSummary) -> None:
+    told = findings(make_summary(make_cell(aggregate_bps=[None, None])))
+    assert told == ["2 trials failed, in different-host, same-tenant, connections=1."]
+
+
+def test_equal_cells_are_called_different_in_few_cases(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    draw = random.Random(23)  # noqa: S311 - a simulation
+    wrong = 0
+    for _ in range(400):
+        near, far = ([draw.lognormvariate(21, 0.3) for _ in range(6)] for _ in range(2))
+        cells = make_cell("same-host", aggregate_bps=near, **NEAR), make_cell(aggregate_bps=far)
+        wrong += any(" % of that at " in one for one in findings(make_summary(*cells)))
+    assert wrong <= 5  # 0.2 % is what order statistics say
