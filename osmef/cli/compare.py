@@ -7,7 +7,7 @@ import json
 from collections.abc import Container, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -19,6 +19,7 @@ from osmef.errors import InputError
 from osmef.kinds import WORKLOADS
 from osmef.report.compared import coloured, comparison
 from osmef.results.brief import brief_summary
+from osmef.results.files import write_atomically
 from osmef.results.find import find_runs
 from osmef.results.measure import Better, Measure, together
 from osmef.results.rundir import RunDirectory
@@ -97,6 +98,14 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     every: Annotated[
         bool, typer.Option("--all", help="Show every metric, also those that did not change.")
     ] = False,
+    junit: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the verdicts there as JUnit's XML, which CI servers show, too.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare runs, cell by cell: better, worse, the same, or inconclusive.
@@ -116,12 +125,22 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             _refuse_unknown_ways(table, known)
         facts = _facts(sides[0]), _facts(sides[1])
         hosts, notes = _hosts(*facts), [*_notes(sides, table), *_unpaired(*facts)]
+        if junit is not None:
+            _write_junit(junit, f"osmef compare {a} {b}", table)
         if as_json:
             print_json(_document(table, hosts, notes))
         else:
             _show(table, known, hosts, notes, every=bool(metric) or every)
         if fail_on is not None and _fails(table, fail_on):
             raise typer.Exit(1)
+
+
+def _write_junit(file: Path, name: str, table: pd.DataFrame) -> None:
+    from osmef.report.export.junit import write_junit  # noqa: PLC0415
+
+    rows = _document(table, {}, [])["rows"]
+    told = write_junit(name, rows, table.attrs["failures"], table.attrs["lost"])
+    write_atomically(file, told.encode())
 
 
 def _fails(table: pd.DataFrame, fail_on: FailOn) -> bool:
@@ -346,7 +365,7 @@ def _show(
 
 def _document(
     table: pd.DataFrame, hosts: dict[str, list[Difference]], notes: Sequence[str]
-) -> dict[str, object]:
+) -> dict[str, Any]:
     known = table.astype(object).where(table.notna(), None)
     return {
         "rows": known.to_dict("records"),

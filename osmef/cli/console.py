@@ -33,7 +33,11 @@ ScenarioFile = Annotated[
     Path, typer.Argument(help="Scenario file, YAML or JSON.", metavar="FILE", show_default=False)
 ]
 RunPath = Annotated[
-    Path, typer.Argument(help="A run directory, as `osmef run` printed it.", metavar="RUN")
+    Path,
+    typer.Argument(
+        help="A run: its directory, the beginning of its name in results/, or `latest`.",
+        metavar="RUN",
+    ),
 ]
 Out = Annotated[Path, typer.Option(metavar="DIR", help="Directory that holds the run directories.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]

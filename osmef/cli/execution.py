@@ -9,11 +9,30 @@ import typer
 from osmef.cli.console import err, print_json, stopping
 from osmef.cli.progress import progress_for
 from osmef.cli.shown import draw, show
-from osmef.engine.plan import Plan
+from osmef.engine.check import check_provider, check_study
+from osmef.engine.cost import check_budget, cost_of
+from osmef.engine.plan import Plan, make_plan
+from osmef.engine.resume import note_plan
 from osmef.engine.run import Run
 from osmef.errors import OsmefError
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
+from osmef.scenario.study import Study
+
+
+def begin(study: Study, out: Path, *, verbose: bool, as_json: bool, figures: bool) -> None:
+    """Check a study, plan it and run it in a new directory under ``out``, as ``execute`` does.
+
+    Raises InputError, ProviderError and what ``execute`` does.
+    """
+    check_study(study)
+    plan = make_plan(study)
+    check_budget(plan, cost_of(plan))
+    check_provider(plan)
+    name, suffix = study.scenario.name, study.path.suffix
+    with RunDirectory.create(out, name, study.text, suffix) as directory:
+        note_plan(directory, plan)
+        execute(plan, directory, verbose=verbose, as_json=as_json, figures=figures)
 
 
 def execute(  # noqa: PLR0913 - what the user asks for
@@ -36,7 +55,7 @@ def execute(  # noqa: PLR0913 - what the user asks for
     if as_json:
         print_json({"directory": str(directory.path), "summary": summary.model_dump(mode="json")})
     else:
-        show(summary, directory.path, drawn)
+        show(summary, directory.path, drawn, ended=True)
     exit_if_failed(summary)
 
 

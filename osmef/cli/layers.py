@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from osmef.cli.console import AsJson, err, out, print_json, reporting
-from osmef.cli.workloads import print_table
+from osmef.cli.workloads import print_measures, print_table, told_of
 from osmef.kinds import LAYERS
 from osmef.scenario.base import keys_of
 from osmef.scenario.describe import PLAIN, default_of, type_of
@@ -77,10 +77,12 @@ def _show(name: str, *, as_json: bool) -> None:
         told = {"name": name, "what": _line(name), "package": LAYERS.package(name)}
         listed = [dict(zip(heads, row, strict=True)) for row in rows]
         more = {"settings": listed, "needs": needs, "carried_by": settings.carried_by}
+        more |= {"measures": told_of(kind.measures)}
         print_json({**told, **more, "families": families, "example": example})
         return
     out.print(f"[bold]{escape(name)}[/]  {escape(_line(name))}\nfrom {LAYERS.package(name)}")
     print_table(("setting", "value", "default", "meaning"), rows)
+    print_measures(kind.measures)
     for line in needs:
         out.print(f"needs {escape(line)}")
     out.print(f"\ncarried by {settings.carried_by}; carries {' and '.join(families)}")

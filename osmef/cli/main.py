@@ -16,13 +16,13 @@ from osmef.cli.streams import failure_of
 from osmef.errors import StorageError
 
 _COMMANDS = (
-    "run", "profile", "resume", "reap", "validate", "plan", "show", "plot", "compare", "recommend",
-    "similarity", "statistics", "report", "import", "export", "schema", "workloads", "layers",
-    "verify-methods",
+    "run", "quick", "init", "profile", "resume", "reap", "validate", "plan", "list", "show",
+    "plot", "compare", "recommend", "similarity", "statistics", "report", "import", "export",
+    "schema", "workloads", "layers", "verify-methods",
 )  # fmt: skip
 _GROUPS = ("campaign", "image", "prices", "program")
 _ONLY_SHOW = (
-    "show", "plan", "compare", "recommend", "similarity", "statistics", "export", "schema",
+    "list", "show", "plan", "compare", "recommend", "similarity", "statistics", "export", "schema",
     "workloads", "layers", "verify-methods", "campaign plan", "campaign status", "campaign log",
     "image list", "prices list", "prices rank", "program list", "--version", "--help", "-h",
 )  # fmt: skip
@@ -47,8 +47,8 @@ def make_app(words: Sequence[str] = ()) -> typer.Typer:
     first = words[0] if words else ""
     one = (first,) if first in {*_COMMANDS, *_GROUPS} else ()
     for name in () if first == "--version" else one or (*_COMMANDS, *_GROUPS):
-        # import is a word of Python's
-        file = "import_" if name == "import" else name.replace("-", "_")
+        # import and list are words of Python's
+        file = f"{name}_" if name in {"import", "list"} else name.replace("-", "_")
         module = import_module(f"osmef.cli.{file}")
         if name in _GROUPS:
             app.add_typer(module.app, name=name)

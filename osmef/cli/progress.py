@@ -23,6 +23,7 @@ from typing_extensions import override
 
 from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial
+from osmef.report.series import short_cells
 from osmef.results.measure import Measure
 from osmef.results.trial import Status, Trial
 from osmef.units import format_duration, format_rate
@@ -81,6 +82,8 @@ class _Watch(Observer):
 
     def _left(self) -> str:
         """Return the time left; what was planned until some trials have told the real pace."""
+        if self._ended == self._total > 0:
+            return "done"
         return f"{format_duration(max(0.0, self._expected_s - self._elapsed_s()))} left"
 
 
@@ -129,10 +132,10 @@ class LiveProgress(_Watch):
     @override
     def trial_started(self, planned: PlannedTrial) -> None:
         cell = planned.cell.cell
-        values = ", ".join(str(value) for _name, value in cell.values)
+        values, _shared = short_cells([cell.key])
         # The rate of the trial before is no longer true.
         self._progress.update(
-            self._task, description=escape(values or cell.key), rate="", left=self._left()
+            self._task, description=escape(values[cell.key]), rate="", left=self._left()
         )
 
     @override

@@ -23,6 +23,7 @@ from osmef.engine.check import check_provider
 from osmef.engine.controller import refuse_second
 from osmef.engine.reap import destroy, leftovers, refusal_of
 from osmef.engine.resume import reopen
+from osmef.results.called import run_called
 from osmef.results.rundir import RunDirectory
 
 ControllerIsDead = Annotated[
@@ -70,7 +71,7 @@ def command(  # noqa: PLR0913, PLR0917 - its options
 ) -> None:
     """Go on with a run that was interrupted or killed, or that has lost endpoints."""
     set_up_logging(verbose)
-    with reporting(as_json), RunDirectory.open(run) as directory:
+    with reporting(as_json), RunDirectory.open(run_called(run)) as directory:
         directory.acquire()
         refuse_second(directory, is_dead=controller_is_dead)
         orphans = leftovers(directory)

@@ -15,12 +15,7 @@ from osmef.cli.console import (
     reporting,
     set_up_logging,
 )
-from osmef.cli.execution import execute
-from osmef.engine.check import check_provider, check_study
-from osmef.engine.cost import check_budget, cost_of
-from osmef.engine.plan import make_plan
-from osmef.engine.resume import note_plan
-from osmef.results.rundir import RunDirectory
+from osmef.cli.execution import begin
 from osmef.scenario.load import load
 
 EPILOG = """Examples:
@@ -45,10 +40,4 @@ def command(  # noqa: PLR0913, PLR0917 - its options
     set_up_logging(verbose)
     with reporting(as_json):
         study = load(file, parse_overrides(overrides))
-        check_study(study)
-        plan = make_plan(study)
-        check_budget(plan, cost_of(plan))
-        check_provider(plan)
-        with RunDirectory.create(out, study.scenario.name, study.text, file.suffix) as directory:
-            note_plan(directory, plan)
-            execute(plan, directory, verbose=verbose, as_json=as_json, figures=figures)
+        begin(study, out, verbose=verbose, as_json=as_json, figures=figures)

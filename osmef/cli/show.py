@@ -9,6 +9,7 @@ import typer
 from osmef.cli.console import AsJson, RunPath, print_json, reporting
 from osmef.cli.shown import show
 from osmef.errors import InputError
+from osmef.results.called import run_called
 from osmef.results.rundir import RunDirectory
 
 EPILOG = """Examples:
@@ -27,7 +28,7 @@ def command(
 ) -> None:
     """Print the table of a run again."""
     with reporting(as_json):
-        directory = RunDirectory.open(run)
+        directory = RunDirectory.open(run_called(run))
         if not directory.summary.exists():
             raise InputError(
                 "the run has no summary yet",

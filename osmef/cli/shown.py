@@ -26,10 +26,18 @@ def draw(directory: RunDirectory) -> list[Path]:
     return draw_figures(directory.path)
 
 
-def show(summary: Summary, directory: Path, figures: list[Path], *, whole: bool = False) -> None:
+def show(
+    summary: Summary,
+    directory: Path,
+    figures: list[Path],
+    *,
+    whole: bool = False,
+    ended: bool = False,
+) -> None:
     """Print the table of a run, its warnings, and where everything is.
 
-    The table fits the terminal, unless the ``whole`` one is wanted.
+    The table fits the terminal, unless the ``whole`` one is wanted. Of a run that has just
+    ``ended`` the next command is named.
     """
     out.print(summary_table(summary, None if whole else out.width))
     for text in _failures(summary, directory):
@@ -44,6 +52,8 @@ def show(summary: Summary, directory: Path, figures: list[Path], *, whole: bool 
         if figure.suffix == ".png":
             out.print(f"figure: {escape(str(figure))}")
     out.print(f"run: [bold]{escape(str(directory))}[/]")
+    if ended:
+        out.print(f"a page of it, with figures: osmef report {escape(str(directory))}")
 
 
 def _failures(summary: Summary, directory: Path) -> Iterator[str]:

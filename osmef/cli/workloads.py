@@ -13,7 +13,7 @@ from rich.table import Column, Table
 
 from osmef.cli.console import AsJson, err, out, print_json, reporting
 from osmef.kinds import WORKLOADS
-from osmef.results.measure import shown_unit
+from osmef.results.measure import Measure, shown_unit
 from osmef.scenario.base import keys_of
 from osmef.scenario.describe import PLAIN, default_of, type_of
 from osmef.supply.supply import plan as how_to_have
@@ -66,7 +66,7 @@ def _show(name: str, *, as_json: bool) -> None:
         heads = ("key", "value", "default", "meaning")
         settings = [dict(zip(heads, row, strict=True)) for row in rows]
         told = {"name": name, "what": _line(name), "package": WORKLOADS.package(name)}
-        declared = [one.model_dump(mode="json", include=_OF_MEASURE) for one in measures]
+        declared = told_of(measures)
         print_json(
             {
                 **told,
@@ -79,9 +79,7 @@ def _show(name: str, *, as_json: bool) -> None:
         return
     out.print(f"[bold]{escape(name)}[/]  {escape(_line(name))}\nfrom {WORKLOADS.package(name)}")
     print_table(("setting", "value", "default", "meaning"), rows)
-    if measures:
-        numbers = [(one.name, shown_unit(one.unit), one.better, one.help) for one in measures]
-        print_table(("metric", "unit", "better", "meaning"), numbers)
+    print_measures(measures)
     for line in programs:
         out.print(f"needs {escape(line)}")
     if programs:
@@ -94,6 +92,18 @@ def _programs(name: str) -> list[str]:
     kind = WORKLOADS.get(name)
     known = kind.programs if issubclass(kind, Tool) else ()
     return [how_to_have(program, None) for program in known]
+
+
+def told_of(measures: Iterable[Measure]) -> list[dict[str, object]]:
+    """Return what is told of measures to machines."""
+    return [one.model_dump(mode="json", include=_OF_MEASURE) for one in measures]
+
+
+def print_measures(measures: Sequence[Measure]) -> None:
+    """Print a table of measures, if there are any."""
+    if measures:
+        numbers = [(one.name, shown_unit(one.unit), one.better, one.help) for one in measures]
+        print_table(("metric", "unit", "better", "meaning"), numbers)
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

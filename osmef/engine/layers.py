@@ -143,7 +143,7 @@ class Layers:
 
     def _give_back(self, key: Key) -> None:
         """Take down a stack that borrows. Raises what kept it from going."""
-        errors = self._lower(self._raised[key])
+        errors = self._lower(key)
         if errors:
             raise errors[0]
 
@@ -157,6 +157,8 @@ class Layers:
             return None
         raised = self._raised[key]
         counting = [(layer, ends) for layer, ends in raised.below if layer.measures]
+        for name, host in raised.hosts.items():
+            host.root.session = self._stations[name].session
         return Watch(counting, raised.attached, raised.hosts) if counting else None
 
     def pair(self, planned: PlannedCell, sender: str, receiver: str) -> Pair | None:
@@ -173,7 +175,7 @@ class Layers:
             if name not in raised.attached:
                 raise EndpointError(f"the layer {key.label} does not stand", where=name)
         here, there = raised.attached[sender], raised.attached[receiver]
-        label = f"{key.label} {list(self._raised).index(key)}"
+        label = self._label(key)
         return Pair(
             Inside(self._stations[sender], label, here, raised.prefixes[sender]),
             Inside(self._stations[receiver], label, there, raised.prefixes[receiver]),
@@ -183,18 +185,20 @@ class Layers:
             there.bind,
         )
 
+    def _label(self, key: Key) -> str:
+        """Return what roles of agents inside of a stack begin with."""
+        return f"{key.label} {list(self._raised).index(key)}"
+
     def again(self, names: Iterable[str]) -> None:
         """Raise anew what stood at endpoints that were lost and are reached again.
 
         What can't be raised does not stand: its trials fail. Raises StorageError, Interrupted.
         """
         back = set(names)
-        for key, raised in list(self._raised.items()):
-            if back & set(key.names) and key.borrows:
-                self._lower(raised, quietly=True)
-            elif back & set(key.names):
+        for key in [key for key in self._raised if back & set(key.names)]:
+            self._lower(key)
+            if not key.borrows:
                 self._order.progress(f"raising {key.label} again")
-                self._lower(raised, quietly=True)
                 try:
                     self._raise(key)
                 except EndpointError as error:
@@ -203,12 +207,13 @@ class Layers:
     def down(self) -> list[OsmefError]:
         """Take all down; return why something could not be removed. Raises nothing else."""
         errors: list[OsmefError] = []
-        for raised in reversed(self._raised.values()):
-            errors += self._lower(raised)
+        for key in reversed(self._raised):
+            errors += self._lower(key)
         return errors
 
-    def _lower(self, raised: _Raised, *, quietly: bool = False) -> list[OsmefError]:
+    def _lower(self, key: Key) -> list[OsmefError]:
         """Take a stack down at all its ends at once; return why something could not be removed."""
+        raised, inside = self._raised[key], f"{self._label(key)}:"
         raised.attached, raised.prefixes, raised.below = {}, {}, []
         for name, ports in product(raised.hosts, raised.ports):
             self._stations[name].reserved -= set(ports)
@@ -216,16 +221,16 @@ class Layers:
         if not raised.hosts:
             return []
         with ThreadPoolExecutor(max_workers=min(_MOST_AT_ONCE, len(raised.hosts))) as pool:
-            errors = list(pool.map(self._clear, raised.hosts.values()))
-        return [] if quietly else [error for error in errors if error is not None]
+            errors = list(pool.map(lambda host: self._clear(host, inside), raised.hosts.values()))
+        return [error for error in errors if error is not None]
 
-    def _clear(self, host: Host) -> OsmefError | None:
+    def _clear(self, host: Host, inside: str) -> OsmefError | None:
         """Remove what a stack has at an endpoint, whose agents end before."""
         station = self._stations[host.name]
         if station.lost is not None:
             kept = ReachError("it keeps the layers that it had", where=host.name)
             return kept if host.traces else None
-        station.end_agents()
+        station.end_agents(inside)
         host.root.session = station.session
         try:
             host.drop_all()
@@ -286,15 +291,18 @@ class Layers:
         raised = self._raised[key] = _Raised(hosts=hosts)
         ends = self._bare(key, hosts)
         facts: dict[str, dict[str, Any]] = {name: {} for name in key.names}
+        # One that stands by turns is the same each time.
+        known = key.borrows and all(key.label in self._stations[name].layers for name in key.names)
         try:
             for settings in reversed(key.stack):
                 layer = layer_of(settings)
                 ground = self._ground(key, ends)
                 attached = layer.up(ground)
                 raised.below.append((layer, attached))
-                told = ground.each(_facts_at(layer, attached))
-                for name, found in told.items():
-                    facts[name][settings.label] = found
+                if not known:
+                    told = ground.each(_facts_at(layer, attached))
+                    for name, found in told.items():
+                        facts[name][settings.label] = found
                 ends = {name: _standing_on(end, attached) for name, end in ends.items()}
         except EndpointError as error:
             error.message = f"the layer {key.label}: {error.message}"
@@ -304,7 +312,7 @@ class Layers:
             name: one.prefix if one.prefix is not None else self._entering(hosts[name], one)
             for name, one in attached.items()
         }
-        for name, found in facts.items():
+        for name, found in facts.items() if not known else ():
             self._stations[name].layers[key.label] = found
         self._verify(key)
 

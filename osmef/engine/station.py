@@ -248,11 +248,11 @@ class Station:
         self._more.append(Session.open(self.endpoint.login))
         return self._more[-1]
 
-    def end_agents(self) -> None:
-        """End all agents; who needs one gets a new one. Never raises."""
-        for agent in self._agents.values():
-            agent.close()
-        self._agents, self._used = {}, {}
+    def end_agents(self, beginning: str) -> None:
+        """End the agents of roles that begin so; who needs one gets a new one. Never raises."""
+        for role in [role for role in self._agents if role.startswith(beginning)]:
+            self._agents.pop(role).close()
+            self._used.pop(role, None)
 
     def data_ports(self, count: int, among: range | None = None) -> int:
         """Return the first of so many data ports in a row, in turn: the next call gets others.

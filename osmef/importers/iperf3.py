@@ -6,6 +6,7 @@ from osmef.analysis.fairness import jain_fairness
 from osmef.errors import OutputError
 from osmef.formats.iperf3 import REVERSE, Iperf3, Way, read_all
 from osmef.formats.iperf3 import Interval as Told
+from osmef.formats.iperf3_text import is_text, read_text
 from osmef.importers.record import RECEIVER, SENDER, Parsed, Record, Text, placed, refused
 from osmef.results.measure import part
 from osmef.results.trial import Failure, Interval
@@ -29,10 +30,10 @@ def parse(text: Text) -> Parsed:
     those of the way back begin with ``reverse_``. The sender is the end that sends, also with -R.
     Streams at the client are rows of the intervals. A run that iperf3 ended with an error, or a
     stream of one that was killed, is a failed trial. All settings that the file tells are values.
-    Raises InputError.
+    What iperf3 prints for people has three digits, and no CPU, RTT and settings. Raises InputError.
     """
     try:
-        outputs = read_all(text.text)
+        outputs = read_text(text.text) if is_text(text.text) else read_all(text.text)
     except OutputError as error:
         raise refused(error, text) from None
     return Parsed([_record(run) for run in outputs.found], placed(text, outputs))

@@ -278,10 +278,10 @@ class Provider(ABC):
         ``outside``, or that has no firewall of its own.
         """
 
-    def stays(self, endpoint: Endpoint) -> Access | None:  # noqa: ARG002
+    def stays(self, endpoint: Endpoint) -> tuple[str, Access] | None:  # noqa: ARG002
         """Tell how to reach the machine of an endpoint after the run; None where it is gone then.
 
-        What a run makes on one that stays is noted as a resource of this provider.
+        With the kind of the provider that removes what a run has made there.
         """
         return None
 

@@ -169,9 +169,7 @@ class Sites:
 
         None where it goes with the endpoint.
         """
-        cloud = self._clouds[endpoint.request.site]
-        access = cloud.stays(endpoint)
-        return None if access is None else (cloud.kind, access)
+        return self._clouds[endpoint.request.site].stays(endpoint)
 
     def data_address(
         self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family

@@ -80,13 +80,15 @@ def lines(columns: Sequence[Column], width: int | None, indent: int = 0) -> list
     return found + [_line(row, columns, gap, margin) for row in rows]
 
 
-def table(columns: Sequence[Column], width: int | None, *more: str, title: str = "") -> Group:
+def table(
+    columns: Sequence[Column], width: int | None, *more: str, title: str = "", stack: bool = True
+) -> Group:
     """Return a table that fits, its title, and below it what was left out and ``more``.
 
     Where a long first column leaves no room for all others, it stands above its rows: once for rows
-    that follow each other and have the same in it.
+    that follow each other and have the same in it; not so without ``stack``.
     """
-    if width is not None and total(columns) > width and columns[0].width > _LONG:
+    if stack and width is not None and total(columns) > width and columns[0].width > _LONG:
         kept, left = fitted(columns[1:], width - _INDENT)
         body = list(_stacked(columns[0], lines(kept, width - _INDENT, _INDENT)))
     else:

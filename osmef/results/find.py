@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 
 from osmef.errors import InputError
+from osmef.results.called import run_called
 from osmef.results.rundir import RunDirectory
 
 _TRIALS = "trials.jsonl"
@@ -19,7 +20,8 @@ _CURE = "give a run directory, the summary.json or trials.jsonl in it, or a dire
 def find_runs(*paths: str | PathLike[str]) -> list[RunDirectory]:
     """Return the runs with trials that the paths name, each once, in the order of the paths.
 
-    A path is a run directory, a summary.json or trials.jsonl in one, a directory that holds runs at
+    A path is what ``osmef.results.called.run_called`` takes for a run: such as a run directory, or
+    the beginning of its name, a summary.json or trials.jsonl in one, a directory that holds runs at
     any depth, which come sorted, or a pattern of such paths with ``*``, ``?``, ``[...]`` and
     ``**``. Raises InputError for a path that leads to no run, for two runs of one name, and without
     any path.
@@ -47,7 +49,7 @@ def _check_names(runs: Mapping[Path, RunDirectory]) -> None:
 
 
 def _runs(path: str | PathLike[str]) -> list[Path]:
-    here = Path(path)
+    here = run_called(path)
     if not here.exists() and glob.has_magic(str(here)):
         # A pattern may also match what lies beside the runs.
         runs = [run for match in sorted(glob.glob(str(here), recursive=True)) for run in _at(match)]  # noqa: PTH207 - a pattern may be absolute

@@ -102,7 +102,7 @@ class RunDirectory:
             raise InputError(
                 f"this is {what}",
                 where=str(path),
-                cure="give the directory that `osmef run` printed, such as results/NAME-TIME-ID",
+                cure="name a run of those that `osmef list` shows, or latest",
             )
         return run
 

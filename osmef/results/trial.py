@@ -364,7 +364,8 @@ class Trial(Model):
     )
     interfaces: list[InterfaceUse] = Field(
         default_factory=list,
-        description="what went through the network interfaces of each endpoint, with programs",
+        description="what went through the network interfaces of each endpoint, with programs, and"
+        " through its network cards, with bonds",
     )
 
 

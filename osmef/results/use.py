@@ -16,7 +16,7 @@ class ProcessUse(Model):
 
 
 class InterfaceUse(Model):
-    """What went through a network interface of an endpoint while a program ran there."""
+    """What went through a network interface of an endpoint in a trial."""
 
     endpoint: str = Field(description="name of the endpoint")
     name: str = Field(description="name of the interface, `lo` among them")

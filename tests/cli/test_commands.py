@@ -174,6 +174,21 @@ def test_nothing_of_a_plan_is_cut_off_on_a_narrow_terminal(osmef: Osmef) -> None
         assert row.split() in [line.split()[: len(row.split())] for line in shown.out.splitlines()]
 
 
+def test_runs_are_listed_and_called_by_the_beginning_of_their_names(osmef: Osmef) -> None:
+    assert "osmef run SCENARIO makes results/" in osmef("list").err
+    name = f"results/{SAMPLE.name}"
+    shutil.copytree(SAMPLE, osmef.directory / name)
+    (row,) = [line for line in osmef("list").out.splitlines() if SAMPLE.name in line]
+    assert row.split()[3:] == ["btc", "1", "3", "1", "complete"]
+    (run,) = osmef("list", "--json").json()["runs"]
+    assert (run["name"], run["failed"], run["state"]) == (SAMPLE.name, 1, "complete")
+    for called in ("latest", "quick", name):
+        assert osmef("show", called).out.splitlines()[-1] == f"run: {name}"
+    assert osmef("statistics", "latest").code == 0
+    wrong = osmef("show", "results")
+    assert (wrong.code, "osmef list" in wrong.err) == (2, True)
+
+
 @pytest.mark.parametrize("option", ["-h", "--help"])
 def test_help_is_where_one_looks_for_it(osmef: Osmef, option: str) -> None:
     shown = osmef("run", option)

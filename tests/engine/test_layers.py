@@ -39,6 +39,20 @@ def test_what_a_cloud_does_not_carry_is_a_problem_of_the_file(
     assert "vxlan" in problem.cure
 
 
+def test_bonds_need_a_kernel_and_a_cloud_that_give_their_cards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bond = "endpoints: {sender: {nics: 2}, receiver: {nics: 2}}\nlayer: bond"
+    monkeypatch.setattr("osmef.providers.local.provider.is_rootless", lambda: False)
+    monkeypatch.setattr("osmef.providers.local.provider.has_module", lambda name: not name)
+    with pytest.raises(InputError, match="this machine's kernel has no module bonding"):
+        check(bond)
+    monkeypatch.setattr("osmef.providers.local.provider.has_module", lambda _name: True)
+    check(bond)
+    with pytest.raises(InputError, match="gives an endpoint one network card only"):
+        check(f"provider: {CLOUD}\n{bond}")
+
+
 def ports() -> Station:
     """Return a station that knows its ports, and nothing else."""
     station = Station.__new__(Station)

@@ -194,6 +194,12 @@ class LibvirtProvider(Provider):
         prefix = f"osmef-{self._maker.mark.run}-" if self._maker else ""
         return Location(host=host.name, tenant=network.removeprefix(prefix) or None)
 
+    def stays(self, endpoint: Endpoint) -> tuple[str, Access] | None:
+        """Tell how to reach a physical host after the run; guests are gone then."""
+        if endpoint.request.kind is not EndpointKind.HOST:
+            return None
+        return StaticProvider(StaticSettings(hosts=self._settings.hosts)).stays(endpoint)
+
     def close(self) -> None:
         """Destroy all that was made. Raises the first ProviderError."""
         errors: list[OsmefError] = []

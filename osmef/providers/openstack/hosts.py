@@ -7,7 +7,7 @@ from dataclasses import replace
 from ipaddress import ip_address
 
 from osmef.errors import ProviderError
-from osmef.providers.base import Endpoint, EndpointRequest, Order
+from osmef.providers.base import Access, Endpoint, EndpointRequest, Order
 from osmef.providers.static.assign import assign, physical_host
 from osmef.providers.static.provider import StaticProvider
 from osmef.scenario.clouds.openstack import OpenStackSettings
@@ -47,6 +47,11 @@ class HostEndpoints:
             for entry in [chosen[request.name]]
         }
         return {slot: name for slot, name in found.items() if slot and name}
+
+    def stays(self, endpoint: Endpoint) -> tuple[str, Access] | None:
+        """Tell how to reach the machine of an endpoint after the run; None where it is no host."""
+        is_host = endpoint.request.kind is EndpointKind.HOST
+        return self._provider().stays(endpoint) if is_host else None
 
     def create(self, order: Order) -> list[Endpoint]:
         """Log into the hosts, and lock them. Raises ProviderError, ReachError."""

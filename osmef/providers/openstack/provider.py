@@ -197,6 +197,10 @@ class OpenStackProvider(Provider):
             finally:
                 self._hosts.close()
 
+    def stays(self, endpoint: Endpoint) -> tuple[str, Access] | None:
+        """Tell how to reach a physical host after the run; servers are gone then."""
+        return self._hosts.stays(endpoint)
+
     def data_address(
         self, receiver: Endpoint, sender: Endpoint, layer: Layer, family: Family
     ) -> str:

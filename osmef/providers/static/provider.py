@@ -160,10 +160,10 @@ class StaticProvider(Provider):
             for host in [self._hosts[endpoint.resource_id]]
         ]
 
-    def stays(self, endpoint: Endpoint) -> Access | None:
+    def stays(self, endpoint: Endpoint) -> tuple[str, Access]:
         """Tell how to reach the machine of an endpoint after the run."""
         name = endpoint.resource_id
-        return machine.access_of(name, self._hosts[name])
+        return self.kind, machine.access_of(name, self._hosts[name])
 
     def data_address(
         self,

@@ -24,7 +24,7 @@ from osmef.errors import (
     ReachError,
 )
 from osmef.programs import find_program
-from osmef.providers.base import EndpointRequest, Resource
+from osmef.providers.base import Endpoint, EndpointRequest, Resource
 from osmef.providers.libvirt import removal, xml
 from osmef.providers.libvirt.connection import Hypervisor
 from osmef.providers.libvirt.guest import find_guest
@@ -35,8 +35,10 @@ from osmef.providers.libvirt.networks import make_networks
 from osmef.providers.libvirt.placing import flavor_of, pin, place
 from osmef.providers.libvirt.provider import LibvirtProvider
 from osmef.providers.parallel import side_by_side
+from osmef.remote.keys import KeyPair
+from osmef.remote.login import HostKeys, Login
 from osmef.scenario.clouds.libvirt import LibvirtSettings, addresses_of
-from osmef.scenario.fields import FlavorNeed
+from osmef.scenario.fields import EndpointKind, FlavorNeed
 from osmef.scenario.load import load
 from tests.images.bundles import write_bundle
 from tests.libvirt.lab import libvirt_module
@@ -412,6 +414,32 @@ def test_a_range_has_both_its_ends(first: int, more: int) -> None:
     assert str(found[-1]) == f"10.9.8.{first + more}/24"
 
 
+def test_a_physical_host_stays_after_the_run_and_guests_do_not() -> None:
+    hosts = {"metal": {"ssh": "root@10.9.9.9"}}
+    settings = LibvirtSettings.model_validate({"kind": "libvirt", "hosts": hosts})
+    provider = LibvirtProvider(settings)
+    for kind, kept in (
+        (EndpointKind.HOST, ("static", {"host": "metal", "ssh": "root@10.9.9.9"})),
+        (EndpointKind.VM, None),
+    ):
+        request = EndpointRequest("host-1", "sender", kind, None, "host-1", None)
+        login = Login("metal", "root", "10.9.9.9", HostKeys(()), KeyPair.generate("none"))
+        endpoint = Endpoint(request, "metal", login, "10.9.9.9", None, None)
+        assert provider.stays(endpoint) == kept
+
+
+def test_further_cards_are_on_bridges_that_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "scenario.yaml"
+    networks = "networks: [{bridge: b, addresses: 10.0.0.1-10.0.0.9/24}], nic_bridges: [b1, b2]"
+    uris = "uris: {a: 'qemu:///system', b: 'qemu+ssh://b/system'}"
+    path.write_text(
+        f"name: a\nprovider: {{kind: libvirt, {uris}, {networks}}}\n"
+        "endpoints: {sender: {nics: 4}, receiver: {nics: 4}}\n"
+        "layer: {kind: bond, mode: balance-alb, nics: 4}\n"
+    )
+    check_study(load(path))
+
+
 @pytest.mark.parametrize(
     ("provider", "rest", "said"),
     [
@@ -436,6 +464,11 @@ def test_a_range_has_both_its_ends(first: int, more: int) -> None:
             "{kind: libvirt, networks: [{bridge: b, addresses: 10.0.0.1-10.0.0.9/24}]}",
             "placement: same-host\ntenancy: different-tenant",
             "two tenants need a network each",
+        ),
+        (
+            "{kind: libvirt, uri: 'qemu:///session'}",
+            "placement: same-host\nendpoints: {sender: {nics: 2}, receiver: {nics: 2}}",
+            "networks of further cards are made on one host",
         ),
         (
             "{kind: libvirt}",

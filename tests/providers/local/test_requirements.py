@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from osmef.programs import find_program
-from osmef.providers.local.requirements import check_machine
+from osmef.providers.local.requirements import check_machine, has_module
 
 ROOT = Path(__file__).parents[3]
 CHECK = """
@@ -75,3 +75,22 @@ def test_a_root_that_only_seems_to_be_one(machine: None) -> None:
     text = say_why("", unshare=("unshare", "--user", "--map-root-user"))
     assert "may not change groups" in text
     assert "as the ordinary user" in text
+
+
+def test_a_module_is_there_where_it_is_loaded_or_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert has_module("")
+    assert has_module(next(path.name for path in Path("/sys/module").iterdir()))
+    assert not has_module("no_such_module")
+    place = tmp_path / "lib" / "modules" / os.uname().release
+    place.mkdir(parents=True)
+    (place / "modules.dep").write_text("kernel/drivers/net/bonding/bonding.ko.xz: kernel/x.ko\n")
+    real = Path
+
+    def moved(first: str, *others: str) -> Path:
+        return real(f"{tmp_path}{first}" if first == "/lib/modules" else first, *others)
+
+    monkeypatch.setattr("osmef.providers.local.requirements.Path", moved)
+    assert has_module("bonding")
+    assert not has_module("bond")

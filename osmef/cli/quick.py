@@ -1,0 +1,96 @@
+"""``osmef quick``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from osmef.cli.console import (
+    AsJson,
+    Figures,
+    Out,
+    Verbose,
+    reporting,
+    set_up_logging,
+)
+from osmef.cli.execution import begin
+from osmef.errors import InputError
+from osmef.scenario.load import load_text
+from osmef.scenario.yaml_text import write_yaml
+from osmef.units import format_duration, parse_count, parse_duration
+
+EPILOG = """Examples:
+
+osmef quick local                          two VMs of the cloud on this machine
+
+osmef quick left right                     from one host to another, as ssh calls them
+
+osmef quick left me@10.0.0.7 --connections 1,8 --duration 10s
+
+The scenario is in the run directory: change it, and give it to `osmef run`. Exit codes are those \
+of `osmef run`."""
+
+_LOCAL = "local"
+
+
+def command(  # noqa: PLR0913, PLR0917 - its options
+    ends: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="HOST_A HOST_B", help="Sender and receiver as ssh calls them, or: local"
+        ),
+    ],
+    duration: Annotated[str, typer.Option(help="How long each trial takes.")] = "2s",
+    connections: Annotated[
+        str, typer.Option(metavar="LIST", help="Parallel connections, one number or several.")
+    ] = "1",
+    repeat: Annotated[int, typer.Option(help="Trials for each number of connections.")] = 6,
+    out: Out = Path("results"),
+    figures: Figures = False,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+) -> None:
+    """Measure how much TCP gets through between two hosts, without a scenario file."""
+    set_up_logging(verbose)
+    with reporting(as_json):
+        text = write_yaml(_scenario(ends, duration, connections, repeat))
+        study = load_text(text, Path("quick.yaml"))
+        begin(study, out, verbose=verbose, as_json=as_json, figures=figures)
+
+
+def _scenario(ends: list[str], duration: str, connections: str, repeat: int) -> dict[str, Any]:
+    """Return a scenario between two hosts, or of the local cloud. Raises InputError."""
+    if ends != [_LOCAL] and len(ends) != 2:
+        raise InputError(
+            "name two hosts, as ssh calls them",
+            where="HOST_A HOST_B",
+            cure="osmef quick HOST_A HOST_B, or osmef quick local",
+        )
+    found: dict[str, Any] = {"name": "quick", "provider": _LOCAL}
+    if len(ends) == 2:
+        hosts = {name: {"ssh": end} for name, end in zip(("host-a", "host-b"), ends, strict=True)}
+        found["provider"] = {"kind": "static", "hosts": hosts}
+        found["endpoints"] = {"sender": {"kind": "host"}, "receiver": {"kind": "host"}}
+    found["workload"] = {"kind": "btc", "duration": duration, "interval": _interval(duration)}
+    found["sweep"] = {"connections": _numbers(connections)}
+    return {**found, "repeat": repeat}
+
+
+def _interval(duration: str) -> str:
+    """Return how long the intervals of the time series are: a tenth of a trial."""
+    try:
+        return format_duration(max(0.01, parse_duration(duration) / 10)).replace(" ", "")
+    except ValueError as error:
+        what, _, cure = str(error).partition("; ")
+        raise InputError(what, where="--duration", cure=cure) from error
+
+
+def _numbers(text: str) -> list[int]:
+    numbers = [parse_count(part.strip()) for part in text.split(",")]
+    if None in numbers:
+        raise InputError(
+            f"{text!r} is no list of numbers", where="--connections", cure="write it as 1,8"
+        )
+    return [number for number in numbers if number is not None]

@@ -1,0 +1,72 @@
+"""How one begins without a scenario file."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from osmef.cli.init import scenario_text
+from osmef.kinds import WORKLOADS
+from osmef.scenario.load import load_text
+from tests.cli.conftest import Osmef
+
+OWN = ("btc", "udp", "pingpong")
+
+
+@pytest.mark.parametrize("kind", WORKLOADS.names)
+def test_a_scenario_to_begin_with_is_valid(kind: str) -> None:
+    study = load_text(scenario_text(kind), Path("a.yaml"))
+    assert study.scenario.workload.kind == kind
+
+
+@pytest.mark.parametrize("kind", OWN)
+def test_each_default_in_a_comment_is_the_default(kind: str) -> None:
+    text = scenario_text(kind)
+    written = re.sub(r"^  # ([a-z_]+: )", r"  \1", text, flags=re.MULTILINE)
+    assert written != text
+    plain, spelt = (load_text(one, Path("a.yaml")).scenario for one in (text, written))
+    assert spelt.workload == plain.workload
+
+
+def test_a_file_to_begin_with_is_written_once(osmef: Osmef) -> None:
+    done = osmef("init", "udp")
+    assert done.code == 0, done.err
+    assert json.loads((osmef.directory / "osmef-scenario.schema.json").read_text())
+    first = (osmef.directory / "udp.yaml").read_text().splitlines()[0]
+    assert first == "# yaml-language-server: $schema=osmef-scenario.schema.json"
+    assert osmef("validate", "udp.yaml").code == 0
+    again = osmef("init", "udp")
+    assert (again.code, "there is such a file" in again.err) == (2, True)
+    assert "osmef workloads" in osmef("init", "upd").err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("left",), "name two hosts"),
+        (("a", "b", "c"), "name two hosts"),
+        (("local", "--connections", "1,x"), "write it as 1,8"),
+        (("local", "--duration", "5"), "--duration"),
+        (("local", "--repeat", "0"), "repeat is 0"),
+    ],
+)
+def test_a_wrong_line_is_told(osmef: Osmef, words: tuple[str, ...], told: str) -> None:
+    ended = osmef("quick", *words)
+    assert (ended.code, told in ended.err) == (2, True), ended.err
+    assert not (osmef.directory / "results").exists()
+
+
+def test_a_first_measurement_needs_no_file(osmef: Osmef) -> None:
+    words = ("--connections", "1,2", "--duration", "100ms", "--repeat", "1", "--json")
+    ended = osmef("quick", "local", *words)
+    assert ended.code == 0, ended.err
+    summary = ended.json()["summary"]
+    assert [cell["values"] for cell in summary["cells"]] == [
+        {"connections": 1},
+        {"connections": 2},
+    ]
+    (scenario,) = osmef.directory.glob("results/quick-*/scenario.yaml")
+    assert osmef("validate", str(scenario)).code == 0

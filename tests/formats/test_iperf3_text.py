@@ -1,0 +1,190 @@
+"""What iperf3 prints for people, of several versions, against its JSON and the units."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from osmef.errors import OutputError
+from osmef.formats.iperf3_text import is_text, read_text
+
+OLD = """\
+Connecting to host 172.31.28.4, port 5201
+[  4] local 172.31.26.183 port 48832 connected to 172.31.28.4 port 5201
+[ ID] Interval           Transfer     Bandwidth       Retr  Cwnd
+[  4]   0.00-1.00   sec   596 MBytes  5.00 Gbits/sec    2   1.40 MBytes
+[  4]   1.00-2.00   sec   591 MBytes  4.96 Gbits/sec    0   1.96 MBytes
+- - - - - - - - - - - - - - - - - - - - - - - - -
+[ ID] Interval           Transfer     Bandwidth       Retr
+[  4]   0.00-2.00   sec  1.16 GBytes  4.98 Gbits/sec    2             sender
+[  4]   0.00-2.00   sec  1.16 GBytes  4.97 Gbits/sec                  receiver
+
+iperf Done.
+"""
+TWO = """\
+Connecting to host 127.0.0.1, port 5333
+[  5] local 127.0.0.1 port 58268 connected to 127.0.0.1 port 5333
+[  7] local 127.0.0.1 port 58270 connected to 127.0.0.1 port 5333
+[ ID] Interval           Transfer     Bitrate         Retr  Cwnd
+[  5]   0.00-1.00   sec   481 MBytes  4.02 Gbits/sec    4   2.87 MBytes       (omitted)
+[  7]   0.00-1.00   sec   485 MBytes  4.05 Gbits/sec    5   3.12 MBytes       (omitted)
+[SUM]   0.00-1.00   sec   966 MBytes  8.07 Gbits/sec    9             (omitted)
+- - - - - - - - - - - - - - - - - - - - - - - - -
+[  5]   0.00-1.00   sec   525 MBytes  4.39 Gbits/sec    0   2.50 MBytes
+[  7]   0.00-1.00   sec   511 MBytes  4.28 Gbits/sec    0   2.50 MBytes
+[SUM]   0.00-1.00   sec  1.01 GBytes  8.67 Gbits/sec    0
+- - - - - - - - - - - - - - - - - - - - - - - - -
+[ ID] Interval           Transfer     Bitrate         Retr
+[  5]   0.00-1.00   sec  1.14 GBytes  4.89 Gbits/sec    3             sender
+[  5]   0.00-1.00   sec  1.14 GBytes  4.88 Gbits/sec                  receiver
+[  7]   0.00-1.00   sec  1.11 GBytes  4.79 Gbits/sec    4             sender
+[  7]   0.00-1.00   sec  1.11 GBytes  4.78 Gbits/sec                  receiver
+[SUM]   0.00-1.00   sec  2.25 GBytes  9.68 Gbits/sec    7             sender
+[SUM]   0.00-1.00   sec  2.25 GBytes  9.66 Gbits/sec                  receiver
+
+iperf Done.
+"""
+UDP_BACK = """\
+Connecting to host 127.0.0.1, port 5334
+Reverse mode, remote host 127.0.0.1 is sending
+[  5] local 127.0.0.1 port 58378 connected to 127.0.0.1 port 5334
+[ ID] Interval           Transfer     Bitrate         Jitter    Lost/Total Datagrams
+[  5]   0.00-1.00   sec  1.22 MBytes  10.2 Mbits/sec  0.019 ms  0/39 (0%)
+- - - - - - - - - - - - - - - - - - - - - - - - -
+[ ID] Interval           Transfer     Bitrate         Jitter    Lost/Total Datagrams
+[  5]   0.00-1.00   sec  1.22 MBytes  10.2 Mbits/sec  0.000 ms  0/40 (0%)  sender
+[  5]   0.00-1.00   sec  1.19 MBytes  9.95 Mbits/sec  0.019 ms  1/40 (2.5%)  receiver
+
+iperf Done.
+"""
+UDP_OLD = """\
+Connecting to host 10.0.0.2, port 5201
+[  4] local 10.0.0.1 port 40000 connected to 10.0.0.2 port 5201
+[ ID] Interval           Transfer     Bandwidth       Total Datagrams
+[  4]   0.00-1.00   sec   128 KBytes  1.05 Mbits/sec  16
+- - - - - - - - - - - - - - - - - - - - - - - - -
+[ ID] Interval           Transfer     Bandwidth       Jitter    Lost/Total Datagrams
+[  4]   0.00-1.00   sec   128 KBytes  1.05 Mbits/sec  0.017 ms  4/16 (25%)
+[  4] Sent 16 datagrams
+
+iperf Done.
+"""
+BOTH_WAYS = """\
+Connecting to host 127.0.0.1, port 5336
+[  5] local 127.0.0.1 port 42734 connected to 127.0.0.1 port 5336
+[  7] local 127.0.0.1 port 42750 connected to 127.0.0.1 port 5336
+[ ID][Role] Interval           Transfer     Bitrate         Retr  Cwnd
+[  5][TX-C]   0.00-1.00   sec   724 MBytes  6.04 Gbits/sec    0   4.06 MBytes
+[  7][RX-C]   0.00-1.00   sec   602 MBytes  5.03 Gbits/sec
+- - - - - - - - - - - - - - - - - - - - - - - - -
+[ ID][Role] Interval           Transfer     Bitrate         Retr
+[  5][TX-C]   0.00-1.00   sec   724 MBytes  6.04 Gbits/sec    0             sender
+[  5][TX-C]   0.00-1.01   sec   724 MBytes  6.03 Gbits/sec                  receiver
+[  7][RX-C]   0.00-1.00   sec   608 MBytes  5.07 Gbits/sec   10             sender
+[  7][RX-C]   0.00-1.01   sec   602 MBytes  5.02 Gbits/sec                  receiver
+
+iperf Done.
+"""
+KILLED = OLD[: OLD.index("- - -")] + "[  4it took 2.000 seconds to empty the bucket\nTraceback\n"
+REFUSED = "Connecting to host 10.0.0.2, port 5201\niperf3: error - unable to connect: refused\n"
+
+
+def test_one_connection() -> None:
+    (run,) = read_text(OLD).found
+    assert (run.client, run.server, run.streams) == ("172.31.26.183", "172.31.28.4", 1)
+    assert (run.protocol, run.direction, run.error, run.wall_s) == ("tcp", "forward", None, 2.0)
+    assert run.forward is not None
+    assert (run.forward.sent_bps, run.forward.received_bps) == (4.98e9, 4.97e9)
+    assert run.forward.retransmits == 2
+    assert run.forward.received_bytes == 1.16 * 2**30
+    assert [one.bytes for one in run.intervals] == [625_000_000, 620_000_000]
+    assert [one.retransmits for one in run.intervals] == [2, 0]
+    assert all(one.sends and not one.omitted for one in run.intervals)
+
+
+def test_two_connections_are_added_up_without_the_sums() -> None:
+    (run,) = read_text(TWO).found
+    assert run.streams == 2
+    assert run.forward is not None
+    assert run.forward.received_bps == pytest.approx(9.66e9)
+    assert run.forward.retransmits == 7
+    assert [(one.flow, one.omitted) for one in run.intervals] == [
+        (0, True), (1, True), (0, False), (1, False)
+    ]  # fmt: skip
+
+
+def test_datagrams_from_the_server() -> None:
+    (run,) = read_text(UDP_BACK).found
+    assert (run.protocol, run.direction) == ("udp", "reverse")
+    assert run.forward is not None
+    assert (run.forward.sent_bps, run.forward.received_bps) == (10.2e6, 9.95e6)
+    assert (run.forward.packets, run.forward.lost, run.forward.jitter_us) == (40, 1, 19.0)
+    (interval,) = run.intervals
+    assert (interval.sends, interval.packets, interval.lost) == (False, 39, 0)
+
+
+def test_datagrams_of_an_old_version_are_received_less_what_was_lost() -> None:
+    (run,) = read_text(UDP_OLD).found
+    assert run.forward is not None
+    assert run.forward.sent_bps == 1.05e6
+    assert run.forward.received_bps == pytest.approx(0.75 * 1.05e6)
+    assert run.intervals[0].packets == 16
+
+
+def test_both_ways() -> None:
+    (run,) = read_text(BOTH_WAYS).found
+    assert (run.direction, run.streams) == ("both", 1)
+    assert run.forward is not None
+    assert run.backward is not None
+    assert (run.forward.received_bps, run.backward.received_bps) == (6.03e9, 5.02e9)
+    assert [one.sends for one in run.intervals] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "why", "intervals"), [(KILLED, "killed", 2), (REFUSED, "refused", 0)]
+)
+def test_a_run_that_did_not_end_has_an_error_and_keeps_its_series(
+    text: str, why: str, intervals: int
+) -> None:
+    (run,) = read_text(text).found
+    assert run.error is not None
+    assert why in run.error
+    assert (run.forward, len(run.intervals)) == (None, intervals)
+
+
+def test_a_terabyte_that_an_old_version_has_no_name_for() -> None:
+    sum_line = "[  4]   0.00-3600.00 sec  0.00 (null)s  4.97 Gbits/sec"
+    text = re.sub(r"\[  4\]   0.00-2.00   sec  1.16 GBytes  4.9[78] Gbits/sec", sum_line, OLD)
+    (run,) = read_text(text).found
+    assert run.forward is not None
+    assert run.forward.received_bytes == pytest.approx(4.97e9 * 3600 / 8)
+
+
+def test_one_after_the_other() -> None:
+    found = read_text(OLD + KILLED + UDP_BACK).found
+    assert [(run.protocol, run.error is None) for run in found] == [
+        ("tcp", True), ("tcp", False), ("udp", True)
+    ]  # fmt: skip
+    assert found[1].line == OLD.count("\n") + 1
+
+
+def test_what_is_none() -> None:
+    assert is_text(OLD)
+    assert not is_text('{"start": {}}')
+    with pytest.raises(OutputError):
+        read_text("[ ID] Interval\n")
+    with pytest.raises(OutputError, match="interval from"):
+        read_text(OLD.replace("1.00-2.00", "3.00-2.00"))
+
+
+@given(text=st.text(max_size=200), cut=st.integers(0, len(TWO)))
+def test_anything_is_read_or_refused(text: str, cut: int) -> None:
+    digits = re.sub(r"\d", lambda _: text[:1] or "9", TWO)
+    for one in (text, TWO[:cut] + text + TWO[cut:], digits):
+        try:
+            read_text(one)
+        except OutputError as error:
+            assert error.message  # noqa: PT017 - others are bugs

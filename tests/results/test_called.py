@@ -1,0 +1,63 @@
+"""What users call their runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from osmef.errors import InputError
+from osmef.results.called import run_called, runs_in
+from osmef.results.find import find_runs
+
+OLD, NEW, OTHER = (
+    f"{name}Z-0a1b" for name in ("a-20261101T000000", "a-20261102T000000", "b-20261101T120000")
+)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in (NEW, OLD, OTHER):
+        (tmp_path / "results" / name).mkdir(parents=True)
+        (tmp_path / "results" / name / "trials.jsonl").touch()
+    (tmp_path / "results" / "notes").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_newest_is_the_last(here: Path) -> None:
+    assert [path.name for path in runs_in(here / "results")] == [OLD, OTHER, NEW]
+
+
+@pytest.mark.parametrize(
+    ("name", "run"),
+    [
+        ("latest", NEW),
+        ("results/latest", NEW),
+        ("b", OTHER),
+        ("results/b-2026", OTHER),
+        ("a-20261102", NEW),
+        (OLD, OLD),
+        (f"results/{OLD}", OLD),
+    ],
+)
+@pytest.mark.usefixtures("here")
+def test_a_run_by_what_is_enough_of_its_name(name: str, run: str) -> None:
+    assert run_called(name).name == run
+    assert [one.id for one in find_runs(name)] == [run]
+
+
+@pytest.mark.usefixtures("here")
+def test_a_name_of_several_is_an_error_that_lists_them() -> None:
+    with pytest.raises(
+        InputError, match=f"2 runs begin so, the newest first: {NEW}, {OLD}"
+    ) as told:
+        run_called("a")
+    assert NEW in (told.value.cure or "")
+
+
+def test_nothing_is_found_where_nothing_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run_called("quick") == Path("quick")
+    with pytest.raises(InputError, match="there is no run in results"):
+        run_called("latest")
