@@ -32,7 +32,7 @@ from osmef.kinds import LAYERS, WORKLOADS  # noqa: E402
 from osmef.results import exchange, measure, summary, tables, trial, udp, use  # noqa: E402
 from osmef.results.measure import shown_unit  # noqa: E402
 from osmef.results.schema import summary_schema  # noqa: E402
-from osmef.scenario import clouds, fields, location, model, money, pairs, repeat  # noqa: E402
+from osmef.scenario import clouds, fields, location, model, money, pairs  # noqa: E402
 from osmef.scenario.base import keys_of  # noqa: E402
 from osmef.scenario.describe import Style, default_of, type_of, words  # noqa: E402
 from osmef.scenario.schema import json_schema  # noqa: E402
@@ -67,7 +67,7 @@ def models() -> dict[str, type[BaseModel]]:
     """Return every model of the scenario file and of the results, by the name of its class."""
     names = [f"{clouds.__name__}.{room.name}" for room in iter_modules(clouds.__path__)]
     settings_of_clouds = [import_module(name) for name in names]
-    written = (model, fields, money, pairs, repeat, *settings_of_clouds, location)
+    written = (model, fields, money, pairs, *settings_of_clouds, location)
     rooms = (*written, summary, measure, trial, exchange, udp, use, bundle, program_bundle)
     found = {
         name: thing
