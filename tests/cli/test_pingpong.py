@@ -34,7 +34,7 @@ def test_requests_become_a_table_figures_and_a_file_of_ppbench(
         assert (osmef.run / f"pingpong-{name}.png").stat().st_size > 10_000
     shown = osmef("show", str(osmef.run))
     assert "requests" in shown.out
-    assert " true " in shown.out
+    assert "\ntrue " in shown.out
     assert "limit" not in shown.out
     exported = osmef("export", "ppbench", str(osmef.run), "-o", "chain.csv")
     assert exported.code == 0, exported.err
