@@ -61,7 +61,7 @@ def test_the_list_of_commands_imports_none_of_them() -> None:
 
 
 def test_the_list_of_commands_says_of_each_what_its_own_help_says() -> None:
-    listed, loaded = (get_group(make_app(words)).commands for words in ([], None))
+    listed, loaded = (get_group(app).commands for app in (make_app([]), make_app()))
     assert [*listed] == [*loaded]
     for name, command in loaded.items():
         assert listed[name].get_short_help_str(999) == command.get_short_help_str(999)
