@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import osmef
-from osmef.campaigns.read import read_campaign
-from osmef.campaigns.serve import read_token
+from osmef.campaigns.schedule.load import read_campaign
+from osmef.campaigns.watching.server import read_token
 from osmef.cli.plot import _read_names
 from osmef.engine.journal import Journal
 from osmef.errors import CredentialsError, InputError, OsmefError
