@@ -30,7 +30,7 @@ def contention(uses: Iterable[EndpointUse], own_user_s: float) -> Contention:
 
     ``own_user_s`` is the CPU time in user mode of all that the trial ran, at all ends. It is taken
     off each endpoint, as several may be one machine; so ``others`` is too small rather than too
-    large. What others use within the kernel can't be told from the network's own work there, and is
+    large. It assumes counters of a whole machine. What others use within the kernel can't be told from the network's own work there, and is
     not in it.
 
     Source: proc(5), ``/proc/stat``, where user time holds that of guests.
@@ -49,6 +49,8 @@ def contended(others: Sequence[float], steal: Sequence[float]) -> str:
     """Say what others took of CPUs, if it was much; "" else. Of each the values of all trials.
 
     The middle of them counts: one busy trial of many is what the interval of a median allows for.
+    It assumes nothing of their distribution, as it counts and infers nothing. Source: the two
+    limits above, which are a choice.
     """
     found = []
     if (share := _middle(others)) >= OTHERS_PERCENT:
