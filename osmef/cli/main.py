@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
-from pathlib import Path
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
@@ -19,7 +19,8 @@ from osmef.cli.streams import failure_of
 from osmef.errors import StorageError
 
 _COMMANDS = (
-    "run", "quick", "init", "profile", "resume", "reap", "validate", "plan", "list", "show",
+    "run", "quick", "init", "profile", "resume", "extend", "reap", "validate", "plan", "list",
+    "show",
     "plot", "compare", "recommend", "similarity", "statistics", "report", "import", "export",
     "schema", "workloads", "layers", "verify-methods",
 )  # fmt: skip
@@ -77,8 +78,9 @@ def _summary(name: str) -> str:
 
     A command says it in the docstring of its function, a group where it makes its ``app``.
     """
-    tree = ast.parse((Path(__file__).parent / f"{_file(name)}.py").read_bytes())
-    for node in tree.body:
+    spec = find_spec(f"osmef.cli.{_file(name)}")
+    source = spec.loader.get_source(spec.name) if spec and spec.loader else ""  # type: ignore[attr-defined]
+    for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef) and node.name == "command":
             return ast.get_docstring(node) or ""
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "app":

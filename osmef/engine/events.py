@@ -67,6 +67,13 @@ class Planned(Event):
 
 
 @dataclass(frozen=True)
+class Extended(Event):
+    """Trials were added to the plan: so many of each cell from now on."""
+
+    repeat: Annotated[int, Strict(), Field(ge=1, le=100_000)]
+
+
+@dataclass(frozen=True)
 class Started(Event):
     """A controller began, or resumed: the trials that are missing, and who it is."""
 
@@ -226,6 +233,7 @@ class Other(Event):
 
 _NAMES: Mapping[type[Event], str] = {
     Planned: "plan",
+    Extended: "extend",
     Started: "start",
     Provisioning: "provision",
     Deployed: "endpoint",

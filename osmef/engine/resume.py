@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import fields
+from datetime import UTC
 from hashlib import sha256
 
-from osmef.engine.events import Planned, Started
+from osmef.engine.events import Extended, Planned, Started
 from osmef.engine.journal import History, Journal
-from osmef.engine.plan import Plan, make_plan
+from osmef.engine.plan import Plan, extended, make_plan
 from osmef.errors import InputError
 from osmef.results.lines import read_lines, read_whole
 from osmef.results.occasion import Occasion
@@ -42,8 +43,54 @@ def reopen(directory: RunDirectory) -> Plan:
             cure=_CURE,
         )
     plan = make_plan(study, noted.seed, noted.left_out)
+    for event in history.all(Extended):
+        plan = extended(plan, event.repeat)
     _check_trials(plan, directory)
     return plan
+
+
+def extend(directory: RunDirectory, plan: Plan, repetitions: int) -> Plan:
+    """Return the plan of a run in which each cell has so many trials; see ``note_extension``.
+
+    Raises InputError where it has so many already, where a rule ends its trials, and for a session
+    of a campaign; StorageError.
+    """
+    scenario = plan.study.scenario
+    where = str(directory.path)
+    if scenario.is_until_known:
+        raise InputError(
+            "the trials of each cell end once it is known: repeat is a rule, and no number",
+            where=where,
+            cure="start a new run, such as with --set repeat.most=100",
+        )
+    if occasion_of(Journal(directory.journal).history()) != _NONE:
+        raise InputError(
+            "the run is a session of a campaign, whose sessions are alike",
+            where=where,
+            cure="add windows to the campaign, or run its scenario with `osmef run`",
+        )
+    if repetitions <= scenario.repetitions:
+        raise InputError(
+            f"each cell has {scenario.repetitions} trials already, or will have",
+            where="--repeat",
+            cure=f"give more than {scenario.repetitions}",
+        )
+    return extended(plan, repetitions)
+
+
+def note_extension(directory: RunDirectory, longer: Plan) -> None:
+    """Write down that a run has more trials than its scenario says. Raises StorageError."""
+    Journal(directory.journal).note(Extended(longer.study.scenario.repetitions))
+
+
+def added(history: History) -> list[str]:
+    """Tell of trials that were added to a run after it was planned."""
+    return [
+        f"trials were added on {at.astimezone(UTC):%Y-%m-%d %H:%M} UTC, to {event.repeat} of each"
+        " cell: later ones are of another time, and maybe of other machines; osmef statistics looks"
+        " for a drift"
+        for at, event in history.timed(Extended)
+    ]
 
 
 def _study(directory: RunDirectory, digest: str) -> Study:

@@ -19,6 +19,7 @@ from osmef.engine.events import (
     Disturbed,
     Ended,
     Event,
+    Extended,
     Intended,
     Lent,
     Located,
@@ -58,6 +59,7 @@ INFO = EndpointInfo.model_validate(
 EVENTS = (
     Planned(seed=-7, digest="ab" * 32),
     Planned(7, "ab" * 32, "2027-01-04 night", "night", "pair", ("connections=1",)),
+    Extended(6),
     Started(7, 12, {"host": "here", "pid": 4}),
     Provisioning({"a": PRICE, "b": None}, {"a": None, "b": PRICE}, 1e9),
     Deployed(INFO, PRICE),
