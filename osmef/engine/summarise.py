@@ -12,6 +12,7 @@ import osmef
 from osmef.agent.messages import PROTOCOL
 from osmef.analysis.describe import describe, describe_pairs
 from osmef.analysis.per_price import per_price
+from osmef.engine.bursts import of_buckets, of_carried, of_limits
 from osmef.engine.check import named, warnings_of, warnings_there
 from osmef.engine.cost import spent, total
 from osmef.engine.enough import Enough
@@ -61,6 +62,7 @@ def endpoint_info(
         flavor=station.endpoint.flavor,
         vcpus=station.endpoint.vcpus,
         image=station.endpoint.image,
+        network=station.endpoint.network,
         requested=Location(site=request.site, host=request.host, tenant=request.tenant),
         achieved=station.location,
         earlier=earlier,
@@ -100,6 +102,9 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
         *there,
         *_elsewhere(cells),
         *_too_fast(cells),
+        *of_buckets(log.trials),
+        *of_limits(plan.cells, endpoints),
+        *of_carried(plan.cells, log.trials),
     ]
     return Summary(
         run=_run_info(plan, directory, journal, log, warnings),
