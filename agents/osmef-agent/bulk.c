@@ -51,7 +51,7 @@ static bool read_params(const struct json_object *command, char problem[PROBLEM_
     if (!link_read(command, &params.link, problem) || !read_amount(command, problem) ||
         !field_whole_or(command, "threads", 1, MAX_FLOWS, 0, &params.threads, problem) ||
         !field_word_or(command, "mode", bulk_modes, MODE_COPY, &params.mode, problem) ||
-        !read_pins(command, problem))
+        !read_pins(command, problem) || !classes_read(command, &params.classes, problem))
         return false;
     if (params.link.opening.direction == BOTH)
         params.link.opening.flows *= 2;
@@ -134,6 +134,15 @@ static void set_ways(void)
     set_way(role == SENDER ? RECEIVER : SENDER, forward, bulk.link.flows - forward);
 }
 
+static bool give_classes(void)
+{
+    for (int role = 0; role < ROLES; role++)
+        for (int i = 0; i < bulk.ways[role].count; i++)
+            if (!classes_apply(bulk.job, &bulk.params.classes, bulk.ways[role].flows[i].fd, i))
+                return false;
+    return true;
+}
+
 static bool open_flows(void)
 {
     struct bulk_params *p = &bulk.params;
@@ -145,7 +154,10 @@ static bool open_flows(void)
     }
     bulk.is_warm = p->warmup_s <= 0;
     set_ways();
-    return true;
+    if (give_classes())
+        return true;
+    link_close(&bulk.link);
+    return false;
 }
 
 const struct bulk *bulk_run(struct job *job, const struct bulk_params *wanted,

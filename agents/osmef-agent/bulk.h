@@ -5,6 +5,7 @@
 #include "cpu.h"
 #include "kind.h"
 #include "link.h"
+#include "classes.h"
 #include "pins.h"
 #include "tcpinfo.h"
 
@@ -33,6 +34,7 @@ struct bulk_params {
     double idle_s;   /* each pause between bursts */
     int threads;     /* for each way; 0: one for each flow */
     int mode;
+    struct classes classes;
     struct pins pins;
 };
 

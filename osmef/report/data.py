@@ -29,7 +29,7 @@ _REQUESTS = (
 )  # fmt: skip
 _INTERVALS = (
     "run", "cell", "trial", "purpose", "endpoint", "peer", "role", "flow", "start_s", "length_s",
-    "warmup", "bytes", "began_s", "exchanges", "rtt_us", "rtt_p99_us",
+    "warmup", "bytes", "began_s", "exchanges", "protocol", "lost", "rtt_us", "rtt_p99_us",
 )  # fmt: skip
 _LOOKED_FOR = "burst_bps"
 """What trials tell that looked for a token bucket."""

@@ -53,6 +53,14 @@ Cpus = Annotated[list[Annotated[int, Field(ge=0, le=4095)]], Field(min_length=1)
 """Numbers of CPUs, as the kernel counts them."""
 
 
+Algorithm = Annotated[str, Field(min_length=1, max_length=15)]
+"""The name of a congestion control, as the kernel has it."""
+
+CodePoint = Annotated[int, Field(ge=0, le=63)]
+
+_CLASSES = Field(min_length=1, max_length=16)
+
+
 class Mode(StrEnum):
     """How the ends move the data: each way to save work is a mode, which the result names."""
 
@@ -128,14 +136,18 @@ class BtcSettings(WorkloadSettings):
     mss: int | None = Field(
         default=None, ge=88, le=65495, description="largest segment, bytes; by default the path's"
     )
-    congestion_control: str | None = Field(
-        default=None, min_length=1, description="algorithm; by default the endpoint's"
+    congestion_control: Algorithm | Annotated[list[Algorithm], _CLASSES] | None = Field(
+        default=None,
+        description="algorithm; by default the endpoint's. A list is for the connections of each"
+        " direction in turn",
     )
     pacing: Rate | None = Field(
         default=None, ge=1000, description="highest rate of each connection"
     )
-    dscp: int | None = Field(
-        default=None, ge=0, le=63, description="code point that marks the packets (RFC 2474)"
+    dscp: CodePoint | Annotated[list[CodePoint], _CLASSES] | None = Field(
+        default=None,
+        description="code point that marks the packets (RFC 2474). A list is for the connections of"
+        " each direction in turn",
     )
     mptcp: bool = Field(default=False, description="Multipath TCP (RFC 8684)")
     cpus_sender: Cpus | None = Field(
@@ -256,6 +268,17 @@ class BtcSettings(WorkloadSettings):
         return self
 
     @model_validator(mode="after")
+    def _each_class_has_a_connection(self) -> BtcSettings:
+        for key, value in (("dscp", self.dscp), ("congestion_control", self.congestion_control)):
+            if isinstance(value, list) and len(value) > self.connections:
+                raise conflict(
+                    f"{key} lists {len(value)}, for {self.connections} connections",
+                    f"give at least {len(value)} connections, or a shorter list",
+                    *(key, "connections"),
+                )
+        return self
+
+    @model_validator(mode="after")
     def _threads_have_work(self) -> BtcSettings:
         if self.threads is not None and self.threads > self.connections:
             raise conflict(
@@ -264,6 +287,13 @@ class BtcSettings(WorkloadSettings):
                 *("threads", "connections"),
             )
         return self
+
+
+def _in_turn(key: str, value: Value | Sequence[int] | None) -> dict[str, Value | None]:
+    """Return what an agent is told of an option: for all connections, or for each in turn."""
+    if value is None or isinstance(value, str | int | float):
+        return {key: value}
+    return {f"each_{key}": [str(one) for one in value]}
 
 
 def _lacks_offload(facts: Mapping[str, Any], what: str) -> bool:
@@ -341,9 +371,9 @@ class BulkTransfer(Workload[BtcSettings]):
             "until_stopped": s.until is not None or None,
             "window": s.window,
             "mss": s.mss,
-            "congestion_control": s.congestion_control,
+            **_in_turn("congestion_control", s.congestion_control),
             "pacing_bps": s.pacing,
-            "dscp": s.dscp,
+            **_in_turn("dscp", s.dscp),
             "mptcp": s.mptcp or None,
             "cpus": ",".join(map(str, cpus)) if cpus else None,
             "threads": s.threads,
