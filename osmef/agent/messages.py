@@ -337,6 +337,7 @@ class SiegeResult(_HttpResult):
 
     job: Literal["siege"]
     failed: int
+    connections: int | None = None
 
 
 MOST_INTERFACES = 32

@@ -104,7 +104,7 @@ def _course(cell: Cell, rates: pd.DataFrame, times: pd.DataFrame) -> _Course | N
     own = own.assign(start_s=own["start_s"] + own["began_s"].fillna(0))
     asked = asked.assign(start_s=asked["start_s"] + asked["began_s"].fillna(0))
     asked = asked.assign(protocol=asked["protocol"].astype("object").fillna("tcp"))
-    flows = ["trial", "endpoint", "peer", "began_s", "protocol"]
+    flows = ["trial", "endpoint", "peer", "flow", "began_s", "protocol"]
     each = [
         (str(key[-1]), rows)
         for key, rows in asked.groupby(flows, dropna=False, observed=True, sort=False)

@@ -60,7 +60,7 @@ def test_each_protocol_has_a_line_and_crosses_where_it_lost(make_trials: MakeTri
     assert legend(figure)[2:] == ["round trips, udp", "round trips, tcp"]
     assert len(steps(figure, 1)) == 4
     (crosses,) = visible(figure)[1].lines
-    assert list(crosses.get_xdata()) == [1.5]
+    assert np.asarray(crosses.get_xdata()).tolist() == [1.5]
     assert "A cross is an interval" in " ".join(text.get_text() for text in figure.texts)
 
 
