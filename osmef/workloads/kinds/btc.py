@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
 from osmef.agent.messages import BulkResult
@@ -16,7 +16,7 @@ from osmef.results.exchange import Direction, Purpose
 from osmef.results.measure import Measure, part
 from osmef.results.trial import EndMeasured, Transfer, TransferEnd
 from osmef.scenario.base import conflict
-from osmef.scenario.fields import Duration, Rate, Size
+from osmef.scenario.fields import ONE, ONE_OR_SEVERAL, SEVERAL, Duration, Rate, Size
 from osmef.scenario.workload import Role, TransferDirection, WorkloadSettings, check_interval
 from osmef.workloads.base import End, Outcome, Part, Ran, Step, Value, Workload
 from osmef.workloads.buckets import (
@@ -59,6 +59,14 @@ Algorithm = Annotated[str, Field(min_length=1, max_length=15)]
 CodePoint = Annotated[int, Field(ge=0, le=63)]
 
 _CLASSES = Field(min_length=1, max_length=16)
+CodePoints = Annotated[
+    Annotated[CodePoint, Tag(ONE)] | Annotated[list[CodePoint], _CLASSES, Tag(SEVERAL)],
+    ONE_OR_SEVERAL,
+]
+Algorithms = Annotated[
+    Annotated[Algorithm, Tag(ONE)] | Annotated[list[Algorithm], _CLASSES, Tag(SEVERAL)],
+    ONE_OR_SEVERAL,
+]
 
 
 class Mode(StrEnum):
@@ -136,7 +144,7 @@ class BtcSettings(WorkloadSettings):
     mss: int | None = Field(
         default=None, ge=88, le=65495, description="largest segment, bytes; by default the path's"
     )
-    congestion_control: Algorithm | Annotated[list[Algorithm], _CLASSES] | None = Field(
+    congestion_control: Algorithms | None = Field(
         default=None,
         description="algorithm; by default the endpoint's. A list is for the connections of each"
         " direction in turn",
@@ -144,7 +152,7 @@ class BtcSettings(WorkloadSettings):
     pacing: Rate | None = Field(
         default=None, ge=1000, description="highest rate of each connection"
     )
-    dscp: CodePoint | Annotated[list[CodePoint], _CLASSES] | None = Field(
+    dscp: CodePoints | None = Field(
         default=None,
         description="code point that marks the packets (RFC 2474). A list is for the connections of"
         " each direction in turn",
