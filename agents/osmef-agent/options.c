@@ -81,17 +81,33 @@ static bool set_dscp(int fd, int family, int dscp)
            (set(fd, IPPROTO_IP, IP_TOS, dscp << DSCP_SHIFT) || family == AF_INET6);
 }
 
-static bool apply(struct job *job, const struct socket_options *o, int fd, int family, int flow)
+static bool set_algorithm(struct job *job, const struct socket_options *o, int fd, int flow)
 {
     const size_t length = strlen(o->congestion_control);
+    return !length ||
+           setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, o->congestion_control, (socklen_t)length) ==
+               0 ||
+           refused(job, flow, o->congestion_control,
+                   "sysctl net.ipv4.tcp_allowed_congestion_control lists what it allows");
+}
+
+bool options_change(struct job *job, const struct socket_options *o, int fd, int flow)
+{
+    struct sockaddr_storage here;
+    socklen_t size = sizeof here;
+    if (getsockname(fd, (struct sockaddr *)&here, &size) < 0)
+        here.ss_family = AF_INET;
+    return set_algorithm(job, o, fd, flow) && options_mark(job, o, fd, here.ss_family, flow);
+}
+
+static bool apply(struct job *job, const struct socket_options *o, int fd, int family, int flow)
+{
     if (o->window && !set_window(job, fd, flow, o->window))
         return false;
     if (o->mss && !set(fd, IPPROTO_TCP, TCP_MAXSEG, o->mss))
         return refused(job, flow, "the segment size", "use one within the MTU");
-    if (length &&
-        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, o->congestion_control, (socklen_t)length) < 0)
-        return refused(job, flow, o->congestion_control,
-                       "sysctl net.ipv4.tcp_allowed_congestion_control lists what it allows");
+    if (!set_algorithm(job, o, fd, flow))
+        return false;
     if (!options_mark(job, o, fd, family, flow))
         return false;
     if (o->pacing_bps > 0 && !set_pacing(fd, o->pacing_bps))

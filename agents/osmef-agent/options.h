@@ -39,6 +39,9 @@ int options_datagram(struct job *job, const struct socket_options *options, int 
 bool options_mark(struct job *job, const struct socket_options *options, int fd, int family,
                   int flow);
 
+/* Gives a connection that stands the congestion control and the DSCP, where they say any. */
+bool options_change(struct job *job, const struct socket_options *options, int fd, int flow);
+
 /* Returns 1 when the connection really is MPTCP, 0 when it has fallen back to TCP, and UNKNOWN when
  * the kernel does not tell (before Linux 5.16). */
 int options_mptcp(int fd);
