@@ -24,7 +24,8 @@ class FlavorInfo:
     """An instance type: its name, CPUs, memory in MiB, and what its network can do.
 
     ``ena`` tells whether it has enhanced networking (the Elastic Network Adapter), ``groups`` which
-    strategies of placement groups it takes.
+    strategies of placement groups it takes, ``nics`` how many interfaces it has room for on the
+    first network card of its hardware, None where EC2 does not tell.
     """
 
     name: str
@@ -34,6 +35,7 @@ class FlavorInfo:
     ena: bool
     groups: tuple[str, ...]
     hosts: bool
+    nics: int | None = None
 
     @property
     def family(self) -> str:
@@ -101,12 +103,15 @@ def _list(account: Account, filters: Mapping[str, str]) -> list[Mapping[str, Any
 
 def _info(facts: Mapping[str, Any]) -> FlavorInfo:
     known = facts["ProcessorInfo"]["SupportedArchitectures"]
+    network = facts.get("NetworkInfo", {})
+    cards = [one for one in network.get("NetworkCards", ()) if one.get("NetworkCardIndex") == 0]
     return FlavorInfo(
         name=str(facts["InstanceType"]),
         vcpus=int(facts["VCpuInfo"]["DefaultVCpus"]),
         ram_mib=int(facts["MemoryInfo"]["SizeInMiB"]),
         architecture=next((one for one in _ARCHITECTURES if one in known), str(known[0])),
-        ena=facts.get("NetworkInfo", {}).get("EnaSupport") in {"supported", "required"},
+        ena=network.get("EnaSupport") in {"supported", "required"},
         groups=tuple(facts.get("PlacementGroupInfo", {}).get("SupportedStrategies", ())),
         hosts=bool(facts.get("DedicatedHostsSupported")),
+        nics=(cards[0] if cards else network).get("MaximumNetworkInterfaces"),
     )

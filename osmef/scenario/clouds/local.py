@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import Model, conflict
-from osmef.scenario.clouds.base import CloudSettings, NicNetworks
+from osmef.scenario.clouds.base import NicSettings
 from osmef.scenario.fields import Name, Rate
 
 
@@ -22,7 +22,7 @@ def _default_flavors() -> dict[Name, LocalFlavor]:
     return {name: LocalFlavor(vcpus=vcpus) for name, vcpus in sizes.items()}
 
 
-class LocalSettings(CloudSettings):
+class LocalSettings(NicSettings):
     """The local cloud: hosts, tenants and VMs as namespaces of this Linux machine."""
 
     kind: Literal["local"] = Field(default="local", description="the kind of cloud")
@@ -33,11 +33,6 @@ class LocalSettings(CloudSettings):
         ge=1e6,
         le=1e11,
         description="rate of each host's link to the physical network, per direction",
-    )
-    nic_networks: NicNetworks = Field(
-        default=NicNetworks.OWN,
-        description="the networks of further network cards (`endpoints.*.nics`): each card's `own`,"
-        " or `one` for all; every card has a link of `link_rate`",
     )
     flavors: dict[Name, LocalFlavor] = Field(
         default_factory=_default_flavors, min_length=1, description="instance sizes by name"
@@ -61,14 +56,9 @@ class LocalSettings(CloudSettings):
             )
         return self
 
-    @property
-    def nics_apart(self) -> bool:
-        """Whether an endpoint's further network cards are on different networks."""
-        return self.nic_networks is NicNetworks.OWN
-
-    def switch(self, number: int) -> str:
+    def switch(self, card: int) -> str:
         """Return the switch that a further network card is joined to, counted from 0."""
-        return f"switch{number + 1 if self.nics_apart else 1}"
+        return f"switch{self.nic_network(card) + 1}"
 
     @property
     def usual_flavor(self) -> str | None:
