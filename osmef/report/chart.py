@@ -16,7 +16,12 @@ from osmef.report.style import Stroke, Words, label_y, limit, name_panel, page, 
 from osmef.units import rate_unit
 
 MOST_UPRIGHT = 5  # names of places beside each other
+_MOST_DOTS = 60  # of a point; of more only their density could be seen
 _MARGIN = 1.25  # of a logarithmic axis of x, on both sides
+
+
+_Shift = tuple[float, float]
+"""A factor and an offset of x."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,8 @@ def render(chart: Chart, look: Look) -> Figure:
         name_panel(axes, title, len(variants))
         for number, line in enumerate(lines):
             shift = _dodge(chart, number - (len(lines) - 1) / 2, len(lines))
-            _draw_line(axes, line, line.points.get(variant, []), shift, divisor)
+            beside = _dodge(chart, 0.5, len(lines))
+            _draw_line(axes, line, line.points.get(variant, []), (shift, beside), divisor)
         _set_x(axes, chart)
         _set_y(axes, chart, [end / divisor for end in _ends(lines)])
         look.apply(axes)
@@ -97,15 +103,33 @@ def _size(chart: Chart, count: int) -> tuple[float, float] | None:
 
 
 def _draw_line(
-    axes: Axes, line: Line, points: list[Point], shift: tuple[float, float], divisor: float
+    axes: Axes, line: Line, points: list[Point], shift: tuple[_Shift, _Shift], divisor: float
 ) -> None:
-    factor, offset = shift
+    """Draw a line, moved by the first shift, and its single trials, moved by the second as well."""
+    (factor, offset), beside = shift
     xs = [factor * point.x + offset for point in points]
     medians = [point.median / divisor for point in points]
     look = line.stroke
     axes.plot(
         xs, medians, color=look.colour, marker=look.marker, ls=look.dashes, markeredgecolor="white"
     )
+    dots = [
+        (beside[0] * x + beside[1], value / divisor)
+        for x, point in zip(xs, points, strict=True)
+        if 1 < len(point.values) <= _MOST_DOTS
+        for value in point.values
+    ]
+    if dots:
+        axes.plot(
+            *zip(*dots, strict=True),
+            color=look.colour,
+            marker=".",
+            ls="none",
+            markersize=5,
+            markeredgewidth=0,
+            alpha=0.6,
+            zorder=1.8,
+        )
     for x, point in zip(xs, points, strict=True):
         if not point.high > point.low:
             continue
@@ -125,7 +149,7 @@ def _draw_line(
         )
 
 
-def _dodge(chart: Chart, from_middle: float, count: int) -> tuple[float, float]:
+def _dodge(chart: Chart, from_middle: float, count: int) -> _Shift:
     """Return a factor and an offset of x that keep the bars of the lines beside each other."""
     if not chart.log_x:
         return 1.0, min(0.06, 0.4 / count) * from_middle
@@ -182,7 +206,7 @@ def _ends(lines: Iterable[Line]) -> list[float]:
         for line in lines
         for points in line.points.values()
         for point in points
-        for end in (point.low, point.median, point.high)
+        for end in (point.low, point.median, point.high, *point.values)
         if end > 0
     ]
     return ends or [1.0]
@@ -208,6 +232,8 @@ def _caption(lines: list[Line], *, by_session: bool) -> str:
         text += " Bars with caps: exact 95 % interval of the median."
     if False in bars:
         text += " Thin bars: minimum to maximum (n < 6)."
+    if any(1 < len(point.values) <= _MOST_DOTS for point in points):
+        text += f" Dots: single {'sessions' if by_session else 'trials'}."
     if any(math.isnan(point.median) for point in points):
         text += " Gaps: no trial succeeded."
     return text
