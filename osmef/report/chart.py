@@ -16,6 +16,8 @@ from osmef.report.style import Stroke, Words, label_y, limit, name_panel, page, 
 from osmef.units import rate_unit
 
 MOST_UPRIGHT = 5  # names of places beside each other
+_Y_INCHES = 0.9  # beside a panel, for the words of its axis of y
+_LETTER_INCHES = 0.062  # of a tick, its width
 _MOST_DOTS = 60  # of a point; of more only their density could be seen
 _MARGIN = 1.25  # of a logarithmic axis of x, on both sides
 
@@ -163,7 +165,10 @@ def _set_x(axes: Axes, chart: Chart) -> None:
     if chart.log_x:
         axes.set_xscale("log")
         axes.set_xlim(first / _MARGIN, last * _MARGIN)
-        shown = _spaced(sorted(chart.ticks), math.log(last / first) / 16)
+        spec = axes.get_subplotspec()
+        columns = spec.get_gridspec().ncols if spec else 1
+        wide = axes.figure.bbox.width / axes.figure.dpi / columns - _Y_INCHES
+        shown = _spaced(chart.ticks, wide / (math.log(last / first) + 2 * math.log(_MARGIN)))
     else:
         axes.set_xlim(first - 0.5, last + 0.5)
         shown = sorted(chart.ticks)
@@ -178,13 +183,22 @@ def _set_x(axes: Axes, chart: Chart) -> None:
             label.set(ha="right", rotation_mode="anchor")
 
 
-def _spaced(ticks: list[float], gap: float) -> list[float]:
-    """Leave out what would overlap the tick before it on a logarithmic axis."""
-    kept = ticks[:1]
-    for tick in ticks[1:]:
-        if math.log(tick / kept[-1]) >= gap:
+def _spaced(ticks: Mapping[float, str], inches: float) -> list[float]:
+    """Leave out the ticks whose words would meet those of others on a logarithmic axis.
+
+    ``inches`` is how long a factor of e is. The last one stays, as the first does.
+    """
+
+    def is_free(tick: float, other: float) -> bool:
+        letters = (len(ticks[tick]) + len(ticks[other])) / 2
+        return inches * math.log(other / tick) >= _LETTER_INCHES * (letters + 1)
+
+    ordered = sorted(ticks)
+    last, kept = ordered[-1], ordered[:1]
+    for tick in ordered[1:-1]:
+        if is_free(kept[-1], tick) and is_free(tick, last):
             kept.append(tick)
-    return kept
+    return kept if kept[-1] == last else [*kept, last]
 
 
 def _set_y(axes: Axes, chart: Chart, ends: list[float]) -> None:

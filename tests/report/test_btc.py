@@ -126,7 +126,7 @@ def test_loopback_and_ticks_that_would_overlap(make_trials: MakeTrials) -> None:
     trials = pd.concat([make_trials(connections=n, **ends) for n in (1, 2, 100, 101, 128)])
     figure = btc_connections(trials)
     assert legend(figure) == ["distance 0, loopback"]
-    assert ticks(figure) == ["1", "2", "100"]
+    assert ticks(figure) == ["1", "2", "100", "128"]
 
 
 def test_a_place_that_was_not_asked_for_is_named(make_trials: MakeTrials) -> None:
@@ -166,3 +166,12 @@ def test_without_a_single_result_nothing_is_drawn(make_trials: MakeTrials) -> No
         for draw in ALL:
             with pytest.raises(NothingToDrawError, match="give runs of `workload: btc`"):
                 draw(trials)
+
+
+def test_each_measured_count_has_a_tick_where_there_is_room(paper: MakeTrials) -> None:
+    trials = paper()
+    counts = {1: 1, 5: 5, 10: 10, 20: 25, 30: 35, 50: 50}
+    trials["connections"] = trials["connections"].map(counts)
+    assert ticks(btc_connections(trials)) == ["1", "5", "10", "25", "35", "50"]
+    narrow = ticks(btc_connections(trials, Look(width=2.6, height=3)))
+    assert (narrow[0], narrow[-1]) == ("1", "50"), "both ends stay"
