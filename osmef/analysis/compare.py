@@ -93,8 +93,9 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     p_beyond, of a difference beyond the margin, the way it goes (``lower_p``), corrected over the
     whole table (``hommel``); unit, what n counts: trials, runs or sessions; verdict, a ``Verdict``;
     reason, why there is no interval, no margin, or no verdict in spite of it, else None.
-    ``attrs`` has only_a and only_b, the cells of just one; lost, those of only_a that ``b`` has at
-    no other place either; unit, what n counts in any row; without_sessions, which of "A" and "B"
+    ``attrs`` has values, those of a and b of each row; only_a and only_b, the cells of just one;
+    lost, those of only_a that ``b`` has at no other place either; unit, what n counts in any row;
+    without_sessions, which of "A" and "B"
     has none while the other has, so that each of its runs counts as one; failures, of
     ``failed_more``, and, with p None, the cells of ``b`` alone of which all trials failed, for they
     may be of a common one that they could not tell; and differs, what else two cells differ in
@@ -137,6 +138,7 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     memories = _memories(found)
     table = pd.DataFrame(_rows(found, memories, confidence), columns=pd.Index(_COLUMNS))
     table = table.astype(dict.fromkeys(_COLUMNS[4:13], "float64"))
+    table.attrs["values"] = [(one.a, one.b) for one in found]
     table.attrs["only_a"] = [cell for cell in first if cell not in common]
     table.attrs["only_b"] = [cell for cell in second if cell not in common]
     anywhere = [name for name in columns if name not in PLACE]
