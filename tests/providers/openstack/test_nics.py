@@ -130,10 +130,8 @@ def test_a_run_with_cards_leaves_nothing_also_where_it_was_killed(small_lab: Lab
 
 
 def test_cards_of_two_projects_are_refused_and_a_bond_is_not(small_lab: Lab) -> None:
-    two: dict[str, Any] = {
-        "projects": {"red": "alice", "blue": "bob"},
-        "tenancy": "different-tenant",
-    }
+    projects = {"red": "alice", "blue": "bob"}
+    two: dict[str, Any] = {"projects": projects, "tenancy": "different-tenant"}
     ended = small_lab("validate", small_lab.write(endpoints=CARDS, **two))
     assert ended.code != 0
     assert "further network cards of two tenants are on different networks" in ended.err
