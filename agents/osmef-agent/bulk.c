@@ -39,6 +39,7 @@ static bool read_amount(const struct json_object *command, char problem[PROBLEM_
            field_number_or(command, "warmup_s", 0, LONGEST_S, 0, &params.warmup_s, problem) &&
            field_number(command, "interval_s", SHORTEST_S, LONGEST_S, &params.interval_s,
                         problem) &&
+           field_flag_or(command, "until_stopped", false, &params.until_stopped, problem) &&
            field_number_or(command, "active_s", SHORTEST_S, LONGEST_S, 0, &params.active_s,
                            problem) &&
            field_number_or(command, "idle_s", SHORTEST_S, LONGEST_S, 0, &params.idle_s, problem);
@@ -68,6 +69,8 @@ const char *bulk_misfit(const struct bulk_params *wanted)
         return "idle_s needs active_s, the time between the pauses";
     if (wanted->active_s > 0 && wanted->idle_s <= 0)
         return "active_s needs idle_s, the length of the pauses";
+    if (wanted->until_stopped && wanted->active_s > 0)
+        return "until_stopped is for flows that don't pause";
     return NULL;
 }
 

@@ -367,7 +367,7 @@ _Counts = Annotated[list[_Count | None], Field(max_length=MOST_INTERFACES)]
 
 
 class Interfaces(_Message):
-    """What went through each network interface while a program ran; None: the counter is new."""
+    """What went through each network interface in some time; None: the counter is new."""
 
     name: Annotated[list[_Word], Field(max_length=MOST_INTERFACES)]
     rx_bytes: _Counts
@@ -379,6 +379,13 @@ class Interfaces(_Message):
     def _columns_are_equally_long(self) -> Self:
         _same_length(self, ("name", "rx_bytes", "rx_packets", "tx_bytes", "tx_packets"))
         return self
+
+
+class CarriedEvent(_Message):
+    """What has gone through each network interface since it is there."""
+
+    event: Literal["carried"]
+    interfaces: Interfaces
 
 
 class ExecResult(ResultEvent):
@@ -448,10 +455,10 @@ JobEvent = (
     | Annotated[JobResult, Field(discriminator="job")]
     | ErrorEvent
 )
-Event = Hello | Clock | Interface | JobEvent | Gone
+Event = Hello | Clock | Interface | CarriedEvent | JobEvent | Gone
 
-_ADAPTER: TypeAdapter[Hello | Clock | Interface | JobEvent] = TypeAdapter(
-    Annotated[Hello | Clock | Interface | JobEvent, Field(discriminator="event")]
+_ADAPTER: TypeAdapter[Hello | Clock | Interface | CarriedEvent | JobEvent] = TypeAdapter(
+    Annotated[Hello | Clock | Interface | CarriedEvent | JobEvent, Field(discriminator="event")]
 )
 
 

@@ -165,6 +165,14 @@ def http(start: Start, *, relay: bool, **keys: object) -> Said:
     return [said for said in told if said]
 
 
+def test_what_interfaces_have_carried(start: StartAgent, spoken: Start) -> None:
+    said = []
+    for agent in (start(), spoken()):
+        agent.command("carried")
+        said.append(shape_of([agent.event()]))
+    assert differences(*said) == []
+
+
 SMALL = {"max_size": 100, "point_s": 0.01, "duration_s": 60}
 JOBS: dict[str, tuple[str, Keys]] = {
     "bulk": ("bulk", {"flows": 2}),
