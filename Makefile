@@ -63,7 +63,7 @@ types: $(DEVELOP)  ## check types
 
 docs: $(DEVELOP)  ## build the manual into site/
 	$(INSTALL) docs
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(DEVELOP) $(AGENT)  ## compare the agent with its peers, in one run; writes docs/benchmarks.md
 	-tools/bootstrap iperf3 iperf nuttcp netpipe-tcp sockperf wrk apache2-utils nginx-light  # what is missing is left out

@@ -3,6 +3,7 @@
 pytest_plugins = [
     "tests.openstack.fixtures",
     "tests.running.again",
+    "tests.running.collection",
     "tests.running.isolation",
     "tests.running.tiers",
 ]

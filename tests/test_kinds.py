@@ -16,6 +16,8 @@ import pytest
 from osmef.kinds import LAYERS, PROVIDERS, WORKLOADS
 from osmef.workloads import kinds
 from osmef.workloads.programme import usual_measures
+from tests.cli.conftest import Ended
+from tests.cli.warm import warm
 
 GOOD = r'''
 from typing import Literal
@@ -74,21 +76,15 @@ class Site:
         listed = "\n".join(points)
         (info / "entry_points.txt").write_text(f"[osmef.{group}]\n{listed}\n")
 
-    def osmef(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run ``osmef`` to its end."""
-        path = os.pathsep.join([str(self.folder), *sys.path])
-        return subprocess.run(
-            [sys.executable, "-m", "osmef", *words],
-            cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": path, "COLUMNS": "200"},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    def osmef(self, *words: str) -> Ended:
+        """Run ``osmef`` to its end, in this folder, whose packages Python finds."""
+        begun = warm().start(words, self.folder, {**os.environ, "COLUMNS": "200"})
+        out, err = begun.communicate(timeout=60)
+        return Ended(begun.returncode or 0, out, err)
 
     def told(self, *words: str) -> Any:
         """Return the JSON that ``osmef`` prints."""
-        return json.loads(self.osmef(*words, "--json").stdout)
+        return self.osmef(*words, "--json").json()
 
     def write(self, text: str) -> str:
         (self.folder / "x.yaml").write_text(f"name: x\n{text}\n")
@@ -118,9 +114,23 @@ def test_the_layer_of_the_page_is_used_like_our_own(site: Site) -> None:
     assert listed["package"] == "osmef_ipvlan 1.2"
     assert "ipvlan" in site.told("layers", "ipvlan")["needs"][-1]
     good = site.osmef("validate", site.write("layer: [bridge, {kind: ipvlan, mtu: 1400}]"))
-    assert good.returncode == 0, good.stdout
+    assert good.code == 0, good.out
     bad = site.osmef("validate", site.write("layer: {kind: ipvlan, mut: 1400}"))
-    assert "x.yaml:2:23: unknown key 'mut' in layer" in bad.stdout + bad.stderr
+    assert "x.yaml:2:23: unknown key 'mut' in layer" in bad.out + bad.err
+
+
+def test_a_process_of_its_own_finds_what_is_in_its_path(site: Site) -> None:
+    site.install("osmef_paint", GOOD, "paint = osmef_paint:Paint")
+    path = os.pathsep.join([str(site.folder), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-m", "osmef", "validate", site.write("workload: paint")],
+        cwd=site.folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 class TestGood:
@@ -143,7 +153,7 @@ class TestGood:
         }
         walls = {"name": "walls_per_s", "unit": "1/s", "better": "higher"}
         assert told["measures"] == [{**walls, "help": "walls that got wet"}]
-        shown = site.osmef("workloads", "paint").stdout
+        shown = site.osmef("workloads", "paint").out
         for text in ("coats: 3", "walls_per_s", "walls that got wet"):
             assert text in shown
 
@@ -158,7 +168,7 @@ class TestGood:
     )
     def test_scenarios_take_it(self, site: Site, text: str) -> None:
         done = site.osmef("validate", site.write(text))
-        assert done.returncode == 0, done.stderr
+        assert done.code == 0, done.err
 
     @pytest.mark.parametrize(
         ("text", "said"),
@@ -173,11 +183,11 @@ class TestGood:
     )
     def test_what_is_wrong_is_told_with_its_place(self, site: Site, text: str, said: str) -> None:
         done = site.osmef("validate", site.write(text))
-        assert done.returncode == 2
-        assert said in done.stderr
+        assert done.code == 2
+        assert said in done.err
 
     def test_the_schema_has_it(self, site: Site) -> None:
-        schema = json.loads(site.osmef("schema").stdout)
+        schema = json.loads(site.osmef("schema").out)
         assert "paint" in json.dumps(schema["properties"]["workload"])
         assert "walls" not in json.dumps(schema)
         assert "coats" in schema["properties"]["sweep"]["properties"]
@@ -249,14 +259,14 @@ def test_a_broken_one_is_named_and_stops_no_other(
     assert why in broken["why"]
     assert {"btc", "paint"} <= {one["name"] for one in listed["workloads"]}
     done = site.osmef("validate", site.write("workload: paint\nsweep: {coats: [1, 2]}"))
-    assert done.returncode == 0, done.stderr
-    assert why in site.osmef("workloads").stderr
+    assert done.code == 0, done.err
+    assert why in site.osmef("workloads").err
     if broken["name"] == "x":
         done = site.osmef("validate", site.write("workload: x"))
-        assert done.returncode == 2
-        assert "x.yaml:2:11: the workload x can't be used" in done.stderr
-        assert "cure: mend or remove the package: pip uninstall pkg" in done.stderr
-        assert site.osmef("workloads", "x").returncode == 2
+        assert done.code == 2
+        assert "x.yaml:2:11: the workload x can't be used" in done.err
+        assert "cure: mend or remove the package: pip uninstall pkg" in done.err
+        assert site.osmef("workloads", "x").code == 2
 
 
 def test_of_two_packages_with_one_name_the_first_has_it(site: Site) -> None:
@@ -272,14 +282,14 @@ def test_a_package_brings_a_cloud(site: Site) -> None:
     site.install("osmef_mist", CLOUD, "mist = osmef_mist:Mist", group="providers")
     for text in ("provider: mist", "provider: {kind: mist, hosts: 3}"):
         done = site.osmef("validate", site.write(text))
-        assert done.returncode == 0, done.stderr
+        assert done.code == 0, done.err
     done = site.osmef("validate", site.write("provider: {kind: mist, host: 3}"))
-    assert "did you mean 'hosts'?" in done.stderr
-    assert site.osmef("plan", site.write("provider: mist")).returncode == 0
+    assert "did you mean 'hosts'?" in done.err
+    assert site.osmef("plan", site.write("provider: mist")).code == 0
 
 
 def test_one_that_is_not_there(site: Site) -> None:
     done = site.osmef("workloads", "nothing")
-    assert done.returncode == 2
-    assert "there is no workload 'nothing'" in done.stderr
-    assert re.search(r"name one of: .*\bbtc, ", done.stderr)
+    assert done.code == 2
+    assert "there is no workload 'nothing'" in done.err
+    assert re.search(r"name one of: .*\bbtc, ", done.err)

@@ -92,17 +92,18 @@ static bool apply(struct job *job, const struct socket_options *o, int fd, int f
         setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, o->congestion_control, (socklen_t)length) < 0)
         return refused(job, flow, o->congestion_control,
                        "sysctl net.ipv4.tcp_allowed_congestion_control lists what it allows");
-    if (o->dscp && !set_dscp(fd, family, o->dscp))
-        return refused(job, flow, "the DSCP", "leave it out");
+    if (!options_mark(job, o, fd, family, flow))
+        return false;
     if (o->pacing_bps > 0 && !set_pacing(fd, o->pacing_bps))
         return refused(job, flow, "pacing", "it needs Linux 3.13");
     return true;
 }
 
-int options_socket(struct job *job, const struct socket_options *options, int family, int flow)
+static int open_stream(struct job *job, const struct socket_options *options, int family, int flow,
+                       int flags)
 {
-    const int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
-                          options->mptcp ? IPPROTO_MPTCP : 0);
+    const int fd =
+        socket(family, SOCK_STREAM | SOCK_CLOEXEC | flags, options->mptcp ? IPPROTO_MPTCP : 0);
     if (fd < 0 && options->mptcp) {
         refused(job, flow, "MPTCP", "it needs Linux 5.6 and sysctl net.mptcp.enabled=1");
         return -1;
@@ -118,6 +119,16 @@ int options_socket(struct job *job, const struct socket_options *options, int fa
         return -1;
     }
     return fd;
+}
+
+int options_socket(struct job *job, const struct socket_options *options, int family, int flow)
+{
+    return open_stream(job, options, family, flow, SOCK_NONBLOCK);
+}
+
+int options_stream(struct job *job, const struct socket_options *options, int family, int flow)
+{
+    return open_stream(job, options, family, flow, 0);
 }
 
 /* Returns the flags of struct mptcp_info (linux/mptcp.h), or -1. */
@@ -158,10 +169,15 @@ int options_datagram(struct job *job, const struct socket_options *o, int family
         return -1;
     }
     if ((o->window && !set_window(job, fd, flow, o->window)) ||
-        (o->dscp && !set_dscp(fd, family, o->dscp) &&
-         !refused(job, flow, "the DSCP", "leave it out"))) {
+        !options_mark(job, o, fd, family, flow)) {
         close(fd);
         return -1;
     }
     return fd;
+}
+
+bool options_mark(struct job *job, const struct socket_options *o, int fd, int family, int flow)
+{
+    return !o->dscp || set_dscp(fd, family, o->dscp) ||
+           refused(job, flow, "the DSCP", "leave it out");
 }

@@ -144,6 +144,7 @@ class ExchangesEvent(_Message):
     start_s: float
     length_s: float
     count: _Count
+    lost: _Count | None = None
     p50_ns: int | None = None
     p99_ns: int | None = None
     max_ns: int | None = None
@@ -236,6 +237,7 @@ class ExchangeResult(ResultEvent):
     min_ns: int | None = None
     mean_ns: float | None = None
     max_ns: int | None = None
+    lost: _Count | None = None
     late: int | None = None
     unsent: int | None = None
     histogram: _Histogram | None = None

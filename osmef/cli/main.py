@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import errno
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
@@ -16,7 +19,8 @@ from osmef.cli.streams import failure_of
 from osmef.errors import StorageError
 
 _COMMANDS = (
-    "run", "quick", "init", "profile", "resume", "reap", "validate", "plan", "list", "show",
+    "run", "quick", "init", "profile", "resume", "extend", "reap", "validate", "plan", "list",
+    "show",
     "plot", "compare", "recommend", "similarity", "statistics", "report", "import", "export",
     "schema", "workloads", "layers", "verify-methods",
 )  # fmt: skip
@@ -29,10 +33,11 @@ _ONLY_SHOW = (
 """Commands whose work is what they print. That of validate is its exit code."""
 
 
-def make_app(words: Sequence[str] = ()) -> typer.Typer:
+def make_app(words: Sequence[str] | None = None) -> typer.Typer:
     """Return the command line, for the words that it will read if these are known.
 
-    Only what they need is imported: all commands together take seconds.
+    All commands together take seconds to import. For words only the command that they begin with
+    is, and where they begin with none, of each command its name and what it does is known.
     """
     app = typer.Typer(
         name="osmef",
@@ -44,17 +49,50 @@ def make_app(words: Sequence[str] = ()) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_callback)
+    names = (*_COMMANDS, *_GROUPS)
     first = words[0] if words else ""
-    one = (first,) if first in {*_COMMANDS, *_GROUPS} else ()
-    for name in () if first == "--version" else one or (*_COMMANDS, *_GROUPS):
-        # import and list are words of Python's
-        file = f"{name}_" if name in {"import", "list"} else name.replace("-", "_")
-        module = import_module(f"osmef.cli.{file}")
-        if name in _GROUPS:
-            app.add_typer(module.app, name=name)
-        else:
-            app.command(name=name, epilog=module.EPILOG)(module.command)
+    if words is None or first in names:
+        for name in names if words is None else (first,):
+            _add(app, name)
+    else:
+        for name in names:
+            app.command(name=name, help=_summary(name))(_not_imported)
     return app
+
+
+def _add(app: typer.Typer, name: str) -> None:
+    module = import_module(f"osmef.cli.{_file(name)}")
+    if name in _GROUPS:
+        app.add_typer(module.app, name=name)
+    else:
+        app.command(name=name, epilog=module.EPILOG)(module.command)
+
+
+def _file(name: str) -> str:
+    """Return the name of a command's module; import and list are words of Python's."""
+    return f"{name}_" if name in {"import", "list"} else name.replace("-", "_")
+
+
+def _summary(name: str) -> str:
+    """Return what a command does, as its module says, without importing it.
+
+    A command says it in the docstring of its function, a group where it makes its ``app``.
+    """
+    spec = find_spec(f"osmef.cli.{_file(name)}")
+    source = spec.loader.get_source(spec.name) if spec and spec.loader else ""  # type: ignore[attr-defined]
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name == "command":
+            return ast.get_docstring(node) or ""
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "app":
+            (text,) = [
+                one.value for one in getattr(node.value, "keywords", ()) if one.arg == "help"
+            ]
+            return str(ast.literal_eval(text))
+    raise AssertionError(f"{name} says nothing")
+
+
+def _not_imported() -> None:
+    """Stand for a command that the words don't begin with."""
 
 
 def _version(wanted: bool) -> None:
@@ -73,7 +111,15 @@ def _callback(
 
 def load(words: Sequence[str]) -> Callable[[], None]:
     """Return the program for its words, loaded: the process's exit code is as documented."""
-    return partial(_run, make_app(words), words)
+    return partial(_run, make_app(_completed() or words), words)
+
+
+def _completed() -> list[str]:
+    """Return the words after ``osmef`` that a shell wants to have completed."""
+    if "_OSMEF_COMPLETE" not in os.environ:
+        return []
+    typed = os.environ.get("_TYPER_COMPLETE_ARGS") or os.environ.get("COMP_WORDS", "")
+    return typed.split()[1:]
 
 
 def _run(app: typer.Typer, words: Sequence[str]) -> None:

@@ -9,17 +9,14 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.box import SIMPLE_HEAD
-from rich.markup import escape
-from rich.table import Table
 
 from osmef.cli.console import AsJson, out, print_json, reporting
 from osmef.importers.published import Agreement, Line, check_folder
-from osmef.report.table import keep_whole
+from osmef.report.fit import column, table
 
 EPILOG = """Example:
 
-osmef verify-methods ../shared/data
+osmef verify-methods published
 
 The folder holds what others have published, as docs/methods.md names it; it is no part of OSMeF. \
 Exit code 1 says that a value differs without a known reason."""
@@ -51,30 +48,24 @@ def _record(line: Line) -> dict[str, Any]:
 
 
 def _print(lines: list[Line]) -> None:
-    table = Table("source", "what", box=SIMPLE_HEAD)
-    for head in ("published", "ours", "deviation %", "may be apart"):
-        table.add_column(head, justify="right")
-    table.add_column("verdict")
-    for line in lines:
-        table.add_row(
-            escape(line.source),
-            escape(line.what),
-            _number(line.published),
-            _number(line.ours),
-            "-" if line.deviation_percent is None else f"{line.deviation_percent:+.2f}",
-            f"{line.within:.2g}",
-            escape(_verdict(line)),
-        )
-    out.print(keep_whole(table))
+    columns = [
+        column("value", [f"{line.source}: {line.what}" for line in lines]),
+        column("published", [_number(line.published) for line in lines], right=True),
+        column("ours", [_number(line.ours) for line in lines], right=True),
+        column("deviation\n%", [_deviation(line) for line in lines], rank=1, right=True),
+        column("may be\napart", [f"{line.within:.2g}" for line in lines], rank=2, right=True),
+        column("verdict", [line.agreement.value for line in lines]),
+    ]
+    wrong = [line for line in lines if line.agreement is Agreement.WRONG_THERE]
+    why = [f"Wrong there, {line.source}: {line.what}: {line.why}" for line in wrong]
+    out.print(table(columns, out.width, *why))
     counts = Counter(line.agreement for line in lines)
     told = ", ".join(f"{counts[one]} {one}" for one in Agreement if counts[one])
     out.print(f"{len(lines)} published values: {told}")
 
 
-def _verdict(line: Line) -> str:
-    if line.agreement is Agreement.WRONG_THERE:
-        return f"{line.agreement}: {line.why}"
-    return line.agreement.value
+def _deviation(line: Line) -> str:
+    return "-" if line.deviation_percent is None else f"{line.deviation_percent:+.2f}"
 
 
 def _number(value: float | None) -> str:

@@ -56,6 +56,10 @@ class _Plan(_Note):
     left_out: NotRequired[list[_Text]]
 
 
+class _Extend(_Note):
+    repeat: Annotated[int, Strict(), Field(ge=1, le=100_000)]
+
+
 class _Start(_Note):
     seed: NotRequired[_Seed]
     controller: NotRequired[dict[str, Any] | None]
@@ -109,6 +113,7 @@ class _Lent(_Note):
 
 _SHAPES: Mapping[str, type] = {
     "plan": _Plan,
+    "extend": _Extend,
     "start": _Start,
     "provision": _Provision,
     "endpoint": _Endpoint,

@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from hashlib import sha256
 
 from osmef.engine.journal import Journal
-from osmef.engine.plan import Plan, make_plan
+from osmef.engine.plan import Plan, extended, make_plan
 from osmef.errors import InputError
 from osmef.results.lines import read_lines, read_whole
 from osmef.results.occasion import Occasion
@@ -16,6 +16,7 @@ from osmef.scenario.load import load
 from osmef.scenario.study import Study
 
 _NONE = Occasion()
+_EXTEND = "extend"
 _CURE = (
     "put back from a copy what was changed; else look at the trials with `osmef report`, and"
     " measure the rest in a new run"
@@ -41,8 +42,55 @@ def reopen(directory: RunDirectory) -> Plan:
             cure=_CURE,
         )
     plan = make_plan(study, notes[0]["seed"], notes[0].get("left_out", ()))
+    for note in journal.read(_EXTEND):
+        plan = extended(plan, note["repeat"])
     _check_trials(plan, directory)
     return plan
+
+
+def extend(directory: RunDirectory, plan: Plan, repetitions: int) -> Plan:
+    """Return the plan of a run in which each cell has so many trials; see ``note_extension``.
+
+    Raises InputError where it has so many already, where a rule ends its trials, and for a session
+    of a campaign; StorageError.
+    """
+    scenario = plan.study.scenario
+    where = str(directory.path)
+    if scenario.is_until_known:
+        raise InputError(
+            "the trials of each cell end once it is known: repeat is a rule, and no number",
+            where=where,
+            cure="start a new run, such as with --set repeat.most=100",
+        )
+    if occasion_of(Journal(directory.journal)) != _NONE:
+        raise InputError(
+            "the run is a session of a campaign, whose sessions are alike",
+            where=where,
+            cure="add windows to the campaign, or run its scenario with `osmef run`",
+        )
+    if repetitions <= scenario.repetitions:
+        raise InputError(
+            f"each cell has {scenario.repetitions} trials already, or will have",
+            where="--repeat",
+            cure=f"give more than {scenario.repetitions}",
+        )
+    return extended(plan, repetitions)
+
+
+def note_extension(directory: RunDirectory, longer: Plan) -> None:
+    """Write down that a run has more trials than its scenario says. Raises StorageError."""
+    Journal(directory.journal).note(_EXTEND, repeat=longer.study.scenario.repetitions)
+
+
+def added(journal: Journal) -> list[str]:
+    """Tell of trials that were added to a run after it was planned."""
+    notes = journal.read(_EXTEND)
+    return [
+        f"trials were added on {note['at'][:16].replace('T', ' ')} UTC, to {note['repeat']} of each"
+        " cell: later ones are of another time, and maybe of other machines; osmef statistics looks"
+        " for a drift"
+        for note in notes
+    ]
 
 
 def _study(directory: RunDirectory, digest: str) -> Study:

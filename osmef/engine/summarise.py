@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import platform
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import osmef
 from osmef.agent.messages import PROTOCOL
 from osmef.analysis.describe import describe, describe_pairs
+from osmef.analysis.expected import judge
 from osmef.analysis.per_price import per_price
 from osmef.engine.bursts import of_buckets, of_carried, of_limits
+from osmef.engine.caveats import contended_cells, elsewhere, short_intervals, too_fast
 from osmef.engine.check import named, warnings_of, warnings_there
 from osmef.engine.cost import spent, total
 from osmef.engine.enough import Enough
@@ -28,7 +30,7 @@ from osmef.engine.placement import (
     standings,
 )
 from osmef.engine.plan import Plan, PlannedCell
-from osmef.engine.resume import occasion_of
+from osmef.engine.resume import added, occasion_of
 from osmef.engine.station import Station
 from osmef.errors import StorageError
 from osmef.facts.change import change
@@ -38,17 +40,16 @@ from osmef.results.rundir import RunDirectory, TrialLog
 from osmef.results.summary import (
     CellInfo,
     EndpointInfo,
+    Expectation,
     HourlyPrice,
     Metric,
     RunInfo,
     Summary,
 )
 from osmef.results.trial import Status, Trial
+from osmef.scenario.expect import read_bound
 from osmef.scenario.location import Location
 from osmef.workloads import measures_of
-
-_MOST_LATE_PERCENT = 5.0
-"""Of requests at a rate; single ones are late wherever a CPU is busy."""
 
 
 def endpoint_info(
@@ -100,8 +101,10 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
         *log.warnings,
         *told,
         *there,
-        *_elsewhere(cells),
-        *_too_fast(cells),
+        *elsewhere(cells),
+        *too_fast(cells),
+        *contended_cells(by_cell),
+        *short_intervals(by_cell),
         *of_buckets(log.trials),
         *of_limits(plan.cells, endpoints),
         *of_carried(plan.cells, log.trials),
@@ -196,32 +199,6 @@ def _anew(journal: Journal) -> list[str]:
     return [f"its VMs were made anew, and not kept: {why}" for why in dict.fromkeys(notes)]
 
 
-def _elsewhere(cells: list[CellInfo]) -> list[str]:
-    """Say how many cells were measured where they were not asked to be."""
-    count = sum(bool(cell.mismatch and cell.n_ok) for cell in cells)
-    if not count:
-        return []
-    told = "did not stand as requested, or nobody can tell: table and figures say so"
-    return [f"{count} of {len(cells)} cells {told}"]
-
-
-def _too_fast(cells: list[CellInfo]) -> list[str]:
-    """Say in how many cells requests were due faster than they were answered."""
-    late = [
-        metric.median
-        for cell in cells
-        for name, metric in cell.metrics.items()
-        if name.endswith("late_percent") and metric.median is not None
-    ]
-    found = [percent for percent in late if percent > _MOST_LATE_PERCENT]
-    if not found:
-        return []
-    told = (
-        f"up to {max(found):.0f} % of the requests were due before the response to the one before"
-    )
-    return [f"{told}, or never sent: their times count the waiting; ask for a lower rate, or none"]
-
-
 def _run_info(
     plan: Plan, directory: RunDirectory, journal: Journal, log: TrialLog, found: list[str]
 ) -> RunInfo:
@@ -264,6 +241,7 @@ def _run_info(
         warnings=[
             *warnings_of(plan.study),
             *_left_out(plan),
+            *added(journal),
             *_not_replaced(journal),
             *_anew(journal),
             *found,
@@ -299,6 +277,7 @@ def _cell_info(
     prices = [info.price if info else None for info in infos]
     per_hour = total(prices)
     hourly = [price.amount for price in prices if price] if per_hour else []
+    metrics = _metrics(planned, trials, hourly)
     return CellInfo(
         key=planned.cell.key,
         values=dict(planned.cell.values),
@@ -322,7 +301,8 @@ def _cell_info(
             (s for t in trials if (s := t.start_spread_s) is not None), default=None
         ),
         limited_by=_limits(trials),
-        metrics=_metrics(planned, trials, hourly),
+        expectations=list(_expectations(planned, metrics)),
+        metrics=metrics,
     )
 
 
@@ -363,6 +343,18 @@ def _metrics(
         priced = per_price(measure, metric.median, hourly)
         found[measure.name] = metric.model_copy(update={"per_price": priced})
     return found
+
+
+def _expectations(planned: PlannedCell, metrics: Mapping[str, Metric]) -> Iterator[Expectation]:
+    """Judge what is expected of the metrics that a cell has."""
+    scenario = planned.cell.scenario
+    units = {one.name: one.unit for one in measures_of([scenario])}
+    for name, text in scenario.expect.items():
+        if (metric := metrics.get(name)) is not None:
+            wanted = read_bound(text)
+            bound = wanted.within(units[name])
+            verdict = judge(metric.ci95_low, metric.ci95_high, bound, at_least=wanted.at_least)
+            yield Expectation(metric=name, expected=text, bound=bound, verdict=verdict)
 
 
 def _metric(name: str, trials: Sequence[Trial], *, often_looked_at: bool) -> Metric:

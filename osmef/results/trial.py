@@ -424,7 +424,8 @@ class Interval(Model):
     )
     lost: int | None = Field(
         default=None,
-        description="datagrams found missing, less those found missing before that came after all",
+        description="datagrams found missing, less those found missing before that came after all;"
+        " of exchanges, requests given up in the interval",
     )
     reordered: int | None = Field(default=None, description="datagrams that had been overtaken")
     duplicates: int | None = Field(default=None, description="datagrams that came once more")
@@ -434,6 +435,9 @@ class Interval(Model):
     exchanges: int | None = Field(
         default=None,
         description="requests that were answered in the interval; null but for latency",
+    )
+    protocol: str | None = Field(
+        default=None, description="what carried them; null but for latency, and in older runs"
     )
     rtt_p99_us: float | None = Field(
         default=None, description="99 % of their times are not longer, microseconds"

@@ -10,6 +10,7 @@ from osmef.kinds import PROVIDERS, WORKLOADS
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.by_kind import ByKind
 from osmef.scenario.clouds.base import CloudSettings, Text
+from osmef.scenario.expect import Expected
 from osmef.scenario.fields import (
     Duration,
     EndpointKind,
@@ -193,6 +194,12 @@ class Scenario(Model):
         description="trials of each cell, 1 to 100000; a 95 % interval of the median needs 6. Or"
         " `{until: 5 %}`: as many as it takes to know the median. 1 where nothing is written and"
         " the workload has `until: knee`",
+    )
+    expect: dict[str, Expected] = Field(
+        default_factory=dict,
+        max_length=100,
+        description="what medians are to be in every cell that has the metric, such as"
+        " `aggregate_btc_bps: '>= 5 Gbit/s'`; `osmef run` ends with exit code 5 where one is not",
     )
     order: Order = Field(
         default=Order.RANDOM,

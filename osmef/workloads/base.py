@@ -40,7 +40,8 @@ class Step:
     members; what all jobs have (id, cookie, addresses, ports, timeouts) is added when it is armed.
     A step that ``listens`` answers ``listening``; the steps after it connect to it. One that
     ``serves`` runs until it is told to stop, once the other steps of all parts have their results.
-    ``udp_ports`` is how many UDP ports it takes, ``requests`` how many requests it tells of,
+    ``udp_ports`` is how many UDP ports it takes, ``probe_ports`` how many an exchange takes beside
+    its connection, ``requests`` how many requests it tells of,
     ``output_bytes`` the most that a program prints, ``exits`` the exit statuses that are no failure
     of it. One that is ``stoppable`` runs until all else has ended, where it is of a background. A
     program that listens takes as many ``ports`` in a row; ``ipv6`` are its further arguments where
@@ -56,6 +57,7 @@ class Step:
     listens: bool = False
     serves: bool = False
     udp_ports: int = 0
+    probe_ports: int = 0
     requests: int = 0
     output_bytes: int = 0
     stoppable: bool = False

@@ -419,7 +419,9 @@ class _Ensemble:
                 retransmits=None,
                 rtt_us=_us(event.p50_ns),
                 cwnd=None,
+                lost=event.lost,
                 exchanges=event.count,
+                protocol=str(task.step.parameters.get("protocol", "tcp")),
                 rtt_p99_us=_us(event.p99_ns),
                 rtt_max_us=_us(event.max_ns),
             )

@@ -18,6 +18,8 @@ from osmef.scenario.workload import WorkloadSettings
 from osmef.supply.program import Program
 from osmef.workloads.base import End, Outcome, Part, Ran, Workload
 from osmef.workloads.ensemble import Job, Performance, perform, rest
+from osmef.workloads.machine import MEASURES as OF_MACHINES
+from osmef.workloads.machine import machine_metrics
 from osmef.workloads.programs import USED
 from osmef.workloads.tool import Tool
 
@@ -92,9 +94,9 @@ class Programme:
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """What the numbers that every trial gives mean, those of the background last."""
+        """What the numbers that every trial gives mean, those of the machines last."""
         beside = self._background.measures if self._background else ()
-        return (*self._measured.measures, *map(of_background, beside))
+        return (*self._measured.measures, *map(of_background, beside), *OF_MACHINES)
 
     def needs(self, end: End) -> tuple[Program, ...]:
         """Return the external programs that have to be on the endpoints at an end, each once."""
@@ -111,6 +113,7 @@ class Programme:
         done = self._perform(job)
         outcome = self._outcome(self._measured, job.trial, Purpose.MEASURED, done.ran)
         intervals = [i for pair in done.ran for ran in pair for i in ran.intervals]
+        machines = machine_metrics(ran for pair in done.ran for ran in pair)
         outcome = replace(
             outcome,
             intervals=intervals,
@@ -118,13 +121,17 @@ class Programme:
             start_uncertainty_s=done.start_uncertainty_s,
         )
         if self._background is None:
-            return outcome
+            return replace(outcome, metrics={**outcome.metrics, **machines})
         beside = self._outcome(self._background, job.trial, Purpose.BACKGROUND, done.ran)
         told = zip(map(of_background, self._background.measures), beside.metrics.values(),
                    strict=True)  # fmt: skip
         return replace(
             outcome,
-            metrics={**outcome.metrics, **{one.name: value for one, value in told}},
+            metrics={
+                **outcome.metrics,
+                **{one.name: value for one, value in told},
+                **machines,
+            },
             transfers=outcome.transfers + beside.transfers,
             exchanges=outcome.exchanges + beside.exchanges,
             sizes=outcome.sizes + beside.sizes,

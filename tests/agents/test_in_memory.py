@@ -186,6 +186,13 @@ JOBS: dict[str, tuple[str, Keys]] = {
     "udp back": ("udp", {"rate_bps": 1e6, "direction": "reverse"}),
     "exchange": ("exchange", {"interval_s": None}),
     "exchange at a rate": ("exchange", {"rate_per_s": 100, "interval_s": None}),
+    **{
+        f"exchange by {protocol}": (
+            "exchange",
+            {"protocol": protocol, "request_size": 16, "response_size": 16, "interval_s": None},
+        )
+        for protocol in ("tcp-connect", "udp", "icmp")
+    },
     "sizes": ("sizes", {**SMALL, "max_size": 1000}),
     "sizes of a stream": ("sizes", {**SMALL, "mode": "stream"}),
     "sizes both ways": ("sizes", {**SMALL, "mode": "both", "check": True}),

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
+from typer.main import get_group
 
+from osmef.cli.main import make_app
 from tests.cli.conftest import ROOT, Osmef
 
 SAMPLE = Path(__file__).parents[1] / "results/data/quickstart-20261121T031500Z-3f9a"
@@ -49,6 +51,20 @@ def test_help_has_an_example_for_every_command(osmef: Osmef, command: str) -> No
 
 def test_help_names_the_extra_that_a_command_needs(osmef: Osmef) -> None:
     assert "osmef[archive]" in osmef("campaign", "export", "--help").out
+
+
+def test_the_list_of_commands_imports_none_of_them() -> None:
+    script = "import sys; from osmef.cli.main import load; load([]); print(*sys.modules)"
+    shown = subprocess.check_output([sys.executable, "-c", script], text=True, cwd=ROOT)
+    loaded = {name for name in shown.split() if name.startswith("osmef.")}
+    assert loaded == {"osmef.cli", "osmef.cli.main", "osmef.cli.streams", "osmef.errors"}
+
+
+def test_the_list_of_commands_says_of_each_what_its_own_help_says() -> None:
+    listed, loaded = (get_group(app).commands for app in (make_app([]), make_app()))
+    assert [*listed] == [*loaded]
+    for name, command in loaded.items():
+        assert listed[name].get_short_help_str(999) == command.get_short_help_str(999)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -254,7 +254,7 @@ def test_a_run_says_what_was_asked_for_and_what_was_achieved(
     assert [len(end.earlier) for end in summary.endpoints] == [anew, 0]
     assert (cell.requested_distance, cell.distance) == (0, 0 if anew else 2)
     assert cell.mismatch == ([] if anew else ["placement", "distance"])
-    assert any("did not stand as requested" in w for w in summary.run.warnings) == (
+    assert any("were not placed as requested" in w for w in summary.run.warnings) == (
         on_mismatch == "record"
     )
 

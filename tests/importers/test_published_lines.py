@@ -6,7 +6,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from osmef.cli import console
+from osmef.cli.main import make_app
 from osmef.errors import InputError
 from osmef.importers.published import Agreement, Line, check_folder
 from tests.published import published
@@ -56,6 +59,22 @@ def test_a_value_is_the_same_or_differs(tmp_path: Path, printed: str, expected: 
     (line,) = check_folder(sessions(tmp_path, printed))
     assert line.ours == pytest.approx(20)
     assert line.agreement is expected
+
+
+def test_the_table_fits_the_terminal_and_the_exit_code_tells_a_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console.out, "_width", 40)
+    words = ["verify-methods", str(sessions(tmp_path, "21"))]
+    done = CliRunner().invoke(make_app(words), words)
+    assert done.exit_code == 1
+    head, rule, what, row, _, left_out, count = done.output.splitlines()[-7:]
+    assert (head.split()[:2], rule.strip("─ ")) == (["published", "ours"], "")
+    assert max(map(len, (head, rule, row))) <= 40
+    assert "CoV of general, x, A, %" in what
+    assert row.split() == ["21", "20", "-4.76", "different"]
+    assert "no room: may be apart" in left_out
+    assert count == "1 published values: 1 different"
 
 
 def test_a_known_fault_of_the_source_is_told_with_its_reason() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from osmef.campaigns.session import Work, measure
+from osmef.campaigns.executors.session import SessionJob, measure
 from osmef.cli.main import make_app
 from osmef.engine.observer import Observer
 from osmef.engine.stop import Stop
@@ -100,7 +100,7 @@ def _with_layers(path: Path) -> None:
 
 def _measure(text: str, file: str, run: Path, number: int) -> None:
     stop = Stop()
-    work = Work(
+    work = SessionJob(
         session=number, slot=f"day {number}", window="always", platform="everything",
         text=text, file=file, directory=str(run), seed=number,
     )  # fmt: skip

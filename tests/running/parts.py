@@ -67,6 +67,16 @@ PARTS = {
             debian=("postgresql",),
         ),
         Part(
+            "clouds",
+            "runs across clouds, regions and zones",
+            (
+                *("osmef/providers/aws/", "osmef/providers/azure/", "osmef/providers/gce/"),
+                *("osmef/providers/sites.py", "tests/providers/sites/", "tests/sites/"),
+            ),
+            minutes=4,
+            debian=("gcc", "libc6-dev", "nftables", "iproute2", "openssh-server"),
+        ),
+        Part(
             "layers",
             "layers whose machine is lost, or whose journal is",
             (

@@ -59,11 +59,16 @@ FEW, MANY = 25, 400
 CHECK = (
     *("tests/analysis/", "tests/benchmarks/", "tests/docs/", "tests/engine/", "tests/facts/"),
     *("tests/formats/", "tests/importers/", "tests/memory/", "tests/prices/", "tests/report/"),
-    *("tests/results/", "tests/running/", "tests/scenario/", "tests/workloads/"),
+    *("tests/results/", "tests/scenario/", "tests/workloads/", "tests/running/test_parts.py"),
     *("tests/supply/test_bundle.py", "tests/supply/test_closure.py", "tests/supply/test_elf.py"),
     *("tests/supply/test_plan.py", "tests/supply/test_program.py"),
     *("tests/test_errors.py", "tests/test_programs.py", "tests/test_units.py"),
     "tests/cli/test_quickstart.py",
+)
+# What takes a quarter of the time of all these: whole pages, and all that was once published.
+_LONG = (
+    *("tests/report/html/", "tests/importers/test_every_command.py"),
+    *("tests/importers/test_findings_2013.py", "tests/importers/test_published.py"),
 )
 # What starts processes all the same: sshd, agents, clouds in namespaces.
 _MACHINES = {
@@ -107,7 +112,11 @@ def is_in_check(item: pytest.Item) -> bool:
     if "test_quickstart" in item.nodeid:
         return True
     needed = set(getattr(item, "fixturenames", ()))
-    return item.nodeid.startswith(CHECK) and not _MACHINES & needed
+    return _may_be_in_check(item.nodeid) and not _MACHINES & needed
+
+
+def _may_be_in_check(name: str) -> bool:
+    return name.startswith(CHECK) and not name.startswith(_LONG)
 
 
 def is_wanted(item: pytest.Item, tier: str, part: str | None) -> bool:
@@ -146,7 +155,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     of_file = _part_of_file(collection_path)
     if tier == "real":
         return True if of_file is not None and part not in {None, of_file, PROPERTIES} else None
-    if tier == "check" and not collection_path.relative_to(ROOT).as_posix().startswith(CHECK):
+    if tier == "check" and not _may_be_in_check(collection_path.relative_to(ROOT).as_posix()):
         return None if collection_path.name == "conftest.py" else True
     return True if tier is not None and of_file is not None else None
 

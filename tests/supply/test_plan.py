@@ -106,6 +106,7 @@ def test_what_no_endpoint_can_get_is_known_before_there_are_any(
     check(replace(program, how=("present", *program.how)), supplier)
 
 
+@pytest.mark.real("programs")
 def test_a_source_that_a_user_brings(supplier: Supplier, tmp_path: Path) -> None:
     """It is built once, and is what the program is built from in runs."""
     code = tmp_path / "code"

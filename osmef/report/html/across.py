@@ -14,7 +14,7 @@ from osmef.analysis.replicates import has_sessions, independent
 from osmef.analysis.trust import FEWEST, cells, pairs, trust
 from osmef.report.cells import cells_of
 from osmef.report.data import Data
-from osmef.report.doubts import doubts_of
+from osmef.report.doubts import busy_cells, doubts_of
 from osmef.report.html.figures import Drawn, draw
 from osmef.report.html.reading import Reading
 from osmef.report.html.results import measured
@@ -175,6 +175,7 @@ def _trust(found: pd.DataFrame, trials: pd.DataFrame, most: int) -> Table | None
         return None
     heads = ("n", "needed", "memory, p", "of all cells, p", "drift", "drift, p")
     units = ("", "", "", "", "%", "")
+    busy = busy_cells(cells(trials))
     columns = [
         Column("cell"),
         Column("metric"),
@@ -196,7 +197,7 @@ def _trust(found: pd.DataFrame, trials: pd.DataFrame, most: int) -> Table | None
             Field(told, mark=Mark.WARN) if told else text(None),
         ]
         for row in found.to_dict("records")
-        for told in [doubts_of(row)]
+        for told in [doubts_of(row, busy=busy)]
     ]
     unit = "sessions" if has_sessions(trials) else "trials"
     note = f"Of {unit}, in the order of time. {_TRUST_NOTE.format(fewest=FEWEST)}"

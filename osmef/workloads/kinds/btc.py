@@ -13,7 +13,7 @@ from osmef.agent.messages import BulkResult
 from osmef.analysis.limits import prevailing, transfer_limits
 from osmef.errors import AgentError
 from osmef.results.exchange import Direction, Purpose
-from osmef.results.measure import part
+from osmef.results.measure import Measure, part
 from osmef.results.trial import EndMeasured, Transfer, TransferEnd
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Rate, Size
@@ -39,7 +39,14 @@ BACK = {
 }  # fmt: skip
 """What is told of the way back, by the names of the way there."""
 
-BOTH_WAYS = (*RATES, *BACK.values(), *MEASURES[len(RATES) :])
+COMMON = Measure(
+    name="common_percent", unit="%", better="neither", label="common interval", over_pairs="worst",
+    help="of `duration`, how much all connections of a pair ran together; of the pair and direction"
+    " with the least, 100 at most; `null` where `bytes` are given",
+    source="OSMeF",
+)  # fmt: skip
+ONE_WAY = (*MEASURES, COMMON)
+BOTH_WAYS = (*RATES, *BACK.values(), *MEASURES[len(RATES) :], COMMON)
 """Of transfers in both directions."""
 
 Cpus = Annotated[list[Annotated[int, Field(ge=0, le=4095)]], Field(min_length=1)]
@@ -279,7 +286,7 @@ class BulkTransfer(Workload[BtcSettings]):
     def __init__(self, settings: BtcSettings, *, background: bool = False) -> None:
         super().__init__(settings, background=background)
         both = settings.direction is TransferDirection.BOTH
-        self.measures = BOTH_WAYS if both else MEASURES
+        self.measures = BOTH_WAYS if both else ONE_WAY
         if settings.until is not None:
             refilled = settings.refill is not None
             self.measures = (*bucket_measures(refilled=refilled), *MEASURES[len(RATES) :])
@@ -361,6 +368,7 @@ class BulkTransfer(Workload[BtcSettings]):
             else:
                 metrics |= {back.name: found[name] for name, back in BACK.items()}
             transfers += there
+        metrics[COMMON.name] = self._common_percent(transfers)
         return Outcome(metrics, transfers)
 
     def _bucket(self, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:
@@ -376,6 +384,13 @@ class BulkTransfer(Workload[BtcSettings]):
         kept = {one.name for one in RATES}
         metrics |= {name: value for name, value in usual.items() if name not in kept}
         return Outcome(metrics, [*there, *later], buckets=found)
+
+    def _common_percent(self, transfers: Sequence[Transfer]) -> float | None:
+        """Return the least part of the duration in which all connections of a transfer ran."""
+        if self._settings.bytes is not None:
+            return None
+        lengths = [transfer.receiver.common_length_s or 0.0 for transfer in transfers]
+        return min(100.0, 100 * min(lengths) / self._settings.duration)
 
 
 def _transfer(ran: Ran, purpose: Purpose, direction: Direction) -> Transfer:

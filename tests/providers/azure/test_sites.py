@@ -52,6 +52,7 @@ def two_sites(**sites: Any) -> dict[str, Any]:
     }
 
 
+@pytest.mark.real("clouds")
 def test_two_regions_of_one_subscription_are_two_sites(lab: Lab) -> None:
     scenario = two_sites(near=provider_of(lab), far=provider_of(lab, region=FAR))
     ended = lab("run", lab.osmef.write(json.dumps(scenario), "sites.json"))
@@ -78,6 +79,7 @@ def ec2_beside(lab: Lab, folder: Path) -> Iterator[Cloud]:
         cloud.down()
 
 
+@pytest.mark.real("clouds")
 def test_from_azure_to_ec2_and_back(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,6 +30,7 @@ def test_a_run_measures_from_one_cloud_to_the_other_and_leaves_nothing(lab: Lab)
     assert lab.left() == []
 
 
+@pytest.mark.real("clouds")
 def test_after_kill_9_reap_cleans_both_clouds(lab: Lab) -> None:
     process = lab.osmef.start("run", lab.write(), prefix=lab.prefix)
     lab.osmef.until(process, "putting the agent on")
@@ -42,6 +43,7 @@ def test_after_kill_9_reap_cleans_both_clouds(lab: Lab) -> None:
     assert lab.left() == []
 
 
+@pytest.mark.real("clouds")
 def test_ctrl_c_while_both_clouds_are_at_work_leaves_nothing(lab: Lab) -> None:
     process = lab.osmef.start("run", lab.write(), prefix=lab.prefix)
     lab.osmef.until(process, "making")
@@ -52,6 +54,7 @@ def test_ctrl_c_while_both_clouds_are_at_work_leaves_nothing(lab: Lab) -> None:
     assert lab.left() == []
 
 
+@pytest.mark.real("clouds")
 def test_when_one_cloud_has_no_room_the_other_gives_all_back(lab: Lab) -> None:
     full = "InsufficientInstanceCapacity"
     lab.aws.faults.append(Fault("RunInstances", full, status=500, times=99))
@@ -62,6 +65,7 @@ def test_when_one_cloud_has_no_room_the_other_gives_all_back(lab: Lab) -> None:
     assert lab.left() == []
 
 
+@pytest.mark.real("clouds")
 @pytest.mark.parametrize(("cloud", "region"), [("google", "there-1"), ("ec2", FAR)])
 def test_two_regions_of_one_cloud_are_two_sites(lab: Lab, cloud: str, region: str) -> None:
     settings = getattr(lab, cloud)
@@ -81,6 +85,7 @@ def test_two_regions_of_one_cloud_are_two_sites(lab: Lab, cloud: str, region: st
     assert lab.left() == []
 
 
+@pytest.mark.real("clouds")
 def test_reap_tells_two_sites_of_one_cloud_apart(lab: Lab) -> None:
     sites = {
         "near": lab.google(),
@@ -97,6 +102,7 @@ def test_reap_tells_two_sites_of_one_cloud_apart(lab: Lab) -> None:
     assert lab.left() == []
 
 
+@pytest.mark.real("clouds")
 def test_pairs_across_the_zones_and_regions_of_one_cloud(lab: Lab) -> None:
     for provider, zones in (
         (lab.google(), ["here-1-a", "here-1-b", "there-1-a"]),
