@@ -15,9 +15,13 @@ from osmef.engine.plan import Plan, make_plan
 from osmef.engine.resume import note_plan
 from osmef.engine.run import Run
 from osmef.errors import OsmefError
+from osmef.results.expected import Verdict
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.scenario.study import Study
+
+MISSED = 5
+"""The exit code where a median misses what the scenario expects of it."""
 
 
 def begin(study: Study, out: Path, *, verbose: bool, as_json: bool, figures: bool) -> None:
@@ -47,7 +51,7 @@ def execute(  # noqa: PLR0913 - what the user asks for
     """Run what the directory lacks of the plan, draw the figures if wanted, print the table.
 
     With ``again`` trials that have failed are run, too. Raises what ``Run.execute`` does; exits
-    with 1 when trials have failed.
+    as ``exit_as_judged`` does.
     """
     summary, drawn = measure(
         plan, directory, verbose=verbose, as_json=as_json, figures=figures, again=again
@@ -56,7 +60,7 @@ def execute(  # noqa: PLR0913 - what the user asks for
         print_json({"directory": str(directory.path), "summary": summary.model_dump(mode="json")})
     else:
         show(summary, directory.path, drawn, ended=True)
-    exit_if_failed(summary)
+    exit_as_judged(summary)
 
 
 def measure(  # noqa: PLR0913
@@ -82,7 +86,10 @@ def measure(  # noqa: PLR0913
         return summary, draw(directory) if figures else []
 
 
-def exit_if_failed(summary: Summary) -> None:
-    """Exit with 1 when trials have failed."""
+def exit_as_judged(summary: Summary) -> None:
+    """Exit with 5 when a median misses what was expected of it, with 1 when trials have failed."""
+    verdicts = {one.verdict for cell in summary.cells for one in cell.expectations}
+    if Verdict.MISSED in verdicts:
+        raise typer.Exit(MISSED)
     if any(cell.n_failed for cell in summary.cells):
         raise typer.Exit(1)

@@ -19,7 +19,8 @@ from osmef.cli.streams import failure_of
 from osmef.errors import StorageError
 
 _COMMANDS = (
-    "run", "quick", "init", "profile", "resume", "reap", "validate", "plan", "list", "show",
+    "run", "quick", "init", "profile", "resume", "extend", "reap", "validate", "plan", "list",
+    "show",
     "plot", "compare", "recommend", "similarity", "statistics", "report", "import", "export",
     "schema", "workloads", "layers", "verify-methods",
 )  # fmt: skip

@@ -24,7 +24,7 @@ from osmef.cli.console import (
 from osmef.cli.console import (
     out as console,
 )
-from osmef.cli.execution import exit_if_failed, measure
+from osmef.cli.execution import exit_as_judged, measure
 from osmef.cli.shown import show
 from osmef.engine.check import check_provider, check_study
 from osmef.engine.cost import check_budget, cost_of
@@ -106,7 +106,7 @@ def command(  # noqa: PLR0913, PLR0917 - its options
         else:
             show(summary, directory.path, [])
             _print(rows)
-        exit_if_failed(summary)
+        exit_as_judged(summary)
 
 
 def _print(rows: list[dict[Any, Any]]) -> None:

@@ -72,18 +72,26 @@ def command(  # noqa: PLR0913, PLR0917 - its options
     """Go on with a run that was interrupted or killed, or that has lost endpoints."""
     set_up_logging(verbose)
     with reporting(as_json), RunDirectory.open(run_called(run)) as directory:
-        directory.acquire()
-        refuse_second(directory, is_dead=controller_is_dead)
-        orphans = leftovers(directory)
-        for error in filter(None, map(refusal_of, orphans)):
-            raise error
-        for orphan in orphans:
-            err.print(f"destroying what was left: {escape(orphan.resource.name)}")
-        with stopping() as stop:  # not in the middle of it
-            for left in destroy(orphans):
-                raise left.error
-            stop.check()
+        take_over(directory, is_dead=controller_is_dead)
         plan = reopen(directory)
         check_provider(plan)
         shown = {"verbose": verbose, "as_json": as_json, "figures": figures}
         execute(plan, directory, again=again is Again.FAILED, **shown)
+
+
+def take_over(directory: RunDirectory, *, is_dead: bool) -> None:
+    """Become the one who measures a run, and destroy what the one before has left.
+
+    Raises InputError where another one may be alive, and what ``destroy`` raises.
+    """
+    directory.acquire()
+    refuse_second(directory, is_dead=is_dead)
+    orphans = leftovers(directory)
+    for error in filter(None, map(refusal_of, orphans)):
+        raise error
+    for orphan in orphans:
+        err.print(f"destroying what was left: {escape(orphan.resource.name)}")
+    with stopping() as stop:  # not in the middle of it
+        for left in destroy(orphans):
+            raise left.error
+        stop.check()

@@ -25,7 +25,8 @@ osmef run scenarios/quickstart.yaml
 osmef run scenarios/osmef-paper/vm-to-vm.yaml --set workload.duration=1s --set repeat=6 --out /data
 
 Exit codes: 0 done, 1 some trials failed, 2 bad input, 3 provider or credentials, \
-4 interrupted, or endpoints were lost (go on with `osmef resume RUN`)."""
+4 interrupted, or endpoints were lost (go on with `osmef resume RUN`), 5 a median misses what the \
+scenario expects of it (`expect`)."""
 
 
 def command(  # noqa: PLR0913, PLR0917 - its options

@@ -11,6 +11,7 @@ from osmef.cli.shown import show
 from osmef.errors import InputError
 from osmef.results.called import run_called
 from osmef.results.rundir import RunDirectory
+from osmef.results.summary import Summary
 
 EPILOG = """Examples:
 
@@ -26,17 +27,26 @@ def command(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the table of a run again."""
+    """Print the table of a run again; of one that was cut, what it has."""
     with reporting(as_json):
         directory = RunDirectory.open(run_called(run))
-        if not directory.summary.exists():
-            raise InputError(
-                "the run has no summary yet",
-                where=str(run),
-                cure=f"if it was killed, go on with: osmef resume {run}",
-            )
-        summary = directory.read_summary()
+        summary = directory.read_summary() if directory.summary.exists() else _so_far(directory)
         if as_json:
             print_json(summary.model_dump(mode="json"))
         else:
             show(summary, directory.path, sorted(directory.path.glob("*.png")), whole=wide)
+
+
+def _so_far(directory: RunDirectory) -> Summary:
+    """Summarise a run that was cut, or that is alive, from the trials that it has."""
+    from osmef.engine.resume import reopen  # noqa: PLC0415 - the engine is slow to load
+    from osmef.engine.summarise import summarise  # noqa: PLC0415
+
+    plan = reopen(directory)
+    if not directory.read_trials().trials:
+        raise InputError(
+            "the run has no trial yet",
+            where=str(directory.path),
+            cure=f"if it was killed, go on with: osmef resume {directory.path}",
+        )
+    return summarise(plan, directory)

@@ -10,11 +10,14 @@ from rich.markup import escape
 
 from osmef.cli.console import out
 from osmef.report.cost import cost_text
+from osmef.report.expected import expectations
 from osmef.report.table import summary_table
+from osmef.results.expected import Verdict
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 
 _MOST_REASONS = 3
+_COLOURS = {Verdict.MET: "green", Verdict.MISSED: "red", Verdict.UNDECIDED: "yellow"}
 _MOST_CHARACTERS = 300
 
 
@@ -40,6 +43,8 @@ def show(
     ``ended`` the next command is named.
     """
     out.print(summary_table(summary, None if whole else out.width))
+    for verdict, text in expectations(summary):
+        out.print(f"[{_COLOURS[verdict]}]expected[/]: {escape(text)}")
     for text in _failures(summary, directory):
         out.print(f"[red]failed[/]: {escape(text)}")
     for text in summary.run.warnings:

@@ -12,7 +12,7 @@ from rich.markup import escape
 from osmef.cli.console import AsJson, out, print_json, reporting
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
-from osmef.report.doubts import doubts_of
+from osmef.report.doubts import busy_cells, doubts_of
 from osmef.report.fit import Column, column, table
 from osmef.report.series import short_cells
 
@@ -86,7 +86,8 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     metrics = dict.fromkeys(str(row["metric"]) for row in rows)
     title = next(iter(metrics)) if len(metrics) == 1 else ""
     out.print(table(shown, out.width, *more, title=title))
-    for cell, name, doubt in () if pairs else _doubts(rows, error):
+    busy = busy_cells(trust.cells(trials))
+    for cell, name, doubt in () if pairs else _doubts(rows, error, busy):
         of = f"{cell}, {name}" if len(metrics) > 1 else cell
         out.print(f"[yellow]doubt[/]: {escape(of)}: {escape(doubt)}")
     for name, p in alike.items():
@@ -141,11 +142,13 @@ def _cells(rows: list[dict[Any, Any]], error: float) -> list[Column]:
     ]
 
 
-def _doubts(rows: list[dict[Any, Any]], error: float) -> Iterator[tuple[str, str, str]]:
+def _doubts(
+    rows: list[dict[Any, Any]], error: float, busy: Mapping[str, str]
+) -> Iterator[tuple[str, str, str]]:
     """Give what speaks against the interval of each row: its cell, its metric, and the words."""
     names, _shared = short_cells(str(row["cell"]) for row in rows)
     for row in rows:
-        if told := doubts_of(row, error):
+        if told := doubts_of(row, error, busy):
             yield names[str(row["cell"])], str(row["metric"]), told
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
 from osmef.engine.plan import Plan, PlannedCell, endpoints_of, programs_of_layers
-from osmef.errors import InputError, ProviderError, SupplyError
+from osmef.errors import InputError, Problem, ProviderError, SupplyError
 from osmef.providers.base import Check, EndpointRequest, go_on
 from osmef.providers.sites import sites_of
+from osmef.scenario.expect import read_bound
 from osmef.scenario.fields import EndpointKind, tries_of
 from osmef.scenario.repeat import UntilKnown
 from osmef.scenario.study import Cell, Study
@@ -32,6 +34,7 @@ def check_study(study: Study) -> None:
         for cell in study.cells
         for key, message, cure in (*sites.problems(cell), *_lacking(cell), *_untold(cell))
     ]
+    problems += _unexpected(study)
     if problems:
         raise InputError.from_problems(problems)
     try:
@@ -65,6 +68,25 @@ def _untold(cell: Cell) -> Iterator[tuple[str, str, str]]:
         kind = cell.scenario.workload.kind
         message = f"workload {kind} has no metric {rule.metric!r}"
         yield "repeat.metric", message, f"write one of: {', '.join(names)}"
+
+
+def _unexpected(study: Study) -> Iterator[Problem]:
+    """Yield what is expected of metrics that no cell has, or in a unit that they don't have."""
+    first = study.cells[0]
+    units = {one.name: one.unit for one in measures_of(cell.scenario for cell in study.cells)}
+    for name, text in study.scenario.expect.items():
+        key = f"expect.{name}"
+        if name not in units:
+            near = get_close_matches(name, units, n=1)
+            cure = f"did you mean {near[0]!r}?" if near else f"write one of: {', '.join(units)}"
+            yield first.problem(key, f"no cell has a metric {name!r}", cure)
+            continue
+        try:
+            read_bound(text).within(units[name])
+        except ValueError as error:
+            unit = units[name] or "1"
+            cure = f"write the bound in {unit}, or in a multiple of it"
+            yield first.problem(key, f"{name} is in {unit}: {error}".partition(";")[0], cure)
 
 
 def check_provider(plan: Plan, still: Check = go_on) -> None:

@@ -160,6 +160,36 @@ def make_plan(study: Study, seed: int | None = None, left_out: Collection[str] =
     return Plan(study, seed, _endpoints(placed), cells, trials, _PROVISION_S + estimate(trials))
 
 
+def extended(plan: Plan, repetitions: int) -> Plan:
+    """Return a plan with more trials of each cell, which come after those that it has.
+
+    Seed and order of the first ones stay, so that a run that has measured them measures the others.
+    """
+    study = plan.study
+    cells = tuple(
+        replace(cell, scenario=_repeated(cell.scenario, repetitions)) for cell in study.cells
+    )
+    longer = make_plan(
+        replace(study, scenario=_repeated(study.scenario, repetitions), cells=cells),
+        plan.seed,
+        plan.left_out,
+    )
+    known = {(one.cell.key, one.repetition) for one in plan.trials}
+    now = {one.cell.key: one.cell for one in longer.trials}
+    trials = [replace(one, cell=now[one.cell.key]) for one in plan.trials]
+    last = max((one.group for one in trials), default=0)
+    groups: dict[int, int] = {}
+    for one in longer.trials:
+        if (one.cell.key, one.repetition) not in known:
+            group = groups.setdefault(one.group, last + 1 + len(groups))
+            trials.append(replace(one, index=len(trials) + 1, group=group))
+    return replace(longer, trials=tuple(trials), estimate_s=_PROVISION_S + estimate(trials))
+
+
+def _repeated(scenario: Scenario, repetitions: int) -> Scenario:
+    return scenario.model_copy(update={"repeat": repetitions})
+
+
 def endpoints_of(study: Study) -> tuple[EndpointRequest, ...]:
     """Return what a plan of the study needs, each once."""
     return _endpoints(_place(study.cells, study.scenario))

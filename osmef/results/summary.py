@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
+from osmef.results.expected import Verdict
 from osmef.results.limits import Limit
 from osmef.results.measure import Measure
 from osmef.results.trial import SCHEMA_VERSION
@@ -154,6 +155,11 @@ class EndpointInfo(Model):
     image: str | None = Field(
         default=None, description="the cloud's id of its image; null where nobody can tell"
     )
+    network: str | None = Field(
+        default=None,
+        description="what its cloud says of the rate of its network, such as `Up to 10 Gigabit`;"
+        " null where it says nothing",
+    )
     requested: Location = Field(description="site, and host and tenant as slots of the plan")
     achieved: Location = Field(description="where it really stands, read back from the cloud")
     earlier: list[Location] = Field(
@@ -181,6 +187,19 @@ class EndpointInfo(Model):
         description="SHA-256 of the agent that ran on it; null if the run was imported"
     )
     facts: dict[str, Any] = Field(description="facts before the first and after the last group")
+
+
+class Expectation(Model):
+    """What the scenario expected of a median of a cell, and whether it is so."""
+
+    metric: str = Field(description="name of the metric")
+    expected: str = Field(description="the bound as the scenario has it")
+    bound: float = Field(description="the same as a number, in the unit of the metric")
+    verdict: Verdict = Field(
+        strict=False,
+        description="`met` where the whole 95 % interval of the median is within the bound,"
+        " `missed` where none of it is, else `undecided`; without an interval, too",
+    )
 
 
 class CellInfo(Model):
@@ -231,6 +250,9 @@ class CellInfo(Model):
     n_ok: int = Field(description="trials that went well")
     n_failed: int = Field(
         description="trials that failed; they are in trials.jsonl with the reason"
+    )
+    expectations: list[Expectation] = Field(
+        default_factory=list, description="what the scenario expected of the medians (`expect`)"
     )
     price_per_hour: Cost | None = Field(
         default=None,

@@ -10,6 +10,7 @@ from osmef.kinds import PROVIDERS, WORKLOADS
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.by_kind import ByKind
 from osmef.scenario.clouds.base import CloudSettings, Text
+from osmef.scenario.expect import Expected
 from osmef.scenario.fields import (
     Duration,
     EndpointKind,
@@ -191,7 +192,14 @@ class Scenario(Model):
     repeat: Repeat = Field(
         default=6,
         description="trials of each cell, 1 to 100000; a 95 % interval of the median needs 6. Or"
-        " `{until: 5 %}`: as many as it takes to know the median",
+        " `{until: 5 %}`: as many as it takes to know the median. 1 where nothing is written and"
+        " the workload has `until: knee`",
+    )
+    expect: dict[str, Expected] = Field(
+        default_factory=dict,
+        max_length=100,
+        description="what medians are to be in every cell that has the metric, such as"
+        " `aggregate_btc_bps: '>= 5 Gbit/s'`; `osmef run` ends with exit code 5 where one is not",
     )
     order: Order = Field(
         default=Order.RANDOM,
@@ -412,6 +420,8 @@ class Scenario(Model):
     @property
     def repetitions(self) -> int:
         """How many trials each cell has at most."""
+        if self.workload.is_for_once and "repeat" not in self.model_fields_set:
+            return 1
         return self.repeat.most if isinstance(self.repeat, UntilKnown) else self.repeat
 
     @property

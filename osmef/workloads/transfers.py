@@ -10,7 +10,7 @@ from osmef.analysis.fairness import jain_fairness
 from osmef.analysis.warmup import measured_intervals, without_warmup
 from osmef.errors import AgentError
 from osmef.results.measure import Measure
-from osmef.results.trial import Interval, Transfer, TransferEnd
+from osmef.results.trial import FlowEnd, Interval, ThreadUse, Transfer, TransferEnd
 from osmef.results.use import EndpointUse
 
 CPU = (
@@ -41,6 +41,23 @@ CPU = (
     ),
 )  # fmt: skip
 """The CPU load of both ends, of the program's part and of all."""
+
+WAIT = (
+    Measure(
+        name="cpu_wait_sender_percent", unit="%", better="neither", label="CPU wait sender",
+        head="wait\nsend\n%", digits=".0f", over_pairs="sum", spare=True,
+        help="time in which these threads were ready and waited for a CPU, divided by the time of"
+        " the transfer, in percent of one CPU; `null` where the kernel does not count it",
+        source="sched-stats, `/proc/PID/schedstat`",
+    ),
+    Measure(
+        name="cpu_wait_receiver_percent", unit="%", better="neither", label="CPU wait receiver",
+        head="wait\nrecv\n%", digits=".0f", over_pairs="sum", spare=True,
+        help="as `cpu_wait_sender_percent`, at the receiver",
+        source="sched-stats, `/proc/PID/schedstat`",
+    ),
+)  # fmt: skip
+"""What the program's part of both ends could have used, and did not get."""
 
 JAIN = Measure(
     name="jain_fairness", unit="1", better="higher", label="jain fairness", head="J", digits=".3f",
@@ -94,7 +111,9 @@ MEASURES = (
         help="of the time in which any pair was measured, how much all pairs were; 100 for one",
         source="OSMeF",
     ),
-    *CPU,
+    *CPU[:2],
+    *WAIT,
+    *CPU[2:],
     Measure(
         name="cpu_sender_us_per_kb", unit="us/kB", better="lower", label="CPU sender",
         over_pairs="pooled",
@@ -148,12 +167,12 @@ def transfer_metrics(
     ``jain_fairness_senders`` over the sums of each sender.
 
     CPU percentages are of one CPU: the process's are the CPU time of the threads that move the
-    data, summed over the connections of all pairs; the endpoint's are all that is not idle in
-    /proc/stat, soft interrupts included, summed over the endpoints, each counted once however many
-    agents ran there. ``rtt_mean_us`` is the mean of the senders' smoothed RTT at the end of each
-    interval of each connection. A warm-up counts in none of them, except that ``rtt_min_us``, which
-    the kernel keeps, is of the whole connection. Raises AgentError when a receiver had no common
-    interval.
+    data, and the time that they waited for a CPU, summed over the connections of all pairs; the
+    endpoint's are all that is not idle in /proc/stat, soft interrupts included, summed over the
+    endpoints, each counted once however many agents ran there. ``rtt_mean_us`` is the mean of the
+    senders' smoothed RTT at the end of each interval of each connection. A warm-up counts in none
+    of them, except that ``rtt_min_us``, which the kernel keeps, is of the whole connection. Raises
+    AgentError when a receiver had no common interval.
     """
     transfers, intervals = list(map(_measured, transfers)), measured_intervals(intervals)
     rates = [flow_rates(transfer) for transfer in transfers]
@@ -174,6 +193,8 @@ def transfer_metrics(
         "overlap_percent": overlap_percent(transfers),
         "cpu_sender_percent": _process_cpu(senders),
         "cpu_receiver_percent": _process_cpu(receivers),
+        "cpu_wait_sender_percent": _wait(senders),
+        "cpu_wait_receiver_percent": _wait(receivers),
         "endpoint_cpu_sender_percent": endpoint_cpu_percent(
             (end.endpoint, end.host) for end in senders
         ),
@@ -243,15 +264,26 @@ def _sum(values: Sequence[int | None]) -> float | None:
     return sum(known) if len(known) == len(values) else None
 
 
+def _threads(end: TransferEnd) -> Sequence[FlowEnd | ThreadUse]:
+    """Return what tells of each thread that moved the data of an end."""
+    return end.threads if end.threads is not None else end.flows
+
+
 def _cpu_s(end: TransferEnd) -> float:
-    threads = end.threads if end.threads is not None else end.flows
-    return sum((one.cpu_user_s or 0) + (one.cpu_system_s or 0) for one in threads)
+    return sum((one.cpu_user_s or 0) + (one.cpu_system_s or 0) for one in _threads(end))
 
 
 def _process_cpu(ends: Sequence[TransferEnd]) -> float | None:
     if any(end.elapsed_s <= 0 for end in ends):
         return None
     return sum(100 * _cpu_s(end) / end.elapsed_s for end in ends)
+
+
+def _wait(ends: Sequence[TransferEnd]) -> float | None:
+    waits = [(_threads(end), end.elapsed_s) for end in ends]
+    if any(length <= 0 or one.cpu_wait_s is None for each, length in waits for one in each):
+        return None
+    return sum(100 * (one.cpu_wait_s or 0) / length for each, length in waits for one in each)
 
 
 def endpoint_cpu_percent(uses: Iterable[tuple[str, EndpointUse]]) -> float | None:

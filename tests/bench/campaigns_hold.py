@@ -13,10 +13,11 @@ import threading
 import time
 from pathlib import Path
 
-from osmef.campaigns.rows import State
-from osmef.campaigns.session import End, Work
+from osmef.campaigns.executors.session import SessionJob, SessionResult
+from osmef.campaigns.state.rows import SessionState
 from osmef.engine.journal import Journal
 from osmef.results.rundir import RunDirectory
+from tests.journals import write_note
 
 _LOOK_S = 0.2
 _AT_ONCE = 8
@@ -24,19 +25,19 @@ _gates: dict[Path, tuple[int, int]] = {}
 _lock = threading.Lock()
 
 
-def hold(place: Path, work: Work) -> End:
+def hold(place: Path, work: SessionJob) -> SessionResult:
     """Be there."""
     began_s = time.time()
     passes, passed = _gate(place / "over")
     with RunDirectory.create_at(Path(work.directory), work.text, ".yaml") as directory:
         journal = Journal(directory.journal)
-        journal.note("start", seed=work.seed, missing=1)
+        write_note(journal, "start", seed=work.seed, missing=1)
         with (place / "begun").open("ab", buffering=0) as begun:
             begun.write(b"x")
         os.read(passes, 1)
-        journal.note("end")
+        write_note(journal, "end")
     os.write(passed, b"x")
-    return End(State.DONE, trials_ok=1, cost=began_s)
+    return SessionResult(SessionState.DONE, trials_ok=1, cost=began_s)
 
 
 def _gate(path: Path) -> tuple[int, int]:

@@ -70,3 +70,23 @@ def test_a_first_measurement_needs_no_file(osmef: Osmef) -> None:
     ]
     (scenario,) = osmef.directory.glob("results/quick-*/scenario.yaml")
     assert osmef("validate", str(scenario)).code == 0
+
+
+def test_a_run_is_extended_and_one_that_was_cut_shows_what_it_has(osmef: Osmef) -> None:
+    words = ("--connections", "1", "--duration", "100ms", "--repeat", "2", "--json")
+    assert osmef("quick", "local", *words).code == 0
+    ended = osmef("extend", "latest", "--repeat", "3", "--no-figures", "--json")
+    assert ended.code == 0, ended.err
+    summary = ended.json()["summary"]
+    assert [cell["n_ok"] for cell in summary["cells"]] == [3]
+    assert any("to 3 of each cell" in note for note in summary["run"]["warnings"])
+    again = osmef("extend", "latest", "--repeat", "3")
+    assert (again.code, "give more than 3" in again.err) == (2, True)
+    (directory,) = osmef.directory.glob("results/quick-*")
+    (directory / "summary.json").unlink()
+    lines = (directory / "trials.jsonl").read_text().splitlines(keepends=True)
+    (directory / "trials.jsonl").write_text("".join(lines[:2]))
+    shown = osmef("show", "latest")
+    assert shown.code == 0, shown.err
+    assert "incomplete; to go on: osmef resume" in shown.out
+    assert " 2/2 " in shown.out

@@ -20,6 +20,7 @@ import osmef
 from osmef.engine.journal import Journal
 from osmef.providers.local.provider import LocalProvider
 from osmef.results.rundir import RunDirectory
+from tests.journals import read_notes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs namespaces")
 SCENARIO = "name: pair\nworkload: {duration: 300ms, interval: 100ms}\nrepeat: 1\n"
@@ -97,7 +98,7 @@ def test_a_campaign_outlives_the_room_for_its_log(place: Path) -> None:
     assert ended.returncode == 0
     assert status(place)["counts"] == {"done": 2}
     for directory in (place / "results" / "now").iterdir():
-        assert Journal(directory / "journal.jsonl").read()[-1]["event"] == "end"
+        assert read_notes(Journal(directory / "journal.jsonl"))[-1]["event"] == "end"
 
 
 def shown(place: Path, *arguments: str) -> str:
@@ -157,9 +158,11 @@ def test_ctrl_c_and_on_again(place: Path) -> None:
     ) as process:
         assert process.stderr is not None
         assert "start" in process.stderr.readline()
+        process.send_signal(signal.SIGSTOP)  # else it might be done before the other one has begun
         refused = run(place, "run", "now.json")
         assert (refused.returncode, "another process" in refused.stderr) == (2, True)
         process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGCONT)
         process.stderr.read()
     assert process.returncode == 4
     found = status(place)

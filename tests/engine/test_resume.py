@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 
 from osmef.engine.journal import Journal
-from osmef.engine.plan import make_plan
-from osmef.engine.resume import note_plan, occasion_of, reopen
+from osmef.engine.plan import extended, make_plan
+from osmef.engine.resume import added, extend, note_extension, note_plan, occasion_of, reopen
 from osmef.errors import InputError
 from osmef.results.occasion import Occasion
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Status, Trial
 from osmef.scenario.load import load_text
+from tests.journals import write_note
 
 TEXT = "name: pair\nworkload: {duration: 1s}\nrepeat: 2\n"
 
@@ -25,14 +26,14 @@ def test_a_run_that_goes_on_knows_its_session(tmp_path: Path) -> None:
         plan = make_plan(load_text(TEXT, run.scenario), 7)
         note_plan(run, plan, occasion)
         assert reopen(run).seed == 7
-        assert occasion_of(Journal(run.journal)) == occasion
+        assert occasion_of(Journal(run.journal).history()) == occasion
 
 
 def test_a_run_without_a_campaign_has_no_session(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path, "pair", TEXT, ".yaml") as run:
-        assert occasion_of(Journal(run.journal)) == Occasion()
+        assert occasion_of(Journal(run.journal).history()) == Occasion()
         note_plan(run, make_plan(load_text(TEXT, run.scenario), 7))
-        assert occasion_of(Journal(run.journal)) == Occasion()
+        assert occasion_of(Journal(run.journal).history()) == Occasion()
 
 
 # --- what is damaged
@@ -46,7 +47,7 @@ def run(tmp_path: Path) -> RunDirectory:
     with RunDirectory.create(tmp_path, "pair", TEXT, ".yaml") as made:
         plan = make_plan(load_text(TEXT, made.scenario), 7)
         note_plan(made, plan)
-        Journal(made.journal).note("start", seed=7)
+        write_note(Journal(made.journal), "start", seed=7)
         made.append_trial(trial_of(plan.trials[0].index))
     return made
 
@@ -147,3 +148,47 @@ def test_a_journal_of_another_scenario_does_not_blame_the_file(run: RunDirectory
     change(run, "plan", lambda note: note.update(digest="0" * 64))
     with pytest.raises(InputError, match="or one of both is damaged"):
         reopen(run)
+
+
+# --- more trials
+
+
+@pytest.mark.parametrize("order", ["random", "sequential"])
+def test_more_trials_follow_those_that_there_are(order: str) -> None:
+    text = f"name: pair\nrepeat: 2\norder: {order}\nsweep: {{connections: [1, 2, 3]}}\n"
+    short = make_plan(load_text(text, Path("a.yaml")), 7)
+    longer = extended(extended(short, 3), 5)
+    told = [(one.index, one.cell.key, one.repetition, one.group) for one in longer.trials]
+    assert told[: len(short.trials)] == [
+        (one.index, one.cell.key, one.repetition, one.group) for one in short.trials
+    ]
+    assert [index for index, *_ in told] == list(range(1, 16))
+    assert len({(key, repetition) for _, key, repetition, _ in told}) == 15
+    groups = [group for *_, group in told]
+    assert groups == sorted(groups)
+    assert not set(groups[:6]) & set(groups[6:])
+
+
+def test_a_run_that_was_extended_goes_on_with_all_of_its_trials(run: RunDirectory) -> None:
+    plan = reopen(run)
+    longer = extend(run, plan, 4)
+    assert len(reopen(run).trials) == len(plan.trials)
+    note_extension(run, longer)
+    assert reopen(run).trials == longer.trials
+    assert len(longer.trials) == 2 * len(plan.trials)
+    (told,) = added(Journal(run.journal).history())
+    assert "to 4 of each cell" in told
+
+
+def test_what_can_t_be_extended_is_told(run: RunDirectory, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="has 2 trials already"):
+        extend(run, reopen(run), 2)
+    for text, occasion, words in (
+        ("name: pair\nrepeat: {until: 5 %}\n", Occasion(), "repeat is a rule"),
+        (TEXT, Occasion("s", "w", "p"), "session of a campaign"),
+    ):
+        with RunDirectory.create(tmp_path, "pair", text, ".yaml") as made:
+            plan = make_plan(load_text(text, made.scenario), 7)
+            note_plan(made, plan, occasion)
+            with pytest.raises(InputError, match=words):
+                extend(made, plan, 100)

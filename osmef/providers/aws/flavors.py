@@ -25,7 +25,8 @@ class FlavorInfo:
 
     ``ena`` tells whether it has enhanced networking (the Elastic Network Adapter), ``groups`` which
     strategies of placement groups it takes, ``nics`` how many interfaces it has room for on the
-    first network card of its hardware, None where EC2 does not tell.
+    first network card of its hardware, None where EC2 does not tell. ``network`` is what
+    EC2 says of its rate.
     """
 
     name: str
@@ -35,6 +36,7 @@ class FlavorInfo:
     ena: bool
     groups: tuple[str, ...]
     hosts: bool
+    network: str | None = None
     nics: int | None = None
 
     @property
@@ -113,5 +115,6 @@ def _info(facts: Mapping[str, Any]) -> FlavorInfo:
         ena=network.get("EnaSupport") in {"supported", "required"},
         groups=tuple(facts.get("PlacementGroupInfo", {}).get("SupportedStrategies", ())),
         hosts=bool(facts.get("DedicatedHostsSupported")),
+        network=network.get("NetworkPerformance"),
         nics=(cards[0] if cards else network).get("MaximumNetworkInterfaces"),
     )

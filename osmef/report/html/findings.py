@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
+from osmef.report.expected import expectations
 from osmef.report.series import short_cells
 from osmef.results.limits import Limit
 from osmef.results.measure import Better, Measure
@@ -24,13 +25,14 @@ _PLACE = ("placement", "tenancy")
 
 
 def findings(summary: Summary) -> list[str]:
-    """Return what the medians of a run show, in sentences; nothing where there is one cell.
+    """Return what the medians of a run show, in sentences; those that were expected first.
 
     A distance costs something where the 95 % intervals of two medians do not overlap. Of two equal
     cells of 6 trials each that is so in 0.2 % of cases, of 12 such pairs in 2 %.
     """
     names, _shared = short_cells(cell.key for cell in summary.cells)
     return [
+        *(f"Expected of {text}." for _verdict, text in expectations(summary)),
         *_range(summary, names),
         *_limits(summary, names),
         *_distances(summary),

@@ -1,0 +1,65 @@
+"""How much of an endpoint's CPUs others took while something was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from osmef.results.use import EndpointUse
+
+OTHERS_PERCENT = 10.0
+"""Of all CPUs of an endpoint that programs of others use: from there on it is told of."""
+STEAL_PERCENT = 5.0
+"""Of all CPUs of an endpoint that its hypervisor gives to others: likewise."""
+
+
+@dataclass(frozen=True)
+class Contention:
+    """Shares of all CPUs that an agent may run on, in percent: of the endpoint with the most.
+
+    ``others`` is what programs that are not of the trial used in user mode, ``steal`` what the
+    hypervisor gave to others. None where nobody told.
+    """
+
+    others: float | None
+    steal: float | None
+
+
+def contention(uses: Iterable[EndpointUse], own_user_s: float) -> Contention:
+    """Return what others took of the endpoints while they were watched.
+
+    ``own_user_s`` is the CPU time in user mode of all that the trial ran, at all ends. It is taken
+    off each endpoint, as several may be one machine; so ``others`` is too small rather than too
+    large. It assumes counters of a whole machine. What others use within the kernel can't be told
+    from the network's own work there, and is not in it.
+
+    Source: proc(5), ``/proc/stat``, where user time holds that of guests.
+    """
+    watched = [use for use in uses if use.elapsed_s > 0 and use.cpus > 0]
+    others = [_percent(max(0.0, use.user_s + use.nice_s - own_user_s), use) for use in watched]
+    steal = [_percent(use.steal_s, use) for use in watched if use.steal_s is not None]
+    return Contention(max(others, default=None), max(steal, default=None))
+
+
+def _percent(seconds: float, use: EndpointUse) -> float:
+    return 100 * seconds / (use.cpus * use.elapsed_s)
+
+
+def contended(others: Sequence[float], steal: Sequence[float]) -> str:
+    """Say what others took of CPUs, if it was much; "" else. Of each the values of all trials.
+
+    The middle of them counts: one busy trial of many is what the interval of a median allows for.
+    It assumes nothing of their distribution, as it counts and infers nothing. Source: the two
+    limits above, which are a choice.
+    """
+    found = []
+    if (share := _middle(others)) >= OTHERS_PERCENT:
+        found.append(f"other programs used {share:.0f} % of an endpoint's CPUs")
+    if (share := _middle(steal)) >= STEAL_PERCENT:
+        found.append(f"the hypervisor gave {share:.0f} % of an endpoint's CPUs to others")
+    return ", and ".join(found)
+
+
+def _middle(values: Sequence[float]) -> float:
+    """Return the lower median, 0 of nothing."""
+    return sorted(values)[(len(values) - 1) // 2] if values else 0.0

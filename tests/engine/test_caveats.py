@@ -1,0 +1,47 @@
+"""What trials say against their own numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from osmef.engine.caveats import contended_cells, short_intervals
+from osmef.results.trial import Status, Trial
+
+
+def trials(*metrics: Mapping[str, float | None]) -> list[Trial]:
+    return [
+        Trial(
+            index=number, cell="all", repetition=number, group=1, values={}, senders=["a"],
+            receivers=["b"], placement=None, tenancy=None, distance=None, connections=1,
+            workload="btc", started_at=None, wall_s=None, status=Status.OK, metrics=dict(told),
+        )
+        for number, told in enumerate(metrics, start=1)
+    ]  # fmt: skip
+
+
+def busy(*others: float, steal: float = 0.0) -> list[Trial]:
+    return trials(*({"cpu_others_percent": one, "cpu_steal_percent": steal} for one in others))
+
+
+def test_machines_that_others_used_are_named_with_the_worst_trial() -> None:
+    (note,) = contended_cells({"a": busy(70.0, 80.0, 2.0), "b": busy(1.0, 3.0)})
+    assert "1 of 2 cells" in note
+    assert "other programs used 80 % of an endpoint's CPUs" in note
+
+
+def test_an_idle_machine_is_not_told_of() -> None:
+    assert contended_cells({"a": busy(1.0, 95.0, 3.0), "b": []}) == []
+    assert contended_cells({"a": trials({"cpu_others_percent": None}, {})}) == []
+
+
+def test_steal_is_told_of() -> None:
+    (note,) = contended_cells({"a": busy(0.0, 0.0, steal=25.0)})
+    assert "the hypervisor gave 25 %" in note
+
+
+def test_a_short_common_interval_is_told_of() -> None:
+    told = trials({"common_percent": 57.8}, {"common_percent": 99.0}, {"common_percent": None})
+    (note,) = short_intervals({"all": told})
+    assert "in 1 of 2 trials" in note
+    assert "58 % in the worst" in note
+    assert short_intervals({"all": trials({"common_percent": 80.0}, {})}) == []
