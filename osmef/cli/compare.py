@@ -34,6 +34,8 @@ osmef compare results/baseline-20261101T031500Z-3f9a results/new-20261121T031500
 
 osmef compare BASELINE RUN --metric aggregate_btc_bps --margin 3 --fail-on regression
 
+osmef compare BASELINE latest -o compared.html
+
 osmef compare 'results/october-*' 'results/november-*' --where connections=1,10"""
 
 _Facts = dict[str, dict[str, dict[str, object]]]
@@ -42,7 +44,7 @@ _UNIT_NOTES = {
     "trials": "one run a side: a difference is one of these two runs, with their machines and their"
     " hour, and need not come from what was changed",
     "pairs": "a side has several pairs of endpoints: their medians are compared, for trials on one"
-    " pair share its machines; 4 pairs a side are needed",
+    " pair share its machines, and a side without several is on one; 4 pairs a side are needed",
     "runs": "a side has several runs: their medians are compared, for trials of one run share its"
     " machines and its hour; 4 runs a side are needed",
 }
@@ -108,6 +110,17 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
             show_default=False,
         ),
     ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write a page there, .html: a line a cell, a figure, and what differs in the"
+            " hosts.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare runs, cell by cell: better, worse, the same, or inconclusive.
@@ -129,12 +142,36 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         hosts, notes = _hosts(*facts), [*_notes(sides, table), *_unpaired(*facts)]
         if junit is not None:
             _write_junit(junit, f"osmef compare {a} {b}", table)
+        if output is not None:
+            title, all_rows = f"{a.name} → {b.name}", bool(metric) or every
+            _write_page(output, title, table, (known, hosts, notes), every=all_rows)
         if as_json:
             print_json(_document(table, hosts, notes))
         else:
             _show(table, known, hosts, notes, every=bool(metric) or every)
         if fail_on is not None and _fails(table, fail_on):
             raise typer.Exit(1)
+
+
+def _write_page(
+    output: Path,
+    title: str,
+    table: pd.DataFrame,
+    beside: tuple[Mapping[str, Measure], Mapping[str, Sequence[Difference]], Sequence[str]],
+    *,
+    every: bool,
+) -> None:
+    """Write the page; ``beside`` are the measures, what differs in the hosts, and the notes."""
+    from osmef.report.html.compare import Compared, write_comparison  # noqa: PLC0415
+
+    known, hosts, notes = beside
+    told = {
+        name: [f"{one.key} was {one.a}, is {one.b}" for one in found]
+        for name, found in hosts.items()
+    }
+    rows = table.to_dict("records")
+    page = Compared(title, rows, table.attrs["values"], known, notes, told)
+    write_comparison(page, output, every=every)
 
 
 def _write_junit(file: Path, name: str, table: pd.DataFrame) -> None:

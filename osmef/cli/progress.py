@@ -26,6 +26,7 @@ from osmef.engine.plan import PlannedTrial
 from osmef.report.series import short_cells
 from osmef.results.measure import Measure
 from osmef.results.trial import Status, Trial
+from osmef.scenario.study import ALONE
 from osmef.units import format_duration, format_rate
 
 Clock = Callable[[], float]
@@ -33,15 +34,21 @@ Clock = Callable[[], float]
 
 
 def _trial_line(trial: Trial, measures: Sequence[Measure]) -> str:
+    cell = "" if trial.cell == ALONE else f" {trial.cell}"
     if trial.status is Status.FAILED and trial.failure is not None:
-        return f"trial {trial.index} {trial.cell}: failed: {trial.failure.shown}"
+        return f"trial {trial.index}{cell}: failed: {trial.failure.shown}"
+    shown = _result(trial, measures)
+    return f"trial {trial.index}{cell}{': ' if shown else ''}{shown}"
+
+
+def _result(trial: Trial, measures: Sequence[Measure]) -> str:
+    """Return the first leading number that a trial has, with its unit; "" without any."""
     told = (
         measure.with_unit(value)
         for measure in measures
         if measure.leading and (value := trial.metrics.get(measure.name)) is not None
     )
-    shown = next(told, "")
-    return f"trial {trial.index} {trial.cell}{': ' if shown else ''}{shown}"
+    return next(told, "")
 
 
 class _Watch(Observer):
@@ -108,12 +115,15 @@ class PlainProgress(_Watch):
 
 
 class LiveProgress(_Watch):
-    """A bar with the current trial, its rate and the time left; failures stay as lines."""
+    """A bar with the current trial, its rate, the last result and the time left.
+
+    Failures stay as lines.
+    """
 
     def __init__(self, console: Console, progress: Progress, clock: Clock) -> None:
         super().__init__(console, clock)
         self._progress = progress
-        self._task = progress.add_task("", total=None, rate="", left="")
+        self._task = progress.add_task("", total=None, rate="", last="", left="")
 
     @override
     def step(self, text: str) -> None:
@@ -145,7 +155,13 @@ class LiveProgress(_Watch):
 
     @override
     def trial_ended(self, trial: Trial) -> None:
-        self._progress.update(self._task, completed=self._count(), left=self._left())
+        last = _result(trial, self._measures)
+        self._progress.update(
+            self._task,
+            completed=self._count(),
+            left=self._left(),
+            last=f"last: {last}" if last else "",
+        )
         if trial.status is Status.FAILED:
             self._console.print(f"[red]failed[/] {escape(_trial_line(trial, self._measures))}")
 
@@ -180,6 +196,7 @@ def progress_for(
             BarColumn(bar_width=10),
             _Elastic("{task.description}"),
             TextColumn("[bold]{task.fields[rate]}[/]"),
+            TextColumn("[dim]{task.fields[last]}[/]"),
             TextColumn("{task.fields[left]}"),
         )
         with Progress(*columns, console=console, transient=True) as progress:

@@ -58,7 +58,8 @@ class Cell:
 
     def point(self, x: float, metric: str) -> Point:
         """Return a metric of its trials as a point at ``x``."""
-        return point(x, describe(self.values(metric)))
+        values = self.values(metric)
+        return replace(point(x, describe(values)), values=tuple(values))
 
     @property
     def keys(self) -> list[tuple[str, str]]:

@@ -16,7 +16,14 @@ from osmef.report.style import Stroke, Words, label_y, limit, name_panel, page, 
 from osmef.units import rate_unit
 
 MOST_UPRIGHT = 5  # names of places beside each other
+_Y_INCHES = 0.9  # beside a panel, for the words of its axis of y
+_LETTER_INCHES = 0.062  # of a tick, its width
+_MOST_DOTS = 60  # of a point; of more only their density could be seen
 _MARGIN = 1.25  # of a logarithmic axis of x, on both sides
+
+
+_Shift = tuple[float, float]
+"""A factor and an offset of x."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +86,8 @@ def render(chart: Chart, look: Look) -> Figure:
         name_panel(axes, title, len(variants))
         for number, line in enumerate(lines):
             shift = _dodge(chart, number - (len(lines) - 1) / 2, len(lines))
-            _draw_line(axes, line, line.points.get(variant, []), shift, divisor)
+            beside = _dodge(chart, 0.5, len(lines))
+            _draw_line(axes, line, line.points.get(variant, []), (shift, beside), divisor)
         _set_x(axes, chart)
         _set_y(axes, chart, [end / divisor for end in _ends(lines)])
         look.apply(axes)
@@ -97,15 +105,33 @@ def _size(chart: Chart, count: int) -> tuple[float, float] | None:
 
 
 def _draw_line(
-    axes: Axes, line: Line, points: list[Point], shift: tuple[float, float], divisor: float
+    axes: Axes, line: Line, points: list[Point], shift: tuple[_Shift, _Shift], divisor: float
 ) -> None:
-    factor, offset = shift
+    """Draw a line, moved by the first shift, and its single trials, moved by the second as well."""
+    (factor, offset), beside = shift
     xs = [factor * point.x + offset for point in points]
     medians = [point.median / divisor for point in points]
     look = line.stroke
     axes.plot(
         xs, medians, color=look.colour, marker=look.marker, ls=look.dashes, markeredgecolor="white"
     )
+    dots = [
+        (beside[0] * x + beside[1], value / divisor)
+        for x, point in zip(xs, points, strict=True)
+        if 1 < len(point.values) <= _MOST_DOTS
+        for value in point.values
+    ]
+    if dots:
+        axes.plot(
+            *zip(*dots, strict=True),
+            color=look.colour,
+            marker=".",
+            ls="none",
+            markersize=5,
+            markeredgewidth=0,
+            alpha=0.6,
+            zorder=1.8,
+        )
     for x, point in zip(xs, points, strict=True):
         if not point.high > point.low:
             continue
@@ -125,7 +151,7 @@ def _draw_line(
         )
 
 
-def _dodge(chart: Chart, from_middle: float, count: int) -> tuple[float, float]:
+def _dodge(chart: Chart, from_middle: float, count: int) -> _Shift:
     """Return a factor and an offset of x that keep the bars of the lines beside each other."""
     if not chart.log_x:
         return 1.0, min(0.06, 0.4 / count) * from_middle
@@ -139,7 +165,10 @@ def _set_x(axes: Axes, chart: Chart) -> None:
     if chart.log_x:
         axes.set_xscale("log")
         axes.set_xlim(first / _MARGIN, last * _MARGIN)
-        shown = _spaced(sorted(chart.ticks), math.log(last / first) / 16)
+        spec = axes.get_subplotspec()
+        columns = spec.get_gridspec().ncols if spec else 1
+        wide = axes.figure.bbox.width / axes.figure.dpi / columns - _Y_INCHES
+        shown = _spaced(chart.ticks, wide / (math.log(last / first) + 2 * math.log(_MARGIN)))
     else:
         axes.set_xlim(first - 0.5, last + 0.5)
         shown = sorted(chart.ticks)
@@ -154,13 +183,22 @@ def _set_x(axes: Axes, chart: Chart) -> None:
             label.set(ha="right", rotation_mode="anchor")
 
 
-def _spaced(ticks: list[float], gap: float) -> list[float]:
-    """Leave out what would overlap the tick before it on a logarithmic axis."""
-    kept = ticks[:1]
-    for tick in ticks[1:]:
-        if math.log(tick / kept[-1]) >= gap:
+def _spaced(ticks: Mapping[float, str], inches: float) -> list[float]:
+    """Leave out the ticks whose words would meet those of others on a logarithmic axis.
+
+    ``inches`` is how long a factor of e is. The last one stays, as the first does.
+    """
+
+    def is_free(tick: float, other: float) -> bool:
+        letters = (len(ticks[tick]) + len(ticks[other])) / 2
+        return inches * math.log(other / tick) >= _LETTER_INCHES * (letters + 1)
+
+    ordered = sorted(ticks)
+    last, kept = ordered[-1], ordered[:1]
+    for tick in ordered[1:-1]:
+        if is_free(kept[-1], tick) and is_free(tick, last):
             kept.append(tick)
-    return kept
+    return kept if kept[-1] == last else [*kept, last]
 
 
 def _set_y(axes: Axes, chart: Chart, ends: list[float]) -> None:
@@ -182,7 +220,7 @@ def _ends(lines: Iterable[Line]) -> list[float]:
         for line in lines
         for points in line.points.values()
         for point in points
-        for end in (point.low, point.median, point.high)
+        for end in (point.low, point.median, point.high, *point.values)
         if end > 0
     ]
     return ends or [1.0]
@@ -208,6 +246,8 @@ def _caption(lines: list[Line], *, by_session: bool) -> str:
         text += " Bars with caps: exact 95 % interval of the median."
     if False in bars:
         text += " Thin bars: minimum to maximum (n < 6)."
+    if any(1 < len(point.values) <= _MOST_DOTS for point in points):
+        text += f" Dots: single {'sessions' if by_session else 'trials'}."
     if any(math.isnan(point.median) for point in points):
         text += " Gaps: no trial succeeded."
     return text

@@ -20,7 +20,7 @@ _ORDER = ("worse", "better", "different", "inconclusive", "same")
 _AMONG_ALL = "better or worse if looked at alone, and not proved among all of these comparisons."
 _CHANGE = (
     "Change: the shift from A to B (Hodges and Lehmann), in percent of A's median, or as it is"
-    " where that would be below -100 %."
+    " where that would be below -100 %. Runs share no block, so they are compared unpaired."
 )
 
 Row = Mapping[Any, Any]
@@ -39,16 +39,16 @@ def comparison(
     Of a metric that no table of a run shows there is a line only where it differs, or with
     ``every``.
     """
-    shown = [one for one in rows if every or _matters(one, known[one["metric"]])]
+    shown = [one for one in rows if every or matters(one, known[one["metric"]])]
     names, shared = short_cells(str(row["cell"]) for row in rows)
     columns = [
         column("cell", [names[row["cell"]] for row in shown]),
         column("metric", [known[row["metric"]].words for row in shown]),
-        column("A → B", [_medians(row, known[row["metric"]]) for row in shown], right=True),
-        column("change", [_changed(row)[0] for row in shown], right=True),
+        column("A → B", [medians(row, known[row["metric"]]) for row in shown], right=True),
+        column("change", [changed(row, known[row["metric"]])[0] for row in shown], right=True),
         column(
             "95 % interval",
-            [_changed(row)[1] for row in shown],
+            [changed(row, known[row["metric"]])[1] for row in shown],
             rank=1,
             right=True,
         ),
@@ -88,11 +88,12 @@ def _reasons(rows: Iterable[Row]) -> list[str]:
     ]
 
 
-def _matters(row: Row, measure: Measure) -> bool:
+def matters(row: Row, measure: Measure) -> bool:
+    """Tell whether a row is shown where nobody asks for all."""
     return measure.head is not None or row["verdict"] not in {"same", "inconclusive"}
 
 
-def _medians(row: Row, measure: Measure) -> str:
+def medians(row: Row, measure: Measure) -> str:
     """Return both medians in one unit, that of the larger one."""
     ends = (row["median_a"], row["median_b"])
     if any(map(math.isnan, ends)):
@@ -104,22 +105,21 @@ def _medians(row: Row, measure: Measure) -> str:
     return " → ".join(f"{end / divisor:.3g}" for end in ends) + f" {unit}"
 
 
-def _changed(row: Row) -> tuple[str, str]:
+def changed(row: Row, measure: Measure) -> tuple[str, str]:
     """Return the shift and its interval: in percent of A's median where that can be a share."""
     of = abs(row["median_a"])
-    shift, low, high = row["difference"], row["low"], row["high"]
-    if math.isnan(shift) or math.isnan(of):
+    found = [row["difference"], row["low"], row["high"]]
+    if math.isnan(found[0]) or math.isnan(of):
         return "-", "-"
-    if not of or low < -of:  # no count falls by 218 %
-        show, unit = "{:+.4g}".format, ""
+    if of and not row["low"] < -of:
+        shown, unit = [f"{100 * one / of:+.1f}" for one in found], "%"
+    elif measure.has_prefix:  # no rate falls by 218 %
+        divisor, unit = rate_unit(max(abs(one) for one in found if not math.isnan(one)))
+        shown = [f"{one / divisor:+.3g}" for one in found]
     else:
-        show, unit, (shift, low, high) = (
-            "{:+.1f}".format,
-            " %",
-            (100 * one / of for one in (shift, low, high)),
-        )
-    interval = "-" if math.isnan(low) else f"{show(low)} to {show(high)}{unit}"
-    return f"{show(shift)}{unit}", interval
+        shown, unit = [f"{one:+.4g}" for one in found], shown_unit(measure.unit)
+    interval = "-" if math.isnan(found[1]) else f"{shown[1]} to {shown[2]} {unit}".rstrip()
+    return f"{shown[0]} {unit}".rstrip(), interval
 
 
 def _p(p: float | None) -> str:

@@ -65,7 +65,8 @@ class Place:
 class Point:
     """The median of a metric over the trials of a cell, with a bar; NaN where there is none.
 
-    The bar is the 95 % interval of the median if ``exact``, else minimum to maximum.
+    The bar is the 95 % interval of the median if ``exact``, else minimum to maximum. ``values`` are
+    those of the trials, or of the sessions.
     """
 
     x: float
@@ -73,6 +74,7 @@ class Point:
     low: float
     high: float
     exact: bool
+    values: tuple[float, ...] = ()
 
 
 def place(cell: CellInfo, summary: Summary) -> Place:

@@ -63,11 +63,15 @@ RC: Any = {
     "svg.hashsalt": "osmef",  # instead of a random one
 }
 
+_COLUMN_INCHES = 4.5
+"""Narrower figures are for a column of a journal, whose text has title, caption and source."""
+_TINY = 7
 _TITLE_INCHES = 0.2
 _LEGEND_ROW_INCHES = 0.155
 _FOOT_ROW_INCHES = 0.13
 _HANDLE_INCHES = 0.5
 _BAR_LETTERS = 46
+_LEAST_COLUMN_INCHES = 1.3  # of each panel in a column of a journal
 _LEAST_INCHES = 1.7  # of panels, below which their words lie over each other
 LINE_INCHES = 0.13
 """Of the names of bars, how high one is."""
@@ -181,25 +185,33 @@ def page(  # noqa: PLR0913 - what figures differ in
     """Return a figure with panels of one size, its title, legend and caption.
 
     The room for these is set in inches, so that it stays the same however many panels there are.
+    A figure that ``look`` wants as narrow as a column of a journal has smaller letters, panels one
+    below the other, and neither caption nor source, nor a title that ``look`` does not give.
     ``size`` is that of all panels together; without it ``columns`` of them at most stand beside
     each other. All have the same y with ``same_y``; all have the same x with ``same_x``, those
     beside each other without. Raises NothingToDrawError for too many panels,
     and where ``look`` leaves no room for them.
     """
     limit(count, "panels")
-    columns = min(count, columns)
+    is_column = look.width is not None and look.width < _COLUMN_INCHES
+    columns = 1 if is_column else min(count, columns)
     rows = -(-count // columns)
     wide, high = size or ((6.6, 3.6) if columns == 1 else (9.6, 2.7 * rows))
     width = look.width or wide
+    high = min(high, 1.9 * rows) if is_column else high
     shown = dict(legend) if look.legend else {}
-    title = _fitted(look.title or words.title, width - 0.15, 10, "bold")
-    caption = textwrap.wrap(words.caption, int(width / 0.051))
-    names = {"\n".join(_fitted(name, width - 0.7, _SMALL)): name for name in shown}
-    legend_columns, legend_rows = _legend_size(list(names), width)
-    head = 0.2 + _TITLE_INCHES * len(title) + _LEGEND_ROW_INCHES * legend_rows
-    foot = 0.08 + _FOOT_ROW_INCHES * (len(caption) + 1)
+    above = look.title or ("" if is_column else words.title)
+    title = _fitted(above, width - 0.15, 10, "bold") if above else []
+    below = [] if is_column else [*textwrap.wrap(words.caption, int(width / 0.051)), words.source]
+    letters = _TINY if is_column else _SMALL
+    names = {"\n".join(_fitted(name, width - 0.7, letters)): name for name in shown}
+    legend_columns, legend_rows = _legend_size(list(names), width, letters)
+    margin = 0.05 if is_column else 0.2
+    head = margin + _TITLE_INCHES * len(title) + _LEGEND_ROW_INCHES * legend_rows
+    foot = 0.02 if is_column else 0.08 + _FOOT_ROW_INCHES * len(below)
     height = look.height or high + head + foot
-    if look.height and height - head - foot < min(high, _LEAST_INCHES):
+    least = _LEAST_COLUMN_INCHES * rows if is_column else _LEAST_INCHES
+    if look.height and height - head - foot < min(high, least):
         raise _too_small()
     room = (0, foot / height, 1, 1 - (head + foot) / height)
     figure = HouseFigure(figsize=(width, height), layout=ConstrainedLayoutEngine(rect=room))
@@ -210,25 +222,35 @@ def page(  # noqa: PLR0913 - what figures differ in
     flat = list(grid.flat)
     for spare in flat[count:]:
         spare.set_visible(False)
-    figure.text(0.015, 1 - 0.08 / height, "\n".join(title), va="top", weight="bold", fontsize=10)
+    if title:
+        of: dict[str, Any] = {"va": "top", "weight": "bold", "fontsize": 10}
+        figure.text(0.015, 1 - 0.08 / height, "\n".join(title), **of)
     if shown:
         figure.legend(
             [shown[name] for name in names.values()],
             list(names),
             loc="upper left",
-            bbox_to_anchor=(0.005, 1 - (0.1 + _TITLE_INCHES * len(title)) / height),
+            bbox_to_anchor=(0.005, 1 - (margin / 2 + _TITLE_INCHES * len(title)) / height),
             ncols=legend_columns,
+            fontsize=letters,
             borderaxespad=0.2,
             labelspacing=0.3,
             columnspacing=1.4,
         )
     small: dict[str, Any] = {"va": "bottom", "fontsize": 7, "color": GREY}
-    figure.text(0.015, 0.06 / height, "\n".join([*caption, words.source]), **small)
+    if below:
+        figure.text(0.015, 0.06 / height, "\n".join(below), **small)
+    for axes in flat if is_column else ():
+        axes.tick_params(labelsize=_TINY)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.label.set_fontsize(_SMALL)
     return figure, flat[:count]
 
 
 def label_y(figure: Figure, panels: Sequence[Axes], label: str) -> None:
     """Name the axis of the values, which all panels share."""
+    if figure.get_figwidth() < _COLUMN_INCHES:
+        label = label.replace(" in ", "\nin ", 1)
     if len(panels) == 1:
         panels[0].set_ylabel(label)
         return
@@ -262,11 +284,11 @@ def _fitted(text: str, inches: float, size: float, weight: str = "normal") -> li
     return lines
 
 
-def _legend_size(names: Sequence[str], width: float) -> tuple[int, int]:
+def _legend_size(names: Sequence[str], width: float, letters: float) -> tuple[int, int]:
     """Return how many columns a legend has room for, and how many lines it then has."""
     if not names:
         return 1, 0
-    widest = max(_inches(line, _SMALL, "normal") for name in names for line in name.split("\n"))
+    widest = max(_inches(line, letters, "normal") for name in names for line in name.split("\n"))
     lines = max(name.count("\n") + 1 for name in names)
     columns = int(width / (_HANDLE_INCHES + widest))
     columns = max(1, min(columns, 4, len(names)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
@@ -24,8 +24,8 @@ _MOST_LABELS = 16
 _COLUMN, _GAP, _ROW = 2.3, 1.1, 1.0  # of endpoints, between hosts, between rows of endpoints
 _INCHES = 0.62  # of a unit
 _BEND = 0.22
-_AT = 0.35  # of an edge, where its rate stands: near the sender, where few edges cross
-_AT_UPRIGHT = 0.55
+_SHARES = (0.5, 0.4, 0.6, 0.33, 0.67, 0.27, 0.73, 0.22, 0.78, 0.17, 0.83)  # of an edge's way
+_LETTER = 0.105  # of a rate or a name, its width
 _HOST = "#f2f2f2"
 _NAME_LETTERS = 22  # of an endpoint's name in a line, and of a host's above each column
 _NAME_LINES = 3
@@ -90,6 +90,13 @@ def topology(endpoints: pd.DataFrame, pairs: pd.DataFrame, look: Look = PLAIN) -
     places = {name: place for host in hosts for name, place in host.places().items()}
     tenants = list(dict.fromkeys(node.tenant for node in nodes))
     caption = "Rate: the highest median of the cells in which the pair was measured."
+    words = {node.name: _lines(look.named(node.name)) for node in nodes}
+    few = rates if len(rates) <= _MOST_LABELS else {}
+    labels = _labels(
+        {ends: look.named(format_rate(bps)) for ends, bps in few.items()}, places, words
+    )
+    if len(labels) < len(few):
+        caption += " A rate that would lie over other words is left out."
     if len(rates) > _MOST_LABELS:
         caption += " The wider an arrow, the higher its rate; the highest: "
         caption += f"{format_rate(max(rates.values()))}."
@@ -106,15 +113,11 @@ def topology(endpoints: pd.DataFrame, pairs: pd.DataFrame, look: Look = PLAIN) -
     for host, name in zip(hosts, names, strict=True):
         _draw_host(axes, host, name)
     top = max(rates.values())
-    for ends, bps in rates.items():
-        label = look.named(format_rate(bps)) if len(rates) <= _MOST_LABELS else ""
-        at = _AT if len(rates) > 2 else 0.5
+    for (sender, receiver), bps in rates.items():
         width = 0.8 + 2.2 * bps / (top or 1)
-        _draw_edge(axes, (places[ends[0]], places[ends[1]]), (label, at), width)
+        _draw_edge(axes, (places[sender], places[receiver]), labels.get((sender, receiver)), width)
     for node in nodes:
-        _draw_node(
-            axes, places[node.name], _lines(look.named(node.name)), tenants.index(node.tenant)
-        )
+        _draw_node(axes, places[node.name], words[node.name], tenants.index(node.tenant))
     axes.set_xlim(-0.3, right + 0.3)
     axes.set_ylim(-below - 0.1, above)
     axes.set_aspect("equal")
@@ -190,31 +193,90 @@ def _draw_node(axes: Axes, place: Place, name: str, tenant: int) -> None:
     axes.text(x, y - 0.26, name, ha="center", va="top", fontsize=7, zorder=4, bbox=box)
 
 
+_Box = tuple[float, float, float, float]
+"""Left, right, bottom and top."""
+
+
+class _Room:
+    """What is taken by words already: no label may lie over it."""
+
+    def __init__(self, taken: list[_Box]) -> None:
+        self._taken = taken
+
+    def place(self, label: str, candidates: Iterable[Place]) -> Place | None:
+        """Return the first place that is free for a label, and take it; None where none is."""
+        for x, y in candidates:
+            half = _LETTER * len(label) / 2 + 0.05
+            box = (x - half, x + half, y - _LINE / 2, y + _LINE / 2)
+            if not any(_meet(box, other) for other in self._taken):
+                self._taken.append(box)
+                return x, y
+        return None
+
+
+def _meet(one: _Box, other: _Box) -> bool:
+    return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
+
+
+def _boxes_of(place: Place, name: str) -> list[_Box]:
+    """Return what an endpoint takes: its mark, and its name below."""
+    (x, y), lines = place, name.split("\n")
+    half = _LETTER * max(map(len, lines)) / 2
+    return [
+        (x - 0.18, x + 0.18, y - 0.18, y + 0.18),
+        (x - half, x + half, y - 0.26 - _LINE * len(lines), y - 0.24),
+    ]
+
+
+_Ends = tuple[str, str]
+
+
+def _labels(
+    told: Mapping[_Ends, str], places: Mapping[str, Place], words: Mapping[str, str]
+) -> dict[_Ends, tuple[str, Place]]:
+    """Return the labels of arrows that have room along their way, and where each stands."""
+    room = _Room([box for name, text in words.items() for box in _boxes_of(places[name], text)])
+    found = {}
+    for (sender, receiver), label in told.items():
+        ends = places[sender], places[receiver]
+        x, y = ends[0]
+        loop = [(x, y + 0.26 + _LINE / 2)]
+        ways = loop if sender == receiver else [_along(*ends, share) for share in _SHARES]
+        at = room.place(label, ways)
+        if at is not None:
+            found[sender, receiver] = label, at
+    return found
+
+
 def _draw_edge(
-    axes: Axes, ends: tuple[Place, Place], named: tuple[str, float], width: float
+    axes: Axes, ends: tuple[Place, Place], label: tuple[str, Place] | None, width: float
 ) -> None:
-    """Draw an arrow with its label, which stands at a share of the way."""
-    (sender, receiver), (label, along) = ends, named
+    """Draw an arrow with its label, if it has one."""
+    sender, receiver = ends
     x, y = sender
     if sender == receiver:  # loopback
-        axes.text(x, y + 0.26, f"to itself: {label}", ha="center", fontsize=7, zorder=5)
+        text = f"to itself: {label[0]}" if label else "to itself"
+        axes.text(x, y + 0.26, text, ha="center", fontsize=7, zorder=5)
         return
-    if x == receiver[0]:
-        along = _AT_UPRIGHT
     axes.add_patch(
         FancyArrowPatch(
             sender, receiver, connectionstyle=f"arc3,rad={_bend(*ends)}", arrowstyle="-|>",
             mutation_scale=9, shrinkA=9, shrinkB=9, linewidth=width, color=GREY, zorder=2,
         )
     )  # fmt: skip
-    middle = _control(*ends)
-    at = tuple(
-        (1 - along) ** 2 * a + 2 * (1 - along) * along * c + along**2 * b
-        for a, b, c in zip(sender, receiver, middle, strict=True)
-    )
-    if label:
+    if label is not None:
+        text, at = label
         box = {"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none"}
-        axes.text(at[0], at[1], label, ha="center", va="center", fontsize=7, bbox=box, zorder=5)
+        axes.text(at[0], at[1], text, ha="center", va="center", fontsize=7, bbox=box, zorder=5)
+
+
+def _along(sender: Place, receiver: Place, share: float) -> Place:
+    """Return the point at a share of the way of an arrow."""
+    x, y = (
+        (1 - share) ** 2 * a + 2 * (1 - share) * share * c + share**2 * b
+        for a, b, c in zip(sender, receiver, _control(sender, receiver), strict=True)
+    )
+    return x, y
 
 
 def _bend(sender: Place, receiver: Place) -> float:

@@ -21,7 +21,7 @@ from osmef.scenario.explain import (
 from osmef.scenario.model import Scenario
 from osmef.scenario.names import assign
 from osmef.scenario.node import Node
-from osmef.scenario.study import Cell, Scalar
+from osmef.scenario.study import ALONE, Cell, Scalar
 from osmef.scenario.sweep import Combination, Sweep, identity
 
 MAX_TRIALS = 100_000
@@ -160,7 +160,7 @@ def _cell(combination: Combination, scenario: Scenario, tree: Node) -> Cell:
 
     key = ",".join(f"{a.name}={_key_text(a)}" for a in combination)
     values = tuple((a.name, _scalar(a)) for a in combination)
-    return Cell(key or "all", values, scenario, problem)
+    return Cell(key or ALONE, values, scenario, problem)
 
 
 def _key_text(assignment: Assignment) -> str:

@@ -9,6 +9,9 @@ from pathlib import Path
 from osmef.errors import Problem
 from osmef.scenario.model import Scenario
 
+ALONE = "all"
+"""The key of the only cell of a scenario without a sweep."""
+
 Scalar = str | int | float | bool | None
 
 

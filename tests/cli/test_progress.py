@@ -76,7 +76,7 @@ def test_the_result_of_a_trial_is_what_leads(
     with progress_for(Console(file=file, width=200), False, False) as observer:
         observer.measuring(1, 10.0, measures_of(cell.cell.scenario for cell in plan.cells))
         observer.trial_ended(trial)
-    assert f"[1/1] trial 1 all{told}, done" in file.getvalue()
+    assert f"[1/1] trial 1{told}, done" in file.getvalue()
 
 
 def test_a_trial_begins_without_the_rate_of_the_one_before(plan: Plan) -> None:

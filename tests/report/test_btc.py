@@ -40,7 +40,7 @@ def test_aggregate_btc_has_a_line_each_place_and_a_point_each_count(paper: MakeT
     assert texts(figure)[0] == "Aggregate BTC against connections"
     assert caption(figure) == (
         "Points: median of the trials. Bars with caps: exact 95 % interval of the median. "
-        "vm-to-vm-20261121T031500Z-3f9a"
+        "Dots: single trials. vm-to-vm-20261121T031500Z-3f9a"
     )
     (axes,) = visible(figure)
     assert axes.get_ylabel() == "aggregate BTC in Gbit/s (logarithmic)"
@@ -50,6 +50,14 @@ def test_aggregate_btc_has_a_line_each_place_and_a_point_each_count(paper: MakeT
     wanted = [11 * (1 - count / 400) * 0.99 for count in (1, 5, 10, 20, 30, 50)]
     assert near[1] == pytest.approx(wanted)
     assert ticks(figure) == ["1", "5", "10", "20", "30", "50"]
+
+
+def test_each_trial_is_a_dot_beside_its_median(paper: MakeTrials) -> None:
+    trials = paper()
+    (axes,) = visible(btc_connections(trials))
+    dots = [line for line in axes.lines if line.get_marker() == "."]
+    drawn = sorted(float(y) for line in dots for y in np.asarray(line.get_ydata()))
+    assert drawn == pytest.approx(sorted(trials["aggregate_btc_bps"] / 1e9))
 
 
 def test_btc_against_distance_has_a_line_each_count(paper: MakeTrials) -> None:
@@ -118,7 +126,7 @@ def test_loopback_and_ticks_that_would_overlap(make_trials: MakeTrials) -> None:
     trials = pd.concat([make_trials(connections=n, **ends) for n in (1, 2, 100, 101, 128)])
     figure = btc_connections(trials)
     assert legend(figure) == ["distance 0, loopback"]
-    assert ticks(figure) == ["1", "2", "100"]
+    assert ticks(figure) == ["1", "2", "100", "128"]
 
 
 def test_a_place_that_was_not_asked_for_is_named(make_trials: MakeTrials) -> None:
@@ -158,3 +166,12 @@ def test_without_a_single_result_nothing_is_drawn(make_trials: MakeTrials) -> No
         for draw in ALL:
             with pytest.raises(NothingToDrawError, match="give runs of `workload: btc`"):
                 draw(trials)
+
+
+def test_each_measured_count_has_a_tick_where_there_is_room(paper: MakeTrials) -> None:
+    trials = paper()
+    counts = {1: 1, 5: 5, 10: 10, 20: 25, 30: 35, 50: 50}
+    trials["connections"] = trials["connections"].map(counts)
+    assert ticks(btc_connections(trials)) == ["1", "5", "10", "25", "35", "50"]
+    narrow = ticks(btc_connections(trials, Look(width=2.6, height=3)))
+    assert (narrow[0], narrow[-1]) == ("1", "50"), "both ends stay"

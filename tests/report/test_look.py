@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from osmef.errors import InputError, NothingToDrawError
 from osmef.report.btc import btc_connections, btc_distance
@@ -99,3 +100,15 @@ def test_words_of_any_width_stay_within_the_figure(paper: MakeTrials, letter: st
     for text in (figure.texts[0], figure.legends[0]):
         box = text.get_window_extent()
         assert 0.5 * figure.bbox.width < box.x1 <= figure.bbox.width
+
+
+@pytest.mark.parametrize("draw", [btc_connections, btc_distance])
+def test_a_figure_fits_a_column_of_a_journal(
+    draw: Callable[..., Figure], paper: MakeTrials, tmp_path: Path
+) -> None:
+    figure = draw(paper(), Look(width=3.5, height=2.6))
+    write(figure, tmp_path / "a.pdf")
+    assert figure.get_size_inches().tolist() == [3.5, 2.6]
+    assert texts(figure) == [], "title and caption are in the paper's own text"
+    titled = draw(paper(), Look(width=3.5, height=2.8, title="Mine"))
+    assert texts(titled) == ["Mine"]

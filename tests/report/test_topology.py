@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, product
 
 import pandas as pd
 import pytest
@@ -107,3 +107,30 @@ def test_arrows_between_hosts_far_apart_are_within_the_figure(back: bool) -> Non
     for box in (one.get_window_extent() for one in arrows):
         assert shown.y0 <= box.y0
         assert box.y1 <= shown.y1
+
+
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("size", [2, 4])
+def test_no_rate_lies_over_other_words(size: int, apart: bool) -> None:
+    senders, receivers = (
+        [f"{role}-h1-t1-m{n}" for n in range(size)] for role in ("sender", "recv")
+    )
+    ends = list(product(senders, receivers))
+    hosts = {
+        name: "host-2" if apart and name in receivers else "host-1"
+        for pair in ends
+        for name in pair
+    }
+    figure = topology(
+        endpoints(*((name, host, "tenant-1") for name, host in hosts.items())),
+        pairs(*(("x", *pair, 1e8 * (n + 1)) for n, pair in enumerate(ends))),
+    )
+    figure.draw_without_rendering()
+    (axes,) = visible(figure)
+    words = [text for text in axes.texts if text.get_text()]
+    rates = [text for text in words if "bit/s" in text.get_text()]
+    assert len(rates) >= size
+    boxes = {text: text.get_window_extent() for text in words}
+    over = [(a.get_text(), b.get_text()) for a in rates for b in words
+            if a is not b and boxes[a].overlaps(boxes[b])]  # fmt: skip
+    assert over == []

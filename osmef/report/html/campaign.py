@@ -53,16 +53,18 @@ def write_campaign_report(data: CampaignData, output: Path, title: str | None = 
 def render_campaign(data: CampaignData, title: str | None = None) -> str:
     """Return the page as text."""
     planned, every = data.planned, sections(data)
+    shown = list(_sections(data, every[:_MOST_SECTIONS]))
     return fill(
         "campaign_report.html.jinja",
         title or data.name,
+        live=any(one.live for section in shown for one in section.figures),
         facts=data.facts,
         calendar=None if planned is None else calendar_table(planned),
         gaps=None if planned is None else gaps_table(planned),
         known=None if planned is None else known_table(planned),
         away=away_table(data.gaps),
         figure=_calendar(planned),
-        sections=list(_sections(data, every[:_MOST_SECTIONS])),
+        sections=shown,
         left=every[_MOST_SECTIONS:],
         open_rows=_OPEN_ROWS,
         printed_rows=_PRINTED_ROWS,

@@ -11,6 +11,7 @@ from osmef.errors import NothingToDrawError
 from osmef.report.data import Data
 from osmef.report.figures import Possible, Wanted, possible
 from osmef.report.figures import draw as draw_kind
+from osmef.report.html.live import live
 from osmef.report.html.reading import Reading
 from osmef.report.html.svg import inline_svg
 from osmef.report.kinds import Kind
@@ -25,11 +26,15 @@ _MOST_INTERVALS_BYTES = 24_000_000  # a million rows, which take some seconds
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure: its name, its title, and itself, None where it is too large for a page."""
+    """A figure: its name, its title, and itself, None where it is too large for a page.
+
+    ``live`` are its data for Plotly, None where it is a picture only.
+    """
 
     name: str
     title: str
     svg: Markup | None
+    live: Markup | None = None
 
 
 def draw_run(reading: Reading, *, whole: bool) -> Iterator[Drawn]:
@@ -78,4 +83,6 @@ def _drawn(one: Possible, prefix: str, where: str) -> Drawn:
     title = f"{one.about[0].upper()}{one.about[1:]}"
     words = f"{title}. The numbers are in the tables {where}."
     svg = inline_svg(one.figure, f"{prefix}-{one.name}-", words)
-    return Drawn(one.name, title, svg if len(svg) <= _MOST_BYTES else None)
+    if len(svg) > _MOST_BYTES:
+        return Drawn(one.name, title, None)
+    return Drawn(one.name, title, svg, live(one.figure))

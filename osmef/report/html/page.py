@@ -69,13 +69,16 @@ def write_report(
 def render(readings: Sequence[Reading], title: str | None = None) -> str:
     """Return the page as text."""
     others = f" and {len(readings) - 1} more" if len(readings) > 1 else ""
+    together, parts = across(readings, _MOST_ROWS), _parts(readings[:_MOST_PARTS])
+    drawn = [*together.figures, *(one for part in parts for one in part.figures)]
     return fill(
         "page.html.jinja",
         title or f"{readings[0].name}{others}",
+        live=any(one.live for one in drawn),
         overview=_overview(readings).first(_MOST_RUNS),
-        across=across(readings, _MOST_ROWS),
+        across=together,
         hosts=differences_table(readings),
-        parts=_parts(readings[:_MOST_PARTS]),
+        parts=parts,
         left=len(readings) - _MOST_PARTS,
     )
 
@@ -98,11 +101,12 @@ def _parts(readings: Sequence[Reading]) -> list[Part]:
             parts.append(Part(reading, _state(reading), results=results, figures=figures))
             continue
         limits = limits_table(summary)
+        trials = load(reading.path) if reading.trials else None
         part = Part(
             reading=reading,
             state=_state(reading),
             findings=findings(summary),
-            results=results_table(summary).first(rows),
+            results=results_table(summary, trials).first(rows),
             placement=placement_table(summary).first(rows),
             limits=limits.first(rows) if limits else None,
             endpoints=endpoints_table(summary).first(rows) if summary.endpoints else None,

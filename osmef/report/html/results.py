@@ -10,6 +10,7 @@ import pandas as pd
 
 from osmef.analysis.describe import describe
 from osmef.report.cost import money
+from osmef.report.html.strip import Axis, strip
 from osmef.report.html.table import (
     NOTHING,
     Column,
@@ -25,22 +26,28 @@ from osmef.report.html.table import (
 )
 from osmef.report.metric import leading
 from osmef.report.series import is_alone, other_than_asked, short_names, shown_values, written
-from osmef.report.table import shown_measures
+from osmef.report.table import OF_ONE_PAIR, is_of_one_pair, shown_measures
 from osmef.results.limits import Limit
 from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, Metric, Summary
 
 _NOTE = (
-    "Large: the median of the trials. Below it: the exact 95 % interval of that median; then "
-    "n, the trials that have the number, and CoV, their coefficient of variation."
+    "Each trial: a dot for its result, a line for the median, grey its interval; one axis for all"
+    " rows. Large: the median of the trials. Below it: the exact 95 % interval of that median; then"
+    " n, the trials that have the number, and CoV, their coefficient of variation."
 )
 _HEADS = {"placement": "placement", "tenancy": "tenancy"}
 
 
-def results_table(summary: Summary) -> Table:
-    """Return one row a cell: the swept values, distance, trials, the leading metrics, the limit."""
+def results_table(summary: Summary, trials: pd.DataFrame | None = None) -> Table:
+    """Return one row a cell: the swept values, distance, trials, the leading metrics, the limit.
+
+    What tables leave out first is left out, and is among all numbers. ``trials`` are those of
+    ``osmef.load``, of which each is a dot of a small distribution of what leads.
+    """
     swept = _swept(summary)
-    shown = shown_measures(summary)
+    shown = [one for one in shown_measures(summary) if not one.spare]
+    dots = _distributions(summary, shown, trials)
     scales = _scales(summary, shown)
     limits = any(cell.limited_by for cell in summary.cells)
     prices = any(cell.price_per_hour for cell in summary.cells)
@@ -49,6 +56,7 @@ def results_table(summary: Summary) -> Table:
         *([] if swept else [Column("cell")]),
         Column("distance", number=True),
         Column("trials", number=True),
+        *([Column("each trial")] if dots else []),
         *(Column(scale.words, scale.unit, number=True) for scale in scales.values()),
         *([Column("an hour", number=True)] if prices else []),
         *([Column("limited by")] if limits else []),
@@ -58,13 +66,42 @@ def results_table(summary: Summary) -> Table:
             *_named(cell, swept),
             _distance(cell),
             _trials(cell),
+            *([dots.get(cell.key, text(None))] if dots else []),
             *(measured(cell.metrics.get(name), scale) for name, scale in scales.items()),
             *([_price(cell, shown)] if prices else []),
             *([_limit(cell)] if limits else []),
         ]
         for cell in summary.cells
     ]
-    return Table("Results by cell", columns, rows, _NOTE)
+    of_pair = any(map(is_of_one_pair, summary.cells))
+    note = f"{_NOTE} {OF_ONE_PAIR}" if of_pair else _NOTE
+    return Table("Results by cell", columns, rows, note)
+
+
+def _distributions(
+    summary: Summary, shown: Sequence[Measure], trials: pd.DataFrame | None
+) -> dict[str, Field]:
+    """Return the trials of each cell as dots, of the measure that leads in most cells."""
+    leads = [one for one in shown if one.leading]
+    if trials is None or not leads:
+        return {}
+    name = max(leads, key=lambda one: sum(one.name in cell.metrics for cell in summary.cells)).name
+    if name not in trials:
+        return {}
+    good = trials[trials[name].notna()]
+    values = {str(cell): of[name].tolist() for cell, of in good.groupby("cell", sort=False)}
+    axis = Axis.of([value for of in values.values() for value in of])
+    if axis is None:
+        return {}
+    found = {}
+    for cell in summary.cells:
+        metric = cell.metrics.get(name)
+        if metric is not None and metric.median is not None and cell.key in values:
+            low, high = metric.ci95_low, metric.ci95_high
+            ends = None if low is None or high is None else (low, high)
+            drawing = strip(axis, values[cell.key], metric.median, ends)
+            found[cell.key] = Field("", key=repr(metric.median), drawing=drawing)
+    return found
 
 
 def trials_table(trials: pd.DataFrame) -> Table:

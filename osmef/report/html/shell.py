@@ -15,8 +15,11 @@ import osmef
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
-def fill(template: str, title: str, **values: object) -> str:
-    """Return a page as text, of a template with these values and the title."""
+def fill(template: str, title: str, *, live: bool, **values: object) -> str:
+    """Return a page as text, of a template with these values and the title.
+
+    With ``live`` it has what draws the figures that have data.
+    """
     environment = Environment(
         loader=PackageLoader("osmef.report.html", "templates"),
         autoescape=True,
@@ -24,14 +27,20 @@ def fill(template: str, title: str, **values: object) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    script = (_TEMPLATES / "page.js").read_text(encoding="utf-8")
+    names = ["plotly-basic.min.js", "page.js"] if live else ["page.js"]
+    scripts = [(_TEMPLATES / name).read_text(encoding="utf-8") for name in names]
     style = (_TEMPLATES / "page.css").read_text(encoding="utf-8")
     return environment.get_template(template).render(
         title=title,
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         version=osmef.__version__,
-        script=Markup(script),  # noqa: S704 - both are ours
+        scripts=[Markup(script) for script in scripts],  # noqa: S704 - none is from elsewhere
         style=Markup(style),  # noqa: S704
-        digest=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        digests=[_digest(script) for script in scripts],
         **values,
     )
+
+
+def _digest(script: str) -> str:
+    """Return what a content security policy calls a script."""
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from markupsafe import Markup
+
 from osmef.results.measure import BIT_RATE, Measure, shown_unit
 from osmef.results.summary import Metric
 from osmef.units import rate_unit
@@ -22,19 +24,21 @@ class Mark(StrEnum):
     PLAIN = ""
     WARN = "warn"
     BAD = "bad"
+    GOOD = "good"
 
 
 @dataclass(frozen=True)
 class Field:
     """A field of a table: its text, small lines below it, and what it is sorted by if not by it.
 
-    An empty ``key`` is an unknown value, which comes last.
+    An empty ``key`` is an unknown value, which comes last. A ``drawing`` shows what the text says.
     """
 
     text: str
     lines: tuple[str, ...] = ()
     key: str | None = None
     mark: Mark = Mark.PLAIN
+    drawing: Markup | None = None
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ class Scale:
         return Scale(self.words, unit, divisor)
 
     def show(self, value: float | None) -> str:
-        """Return a number for people, four digits; a dash if it is unknown."""
+        """Return a number for people, three digits; a dash if it is unknown."""
         return show_number(None if value is None else value / self.divisor)
 
 
@@ -99,12 +103,12 @@ def scale_of(measure: Measure, metrics: Sequence[Metric]) -> Scale:
 
 
 def show_number(value: float | None) -> str:
-    """Return a number for people: four digits, the thousands apart; a dash if it is unknown."""
+    """Return a number for people: three digits, the thousands apart; a dash if it is unknown."""
     if value is None or not math.isfinite(value):
         return NOTHING
     if abs(value) >= 1000:
         return f"{value:,.0f}".replace(",", _NARROW_SPACE)
-    return f"{value:.4g}"
+    return f"{value:.3g}"
 
 
 def number(value: float | None, *lines: str) -> Field:

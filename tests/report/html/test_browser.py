@@ -92,7 +92,7 @@ def test_the_first_key_leads_to_the_results(shown: Page) -> None:
 
 def test_a_figure_is_enlarged(shown: Page) -> None:
     def width() -> float:
-        box = shown.locator("figure svg").first.bounding_box()
+        box = shown.locator("figure .plot").first.bounding_box()
         assert box is not None
         return box["width"]
 
@@ -117,7 +117,7 @@ def test_paper_has_the_tables_and_the_scenario(shown: Page) -> None:
     assert scenario.is_visible()
     assert not shown.get_by_text("cpu_receiver_percent").first.is_visible()
     assert not shown.get_by_role("navigation").is_visible()
-    assert shown.get_by_role("table").count() >= 5
+    assert shown.get_by_role("table").count() >= 4
     assert shown.pdf().startswith(b"%PDF")
 
 
@@ -169,3 +169,28 @@ def test_without_scripts_everything_is_there(
     assert page.get_by_role("button").count() == 0
     assert page.get_by_role("region", name="Results by cell").get_by_role("row").count() == 5
     context.close()
+
+
+@pytest.mark.quick
+def test_figures_react_and_their_series_are_switched(shown: Page) -> None:
+    plots = shown.locator("figure.live .plot")
+    assert plots.count() >= 2
+    first = plots.first
+    first.scroll_into_view_if_needed()
+    first.locator(".main-svg").first.wait_for(state="visible")
+    assert not shown.locator("figure.live .drawing").first.is_visible()
+    seen = "(plot) => plot.data.filter((one) => one.visible !== 'legendonly').length"
+    before = first.evaluate(seen)
+    first.locator(".legendtoggle").first.dispatch_event("mousedown")
+    first.locator(".legendtoggle").first.dispatch_event("mouseup")
+    shown.wait_for_function(
+        "(least) => document.querySelector('.plot').data"
+        ".filter((one) => one.visible !== 'legendonly').length < least",
+        arg=before,
+    )
+
+
+def test_paper_has_the_pictures(shown: Page) -> None:
+    shown.emulate_media(media="print")
+    assert not shown.locator("figure.live .plot").first.is_visible()
+    assert shown.locator("figure.live .drawing").first.is_visible()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from datetime import date
@@ -17,7 +18,7 @@ from osmef.results.rundir import RunDirectory
 from osmef.results.summary import CellInfo, Cost, HourlyPrice, Summary
 from osmef.scenario.fields import Placement
 from osmef.scenario.location import Location
-from tests.report.html.parsed import Page
+from tests.report.html.parsed import Element, Page
 
 SAMPLE = Path(__file__).parents[2] / "results/data/quickstart-20261121T031500Z-3f9a"
 EVIL = """</script><script>alert(1)</script>'"><img src=x onerror=alert(2)>&amp;"""
@@ -36,6 +37,11 @@ def page_of(tmp_path: Path, *runs: Path) -> Page:
 
 def row(page: Page, start: str) -> str:
     return next(one.text for one in page.all("tr") if one.text.strip().startswith(start))
+
+
+def pictures(page: Page) -> list[Element]:
+    """Return the figures; the small drawings in rows say what stands beside them."""
+    return [one for one in page.all("svg") if "aria-hidden" not in one.attributes]
 
 
 def test_every_number_says_how_sure_it_is(
@@ -193,7 +199,11 @@ def test_names_of_users_are_text(tmp_path: Path, make_run: MakeRun, measured: Su
     output = tmp_path / "report.html"
     write_report([run.path], output, title=EVIL)
     page = Page(output.read_text(encoding="utf-8"))
-    assert len(page.all("script")) == 1
+    scripts = [one for one in page.all("script") if "type" not in one.attributes]
+    assert len(scripts) == 2, "that of the page, and Plotly"
+    for data in (one.text for one in page.all("script") if "type" in one.attributes):
+        assert "<" not in data
+        assert json.loads(data)["layout"]
     assert page.all("img") == []
     assert not [key for one in page.elements for key in one.attributes if key.startswith("on")]
     assert page.all("h1")[0].text == EVIL
@@ -213,8 +223,9 @@ def test_nothing_is_asked_for_elsewhere(
     assert links
     assert [link for link in links if not link.startswith(("#", "data:"))] == []
     assert [one for one in page.all("style") if "@import" in one.text] == []
-    urls = re.findall(r"url\(([^)]*)\)", page.source)
-    assert [url for url in urls if not url.startswith("#")] == []
+    plotly = max((one.text for one in page.all("script")), key=len)
+    urls = re.findall(r"url\(([^)]*)\)", page.source.replace(plotly, ""))
+    assert [url for url in urls if not url.strip("'\"").startswith(("#", "data:"))] == []
     policy = [one.attributes.get("content", "") for one in page.all("meta")]
     assert any("default-src 'none'" in text for text in policy)
 
@@ -232,7 +243,7 @@ def test_who_can_not_see_it_can_read_it(
     heads = page.all("th")
     assert {one.attributes.get("scope") for one in heads} == {"col", "row"}
     assert len(page.all("caption")) == len(page.all("table"))
-    figures = page.all("svg")
+    figures = pictures(page)
     assert len(figures) == 13  # six of each, and one of both
     assert all(one.attributes["role"] == "img" for one in figures)
     assert "Aggregate BTC against connections" in figures[0].attributes["aria-label"]
@@ -283,6 +294,31 @@ def test_the_page_says_how_far_the_numbers_can_be_trusted(
     assert "aggregate_btc_bps" in table.text
 
 
+def test_the_cells_of_a_run_are_compared_in_pairs(
+    tmp_path: Path, make_run: MakeRun, make_summary: MakeSummary, make_cell: MakeCell
+) -> None:
+    run = make_run("a", make_summary(*(make_cell(connections=n) for n in (1, 5))))
+    (one, other) = run.read_trials().trials
+    blocks = [
+        trial.model_copy(
+            update={
+                "index": 2 * number + place,
+                "group": number,
+                "repetition": number,
+                "metrics": {"aggregate_btc_bps": (1e9 + 1e7 * number) * (2 - place)},
+            }
+        )
+        for number in range(1, 7)
+        for place, trial in enumerate((one, other))
+    ]
+    run.trials.write_text("".join(f"{trial.model_dump_json()}\n" for trial in blocks))
+    page = page_of(tmp_path, run.path)
+    (table,) = [one for one in page.all("table") if "cells of the run differ" in one.text]
+    assert "connections=1 against connections=5" in table.text
+    assert "2..2" in table.text
+    assert "paired" in table.text
+
+
 def test_an_inventory_declares_where_hosts_stand(
     tmp_path: Path, make_run: MakeRun, make_summary: MakeSummary, make_cell: MakeCell
 ) -> None:
@@ -321,7 +357,7 @@ def test_a_run_has_the_figures_that_say_something_of_it(
 ) -> None:
     cells = [make_cell(connections=n) for n in counts]
     page = page_of(tmp_path, make_run("a", measured.model_copy(update={"cells": cells})).path)
-    told = [one.attributes["aria-label"] for one in page.all("svg")]
+    told = [one.attributes["aria-label"] for one in pictures(page)]
     for label, words in zip(told, ["Aggregate", "BTC per connection", *more], strict=True):
         assert label.startswith(words)
 
@@ -342,7 +378,7 @@ def test_runs_without_sessions_have_no_figure_of_more_cells_than_can_be_told_apa
         page = page_of(tmp_path, *paths)
         (together,) = [one for one in page.all("table") if "Each cell of each run" in one.text]
         assert together.text.count("connections=") == 2 * count
-        figures = [one.attributes["aria-label"] for one in page.all("svg")]
+        figures = [one.attributes["aria-label"] for one in pictures(page)]
         none = any("no figure of all runs" in one.text for one in page.all("p"))
         found.append((any(label.endswith("above.") for label in figures), none))
     assert found == [(True, False), (False, True)]

@@ -1,5 +1,5 @@
 "use strict";
-// Without this script the page has everything but sorting and enlarging.
+// Without this script the page has everything but sorting, enlarging and figures that react.
 const collator = new Intl.Collator("en", { numeric: true });
 const said = document.getElementById("said");
 
@@ -52,9 +52,81 @@ for (const figure of document.querySelectorAll("figure:has(.drawing)")) {
   button.addEventListener("click", () => {
     const large = figure.classList.toggle("large");
     button.setAttribute("aria-pressed", String(large));
+    const plot = figure.querySelector(".plot");
+    if (plot?.data) Plotly.Plots.resize(plot);
   });
   figure.append(button);
 }
+
+// The picture stays for paper, and for who has no scripts.
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+const plots = [];
+
+// What is dark on white can't be seen on black.
+function seen(colour) {
+  const parts = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+  const light = (0.3 * parts[0] + 0.59 * parts[1] + 0.11 * parts[2]) / 255;
+  const more = Math.max(0, 0.55 - light);
+  return `rgb(${parts.map((one) => Math.round(one + (255 - one) * more)).join()})`;
+}
+
+function high(told, place) {
+  return (place.clientWidth < 480 ? 240 : 280) * told.layout.meta.rows + 80;
+}
+
+function drawn(told, place) {
+  const style = getComputedStyle(document.documentElement);
+  const ink = style.getPropertyValue("--ink").trim();
+  const line = style.getPropertyValue("--line").trim();
+  const narrow = place.clientWidth < 480;
+  const layout = structuredClone(told.layout);
+  for (const [name, axis] of Object.entries(layout)) {
+    if (!/^[xy]axis/.test(name)) continue;
+    Object.assign(axis, { gridcolor: line, zerolinecolor: line, linecolor: ink, ticks: "outside", automargin: true });
+    axis.title.font = { size: narrow ? 11 : 13 };
+    if (narrow && name.startsWith("x")) axis.tickfont = { size: 10 };
+  }
+  const data = structuredClone(told.data);
+  for (const trace of dark.matches ? data : []) {
+    for (const part of [trace.line, trace.marker, trace.error_y]) {
+      if (part) part.color = seen(part.color);
+    }
+  }
+  Object.assign(layout, {
+    paper_bgcolor: "rgba(0,0,0,0)",
+    plot_bgcolor: "rgba(0,0,0,0)",
+    font: { color: ink, family: "system-ui, sans-serif", size: narrow ? 11 : 12 },
+    margin: { l: narrow ? 50 : 65, r: 12, t: 26, b: 45 },
+    height: high(told, place),
+    legend: { orientation: "h", y: 1.02 + 0.1 / layout.meta.rows, yanchor: "bottom", x: 0, font: { size: narrow ? 10 : 12 } },
+    hovermode: "closest",
+    dragmode: narrow ? false : "zoom",
+  });
+  const removed = ["select2d", "lasso2d", "autoScale2d", "toImage"];
+  Plotly.react(place, data, layout, { responsive: true, displaylogo: false, modeBarButtonsToRemove: removed });
+}
+
+for (const part of document.querySelectorAll('figure > script[type="application/json"]')) {
+  const place = document.createElement("div");
+  place.className = "plot";
+  part.after(place);
+  part.parentNode.classList.add("live");
+  const told = JSON.parse(part.textContent);
+  place.style.minHeight = `${high(told, place)}px`;
+  plots.push({ told, place });
+}
+// Many figures take their time, so each is drawn when it comes into sight.
+const near = new IntersectionObserver((seenNow) => {
+  for (const one of seenNow) {
+    if (!one.isIntersecting) continue;
+    near.unobserve(one.target);
+    drawn(plots.find(({ place }) => place === one.target).told, one.target);
+  }
+}, { rootMargin: "400px" });
+for (const { place } of plots) near.observe(place);
+dark.addEventListener("change", () => {
+  for (const { told, place } of plots) if (place.data) drawn(told, place);
+});
 
 // Chromium prints nothing of a button where it repeats the head of a table on the next page.
 function unwrap() {

@@ -1,0 +1,300 @@
+"""Figures that react: what a figure of matplotlib draws, as numbers for Plotly.
+
+Plotly's basic bundle (https://github.com/plotly/plotly.js, version 4.1.1, MIT licence) is in
+``templates/plotly-basic.min.js`` as its makers publish it. The keys here are those of its
+reference, https://plotly.com/javascript/reference/.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.collections import LineCollection, PathCollection
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import StepPatch
+from matplotlib.ticker import FixedLocator, FuncFormatter
+
+_MOST_POINTS = 30_000
+_DASHES = {"-": "solid", "--": "dash", ":": "dot", "-.": "dashdot"}
+_SYMBOLS = {
+    "o": "circle", "s": "square", "^": "triangle-up", "D": "diamond", "v": "triangle-down",
+    "P": "cross", "X": "x", "|": "line-ns-open", ".": "circle",
+}  # fmt: skip
+_GAP, _ROW_GAP = 0.09, 0.28  # between panels: of the whole width, of the height of a row
+
+Json = dict[str, Any]  # what JSON can hold
+
+
+def live(figure: Figure) -> Markup | None:
+    """Return a figure's data and layout as JSON; None where it has more than lines and points.
+
+    Bars, maps and drawings of places stay pictures, and so does what has too many points.
+    """
+    panels = [axes for axes in figure.axes if axes.get_visible()]
+    if not panels or any(axes.images or _has_bars(axes) for axes in panels):
+        return None
+    names = _legend(figure)
+    traces = [one for place, axes in enumerate(panels, 1) for one in _traces(axes, place, names)]
+    if not traces or sum(len(one["x"]) for one in traces) > _MOST_POINTS:
+        return None
+    _name_once(traces)
+    told = json.dumps({"data": traces, "layout": _layout(figure, panels)}, allow_nan=False)
+    return Markup(told.replace("<", "\\u003c"))  # noqa: S704 - JSON, and no tag can be in it
+
+
+def _has_bars(axes: Axes) -> bool:
+    return any(not isinstance(one, StepPatch) for one in axes.patches) or not (
+        axes.lines or axes.patches
+    )
+
+
+@dataclass(frozen=True)
+class _Legend:
+    """What a legend calls lines, by colour and dashes, and by colour alone."""
+
+    exact: Mapping[tuple[str, str], str]
+    colours: Mapping[str, str]
+
+    def name(self, colour: str, dashes: str) -> str | None:
+        return self.exact.get((colour, dashes), self.colours.get(colour))
+
+
+def _legend(figure: Figure) -> _Legend:
+    exact: dict[tuple[str, str], str] = {}
+    colours: dict[str, str] = {}
+    for legend in figure.legends:
+        for text, handle in zip(legend.get_texts(), legend.legend_handles, strict=True):
+            if isinstance(handle, Line2D):
+                name, colour = _plain(text.get_text()), _hex(handle.get_color())
+                exact.setdefault((colour, _dashes(handle)), name)
+                colours.setdefault(colour, name)
+    return _Legend(exact, colours)
+
+
+def _plain(text: str, between: str = " ") -> str:
+    """Return a text in one line, in which Plotly finds no tags of HTML."""
+    return escape(text, quote=False).replace("\n", between)
+
+
+def _hex(colour: Any) -> str:
+    """Return a colour of matplotlib's, of whatever type, as ``#rrggbb``."""
+    return to_hex(colour)
+
+
+def _dashes(line: Line2D) -> str:
+    """Return what Plotly calls the dashes of a line; those of the house style by their look."""
+    pattern = line._dash_pattern[1]  # type: ignore[attr-defined]  # noqa: SLF001 - nothing public tells
+    if not pattern:
+        return "solid" if line.get_linestyle() != "None" else "none"
+    if len(pattern) > 2:
+        return "dashdot"
+    return "dot" if pattern[0] < 2 * line.get_linewidth() else "dash"
+
+
+@dataclass
+class _Bars:
+    """Upright lines by their colour and place: intervals."""
+
+    ends: dict[tuple[str, float], tuple[float, float]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, axes: Axes) -> _Bars:
+        found = cls()
+        for one in axes.collections:
+            if isinstance(one, LineCollection):
+                for segment in one.get_segments():
+                    (x, low), (other, high) = segment[0], segment[-1]
+                    if x == other:
+                        colour = _hex(one.get_colors()[0])
+                        found.ends[colour, _key(x)] = (float(low), float(high))
+        return found
+
+
+def _key(x: float) -> float:
+    return float(f"{x:.6g}")
+
+
+def _traces(axes: Axes, place: int, names: _Legend) -> Iterator[Json]:
+    bars, ticks = _Bars.of(axes), _fixed_ticks(axes.xaxis)
+    where = {"xaxis": f"x{place}", "yaxis": f"y{place}"}
+    for line in axes.lines:
+        xs, ys = (_numbers(values) for values in (line.get_xdata(), line.get_ydata()))
+        colour, dashes = _hex(line.get_color()), _dashes(line)
+        if line.get_transform() != axes.transData or not _some(xs, ys):
+            continue  # a line across the whole panel
+        if line.get_marker() in {"_", "|"} and dashes == "none":
+            continue  # the cap of a bar
+        marks = line.get_marker() in _SYMBOLS
+        mode = "+".join([*(["lines"] * (dashes != "none")), *(["markers"] * marks)]) or "lines"
+        shape = "hv" if line.get_drawstyle() == "steps-post" else "linear"
+        is_dot = line.get_marker() == "."  # a single trial, whose interval is that of others
+        ends = [None if is_dot else bars.ends.get((colour, _key(x or 0.0))) for x in xs]
+        told = [_told(*one, ticks) for one in zip(xs, ends, strict=True)]
+        error = _error(ys, ends, colour)
+        yield {
+            **where, "type": "scatter", "mode": mode, "x": xs, "y": ys, "text": told,
+            "name": names.name(colour, dashes),
+            "line": {"color": colour, "dash": dashes if dashes != "none" else "solid",
+                     "width": line.get_linewidth() * 1.3, "shape": shape},
+            "marker": {"symbol": _SYMBOLS.get(str(line.get_marker()), "circle"), "color": colour,
+                       "size": 4 if is_dot else 7, "opacity": line.get_alpha() or 1.0},
+            **({"error_y": error} if error else {}),
+        }  # fmt: skip
+    for one in axes.patches:
+        if isinstance(one, StepPatch):
+            values, edges, _baseline = one.get_data()
+            colour = _hex(one.get_edgecolor())
+            dashes = _DASHES.get(str(one.get_linestyle()), "dash")
+            ys = _numbers([*values, *values[-1:]])
+            yield {
+                **where, "type": "scatter", "mode": "lines", "x": _numbers(edges), "y": ys,
+                "name": names.name(colour, dashes),
+                "line": {"color": colour, "dash": dashes, "shape": "hv",
+                         "width": one.get_linewidth() * 1.3},
+            }  # fmt: skip
+    for cloud in axes.collections:
+        if isinstance(cloud, PathCollection):
+            spots = np.asarray(cloud.get_offsets())
+            colour = _hex(cloud.get_facecolor()[0]) if len(cloud.get_facecolor()) else "#555555"
+            yield {
+                **where, "type": "scatter", "mode": "markers", "x": _numbers(spots[:, 0]),
+                "y": _numbers(spots[:, 1]), "name": names.name(colour, "solid"),
+                "marker": {"color": colour, "size": 4, "opacity": 0.45},
+            }  # fmt: skip
+
+
+def _numbers(values: Any) -> list[float | None]:
+    """Return numbers as JSON has them; a gap is null."""
+    found: npt.NDArray[np.float64] = np.ma.filled(np.ma.asarray(values, dtype="float64"), np.nan)
+    return [float(f"{one:.6g}") if math.isfinite(one) else None for one in found]
+
+
+def _some(*each: Sequence[float | None]) -> bool:
+    return all(any(value is not None for value in values) for values in each)
+
+
+def _told(x: float | None, ends: tuple[float, float] | None, ticks: Mapping[float, str]) -> str:
+    """Return what the reader is told beside the value: its place in words, its interval."""
+    place = (
+        ""
+        if x is None
+        else next(
+            (text for at, text in ticks.items() if abs(at - x) <= 0.13 * abs(at or 1)), f"{x:.4g}"
+        )
+    )
+    interval = f"<br>{ends[0]:.4g} to {ends[1]:.4g}" if ends else ""
+    return f"{_plain(place, ', ')}{interval}"
+
+
+def _error(
+    ys: Sequence[float | None], ends: Sequence[tuple[float, float] | None], colour: str
+) -> Json | None:
+    if not any(ends):
+        return None
+    both = [
+        (high - y, y - low) if one and y is not None else (0.0, 0.0)
+        for y, one in zip(ys, ends, strict=True)
+        for low, high in [one or (0.0, 0.0)]
+    ]
+    up, down = zip(*both, strict=True)
+    return {
+        "type": "data", "symmetric": False, "array": [max(0.0, float(one)) for one in up],
+        "arrayminus": [max(0.0, float(one)) for one in down], "color": colour, "thickness": 1.2,
+        "width": 3,
+    }  # fmt: skip
+
+
+def _name_once(traces: Sequence[Json]) -> None:
+    """Let each name stand once in the legend, and switch all that has it."""
+    seen: set[str] = set()
+    for trace in traces:
+        name = trace.pop("name", None)
+        own = f"<b>{name}</b><br>" if name else ""
+        trace["hovertemplate"] = f"{own}%{{text}}<br>%{{y:.4~g}}<extra></extra>"
+        if "text" not in trace:
+            trace["hovertemplate"] = f"{own}%{{x:.4~g}}: %{{y:.4~g}}<extra></extra>"
+        trace["showlegend"] = bool(name) and name not in seen
+        if name:
+            trace |= {"name": name, "legendgroup": name}
+            seen.add(name)
+
+
+def _layout(figure: Figure, panels: Sequence[Axes]) -> Json:
+    """Return axes and titles: the panels stand as they do in the picture."""
+    grid = [_place(axes) for axes in panels]
+    rows, columns = (1 + max(one[at] for one in grid) for at in (0, 1))
+    layout: Json = {"annotations": [], "meta": {"rows": rows}}
+    shared = figure.get_supylabel()
+    for number, (axes, (row, column)) in enumerate(zip(panels, grid, strict=True), start=1):
+        left, right = _span(column, columns, _GAP)
+        bottom, top = (1 - end for end in reversed(_span(row, rows, _ROW_GAP / rows)))
+        own = "" if number == 1 else str(number)
+        layout[f"xaxis{own}"] = {
+            **_axis(axes.xaxis), "domain": [left, right], "anchor": f"y{number}",
+        }  # fmt: skip
+        layout[f"yaxis{own}"] = {
+            **_axis(axes.yaxis, shared if column == 0 else ""), "domain": [bottom, top],
+            "anchor": f"x{number}",
+        }  # fmt: skip
+        if title := axes.get_title("left"):
+            layout["annotations"].append(
+                {"text": _plain(title), "x": left, "y": top, "xref": "paper",
+                 "yref": "paper", "xanchor": "left", "yanchor": "bottom", "showarrow": False}
+            )  # fmt: skip
+    return layout
+
+
+def _place(axes: Axes) -> tuple[int, int]:
+    """Return the row and column of a panel."""
+    spec = axes.get_subplotspec()
+    return (spec.rowspan.start, spec.colspan.start) if spec else (0, 0)
+
+
+def _span(place: int, count: int, gap: float) -> tuple[float, float]:
+    """Return where one of so many panels begins and ends, of 0 to 1."""
+    size = (1 - gap * (count - 1)) / count
+    begin = place * (size + gap)
+    return begin, begin + size
+
+
+def _axis(axis: Axis, label: str = "") -> Json:
+    low, high = (float(end) for end in axis.get_view_interval())
+    is_log = axis.get_scale() == "log"
+    found: Json = {
+        "title": {"text": _plain(axis.get_label().get_text() or label)},
+        "type": "log" if is_log else "linear",
+        "range": [math.log10(end) if is_log else end for end in (low, high)],
+    }
+    if is_log or isinstance(axis.get_major_locator(), FixedLocator):
+        texts = _ticks(axis)
+        found |= {
+            "tickvals": list(texts),
+            "ticktext": [escape(t, quote=False).replace("\n", "<br>") for t in texts.values()],
+        }
+    return found
+
+
+def _ticks(axis: Axis) -> dict[float, str]:
+    """Return where the ticks of an axis are, and what they say."""
+    low, high = sorted(axis.get_view_interval())
+    places = [float(one) for one in axis.get_majorticklocs() if low <= one <= high]
+    return dict(zip(places, axis.get_major_formatter().format_ticks(places), strict=True))
+
+
+def _fixed_ticks(axis: Axis) -> dict[float, str]:
+    """Return the words of an axis that has places instead of numbers, such as distances."""
+    fixed = isinstance(axis.get_major_locator(), FixedLocator)
+    words = fixed and isinstance(axis.get_major_formatter(), FuncFormatter)
+    return {at: text for at, text in _ticks(axis).items() if text} if words else {}

@@ -1,0 +1,49 @@
+"""The page of a comparison."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from osmef.report.html.compare import Compared, write_comparison
+from tests.declared import measure
+from tests.report.html.parsed import Page
+from tests.report.test_compared import row
+
+KNOWN = {one.name: one for one in map(measure, ("aggregate_btc_bps", "retransmits", "rtt_min_us"))}
+EVIL = "</script><script>alert(1)</script>"
+RATES = ([1.9e10, 2.0e10, 2.1e10] * 2, [1.8e10, 1.9e10, 2.0e10] * 2)
+
+
+def page_of(tmp_path: Path, *rows: dict[str, object], every: bool = False) -> Page:
+    output = tmp_path / "page.html"
+    values = [RATES if one["metric"] == "aggregate_btc_bps" else ([0.0], [1.0]) for one in rows]
+    compared = Compared("a → b", rows, values, KNOWN, [EVIL], {"sender": [EVIL]})
+    write_comparison(compared, output, every=every)
+    return Page(output.read_text(encoding="utf-8"))
+
+
+def test_a_row_says_what_each_side_had_and_what_became_of_it(tmp_path: Path) -> None:
+    page = page_of(tmp_path, row("aggregate_btc_bps"), row("retransmits", verdict="same"))
+    cells = [one for one in page.all("td") if "table" in one.inside]
+    texts = [one.text for one in cells]
+    assert "20 → 19 Gbit/sA ± 5 %, n = 6B ± 5.3 %, n = 6" in texts
+    assert "-5.0 %-10.0 to -2.5 %" in texts
+    verdict = next(one for one in cells if one.text == "worse")
+    assert "bad" in verdict.attributes["class"]
+    assert any("1 worse, 1 same" in one.text for one in page.all("strong"))
+    assert len(page.all("circle")) >= 12
+
+
+def test_what_no_table_shows_is_there_if_asked_for(tmp_path: Path) -> None:
+    rows = row("aggregate_btc_bps"), row("rtt_min_us", verdict="same")
+    assert [len(page_of(tmp_path, *rows, every=every).all("tr")) for every in (False, True)] == [
+        2,
+        3,
+    ]
+
+
+def test_nothing_of_a_run_is_markup(tmp_path: Path) -> None:
+    page = page_of(tmp_path, row("aggregate_btc_bps"))
+    scripts = [one for one in page.all("script") if "type" not in one.attributes]
+    assert len(scripts) == 2, "that of the page, and Plotly"
+    assert sum(EVIL in one.text for one in page.all("li")) == 2

@@ -1,0 +1,93 @@
+"""Figures that react show what their pictures show."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from osmef.report.html.live import live
+from osmef.report.html.strip import Axis, strip
+
+VALUES = st.lists(st.floats(1e-6, 1e12), min_size=1, max_size=40)
+
+
+def drawn(*, log: bool = False, bars: bool = False) -> Figure:
+    """Two series in two panels, with an interval, and a legend."""
+    figure = Figure()
+    for axes in figure.subplots(1, 2):
+        axes.plot([1, 2, 4], [10.0, float("nan"), 30.0], color="#0072B2", marker="o")
+        axes.plot([1, 2, 4], [5.0, 6.0, 7.0], color="#D55E00", ls="--")
+        axes.errorbar(1, 10.0, yerr=[[4.0], [2.0]], fmt="none", ecolor="#0072B2", capsize=3)
+        axes.stairs([1, 2], [0, 1, 2], baseline=None, color="#009E73")
+        axes.set_title("panel <b>", loc="left")
+        axes.set_xlabel("connections")
+        if log:
+            axes.set_yscale("log")
+        if bars:
+            axes.bar([1], [2])
+    samples = [
+        Line2D([], [], color="#0072B2", marker="o"),
+        Line2D([], [], color="#D55E00", ls="--"),
+    ]
+    figure.legend(samples, ["one <i>", "two"])
+    return figure
+
+
+def told(figure: Figure) -> dict[str, Any]:
+    found = live(figure)
+    assert found is not None
+    assert "<" not in found
+    loaded: dict[str, Any] = json.loads(found)
+    return loaded
+
+
+def test_each_line_is_there_with_its_name_and_interval() -> None:
+    data = told(drawn())["data"]
+    first = data[0]
+    assert (first["name"], first["x"], first["y"]) == ("one &lt;i&gt;", [1, 2, 4], [10, None, 30])
+    assert (first["error_y"]["array"], first["error_y"]["arrayminus"]) == ([2, 0, 0], [4, 0, 0])
+    assert "6 to 12" in first["text"][0]
+    steps = next(one for one in data if one["line"]["shape"] == "hv")
+    assert (steps["x"], steps["y"]) == ([0, 1, 2], [1, 2, 2])
+    assert [one["name"] for one in data if one["showlegend"]] == ["one &lt;i&gt;", "two"]
+    assert {one["xaxis"] for one in data} == {"x1", "x2"}
+
+
+@pytest.mark.parametrize("log", [False, True])
+def test_axes_are_as_in_the_picture(log: bool) -> None:
+    figure = drawn(log=log)
+    layout = told(figure)["layout"]
+    low, high = figure.axes[0].get_ylim()
+    shown = layout["yaxis"]["range"]
+    assert [10**end if log else end for end in shown] == pytest.approx([low, high])
+    assert layout["yaxis"]["type"] == ("log" if log else "linear")
+    assert layout["xaxis2"]["title"]["text"] == "connections"
+    assert layout["annotations"][0]["text"] == "panel &lt;b&gt;"
+
+
+def test_bars_stay_a_picture() -> None:
+    assert live(drawn(bars=True)) is None
+    assert live(Figure()) is None
+
+
+@given(VALUES)
+def test_all_dots_of_a_row_are_in_its_drawing(values: list[float]) -> None:
+    axis = Axis.of(values)
+    assert axis is not None
+    places = [axis.at(value) for value in values]
+    assert all(0 <= place <= 150 for place in places)
+    ordered = [axis.at(value) for value in sorted(values)]
+    assert ordered == sorted(ordered)
+    drawing = strip(axis, values, values[0], (min(values), max(values)))
+    assert drawing.count("<circle") == len(values)
+
+
+def test_nothing_has_no_axis() -> None:
+    assert Axis.of([]) is None
+    assert Axis.of([0.0, float("nan")]) is None
