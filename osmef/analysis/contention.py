@@ -33,6 +33,8 @@ def contention(uses: Iterable[EndpointUse], own_user_s: float) -> Contention:
     large. What others use within the kernel can't be told from the network's own work there, and is
     not in it.
 
+    Assumed is that the agents were watched as long as their endpoints, but for some milliseconds.
+
     Source: proc(5), ``/proc/stat``, where user time holds that of guests.
     """
     watched = [use for use in uses if use.elapsed_s > 0 and use.cpus > 0]
@@ -49,6 +51,11 @@ def contended(others: Sequence[float], steal: Sequence[float]) -> str:
     """Say what others took of CPUs, if it was much; "" else. Of each the values of all trials.
 
     The middle of them counts: one busy trial of many is what the interval of a median allows for.
+
+    Assumed is that what others take makes a result worse from ``OTHERS_PERCENT`` on, and
+    ``STEAL_PERCENT``; these are choices, and no test.
+
+    Source: OSMeF.
     """
     found = []
     if (share := _middle(others)) >= OTHERS_PERCENT:
