@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import osmef
-from osmef.campaigns.read import read_campaign
-from osmef.campaigns.serve import read_token
+from osmef.campaigns.schedule.load import read_campaign
+from osmef.campaigns.watching.server import read_token
 from osmef.cli.plot import _read_names
 from osmef.engine.journal import Journal
 from osmef.errors import CredentialsError, InputError, OsmefError
@@ -211,11 +211,11 @@ def test_a_lock_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 OTHERS = {
     "agent/deploy.py",
     "campaigns/archive.py",
-    "campaigns/away.py",
-    "campaigns/background.py",
-    "campaigns/copy.py",
-    "campaigns/holder.py",
-    "campaigns/view.py",
+    "campaigns/executors/dask/executor.py",
+    "campaigns/conductor/service.py",
+    "campaigns/executors/dask/worker.py",
+    "campaigns/process_identity.py",
+    "campaigns/watching/page.py",
     "engine/controller.py",
     "images/build.py",
     "images/debian.py",

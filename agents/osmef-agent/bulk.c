@@ -39,6 +39,7 @@ static bool read_amount(const struct json_object *command, char problem[PROBLEM_
            field_number_or(command, "warmup_s", 0, LONGEST_S, 0, &params.warmup_s, problem) &&
            field_number(command, "interval_s", SHORTEST_S, LONGEST_S, &params.interval_s,
                         problem) &&
+           field_flag_or(command, "until_stopped", false, &params.until_stopped, problem) &&
            field_number_or(command, "active_s", SHORTEST_S, LONGEST_S, 0, &params.active_s,
                            problem) &&
            field_number_or(command, "idle_s", SHORTEST_S, LONGEST_S, 0, &params.idle_s, problem);
@@ -50,7 +51,7 @@ static bool read_params(const struct json_object *command, char problem[PROBLEM_
     if (!link_read(command, &params.link, problem) || !read_amount(command, problem) ||
         !field_whole_or(command, "threads", 1, MAX_FLOWS, 0, &params.threads, problem) ||
         !field_word_or(command, "mode", bulk_modes, MODE_COPY, &params.mode, problem) ||
-        !read_pins(command, problem))
+        !read_pins(command, problem) || !classes_read(command, &params.classes, problem))
         return false;
     if (params.link.opening.direction == BOTH)
         params.link.opening.flows *= 2;
@@ -68,6 +69,8 @@ const char *bulk_misfit(const struct bulk_params *wanted)
         return "idle_s needs active_s, the time between the pauses";
     if (wanted->active_s > 0 && wanted->idle_s <= 0)
         return "active_s needs idle_s, the length of the pauses";
+    if (wanted->until_stopped && wanted->active_s > 0)
+        return "until_stopped is for flows that don't pause";
     return NULL;
 }
 
@@ -131,6 +134,15 @@ static void set_ways(void)
     set_way(role == SENDER ? RECEIVER : SENDER, forward, bulk.link.flows - forward);
 }
 
+static bool give_classes(void)
+{
+    for (int role = 0; role < ROLES; role++)
+        for (int i = 0; i < bulk.ways[role].count; i++)
+            if (!classes_apply(bulk.job, &bulk.params.classes, bulk.ways[role].flows[i].fd, i))
+                return false;
+    return true;
+}
+
 static bool open_flows(void)
 {
     struct bulk_params *p = &bulk.params;
@@ -142,7 +154,10 @@ static bool open_flows(void)
     }
     bulk.is_warm = p->warmup_s <= 0;
     set_ways();
-    return true;
+    if (give_classes())
+        return true;
+    link_close(&bulk.link);
+    return false;
 }
 
 const struct bulk *bulk_run(struct job *job, const struct bulk_params *wanted,

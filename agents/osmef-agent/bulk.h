@@ -5,6 +5,7 @@
 #include "cpu.h"
 #include "kind.h"
 #include "link.h"
+#include "classes.h"
 #include "pins.h"
 #include "tcpinfo.h"
 
@@ -26,12 +27,14 @@ extern const char *const bulk_directions[];
 struct bulk_params {
     struct link_params link; /* its opening holds direction and bytes; its flows are connections */
     double duration_s;       /* with bytes: the longest that it may take after the warm-up */
+    bool until_stopped;      /* duration and bytes are the most, and `stop` ends it before */
     double warmup_s;
     double interval_s;
     double active_s; /* each burst; 0: without pauses */
     double idle_s;   /* each pause between bursts */
     int threads;     /* for each way; 0: one for each flow */
     int mode;
+    struct classes classes;
     struct pins pins;
 };
 
@@ -137,8 +140,8 @@ struct bulk {
     struct way ways[ROLES];
 
     int wake;            /* eventfd: a flow has ended */
-    int64_t released_ns; /* senders: written before the gate opens, like the deadline */
-    int64_t deadline_ns;
+    int64_t released_ns; /* senders: written before the gate opens */
+    _Atomic int64_t deadline_ns;
     atomic_bool cancelled;
     atomic_bool is_warm;
     _Atomic int64_t start_ns; /* 0: not started */

@@ -43,12 +43,31 @@ static void tell_interface(const struct json_object *command)
     out_line();
 }
 
+static void tell_carried(void)
+{
+    const struct nics nics = nics_now();
+    out_format("{\"event\":\"carried\"");
+    tell_nics(&nics);
+    out_format("}");
+    out_line();
+}
+
 static const struct kind *find_kind(const char *name)
 {
     for (const struct kind *const *kind = kinds; *kind; kind++)
         if (strcmp((*kind)->name, name) == 0)
             return *kind;
     return NULL;
+}
+
+/* One that serves, or that was armed to end when it is told to. */
+static bool may_be_stopped(const struct json_object *command, const struct kind *kind)
+{
+    char problem[PROBLEM_SIZE];
+    bool until_stopped = false;
+    return kind->serves ||
+           (field_flag_or(command, "until_stopped", false, &until_stopped, problem) &&
+            until_stopped);
 }
 
 static void take_job(struct control *c, const struct json_object *command, const struct kind *kind)
@@ -65,6 +84,7 @@ static void take_job(struct control *c, const struct json_object *command, const
         c->kind = kind;
         memcpy(c->id, id, sizeof id);
         c->busy = true;
+        c->stoppable = may_be_stopped(command, kind);
         c->start = c->stop = c->abort = false;
         c->start_ns = 0;
         c->words_size = 0;
@@ -96,7 +116,7 @@ static void start_job(struct control *c, const struct json_object *command)
 
 static void stop_job(struct control *c)
 {
-    if (c->kind->serves)
+    if (c->stoppable)
         c->stop = true;
     else
         protocol_error("this job ends by itself; abort it to end it early");
@@ -155,8 +175,11 @@ static void obey(struct control *c, char *line, size_t length)
         tell_clock();
     else if (strcmp(name, "interface") == 0)
         tell_interface(&command);
+    else if (strcmp(name, "carried") == 0)
+        tell_carried();
     else if (!steers(name))
-        protocol_error("cmd must be clock, interface, start, stop, write, abort or a kind of job");
+        protocol_error("cmd must be clock, interface, carried, start, stop, write, abort or a kind"
+                       " of job");
     else if (is_steerable(c, &command))
         steer(c, &command, name);
 }

@@ -19,6 +19,7 @@ struct control {
     bool busy;               /* there is a job that has not ended */
     const struct kind *kind; /* its kind, or that of the one before */
     char id[ID_SIZE];        /* its id, or that of the one before */
+    bool stoppable;          /* it ends, and gives its result, when it is told to */
     bool start;              /* it was released */
     int64_t start_ns;        /* when it is to start; 0: at once */
     bool stop;               /* it is to end, and to give its result */

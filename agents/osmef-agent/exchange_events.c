@@ -3,6 +3,7 @@
 #include "events.h"
 #include "exchange.h"
 #include "out.h"
+#include "probe.h"
 
 #include <string.h>
 
@@ -49,6 +50,13 @@ static void tell_ns(const char *name, const struct tally *tally, int64_t ns)
     tell_value("", tally->histogram.count ? ns : UNKNOWN);
 }
 
+/* A stream loses nothing: TCP sends it again. */
+static void tell_lost(const struct exchange *exchange, uint64_t lost)
+{
+    const bool known = protocol_is_datagrams(exchange->params.protocol);
+    tell_value(",\"lost\":", known ? (int64_t)lost : UNKNOWN);
+}
+
 static void tell_quantiles(const struct tally *tally)
 {
     static const struct {
@@ -92,6 +100,7 @@ static void tell_interval(struct exchange *exchange, int64_t now)
         for (int i = 0; i < crew->count; i++)
             take(&exchange->askers[i]);
         tell_quantiles(&series.tally);
+        tell_lost(exchange, series.tally.lost);
     }
     event_end();
     series.last_ns = now;
@@ -118,9 +127,10 @@ void exchange_intervals_end(struct exchange *exchange)
         tell_interval(exchange, end_ns);
 }
 
-static void tell_asker(const struct asker *asker)
+static void tell_asker(const struct exchange *exchange, const struct asker *asker)
 {
     tell_quantiles(&asker->measured);
+    tell_lost(exchange, asker->measured.lost);
     out_format(",\"late\":%llu,\"unsent\":%llu", (unsigned long long)asker->late,
                (unsigned long long)asker->unsent);
 }
@@ -134,7 +144,7 @@ static void tell_flows(const struct exchange *exchange)
         if (crew->params->listens)
             out_format(",\"count\":%llu", (unsigned long long)exchange->answers[i]);
         else
-            tell_asker(&exchange->askers[i]);
+            tell_asker(exchange, &exchange->askers[i]);
         crew_tell_hand(&crew->hands[i]);
         out_format("}");
     }
@@ -160,6 +170,7 @@ static void tell_asked(const struct exchange *exchange)
     const int64_t begun_ns = crew->start_ns + seconds_ns(exchange->params.warmup_s);
     out_format(",\"elapsed_s\":%.9f", last_ns > begun_ns ? ns_seconds(last_ns - begun_ns) : 0.0);
     tell_quantiles(&all);
+    tell_lost(exchange, all.lost);
     out_format(",\"late\":%llu,\"unsent\":%llu,", (unsigned long long)late,
                (unsigned long long)unsent);
     histogram_tell(&all.histogram);

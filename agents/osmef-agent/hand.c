@@ -73,7 +73,7 @@ ssize_t hand_receive_some(struct hand *hand, void *data, size_t size)
     ssize_t n;
     do
         n = recv(hand->fd, data, size, 0);
-    while (n < 0 && errno == EINTR);
+    while (n < 0 && (errno == EINTR || (errno == EAGAIN && !hand_is_cancelled(hand))));
     if (n > 0)
         hand_moved(hand);
     else if (n < 0)

@@ -81,28 +81,45 @@ static bool set_dscp(int fd, int family, int dscp)
            (set(fd, IPPROTO_IP, IP_TOS, dscp << DSCP_SHIFT) || family == AF_INET6);
 }
 
-static bool apply(struct job *job, const struct socket_options *o, int fd, int family, int flow)
+static bool set_algorithm(struct job *job, const struct socket_options *o, int fd, int flow)
 {
     const size_t length = strlen(o->congestion_control);
+    return !length ||
+           setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, o->congestion_control, (socklen_t)length) ==
+               0 ||
+           refused(job, flow, o->congestion_control,
+                   "sysctl net.ipv4.tcp_allowed_congestion_control lists what it allows");
+}
+
+bool options_change(struct job *job, const struct socket_options *o, int fd, int flow)
+{
+    struct sockaddr_storage here;
+    socklen_t size = sizeof here;
+    if (getsockname(fd, (struct sockaddr *)&here, &size) < 0)
+        here.ss_family = AF_INET;
+    return set_algorithm(job, o, fd, flow) && options_mark(job, o, fd, here.ss_family, flow);
+}
+
+static bool apply(struct job *job, const struct socket_options *o, int fd, int family, int flow)
+{
     if (o->window && !set_window(job, fd, flow, o->window))
         return false;
     if (o->mss && !set(fd, IPPROTO_TCP, TCP_MAXSEG, o->mss))
         return refused(job, flow, "the segment size", "use one within the MTU");
-    if (length &&
-        setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, o->congestion_control, (socklen_t)length) < 0)
-        return refused(job, flow, o->congestion_control,
-                       "sysctl net.ipv4.tcp_allowed_congestion_control lists what it allows");
-    if (o->dscp && !set_dscp(fd, family, o->dscp))
-        return refused(job, flow, "the DSCP", "leave it out");
+    if (!set_algorithm(job, o, fd, flow))
+        return false;
+    if (!options_mark(job, o, fd, family, flow))
+        return false;
     if (o->pacing_bps > 0 && !set_pacing(fd, o->pacing_bps))
         return refused(job, flow, "pacing", "it needs Linux 3.13");
     return true;
 }
 
-int options_socket(struct job *job, const struct socket_options *options, int family, int flow)
+static int open_stream(struct job *job, const struct socket_options *options, int family, int flow,
+                       int flags)
 {
-    const int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC,
-                          options->mptcp ? IPPROTO_MPTCP : 0);
+    const int fd =
+        socket(family, SOCK_STREAM | SOCK_CLOEXEC | flags, options->mptcp ? IPPROTO_MPTCP : 0);
     if (fd < 0 && options->mptcp) {
         refused(job, flow, "MPTCP", "it needs Linux 5.6 and sysctl net.mptcp.enabled=1");
         return -1;
@@ -118,6 +135,16 @@ int options_socket(struct job *job, const struct socket_options *options, int fa
         return -1;
     }
     return fd;
+}
+
+int options_socket(struct job *job, const struct socket_options *options, int family, int flow)
+{
+    return open_stream(job, options, family, flow, SOCK_NONBLOCK);
+}
+
+int options_stream(struct job *job, const struct socket_options *options, int family, int flow)
+{
+    return open_stream(job, options, family, flow, 0);
 }
 
 /* Returns the flags of struct mptcp_info (linux/mptcp.h), or -1. */
@@ -158,10 +185,15 @@ int options_datagram(struct job *job, const struct socket_options *o, int family
         return -1;
     }
     if ((o->window && !set_window(job, fd, flow, o->window)) ||
-        (o->dscp && !set_dscp(fd, family, o->dscp) &&
-         !refused(job, flow, "the DSCP", "leave it out"))) {
+        !options_mark(job, o, fd, family, flow)) {
         close(fd);
         return -1;
     }
     return fd;
+}
+
+bool options_mark(struct job *job, const struct socket_options *o, int fd, int family, int flow)
+{
+    return !o->dscp || set_dscp(fd, family, o->dscp) ||
+           refused(job, flow, "the DSCP", "leave it out");
 }

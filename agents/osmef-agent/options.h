@@ -29,8 +29,18 @@ bool options_read(const struct json_object *command, struct socket_options *opti
  * inherits them. Returns -1 and fails the job when the kernel refuses one. */
 int options_socket(struct job *job, const struct socket_options *options, int family, int flow);
 
+/* The same, of calls that wait. */
+int options_stream(struct job *job, const struct socket_options *options, int family, int flow);
+
 /* Opens a UDP socket with those of the options that it knows: window and dscp. */
 int options_datagram(struct job *job, const struct socket_options *options, int family, int flow);
+
+/* Marks what a socket sends with the options' DSCP. */
+bool options_mark(struct job *job, const struct socket_options *options, int fd, int family,
+                  int flow);
+
+/* Gives a connection that stands the congestion control and the DSCP, where they say any. */
+bool options_change(struct job *job, const struct socket_options *options, int fd, int flow);
 
 /* Returns 1 when the connection really is MPTCP, 0 when it has fallen back to TCP, and UNKNOWN when
  * the kernel does not tell (before Linux 5.16). */

@@ -65,7 +65,8 @@ bool send_is_complete(const struct flow *flow)
 
 struct turn send_turn(const struct bulk *bulk, int64_t now)
 {
-    if (now >= bulk->deadline_ns || is_cancelled(bulk))
+    if (now >= atomic_load_explicit(&bulk->deadline_ns, memory_order_relaxed) ||
+        is_cancelled(bulk))
         return (struct turn){.todo = FINISH};
     if (bulk->params.active_s <= 0)
         return (struct turn){.todo = SEND, .burst = 1};
@@ -99,7 +100,7 @@ int send_shutdown(struct flow *flow)
     flow->finished = true;
     if (is_cancelled(bulk))
         return ECANCELED;
-    if (bulk->params.link.opening.bytes && !send_is_complete(flow))
+    if (bulk->params.link.opening.bytes && !send_is_complete(flow) && !bulk->params.until_stopped)
         return ETIME;
     return shutdown(flow->fd, SHUT_WR) < 0 ? errno : 0;
 }

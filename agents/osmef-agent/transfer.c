@@ -36,7 +36,7 @@ static bool check_end(struct bulk *bulk, const struct flow *flow)
 {
     const uint64_t wanted = bulk->params.link.opening.bytes;
     const double length_s = ns_seconds(flow->end_ns - bulk->start_ns);
-    if (flow->way->role == SENDER)
+    if (flow->way->role == SENDER || bulk->params.until_stopped)
         return true;
     if (wanted && flow->bytes != wanted)
         return job_fail(bulk->job, "reset", flow->connection,
@@ -197,6 +197,13 @@ static void sample(struct bulk *bulk)
         use_now(&bulk->outcome.measured);
 }
 
+/* Has all flows of this end send no more. They look at their deadline often. */
+static void obey_stop(struct bulk *bulk)
+{
+    if (bulk->params.until_stopped && bulk->job->control->stop)
+        atomic_store(&bulk->deadline_ns, 0);
+}
+
 /* Samples and watches until all flows have ended. */
 static bool measure(struct bulk *bulk)
 {
@@ -209,6 +216,7 @@ static bool measure(struct bulk *bulk)
                    sample_first ? sampler->next_ns : watchdog->next_ns);
         if (job_aborted(bulk->job))
             return false;
+        obey_stop(bulk);
         if (now_ns() >= sampler->next_ns)
             sample(bulk);
         if (now_ns() >= watchdog->next_ns)

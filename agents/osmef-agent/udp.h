@@ -21,8 +21,6 @@
 #define UDP_LOOK_NS (NS_PER_S / 10)
 /* A receiver whose path keeps delivering late waits so many loss thresholds at most. */
 #define UDP_MAX_THRESHOLDS 10
-/* So many ports in a row that other programs hold are passed over. */
-#define UDP_MOST_TAKEN 64
 
 enum udp_role { UDP_SENDER, UDP_RECEIVER };
 enum udp_phase { UDP_WARMUP, UDP_MEASURED, UDP_PHASES };

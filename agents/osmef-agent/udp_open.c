@@ -1,4 +1,5 @@
 /* The UDP sockets beside the connections of the link. */
+#include "ports.h"
 #include "udp.h"
 #include "udp_wire.h"
 
@@ -8,27 +9,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-/* The port stands at the same place in both families. */
-static in_port_t *port_in(struct sockaddr_storage *address)
-{
-    return &((struct sockaddr_in *)(void *)address)->sin_port;
-}
-
-/* Binds to the first port from this one on that nobody holds, and goes past it; 0: any. */
-static bool bind_next(int fd, struct sockaddr_storage *address, socklen_t length, int *port)
-{
-    for (int taken = 0; taken <= UDP_MOST_TAKEN && *port <= 65535; taken++) {
-        *port_in(address) = htons((uint16_t)*port);
-        const bool bound = bind(fd, (struct sockaddr *)address, length) == 0;
-        *port += *port > 0;
-        if (bound)
-            return true;
-        if (errno != EADDRINUSE)
-            return false;
-    }
-    return false;
-}
 
 /* Binds to the address that the flow's connection has at this end. */
 static bool open_socket(struct udp *udp, struct udp_flow *flow, int *port,
@@ -42,7 +22,7 @@ static bool open_socket(struct udp *udp, struct udp_flow *flow, int *port,
         options_datagram(udp->job, &udp->params.link.options, address.ss_family, flow->index);
     if (flow->fd < 0)
         return false;
-    if (!bind_next(flow->fd, &address, length, port) ||
+    if (!ports_bind(flow->fd, &address, length, port) ||
         getsockname(flow->fd, (struct sockaddr *)&address, &length) < 0)
         return job_fail(udp->job, "bind", flow->index, "can't use UDP port %d, nor those after: %s",
                         udp->params.udp_port, strerror(errno));

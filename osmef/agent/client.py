@@ -12,14 +12,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from osmef.agent.deploy import Deployment
-from osmef.agent.messages import PROTOCOL, Clock, Event, Gone, Hello, Interface, parse_event
+from osmef.agent.messages import (
+    PROTOCOL,
+    CarriedEvent,
+    Clock,
+    Event,
+    Gone,
+    Hello,
+    Interface,
+    Interfaces,
+    parse_event,
+)
 from osmef.errors import AgentError, ReachError
 from osmef.remote.login import SLOW_SHELL_CURE
 
 if TYPE_CHECKING:  # paramiko takes long to import, and `osmef validate` knows workloads, too
     from osmef.remote.session import RemoteProcess, Session
 
-T = TypeVar("T", Hello, Clock, Interface)
+T = TypeVar("T", Hello, Clock, Interface, CarriedEvent)
 
 ANSWER_S = 15.0
 """How long an agent that is idle may take to answer, or to end."""
@@ -169,6 +179,14 @@ class AgentClient:
         """
         self.send({"cmd": "interface", "address": address})
         return self.expect(Interface, answer_s).name
+
+    def carried(self, answer_s: float = ANSWER_S) -> Interfaces:
+        """Return what has gone through each network interface since it is there.
+
+        Only while no job runs. Raises AgentError.
+        """
+        self.send({"cmd": "carried"})
+        return self.expect(CarriedEvent, answer_s).interfaces
 
     def lost(self, reason: str) -> AgentError:
         """Return the error that says that this agent is gone."""

@@ -144,6 +144,7 @@ class ExchangesEvent(_Message):
     start_s: float
     length_s: float
     count: _Count
+    lost: _Count | None = None
     p50_ns: int | None = None
     p99_ns: int | None = None
     max_ns: int | None = None
@@ -236,6 +237,7 @@ class ExchangeResult(ResultEvent):
     min_ns: int | None = None
     mean_ns: float | None = None
     max_ns: int | None = None
+    lost: _Count | None = None
     late: int | None = None
     unsent: int | None = None
     histogram: _Histogram | None = None
@@ -335,6 +337,7 @@ class SiegeResult(_HttpResult):
 
     job: Literal["siege"]
     failed: int
+    connections: int | None = None
 
 
 MOST_INTERFACES = 32
@@ -364,7 +367,7 @@ _Counts = Annotated[list[_Count | None], Field(max_length=MOST_INTERFACES)]
 
 
 class Interfaces(_Message):
-    """What went through each network interface while a program ran; None: the counter is new."""
+    """What went through each network interface in some time; None: the counter is new."""
 
     name: Annotated[list[_Word], Field(max_length=MOST_INTERFACES)]
     rx_bytes: _Counts
@@ -376,6 +379,13 @@ class Interfaces(_Message):
     def _columns_are_equally_long(self) -> Self:
         _same_length(self, ("name", "rx_bytes", "rx_packets", "tx_bytes", "tx_packets"))
         return self
+
+
+class CarriedEvent(_Message):
+    """What has gone through each network interface since it is there."""
+
+    event: Literal["carried"]
+    interfaces: Interfaces
 
 
 class ExecResult(ResultEvent):
@@ -445,10 +455,10 @@ JobEvent = (
     | Annotated[JobResult, Field(discriminator="job")]
     | ErrorEvent
 )
-Event = Hello | Clock | Interface | JobEvent | Gone
+Event = Hello | Clock | Interface | CarriedEvent | JobEvent | Gone
 
-_ADAPTER: TypeAdapter[Hello | Clock | Interface | JobEvent] = TypeAdapter(
-    Annotated[Hello | Clock | Interface | JobEvent, Field(discriminator="event")]
+_ADAPTER: TypeAdapter[Hello | Clock | Interface | CarriedEvent | JobEvent] = TypeAdapter(
+    Annotated[Hello | Clock | Interface | CarriedEvent | JobEvent, Field(discriminator="event")]
 )
 
 

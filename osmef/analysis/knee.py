@@ -21,12 +21,15 @@ class Knee:
 
     ``burst_bytes`` is what passed beyond the plateau's rate, which is what the bucket held at the
     start, payload only. ``burst_bps`` is too low if the burst lasted less than an interval.
+    ``cut`` is how many intervals stand before the fall, of those that have a length; the next one
+    may hold its end.
     """
 
     at_s: float
     burst_bytes: float
     burst_bps: float
     plateau_bps: float
+    cut: int
 
 
 def find_knee(lengths_s: Sequence[float], sizes: Sequence[int]) -> Knee | None:
@@ -64,7 +67,7 @@ def find_knee(lengths_s: Sequence[float], sizes: Sequence[int]) -> Knee | None:
     )
     # The bucket runs empty somewhere in an interval: the excess tells where.
     at_s = min(8 * excess / (high - low), sum(lengths[: cut + 1]))
-    return Knee(at_s, excess, high, low)
+    return Knee(at_s, excess, high, low, cut)
 
 
 def _cut(rates: Sequence[float], lengths: Sequence[float]) -> int:

@@ -32,9 +32,9 @@ from pyarrow import parquet
 from pydantic import ValidationError
 
 import osmef
-from osmef.campaigns.opening import open_store
-from osmef.campaigns.redact import is_redacted, redacted
-from osmef.campaigns.rows import Gap, Phase, Session, Standing, State
+from osmef.campaigns.schedule.redaction import is_redacted, redacted
+from osmef.campaigns.state import open_store
+from osmef.campaigns.state.rows import CampaignRow, Gap, Phase, SessionRow, SessionState
 from osmef.drafts import abandoned, draft_directory, scratch
 from osmef.engine.controller import is_at_work
 from osmef.errors import InputError, StorageError
@@ -89,8 +89,8 @@ class Manifest(Model):
 class Record:
     """A campaign as its database has it: its sessions, and when nobody conducted it."""
 
-    standing: Standing
-    sessions: Sequence[Session]
+    campaign: CampaignRow
+    sessions: Sequence[SessionRow]
     gaps: Sequence[Gap]
 
 
@@ -111,15 +111,15 @@ def export_campaign(name: str, state: str, url: str) -> Archived:
     """
     store = open_store(state)
     try:
-        standing = store.campaign(name)
-        record = Record(standing, store.sessions(standing.id), store.gaps(standing.id))
+        campaign = store.campaign(name)
+        record = Record(campaign, store.sessions(campaign.id), store.gaps(campaign.id))
     finally:
         store.close()
     remote = Remote(url)
     if remote.exists(MANIFEST):
         cure = "give another URL, or remove that one first"
         raise InputError("there is an archive already", where=url, cure=cure)
-    runs = _runs(Path(standing.out))
+    runs = _runs(Path(campaign.out))
     live = [run.id for run in runs if is_at_work(run)]
     if live:
         cure = "wait for its end, or stop the campaign"
@@ -140,7 +140,7 @@ def _runs(directory: Path) -> list[RunDirectory]:
 
 
 def _send(remote: Remote, record: Record, runs: Sequence[RunDirectory], place: Path) -> Archived:
-    standing = record.standing
+    campaign = record.campaign
     entries: list[Entry] = []
     for name, file in _files(record, runs, place):
         with storage("read", file):
@@ -153,10 +153,10 @@ def _send(remote: Remote, record: Record, runs: Sequence[RunDirectory], place: P
         osmef=osmef.__version__,
         made_at=datetime.now(UTC),
         campaign=About(
-            name=standing.name,
-            phase=standing.phase,
-            file=Path(standing.file).name,
-            created_at=standing.created_at,
+            name=campaign.name,
+            phase=campaign.phase,
+            file=Path(campaign.file).name,
+            created_at=campaign.created_at,
         ),
         gaps=record.gaps,
         runs=[run.id for run in runs],
@@ -166,7 +166,7 @@ def _send(remote: Remote, record: Record, runs: Sequence[RunDirectory], place: P
     with storage("write", draft):
         draft.write_text(manifest.model_dump_json(indent=1) + "\n", encoding="utf-8")
     remote.put(MANIFEST, draft)
-    return _archived(manifest, standing.text)
+    return _archived(manifest, campaign.text)
 
 
 def _archived(manifest: Manifest, text: str) -> Archived:
@@ -179,7 +179,7 @@ def _files(record: Record, runs: Sequence[RunDirectory], place: Path) -> Iterato
     """Give each file of the archive under its name there; those in ``place`` are made for it."""
     file = place / CAMPAIGN
     with storage("write", file):
-        file.write_text(record.standing.text, encoding="utf-8")
+        file.write_text(record.campaign.text, encoding="utf-8")
     yield CAMPAIGN, file
     tables = {"sessions": _sessions(record.sessions)}
     if any((run.path / "trials.jsonl").is_file() for run in runs):
@@ -203,9 +203,9 @@ def _files(record: Record, runs: Sequence[RunDirectory], place: Path) -> Iterato
         yield f"runs/{run.id}.tar.gz", file
 
 
-def _sessions(rows: Sequence[Session]) -> pa.Table:
+def _sessions(rows: Sequence[SessionRow]) -> pa.Table:
     told = [{**asdict(one), "state": one.state.value, "holder": None} for one in rows]
-    schema = pa.schema([pa.field(one.name, _kind(str(one.type))) for one in fields(Session)])
+    schema = pa.schema([pa.field(one.name, _kind(str(one.type))) for one in fields(SessionRow)])
     return pa.Table.from_pylist(told, schema=schema)
 
 
@@ -426,8 +426,8 @@ def read_record(directory: Path) -> Record | None:
             f"this calendar is damaged: {error}", where=str(directory), cure=cure
         ) from error
     told = manifest.campaign.model_dump()
-    standing = Standing(**told, id=0, text=text, out=str(directory), holder=None)
-    known = {one.name for one in fields(Session)}  # another version may have had others
+    campaign = CampaignRow(**told, id=0, text=text, out=str(directory), holder=None)
+    known = {one.name for one in fields(SessionRow)}  # another version may have had others
     mine = [{name: value for name, value in row.items() if name in known} for row in rows]
-    sessions = [Session(**{**row, "state": State(row["state"])}) for row in mine]
-    return Record(standing, sessions, manifest.gaps)
+    sessions = [SessionRow(**{**row, "state": SessionState(row["state"])}) for row in mine]
+    return Record(campaign, sessions, manifest.gaps)

@@ -10,10 +10,10 @@ import pandas as pd
 
 from osmef.analysis.seasons import session_trials
 from osmef.campaigns.archive import Record, read_record
-from osmef.campaigns.model import Campaign
-from osmef.campaigns.opening import default_url, open_store
-from osmef.campaigns.read import parse_campaign
-from osmef.campaigns.rows import Session, State
+from osmef.campaigns.schedule.load import parse_campaign
+from osmef.campaigns.schedule.model import Campaign
+from osmef.campaigns.state import default_url, open_store
+from osmef.campaigns.state.rows import SessionRow, SessionState
 from osmef.report.campaign import (
     GAPS,
     PLANNED,
@@ -40,14 +40,14 @@ def campaign_data(
     directory = Path(name)
     record = _known(name, state)
     if record is not None:
-        directory = Path(record.standing.out)
+        directory = Path(record.campaign.out)
     trials = session_trials(load(directory))
     campaign = None if record is None else _campaign(record)
     planned = None
     if record is not None and campaign is not None:
         planned = planned_table(campaign, record.sessions)
     return CampaignData(
-        name=directory.resolve().name if record is None else record.standing.name,
+        name=directory.resolve().name if record is None else record.campaign.name,
         trials=trials,
         metrics=wanted_metrics(trials, metrics),
         prices=recorded_prices(trials) if prices is None else listed_prices(prices, trials),
@@ -58,7 +58,7 @@ def campaign_data(
 
 
 def _campaign(record: Record) -> Campaign:
-    return parse_campaign(record.standing.text, Path(record.standing.file))
+    return parse_campaign(record.campaign.text, Path(record.campaign.file))
 
 
 def _known(name: str, state: str) -> Record | None:
@@ -85,7 +85,7 @@ def _is_there(state: str) -> bool:
     return kind != "sqlite" or Path(path).exists()
 
 
-def planned_table(campaign: Campaign, rows: Sequence[Session]) -> pd.DataFrame:
+def planned_table(campaign: Campaign, rows: Sequence[SessionRow]) -> pd.DataFrame:
     """Return the calendar and what became of it, with the columns ``PLANNED``.
 
     ``day`` is weekday or weekend, by the campaign's time zone and holidays, of the opening.
@@ -113,7 +113,7 @@ def planned_table(campaign: Campaign, rows: Sequence[Session]) -> pd.DataFrame:
     return table.astype({"cost": "float64"}).sort_values("opens", kind="stable", ignore_index=True)
 
 
-def _day(campaign: Campaign, session: Session, zone: ZoneInfo) -> str:
+def _day(campaign: Campaign, session: SessionRow, zone: ZoneInfo) -> str:
     day = session.opens.astimezone(zone).date()
     free = day.weekday() in _WEEKEND or day in campaign.holidays
     return "weekend" if free else "weekday"
@@ -136,14 +136,14 @@ def _facts(
         told.append(("Measured", span))
     if record is None or campaign is None:
         return told
-    standing, rows = record.standing, record.sessions
-    done = sum(one.state is State.DONE for one in rows)
+    row, rows = record.campaign, record.sessions
+    done = sum(one.state is SessionState.DONE for one in rows)
     about = [("What", campaign.description)] if campaign.description else []
     return [
         *about,
-        ("Campaign file", standing.file),
+        ("Campaign file", row.file),
         ("Planned", f"{campaign.weeks} weeks from {campaign.start}, {campaign.time_zone}"),
-        ("Sessions", f"{done} of {len(rows)} done; the campaign is {standing.phase.value}"),
+        ("Sessions", f"{done} of {len(rows)} done; the campaign is {row.phase.value}"),
         ("Order", f"{campaign.order.value}, seed {campaign.seed}"),
         *told,
     ]

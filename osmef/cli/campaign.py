@@ -12,15 +12,16 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from osmef.campaigns.background import start_in_background
-from osmef.campaigns.conduct import Conductor, Means
-from osmef.campaigns.holder import is_conducted, is_gone, process_of
-from osmef.campaigns.metrics import metrics_file
-from osmef.campaigns.opening import open_store
-from osmef.campaigns.read import Programme, read_campaign
-from osmef.campaigns.rows import Phase, Session, Standing, State
-from osmef.campaigns.score import make_score
-from osmef.campaigns.watch import late_before
+from osmef.campaigns.conductor.conductor import Conductor
+from osmef.campaigns.conductor.context import ConductorContext
+from osmef.campaigns.conductor.service import start_in_background
+from osmef.campaigns.process_identity import is_gone, process_of
+from osmef.campaigns.schedule.clock import late_before
+from osmef.campaigns.schedule.load import LoadedCampaign, read_campaign
+from osmef.campaigns.schedule.plan import plan_campaign
+from osmef.campaigns.state import open_store
+from osmef.campaigns.state.rows import CampaignRow, Phase, SessionRow, SessionState, is_conducted
+from osmef.campaigns.watching.metrics import metrics_file
 from osmef.cli import campaign_archive, campaign_report
 from osmef.cli.campaign_executor import (
     ExecutorKind,
@@ -29,7 +30,7 @@ from osmef.cli.campaign_executor import (
     Parallel,
     Scheduler,
     check_executor,
-    make_means,
+    make_context,
     options_of,
 )
 from osmef.cli.campaign_install import install, uninstall
@@ -50,7 +51,7 @@ from osmef.errors import InputError, Interrupted
 from osmef.report.table import keep_whole
 
 if TYPE_CHECKING:
-    from osmef.campaigns.store import Store
+    from osmef.campaigns.state.store import Store
 
 app = typer.Typer(
     help="Measure in sessions over weeks: plan, run, and follow campaigns.",
@@ -93,54 +94,56 @@ def run(  # noqa: PLR0913, PLR0917 - its options
     """Conduct a campaign in the foreground: each session at its time, until the last."""
     set_up_logging(verbose)
     with reporting():
-        programme = read_campaign(file)
-        check_executor(executor, programme)
-        score = make_score(programme)
+        loaded = read_campaign(file)
+        check_executor(executor, loaded)
+        campaign_plan = plan_campaign(loaded)
         store = open_store(state)
-        if until_idle and _is_held(store, programme.campaign.name):
+        if until_idle and _is_held(store, loaded.campaign.name):
             return
-        _refuse_second(store, programme)
-        name, into = programme.campaign.name, (directory / programme.campaign.name).resolve()
-        about = {"file": str(file.resolve()), "text": programme.text, "out": str(into)}
+        _refuse_second(store, loaded)
+        name, into = loaded.campaign.name, (directory / loaded.campaign.name).resolve()
+        about = {"file": str(file.resolve()), "text": loaded.text, "out": str(into)}
         now = datetime.now(UTC)
-        store.enlist(name, about, score.rows(), now, late_before(score.campaign.missed, now))
-        standing = store.campaign(name)
+        store.enlist(
+            name, about, campaign_plan.rows(), now, late_before(campaign_plan.campaign.missed, now)
+        )
+        row = store.campaign(name)
         with stopping() as stop:
-            means = make_means(executor, parallel, scheduler, stop, _tell)
-            means = replace(means, until_idle=until_idle)
+            context = make_context(executor, parallel, scheduler, stop, _tell)
+            context = replace(context, until_idle=until_idle)
             try:
                 with metrics_file(metrics, store, name, _tell):
-                    phase = Conductor(store, standing, score, means, stop).run()
+                    phase = Conductor(store, row, campaign_plan, context, stop).run()
             except BaseException:
                 stop.request("the campaign has failed")  # what runs is cleaned up before we leave
                 raise
             finally:
-                means.executor.close()
-                _close_keeper(means)
-        found = store.sessions(standing.id)
-        _print_status(standing.name, phase, found)
+                context.executor.close()
+                _close_vm_pool(context)
+        found = store.sessions(row.id)
+        _print_status(row.name, phase, found)
     if phase is Phase.STOPPED:
         raise typer.Exit(0 if until_idle else Interrupted.exit_code)
-    nothing = phase is Phase.ENDED and not any(one.state is State.DONE for one in found)
+    nothing = phase is Phase.ENDED and not any(one.state is SessionState.DONE for one in found)
     if nothing:
         cure = "to measure, set start, and a date in cron, to what comes next, and run it again"
         err.print(f"[red]nothing was measured[/]: `osmef campaign status` says why; {cure}")
-    if nothing or any(one.state is State.FAILED or one.trials_failed for one in found):
+    if nothing or any(one.state is SessionState.FAILED or one.trials_failed for one in found):
         raise typer.Exit(1)
 
 
-def _close_keeper(means: Means) -> None:
+def _close_vm_pool(context: ConductorContext) -> None:
     """Destroy what a conductor that has failed has left, which does so itself when it ends well."""
-    for error in means.keeper.close() if means.keeper else []:
+    for error in context.vm_pool.close() if context.vm_pool else []:
         _tell("failure", f"kept VMs left standing: {error}")
 
 
-def _refuse_second(store: Store, programme: Programme) -> None:
-    name = programme.campaign.name
+def _refuse_second(store: Store, loaded: LoadedCampaign) -> None:
+    name = loaded.campaign.name
     if _is_held(store, name):
         raise InputError(
             f"another process conducts the campaign {name!r} already",
-            where=str(programme.path),
+            where=str(loaded.path),
             cure=f"follow it with `osmef campaign status {name}`",
         )
 
@@ -165,15 +168,15 @@ def start(  # noqa: PLR0913, PLR0917 - its options
 ) -> None:
     """Conduct a campaign in the background; its log is DIR/NAME/campaign.log."""
     with reporting():
-        programme = read_campaign(file)
-        check_executor(executor, programme)
-        make_score(programme)
-        name = programme.campaign.name
+        loaded = read_campaign(file)
+        check_executor(executor, loaded)
+        plan_campaign(loaded)
+        name = loaded.campaign.name
         log = directory / name / "campaign.log"
         options = ["--out", str(directory)]
         options += options_of(executor, parallel, scheduler, metrics)
         store = open_store(state)
-        _refuse_second(store, programme)
+        _refuse_second(store, loaded)
 
         def begun(number: int) -> bool:
             holders = [one.holder or "" for one in store.campaigns() if one.name == name]
@@ -251,19 +254,15 @@ def _set(name: str, state: str, phase: Phase) -> None:
     """Set the phase of a campaign that has not ended, and say what becomes of it now."""
     with reporting():
         store = open_store(state)
-        standing = store.campaign(name)
-        if standing.phase is Phase.ENDED:
+        row = store.campaign(name)
+        if row.phase is Phase.ENDED:
             raise InputError(
                 f"the campaign {name!r} has ended",
                 where="NAME",
                 cure="to measure more, make weeks larger in its file and run it again",
             )
-        store.set_phase(standing.id, phase, standing.holder)
-        nobody = (
-            ""
-            if _conducted(standing)
-            else f"; nobody conducts it: osmef campaign run {standing.file}"
-        )
+        store.set_phase(row.id, phase, row.holder)
+        nobody = "" if _conducted(row) else f"; nobody conducts it: osmef campaign run {row.file}"
         out.print(f"{name}: {phase}{escape(nobody)}")
 
 
@@ -275,54 +274,54 @@ def _tell(kind: str, text: str) -> None:
 
 
 def _print_status(
-    name: str, phase: Phase, found: list[Session], standing: Standing | None = None
+    name: str, phase: Phase, found: list[SessionRow], row: CampaignRow | None = None
 ) -> None:
     counts = _counts(found)
     told = ", ".join(f"{count} {state}" for state, count in counts.items())
-    alive = standing is None or _conducted(standing)
+    alive = row is None or _conducted(row)
     note = "" if alive or phase is Phase.ENDED else " [yellow](nobody conducts it)[/]"
     out.print(f"[bold]{escape(name)}[/]: {phase}{note}; {told}")
     table = Table("session", "platform", "state", "trials", "", box=SIMPLE_HEAD)
     for one in _newest(found):
-        due = f"due {one.due:%Y-%m-%d %H:%M}Z" if one.state is State.PLANNED else _told(one)
+        due = f"due {one.due:%Y-%m-%d %H:%M}Z" if one.state is SessionState.PLANNED else _told(one)
         trials = f"{one.trials_ok} ok" + (f", {one.trials_failed} failed" * bool(one.trials_failed))
         told = escape(due.partition("\n")[0])
         table.add_row(one.slot, escape(one.platform), one.state, trials, told)
     out.print(keep_whole(table))
 
 
-def _told(session: Session) -> str:
+def _told(session: SessionRow) -> str:
     """Return what there is to say of a session that has begun or ended."""
     count = len(session.cells_left_out)
     without = f"without {count} known cell{'s' * (count > 1)}" * bool(count)
     return "; ".join(filter(None, (without, session.why)))
 
 
-def _newest(found: list[Session]) -> list[Session]:
+def _newest(found: list[SessionRow]) -> list[SessionRow]:
     """Return what ended last, what runs, and what comes next."""
-    coming = [one for one in found if one.state is State.PLANNED]
-    runs = [one for one in found if one.state is State.RUNNING]
-    over = [one for one in found if one.state not in {State.PLANNED, State.RUNNING}]
+    coming = [one for one in found if one.state is SessionState.PLANNED]
+    runs = [one for one in found if one.state is SessionState.RUNNING]
+    over = [one for one in found if one.state not in {SessionState.PLANNED, SessionState.RUNNING}]
     over.sort(key=lambda one: (one.ended_at or one.due, one.due))
-    was = [one for one in over if one.state not in {State.ENOUGH, State.CANCELLED}]
+    was = [one for one in over if one.state not in {SessionState.ENOUGH, SessionState.CANCELLED}]
     return [*(was or over)[-8:], *runs, *coming[:3]]
 
 
-def _counts(found: list[Session]) -> dict[str, int]:
-    counts = {state: sum(one.state is state for one in found) for state in State}
+def _counts(found: list[SessionRow]) -> dict[str, int]:
+    counts = {state: sum(one.state is state for one in found) for state in SessionState}
     return {state.value: count for state, count in counts.items() if count}
 
 
-def _conducted(standing: Standing) -> bool:
-    return is_conducted(standing, datetime.now(UTC))
+def _conducted(row: CampaignRow) -> bool:
+    return is_conducted(row, datetime.now(UTC))
 
 
-def _record(standing: Standing, found: list[Session]) -> dict[str, Any]:
+def _record(row: CampaignRow, found: list[SessionRow]) -> dict[str, Any]:
     return {
-        "name": standing.name,
-        "phase": standing.phase.value,
-        "conducted": _conducted(standing),
-        "directory": standing.out,
+        "name": row.name,
+        "phase": row.phase.value,
+        "conducted": _conducted(row),
+        "directory": row.out,
         "counts": _counts(found),
         "sessions": [
             {

@@ -10,15 +10,21 @@ from typing import Annotated
 
 import typer
 
-from osmef.campaigns.clock import RealClock
-from osmef.campaigns.executor import Threads
-from osmef.campaigns.holder import this_process
-from osmef.campaigns.keeper import Keeper
-from osmef.campaigns.live import Live, forget, show_in
-from osmef.campaigns.means import Means
-from osmef.campaigns.model import Vms
-from osmef.campaigns.read import Programme
-from osmef.campaigns.session import End, Measurer, Work, measure
+from osmef.campaigns.conductor.context import ConductorContext
+from osmef.campaigns.executors import dask
+from osmef.campaigns.executors.session import (
+    CancellableSessions,
+    SessionJob,
+    SessionResult,
+    measure,
+)
+from osmef.campaigns.executors.threads import ThreadExecutor
+from osmef.campaigns.process_identity import this_process
+from osmef.campaigns.schedule.clock import RealClock
+from osmef.campaigns.schedule.load import LoadedCampaign
+from osmef.campaigns.schedule.model import Vms
+from osmef.campaigns.vm_pool.pool import VmPool
+from osmef.campaigns.watching.status import LiveStatus, forget, show_in
 from osmef.engine.stop import Stop
 from osmef.errors import InputError
 
@@ -68,54 +74,47 @@ def options_of(kind: Kind, parallel: int, scheduler: str, metrics: Path | None) 
     return [*found, *(["--metrics", str(metrics.resolve())] if metrics else [])]
 
 
-def check_executor(kind: Kind, programme: Programme) -> None:
+def check_executor(kind: Kind, loaded: LoadedCampaign) -> None:
     """Refuse to keep VMs on workers that may be lost, and with them the keys. Raises InputError."""
-    if kind is Kind.DASK and programme.campaign.vms is Vms.KEPT:
+    if kind is Kind.DASK and loaded.campaign.vms is Vms.KEPT:
         raise InputError(
             "a Dask cluster can't keep VMs from session to session",
-            where=str(programme.path),
+            where=str(loaded.path),
             cure="write vms: fresh, or run it with --executor threads",
         )
 
 
-def make_means(kind: Kind, parallel: int, scheduler: str, stop: Stop, tell: Tell) -> Means:
+def make_context(
+    kind: Kind, parallel: int, scheduler: str, stop: Stop, tell: Tell
+) -> ConductorContext:
     """Return what a conductor needs to run sessions there. Raises InputError."""
     if kind is Kind.THREADS:
-        keeper = Keeper(RealClock())
-        here = Measurer(stop, partial(_measure_here, tell=tell, keeper=keeper))
-        return Means(
+        vm_pool = VmPool(RealClock())
+        here = CancellableSessions(stop, partial(_measure_here, tell=tell, vm_pool=vm_pool))
+        return ConductorContext(
             this_process(),
             RealClock(),
-            Threads(parallel),
+            ThreadExecutor(parallel),
             here.measure,
             tell,
             halt=here.halt,
-            keeper=keeper,
+            vm_pool=vm_pool,
         )
-    if not scheduler:
-        cure = "give --scheduler ADDRESS, as `dask scheduler` printed it"
-        raise InputError("nobody knows where the Dask cluster is", where="--executor", cure=cure)
-    try:
-        from osmef.campaigns import away, dask  # noqa: PLC0415 - it takes a while to load
-    except ModuleNotFoundError as error:
-        message = f"--executor dask needs the Python package {error.name}, which is not installed"
-        cure = "pip install 'osmef[dask]'"
-        raise InputError(message, where="--executor", cure=cure) from error
-    cluster = dask.Dask(scheduler, stop, tell)
-    return Means(
+    cluster, measure_there = dask.connect(scheduler, stop, tell)
+    return ConductorContext(
         this_process(),
         RealClock(),
         cluster,
-        away.measure,
+        measure_there,
         tell,
         halt=cluster.halt,
     )
 
 
-class _Here(Live):
+class _Here(LiveStatus):
     """Shows what a session does, and tells what a reader of its numbers has to know."""
 
-    def __init__(self, work: Work, tell: Tell) -> None:
+    def __init__(self, work: SessionJob, tell: Tell) -> None:
         super().__init__(partial(show_in, Path(work.directory)))
         self._tell, self._name = tell, f"{work.slot} {work.platform}"
 
@@ -124,9 +123,9 @@ class _Here(Live):
         self._tell("note", f"{self._name}: {text}")
 
 
-def _measure_here(work: Work, stop: Stop, tell: Tell, keeper: Keeper) -> End:
+def _measure_here(work: SessionJob, stop: Stop, tell: Tell, vm_pool: VmPool) -> SessionResult:
     directory = Path(work.directory)
     try:
-        return measure(work, stop, _Here(work, tell), keeper)
+        return measure(work, stop, _Here(work, tell), vm_pool)
     finally:
         forget(directory)

@@ -14,12 +14,20 @@ from typing import Annotated
 
 import typer
 
-from osmef.campaigns.calendar import slots
-from osmef.campaigns.install import Job, cron_line, environment, service, timer, unit_of, without
-from osmef.campaigns.opening import default_url, open_store, state_home
-from osmef.campaigns.read import read_campaign
-from osmef.campaigns.rows import Phase
-from osmef.campaigns.score import make_score
+from osmef.campaigns.conductor.service import (
+    ConductorService,
+    cron_line,
+    environment,
+    service,
+    timer,
+    unit_of,
+    without,
+)
+from osmef.campaigns.schedule.calendar import slots
+from osmef.campaigns.schedule.load import read_campaign
+from osmef.campaigns.schedule.plan import plan_campaign
+from osmef.campaigns.state import default_url, open_store, state_home
+from osmef.campaigns.state.rows import Phase
 from osmef.cli.campaign_executor import (
     ExecutorKind,
     Kind,
@@ -61,20 +69,20 @@ def install(  # noqa: PLR0913, PLR0917 - its options
 ) -> None:
     """Have systemd or cron conduct a campaign while its windows are open, also after a reboot."""
     with reporting():
-        programme = read_campaign(file)
-        check_executor(executor, programme)
-        make_score(programme)
-        name = programme.campaign.name
+        loaded = read_campaign(file)
+        check_executor(executor, loaded)
+        plan_campaign(loaded)
+        name = loaded.campaign.name
         into = directory.resolve()
         how = ["--until-idle", *options_of(executor, parallel, scheduler, metrics)]
         run = ["run", str(file.resolve()), "--out", str(into), *how]
-        job = Job(
+        job = ConductorService(
             name=name,
             command=[sys.executable, "-m", "osmef", "campaign", *run],
             directory=Path.cwd(),
             state=_absolute(state) or default_url(),
             log=into / name / "campaign.log",
-            openings=[one.opens for one in slots(programme.campaign) if one.closes > _now()],
+            openings=[one.opens for one in slots(loaded.campaign) if one.closes > _now()],
         )
         _check(job)
         if to is None:
@@ -121,7 +129,7 @@ def uninstall(
         out.print(f"{unit}.timer, {unit}.service and their {unit}.env are gone")
 
 
-def _add_units(job: Job, to: Path | None) -> None:
+def _add_units(job: ConductorService, to: Path | None) -> None:
     place = to or _units()
     is_system = to is None and os.geteuid() == 0
     with storage("make a directory", place):
@@ -142,7 +150,7 @@ def _add_units(job: Job, to: Path | None) -> None:
         out.print("so that it also runs while you are not logged in: loginctl enable-linger")
 
 
-def _add_to_crontab(job: Job) -> None:
+def _add_to_crontab(job: ConductorService) -> None:
     with storage("make a directory", job.log.parent):
         job.log.parent.mkdir(parents=True, exist_ok=True)
     secret = _cron_environment(job.name)
@@ -154,7 +162,7 @@ def _add_to_crontab(job: Job) -> None:
     out.print(f"cron looks every five minutes; log: {job.log}; what the clouds need: {secret}")
 
 
-def _go_on(job: Job) -> None:
+def _go_on(job: ConductorService) -> None:
     """End a stop of the campaign: what is installed leaves a stopped one alone."""
     store = open_store(job.state)
     for one in store.campaigns():
@@ -217,7 +225,7 @@ def _run(command: Sequence[str], text: str, cure: str) -> str:
     return done.stdout
 
 
-def _write_environment(path: Path, job: Job) -> None:
+def _write_environment(path: Path, job: ConductorService) -> None:
     with storage("read", path):
         old = read_text_file(path, _MOST_BYTES) if _is_ours(path) else ""
     write_atomically(path, environment(job, old).encode(), 0o600)
@@ -238,7 +246,7 @@ def _is_ours(path: Path) -> bool:
     return True
 
 
-def _check(job: Job) -> None:
+def _check(job: ConductorService) -> None:
     if not job.openings:
         cure = "look at start and weeks in its file"
         raise InputError("all windows of the campaign have closed", where=job.name, cure=cure)

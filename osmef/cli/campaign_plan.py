@@ -14,11 +14,10 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from osmef.campaigns.agenda import Opening
-from osmef.campaigns.model import Order
-from osmef.campaigns.outlook import Outlook, outlook, past_notes
-from osmef.campaigns.read import read_campaign
-from osmef.campaigns.score import make_score
+from osmef.campaigns.schedule.calendar import Opening
+from osmef.campaigns.schedule.load import read_campaign
+from osmef.campaigns.schedule.model import PlatformOrder
+from osmef.campaigns.schedule.plan import Preview, past_notes, plan_campaign, preview
 from osmef.cli.console import AsJson, out, print_json, reporting
 from osmef.report.table import keep_whole
 from osmef.units import format_duration
@@ -40,7 +39,7 @@ def plan(
 ) -> None:
     """Show the calendar of a campaign, how long it takes, and what it costs. Creates nothing."""
     with reporting(as_json):
-        found = outlook(make_score(read_campaign(file)))
+        found = preview(plan_campaign(read_campaign(file)))
         found = replace(found, notes=(*found.notes, *past_notes(found, datetime.now(UTC))))
         if as_json:
             print_json(found.record())
@@ -50,7 +49,7 @@ def plan(
         _print_sums(found)
 
 
-def _print_calendar(found: Outlook, *, whole: bool) -> None:
+def _print_calendar(found: Preview, *, whole: bool) -> None:
     """Print the openings of the first week that has any, or of all weeks."""
     campaign, shown = found.campaign, list(found.openings)
     if not whole:
@@ -70,7 +69,7 @@ def _print_calendar(found: Outlook, *, whole: bool) -> None:
     if more := len(found.openings) - len(shown):
         out.print(f"and {more} more until {found.openings[-1].day}: --all shows them")
     order = "in the order of the file"
-    if campaign.order is Order.RANDOM or campaign.jitter:
+    if campaign.order is PlatformOrder.RANDOM or campaign.jitter:
         jitter = f" and jitter of up to {format_duration(campaign.jitter)}" * bool(campaign.jitter)
         order = f"{campaign.order} order{jitter}, drawn with seed {campaign.seed}"
     out.print(f"times of {campaign.time_zone}; {order}")
@@ -101,7 +100,7 @@ def _listed(names: Sequence[str], *, whole: bool) -> str:
     return escape(", ".join(some)) + more
 
 
-def _print_weeks(found: Outlook) -> None:
+def _print_weeks(found: Preview) -> None:
     windows = list(found.campaign.windows)
     table = Table("week", *map(escape, windows), "sessions", "time", box=SIMPLE_HEAD)
     for week in found.weeks:
@@ -110,7 +109,7 @@ def _print_weeks(found: Outlook) -> None:
     out.print(keep_whole(table))
 
 
-def _print_sums(found: Outlook) -> None:
+def _print_sums(found: Preview) -> None:
     for note in found.notes:
         out.print(f"[yellow]note[/]: {escape(note)}")
     out.print(

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from osmef.campaigns.opening import open_store, state_home
+from osmef.campaigns.state import open_store, state_home
 from osmef.cli.campaign_state import StateUrl
 from osmef.cli.console import err, out, reporting
 from osmef.engine.stop import Stop, stop_on_signals
@@ -35,14 +35,14 @@ def serve(
     """Show campaigns in the browser: calendar, what runs, newest figures. Changes nothing."""
     with reporting():
         # jinja2 and the server are for this command alone
-        from osmef.campaigns.serve import Server, read_token  # noqa: PLC0415
-        from osmef.campaigns.view import View  # noqa: PLC0415
+        from osmef.campaigns.watching.page import CampaignPages  # noqa: PLC0415
+        from osmef.campaigns.watching.server import Server, read_token  # noqa: PLC0415
 
         token = read_token(token_file or state_home() / "token")
         store = open_store(state)
         with (
             stop_on_signals(lambda _text: None) as stop,
-            Server(port, View(store), token) as server,
+            Server(port, CampaignPages(store), token) as server,
         ):
             out.print(f"{server.address}?token={token}", soft_wrap=True)
             err.print("Open it in a browser of this machine; Ctrl-C ends it.")

@@ -37,6 +37,10 @@ class Kind(StrEnum):
     NETPIPE = "netpipe"
     SESSIONS = "sessions"
     CWB2018 = "cwb2018"
+    PKB = "pkb"
+    SHAKER = "shaker"
+    FLENT = "flent"
+    SIEGE = "siege"
 
 
 def command(  # noqa: PLR0913, PLR0917 - its options

@@ -25,6 +25,7 @@ from osmef.providers.sites import Sites
 from osmef.results.occasion import Occasion
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Failure, Status, Trial
+from osmef.results.use import Carried
 from osmef.scenario.fields import RECORD, Family
 from osmef.scenario.location import Location
 from osmef.workloads import Job, Outcome, Pair, Programme
@@ -150,6 +151,7 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
     bench.observer.trial_started(planned)
     started_at, started = datetime.now(UTC), time.monotonic()
     outcome, failure = Outcome(metrics={}), None
+    carried: list[Carried] = []
     silent: Sequence[str] = ()
     found = standings(planned.cell, bench.places)
     try:
@@ -157,6 +159,8 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
             bench.stations[end.name].check()
         if planned.cell.cell.scenario.on_mismatch != RECORD:
             check(requested(planned.cell), found)
+        ends = [bench.stations[end.name] for end in planned.cell.endpoints]
+        carried = at_once(Station.carried, ends, bench.stop)
         outcome = _measure(bench, planned)
     except Interrupted:
         raise
@@ -197,7 +201,9 @@ def _run_trial(bench: Bench, planned: PlannedTrial) -> Ended:
         exchanges=outcome.exchanges,
         datagrams=outcome.datagrams,
         sizes=outcome.sizes,
+        buckets=outcome.buckets,
         interfaces=outcome.interfaces,
+        carried=carried,
     )
     return Ended(trial, outcome, silent)
 

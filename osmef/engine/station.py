@@ -23,6 +23,7 @@ from osmef.providers.patience import Patience
 from osmef.remote.session import Session
 from osmef.remote.waiting import wait_for_ssh
 from osmef.remote.workdir import clear, directory_of, remove, scratch_prefix
+from osmef.results.use import Carried
 from osmef.scenario.fields import RUN_DIRECTORY
 from osmef.scenario.location import Location
 from osmef.scenario.ports import DATA_PORTS
@@ -283,6 +284,19 @@ class Station:
             **({"layers": dict(self.layers)} if self.layers else {}),
             **({"file_systems": self._file_systems()} if self._scratch else {}),
         }
+
+    def carried(self) -> Carried:
+        """Return what it has received and sent since its interfaces are there.
+
+        Raises ReachError, AgentError.
+        """
+        told = self.agent("facts").carried()
+        cards = [number for number, name in enumerate(told.name) if name != "lo"]
+        return Carried(
+            endpoint=self.name,
+            received_bytes=sum(told.rx_bytes[number] or 0 for number in cards),
+            sent_bytes=sum(told.tx_bytes[number] or 0 for number in cards),
+        )
 
     def _file_systems(self) -> dict[str, Any]:
         paths = {one: self._path(one) for one in self._scratch}

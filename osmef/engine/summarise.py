@@ -13,6 +13,7 @@ from osmef.agent.messages import PROTOCOL
 from osmef.analysis.describe import describe, describe_pairs
 from osmef.analysis.expected import judge
 from osmef.analysis.per_price import per_price
+from osmef.engine.bursts import of_buckets, of_carried, of_limits
 from osmef.engine.caveats import contended_cells, elsewhere, short_intervals, too_fast
 from osmef.engine.check import named, warnings_of, warnings_there
 from osmef.engine.cost import spent, total
@@ -62,6 +63,7 @@ def endpoint_info(
         flavor=station.endpoint.flavor,
         vcpus=station.endpoint.vcpus,
         image=station.endpoint.image,
+        network=station.endpoint.network,
         requested=Location(site=request.site, host=request.host, tenant=request.tenant),
         achieved=station.location,
         earlier=earlier,
@@ -103,6 +105,9 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
         *too_fast(cells),
         *contended_cells(by_cell),
         *short_intervals(by_cell),
+        *of_buckets(log.trials),
+        *of_limits(plan.cells, endpoints),
+        *of_carried(plan.cells, log.trials),
     ]
     return Summary(
         run=_run_info(plan, directory, journal, log, warnings),

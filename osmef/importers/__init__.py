@@ -15,13 +15,17 @@ from osmef.errors import InputError
 from osmef.importers import (
     apachebench,
     cwb2018,
+    flent,
     iperf3,
     netperf,
     netpipe,
     nuttcp,
     osmef2013,
+    pkb,
     ppbench,
     sessions,
+    shaker,
+    siege,
 )
 from osmef.importers.cells import Origin, in_cells, most_ends
 from osmef.importers.files import read_texts
@@ -29,7 +33,7 @@ from osmef.importers.record import Oddity, Parsed, Text
 from osmef.importers.write import write_run
 from osmef.results.measure import Measure, together
 from osmef.results.rundir import RunDirectory
-from osmef.workloads import siege
+from osmef.workloads import siege as sieges
 from osmef.workloads.kinds import size_sweep
 
 KINDS: dict[str, Callable[[Text], Parsed]] = {
@@ -42,18 +46,26 @@ KINDS: dict[str, Callable[[Text], Parsed]] = {
     "netpipe": netpipe.parse,
     "sessions": sessions.parse,
     "cwb2018": cwb2018.parse,
+    "pkb": pkb.parse,
+    "shaker": shaker.parse,
+    "flent": flent.parse,
+    "siege": siege.parse,
 }
 """What reads a file of each kind."""
 
 MEASURES: dict[str, Sequence[Measure]] = {
     "osmef2013": osmef2013.MEASURES,
-    "ppbench": siege.MEASURES,
+    "ppbench": sieges.MEASURES,
     "apachebench": apachebench.MEASURES,
     "iperf3": iperf3.MEASURES,
     "nuttcp": nuttcp.MEASURES,
     "netperf": netperf.MEASURES,
     "netpipe": size_sweep.MEASURES,
     "cwb2018": cwb2018.MEASURES,
+    "pkb": pkb.MEASURES,
+    "shaker": shaker.MEASURES,
+    "flent": flent.MEASURES,
+    "siege": sieges.MEASURES,
 }
 """What the metrics of each kind are, where they have fixed names."""
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import codecs
+import gzip
+import io
 import tarfile
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -19,15 +22,16 @@ _MARKS = {
     codecs.BOM_UTF16_BE: "utf-16-be",
 }
 _PLAIN = (b"", "utf-8")
+_GZIP = b"\x1f\x8b"
 _LARGEST = 1 << 28  # bytes of one file: more than any of these programs prints
 
 
 def read_texts(files: Sequence[Path]) -> Iterator[Text | InputError]:
     """Give each file as text, each once, and the error of one that is no text.
 
-    A directory stands for all files below it, a .tar, .tar.gz, .tgz, .tar.bz2 or .tar.xz for those
-    in it, in the order of their names. Raises StorageError, and InputError for a path that leads
-    nowhere.
+    One that gzip has compressed is what is in it. A directory stands for all files below it, a
+    .tar, .tar.gz, .tgz, .tar.bz2 or .tar.xz for those in it, in the order of their names. Raises
+    StorageError, and InputError for a path that leads nowhere.
     """
     seen: set[Path] = set()
     for file in files:
@@ -65,10 +69,24 @@ def _of_archive(archive: Path) -> Iterator[Text | InputError]:
 
 
 def _text(data: bytes, name: str, folder: str) -> Text | InputError:
+    packed = data if data.startswith(_GZIP) else None
+    if packed is not None:
+        try:
+            data = _unpacked(packed)
+        except (OSError, EOFError, zlib.error) as error:
+            return refuse(name, f"this is no whole gzip file: {error}")
+        if len(data) > _LARGEST:
+            return refuse(name, "this is too large to be a result")
     mark, encoding = next((one for one in _MARKS.items() if data.startswith(one[0])), _PLAIN)
     try:
         text = data[len(mark) :].decode(encoding)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, len(mark) + error.start) + 1
         return refuse(f"{name}:{line}", f"this is no text in {encoding.upper()}")
-    return Text(name, text, folder or None, encoding, mark)
+    return Text(name, text, folder or None, encoding, mark, packed)
+
+
+def _unpacked(data: bytes) -> bytes:
+    """Return what a gzip file holds, or a little more than is taken of one. Raises OSError."""
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        return file.read(_LARGEST + 1)

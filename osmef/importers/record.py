@@ -29,7 +29,8 @@ class Text:
     """A file as text.
 
     ``name`` is its whole path, which no other file has; ``folder`` the name of the folder that it
-    is in, None without one; ``encoding`` and ``mark``, its first bytes, make its bytes again.
+    is in, None without one; ``encoding`` and ``mark``, its first bytes, make its bytes again, and
+    of a compressed one ``packed`` are these.
     """
 
     name: str
@@ -37,9 +38,12 @@ class Text:
     folder: str | None = None
     encoding: str = "utf-8"
     mark: bytes = b""
+    packed: bytes | None = None
 
     def encoded(self) -> bytes:
         """Return the file as it was."""
+        if self.packed is not None:
+            return self.packed
         return self.mark + self.text.encode(self.encoding)
 
     def line(self, number: int) -> str:

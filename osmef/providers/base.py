@@ -58,7 +58,8 @@ class Endpoint:
     its own IPv4 address where ``data_address`` is translated to it on the way, else None. ``image``
     is the cloud's id of the image that it booted from, None where nobody can tell. ``nics`` are its
     free network cards, each by the name of its interface or by its Ethernet address; those of one
-    place in the list meet each other.
+    place in the list meet each other. ``network`` is what the cloud says of the rate of its
+    network, such as "Up to 10 Gigabit".
     """
 
     request: EndpointRequest
@@ -73,6 +74,7 @@ class Endpoint:
     listen_address: str | None = None
     image: str | None = None
     nics: tuple[str, ...] = ()
+    network: str | None = None
 
     @property
     def name(self) -> str:

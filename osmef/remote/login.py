@@ -18,7 +18,8 @@ if TYPE_CHECKING:  # it takes long to import, and `osmef validate` connects to n
 SSH_PORT = 22
 SLOW_SHELL_CURE = (
     "the login's shell starts every program, and reads its start files (~/.bashrc) first: see how"
-    " long `ssh HOST true` takes, and let them do nothing where the shell is not interactive"
+    " long `ssh HOST true` takes, and let them do nothing where the shell is not interactive; or"
+    " have bash not read them there: `AcceptEnv SHLVL` in sshd_config"
 )
 """Where sshd has taken a program, and nothing of it is heard."""
 

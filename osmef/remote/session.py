@@ -335,6 +335,9 @@ class Session:
             with self._limit(self._waits.answer_s):
                 channel = self._transport.open_session()
                 channel.settimeout(timeout_s)
+                # One that is begun by a shell: bash reads ~/.bashrc for the first one after sshd
+                # alone. It is heard where sshd lets it pass (AcceptEnv SHLVL).
+                channel.set_environment_variable("SHLVL", "1")
                 channel.exec_command(shlex.join(argv))
         except _BROKEN as error:
             raise ReachError(f"can't run {argv[0]}: {reason(error)}", where=self.name) from error

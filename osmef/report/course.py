@@ -22,6 +22,7 @@ _CAPTION = (
     "Above what the receivers got, all connections that go one way together; below the median of"
     " the round trips in each interval, and thin the 99th percentile."
 )
+_LOST = " A cross is an interval in which requests were lost."
 _WAYS = {False: "from senders to receivers", True: "back"}
 _TIMES = "round trips"
 
@@ -36,9 +37,9 @@ def course(
 
     ``rates`` and ``times`` are rows of ``osmef.load_intervals``, the former with a rate and the
     latter of exchanges, both with the columns run, cell, trial, purpose, endpoint, peer, role,
-    flow, start_s, length_s, warmup, bytes, began_s, rtt_us and rtt_p99_us; ``trials`` those of
-    ``osmef.load``. Time counts from the first start of a trial. Raises InputError where no trial
-    has both, and for more cells.
+    flow, start_s, length_s, warmup, bytes, began_s, protocol, lost, rtt_us and rtt_p99_us;
+    ``trials`` those of ``osmef.load``. Time counts from the first start of a trial. Raises
+    InputError where no trial has both, and for more cells.
     """
     every = cells_of(trials, look, by_run=True)
     found = [one for one in (_course(cell, rates, times) for cell in every) if one]
@@ -51,13 +52,17 @@ def course(
     divisor, unit = rate_unit(top)
     ways = sorted({line.number[1] for one in found for line in one.lines})
     strokes = {_WAYS[way]: stroke(place) for place, way in enumerate(ways)}
-    strokes[_TIMES] = stroke(len(ways))
+    names = _names_of([protocol for one in found for protocol, _ in one.times])
+    for place, name in enumerate(names.values()):
+        strokes[name] = stroke(len(ways) + place)
     plain = {name: one.line() for name, one in strokes.items()}
-    for sample in plain.values():
+    for name, sample in plain.items():
         sample.set_marker("")
-    plain[_TIMES].set_linestyle("-")
+        if name in names.values():
+            sample.set_linestyle("-")
     count = len(found)
-    header = Words("Rate and round-trip time", _CAPTION, source_of(trials))
+    loses = any(rows["lost"].gt(0).any() for one in found for _, rows in one.times)
+    header = Words("Rate and round-trip time", _CAPTION + _LOST * loses, source_of(trials))
     size = (6.6 if count == 1 else 4.8 * count, 5.2)
     figure, panels = page(header, plain, look, 2 * count, size, same_y=False, columns=count)
     for one, above, below in zip(found, panels[:count], panels[count:], strict=True):
@@ -67,7 +72,8 @@ def course(
             above.stairs(
                 line.rates / divisor, line.edges, baseline=None, color=way.colour, ls=way.dashes
             )
-        _draw_times(below, one.times, strokes[_TIMES].colour)
+        for protocol, rows in one.times:
+            _draw_times(below, rows, strokes[names[protocol]].colour)
         above.set_ylim(0, 1.06 * top / divisor if top > 0 else 1.0)
         below.set_ylim(bottom=0)
         below.set_xlabel("time since the start in s")
@@ -84,7 +90,8 @@ class _Course:
 
     cell: Cell
     lines: list[Line]
-    times: list[pd.DataFrame]
+    times: list[tuple[str, pd.DataFrame]]
+    """Of one flow each, with the protocol of its requests."""
 
 
 def _course(cell: Cell, rates: pd.DataFrame, times: pd.DataFrame) -> _Course | None:
@@ -96,18 +103,32 @@ def _course(cell: Cell, rates: pd.DataFrame, times: pd.DataFrame) -> _Course | N
         return None
     own = own.assign(start_s=own["start_s"] + own["began_s"].fillna(0))
     asked = asked.assign(start_s=asked["start_s"] + asked["began_s"].fillna(0))
-    flows = ["trial", "endpoint", "peer", "began_s"]
-    each = [rows for _, rows in asked.groupby(flows, dropna=False, observed=True)]
+    asked = asked.assign(protocol=asked["protocol"].astype("object").fillna("tcp"))
+    flows = ["trial", "endpoint", "peer", "flow", "began_s", "protocol"]
+    each = [
+        (str(key[-1]), rows)
+        for key, rows in asked.groupby(flows, dropna=False, observed=True, sort=False)
+    ]
     return _Course(cell, list(lines_of(own, cell)), each)
 
 
-def _draw_times(axes: Axes, flows: Iterable[pd.DataFrame], colour: str) -> None:
-    for rows in flows:
-        ordered = rows.sort_values("start_s")
-        start, length, median, slow = (
-            ordered[name].to_numpy("float64")
-            for name in ("start_s", "length_s", "rtt_us", "rtt_p99_us")
-        )
-        edges: Values = np.append(start, start[-1] + length[-1])
-        axes.stairs(slow / 1000, edges, baseline=None, color=colour, linewidth=0.5)
-        axes.stairs(median / 1000, edges, baseline=None, color=colour, linewidth=1.3)
+def _names_of(protocols: Iterable[str]) -> dict[str, str]:
+    """Return what the legend calls the round trips of each protocol."""
+    different = list(dict.fromkeys(protocols))
+    one = len(different) == 1
+    return {protocol: _TIMES if one else f"{_TIMES}, {protocol}" for protocol in different}
+
+
+def _draw_times(axes: Axes, rows: pd.DataFrame, colour: str) -> None:
+    ordered = rows.sort_values("start_s")
+    start, length, median, slow = (
+        ordered[name].to_numpy("float64")
+        for name in ("start_s", "length_s", "rtt_us", "rtt_p99_us")
+    )
+    edges: Values = np.append(start, start[-1] + length[-1])
+    axes.stairs(slow / 1000, edges, baseline=None, color=colour, linewidth=0.5)
+    axes.stairs(median / 1000, edges, baseline=None, color=colour, linewidth=1.3)
+    lost = ordered["lost"].gt(0).to_numpy("bool")
+    if lost.any():
+        at = (start + length / 2)[lost]
+        axes.plot(at, np.zeros(len(at)), "x", color=colour, markersize=4, clip_on=False)

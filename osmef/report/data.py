@@ -13,6 +13,7 @@ from osmef.analysis.similarity import COMPONENTS
 from osmef.analysis.sweep import shortest_times, total_rates
 from osmef.errors import InputError, NothingToDrawError
 from osmef.named_file import open_file
+from osmef.results.bucket import BucketFound
 from osmef.results.exchange import Purpose
 from osmef.results.find import find_runs
 from osmef.results.frame import load, measures_of
@@ -28,8 +29,10 @@ _REQUESTS = (
 )  # fmt: skip
 _INTERVALS = (
     "run", "cell", "trial", "purpose", "endpoint", "peer", "role", "flow", "start_s", "length_s",
-    "warmup", "bytes", "began_s", "exchanges", "rtt_us", "rtt_p99_us",
+    "warmup", "bytes", "began_s", "exchanges", "protocol", "lost", "rtt_us", "rtt_p99_us",
 )  # fmt: skip
+_LOOKED_FOR = "burst_bps"
+"""What trials tell that looked for a token bucket."""
 _MOST_BYTES = 1 << 30
 SWEEPS = ("size-sweep", "netpipe")
 """Workloads whose trials have sizes."""
@@ -125,6 +128,22 @@ class Data:
     def exchanges(self) -> pd.DataFrame:
         """The exchanges, see ``exchanges_of``."""
         return self._kept(exchanges_of(self._detailed))
+
+    @cached_property
+    def buckets(self) -> list[tuple[str, int, BucketFound]]:
+        """The token buckets of the trials that looked for one, with run and number of the trial."""
+        if _LOOKED_FOR not in self.trials:
+            return []
+        kept = self.trials[self.trials[_LOOKED_FOR].notna()]
+        wanted = set(zip(kept["run"], kept["trial"], strict=True))
+        return [
+            (run.id, trial.index, one)
+            for run in self.runs
+            if run.id in set(kept["run"])
+            for trial in run.read_trials().trials
+            if (run.id, trial.index) in wanted
+            for one in trial.buckets
+        ]
 
     @cached_property
     def limits(self) -> pd.DataFrame:

@@ -21,6 +21,7 @@ from osmef.analysis.similarity import machine_vectors, similarity_matrix
 from osmef.errors import InputError, NothingToDrawError
 from osmef.report import pingpong
 from osmef.report.btc import btc_connections, btc_distance, cpu, fairness
+from osmef.report.bucket import bucket
 from osmef.report.course import course
 from osmef.report.data import Data
 from osmef.report.distribution import latency
@@ -119,6 +120,7 @@ KINDS: dict[Kind, Drawing] = {
     Kind.CPU: Drawing(lambda d, w: cpu(d.trials, w.look, whole=w.whole)),
     Kind.LIMITS: Drawing(lambda d, w: limits(d.limits, d.trials, w.look), own=True),
     Kind.INTERVALS: Drawing(lambda d, w: intervals(d.intervals, d.trials, w.look)),
+    Kind.BUCKET: Drawing(lambda d, w: bucket(d.intervals, d.buckets, d.trials, w.look), own=True),
     Kind.TOPOLOGY: Drawing(lambda d, w: topology(d.endpoints, d.pairs, w.look)),
     Kind.UDP_LOSS: Drawing(lambda d, w: udp_loss(d.trials, w.look), own=True),
     Kind.UDP_JITTER: Drawing(lambda d, w: udp_jitter(d.trials, w.look), own=True),

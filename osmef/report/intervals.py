@@ -19,6 +19,8 @@ from osmef.units import rate_unit
 
 _MOST_CELLS = 12
 _MOST_FLOWS = 50
+_REST_S = 0.5
+"""Longer times between two intervals of a connection are rests."""
 _ALIKE = 4.0  # how many times as high one panel's rates may be for all to have one axis
 _FLOW = ["run", "cell", "trial", "source", "target", "flow"]
 _SEEN = {
@@ -46,6 +48,8 @@ def intervals(rows: pd.DataFrame, trials: pd.DataFrame, look: Look = PLAIN) -> F
     InputError without an interval, and for more cells than can be told apart. A cell of which only
     the background has intervals, such as latency beside bulk transfers, shows those.
     """
+    if "began_s" in rows:  # what runs once more after a rest stands where it ran
+        rows = rows.assign(start_s=rows["start_s"] + rows["began_s"].fillna(0))
     beside = rows["purpose"] == Purpose.BACKGROUND.value
     groups = _by_cell(_one_end(rows[~beside]))
     of_background = _by_cell(_one_end(rows[beside])) if beside.any() else {}
@@ -161,13 +165,17 @@ def _lines(rows: pd.DataFrame, cell: Cell) -> Iterator[Line]:
 
 
 def _rates(rows: pd.DataFrame) -> Rates:
-    """Return the rate of one connection."""
+    """Return the rate of one connection, 0 in rests between transfers."""
     ordered = rows.sort_values("start_s")
     start, length = (ordered[name].to_numpy("float64") for name in ("start_s", "length_s"))
     known = length > 0
-    ends = start[known] + length[known]
-    rate = 8 * ordered["bytes"].to_numpy("float64")[known] / length[known]
-    return np.append(start[known][:1], ends), rate
+    start, length = start[known], length[known]
+    ends = start + length
+    rate = 8 * ordered["bytes"].to_numpy("float64")[known] / length
+    rests = np.flatnonzero(start[1:] - ends[:-1] > _REST_S) + 1
+    rate = np.insert(rate, rests, 0.0)
+    ends = np.insert(ends, rests, start[rests])
+    return np.append(start[:1], ends), rate
 
 
 def together(flows: list[Rates]) -> Rates:

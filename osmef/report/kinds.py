@@ -23,6 +23,7 @@ class Kind(StrEnum):
     CPU = "cpu", "CPU load of both ends against connections"
     LIMITS = "limits", "what limited the connections"
     INTERVALS = "intervals", "rate over time"
+    BUCKET = "bucket", "what a token bucket let pass until it was empty, and how it fills"
     TOPOLOGY = "topology", "endpoints in their hosts, with the rates between them"
     UDP_LOSS = "udp-loss", "loss of UDP against the offered rate"
     UDP_JITTER = "udp-jitter", "jitter of UDP against the offered rate"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 import matplotlib as mpl
 from matplotlib.artist import Artist
@@ -179,6 +179,7 @@ def page(  # noqa: PLR0913 - what figures differ in
     size: tuple[float, float] | None = None,
     *,
     same_y: bool = True,
+    same_x: bool = True,
     columns: int = 2,
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with panels of one size, its title, legend and caption.
@@ -187,7 +188,8 @@ def page(  # noqa: PLR0913 - what figures differ in
     A figure that ``look`` wants as narrow as a column of a journal has smaller letters, panels one
     below the other, and neither caption nor source, nor a title that ``look`` does not give.
     ``size`` is that of all panels together; without it ``columns`` of them at most stand beside
-    each other. All have the same y with ``same_y``. Raises NothingToDrawError for too many panels,
+    each other. All have the same y with ``same_y``; all have the same x with ``same_x``, those
+    beside each other without. Raises NothingToDrawError for too many panels,
     and where ``look`` leaves no room for them.
     """
     limit(count, "panels")
@@ -214,8 +216,9 @@ def page(  # noqa: PLR0913 - what figures differ in
         raise _too_small()
     room = (0, foot / height, 1, 1 - (head + foot) / height)
     figure = HouseFigure(figsize=(width, height), layout=ConstrainedLayoutEngine(rect=room))
+    alike_x: Literal["all", "row", "none"] = "none" if count == 1 else "all" if same_x else "row"
     grid = figure.subplots(
-        rows, columns, squeeze=False, sharex=count > 1, sharey=count > 1 and same_y
+        rows, columns, squeeze=False, sharex=alike_x, sharey=count > 1 and same_y
     )
     flat = list(grid.flat)
     for spare in flat[count:]:

@@ -38,6 +38,20 @@ class Phase(StrEnum):
     LOADED = "loaded"
 
 
+class Protocol(StrEnum):
+    """What carries requests and their responses."""
+
+    TCP = "tcp"
+    TCP_CONNECT = "tcp-connect"
+    UDP = "udp"
+    ICMP = "icmp"
+
+    @property
+    def loses(self) -> bool:
+        """Whether a request, or its answer, may get lost: TCP sends it again."""
+        return self in {Protocol.UDP, Protocol.ICMP}
+
+
 class Histogram(Model):
     """Counts of round-trip times in buckets of logarithmic width; only those that are not empty."""
 
@@ -67,12 +81,16 @@ class RoundTrips(Model):
 
 
 class Exchange(Model):
-    """Requests and responses between one pair on one connection, for one phase."""
+    """Requests and responses between one pair by one protocol, for one phase."""
 
     purpose: Purpose = Field(description="`measured`, or `background` beside what was measured")
     phase: Phase = Field(description="`loaded` while other traffic of the trial ran, else `idle`")
     sender: str = Field(description="endpoint that sent the requests and measured")
     receiver: str = Field(description="endpoint that answered")
+    protocol: Protocol = Field(
+        default=Protocol.TCP,
+        description="`tcp`: all on one connection, `tcp-connect`: on one each; `udp` or `icmp`",
+    )
     size: int = Field(description="payload bytes of a request, and of its response")
     count: int = Field(description="exchanges that were timed")
     elapsed_s: float = Field(description="seconds from the start to the end of the last exchange")
@@ -84,6 +102,9 @@ class Exchange(Model):
     unsent: int | None = Field(
         default=None,
         description="requests that were due and never sent; only at a `rate` not 0",
+    )
+    lost: int | None = Field(
+        default=None, description="requests without an answer in time; null with TCP"
     )
     rtt: RoundTrips = Field(description="round-trip times")
 

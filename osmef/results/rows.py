@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyarrow import Schema  # pyarrow is slow to load
     from pyarrow.dataset import Dataset, Expression
 
-_WORDS = ("run", "purpose", "sender", "receiver", "endpoint", "peer", "role", "error")
+_WORDS = ("run", "purpose", "sender", "receiver", "endpoint", "peer", "role", "protocol", "error")
 _CURES = {
     "requests": "give a run of `workload: pingpong` that has ended",
     "intervals": "give a run of `workload: btc` or `udp` that has ended",

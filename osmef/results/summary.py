@@ -155,6 +155,11 @@ class EndpointInfo(Model):
     image: str | None = Field(
         default=None, description="the cloud's id of its image; null where nobody can tell"
     )
+    network: str | None = Field(
+        default=None,
+        description="what its cloud says of the rate of its network, such as `Up to 10 Gigabit`;"
+        " null where it says nothing",
+    )
     requested: Location = Field(description="site, and host and tenant as slots of the plan")
     achieved: Location = Field(description="where it really stands, read back from the cloud")
     earlier: list[Location] = Field(

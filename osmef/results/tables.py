@@ -40,6 +40,7 @@ TABLES: dict[str, pa.Schema] = {
             pa.field("jitter_us", pa.float64()),
             pa.field("began_s", pa.float64()),
             pa.field("exchanges", pa.int64()),
+            pa.field("protocol", pa.string()),
             pa.field("rtt_p99_us", pa.float64()),
             pa.field("rtt_max_us", pa.float64()),
         ]

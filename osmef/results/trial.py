@@ -8,10 +8,11 @@ from enum import StrEnum
 from pydantic import Field
 
 from osmef.errors import OsmefError, ProgramError
+from osmef.results.bucket import BucketFound
 from osmef.results.exchange import Direction, Exchange, Purpose, SizePoint
 from osmef.results.limits import FlowLimit, Limit
 from osmef.results.udp import Datagrams
-from osmef.results.use import EndpointUse, InterfaceUse, ProcessUse
+from osmef.results.use import Carried, EndpointUse, InterfaceUse, ProcessUse
 from osmef.scenario.base import Model
 from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.study import Scalar
@@ -362,10 +363,17 @@ class Trial(Model):
     datagrams: list[Datagrams] = Field(
         default_factory=list, description="the UDP flows of each pair, as both ends saw them"
     )
+    buckets: list[BucketFound] = Field(
+        default_factory=list, description="the token bucket of each pair, with `until: knee`"
+    )
     interfaces: list[InterfaceUse] = Field(
         default_factory=list,
         description="what went through the network interfaces of each endpoint, with programs, and"
         " through its network cards, with bonds",
+    )
+    carried: list[Carried] = Field(
+        default_factory=list,
+        description="what each endpoint had received and sent before, since it was made",
     )
 
 
@@ -416,7 +424,8 @@ class Interval(Model):
     )
     lost: int | None = Field(
         default=None,
-        description="datagrams found missing, less those found missing before that came after all",
+        description="datagrams found missing, less those found missing before that came after all;"
+        " of exchanges, requests given up in the interval",
     )
     reordered: int | None = Field(default=None, description="datagrams that had been overtaken")
     duplicates: int | None = Field(default=None, description="datagrams that came once more")
@@ -426,6 +435,9 @@ class Interval(Model):
     exchanges: int | None = Field(
         default=None,
         description="requests that were answered in the interval; null but for latency",
+    )
+    protocol: str | None = Field(
+        default=None, description="what carried them; null but for latency, and in older runs"
     )
     rtt_p99_us: float | None = Field(
         default=None, description="99 % of their times are not longer, microseconds"

@@ -32,6 +32,18 @@ class InterfaceUse(Model):
     tx_packets: int | None = Field(description="packets that went")
 
 
+class Carried(Model):
+    """What an endpoint had received and sent when a trial began, since its interfaces are there.
+
+    That is since it was made or booted: of all interfaces but the loopback, as far as their
+    counters go.
+    """
+
+    endpoint: str = Field(description="name of the endpoint")
+    received_bytes: int = Field(description="bytes that came, with headers")
+    sent_bytes: int = Field(description="bytes that went, with headers")
+
+
 class EachCpu(Model):
     """Difference of /proc/stat over the transfer for each CPU; lists hold one value a CPU."""
 

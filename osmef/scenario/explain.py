@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from osmef.errors import MOST_PROBLEMS, Problem
 from osmef.scenario.base import keys_of
-from osmef.scenario.fields import FLAVOR_TAGS, quantity_of
+from osmef.scenario.fields import FLAVOR_TAGS, ONE, SEVERAL, quantity_of
 from osmef.scenario.layers import label_of
 from osmef.scenario.model import Scenario
 from osmef.scenario.names import (
@@ -96,7 +96,8 @@ def _without_choice(error: ErrorDetails) -> ErrorDetails:
     loc = tuple(
         part
         for part in error["loc"]
-        if part not in (*FLAVOR_TAGS, *REPEAT_TAGS) and not _CHOICE.fullmatch(str(part))
+        if part not in (*FLAVOR_TAGS, *REPEAT_TAGS, ONE, SEVERAL)
+        and not _CHOICE.fullmatch(str(part))
     )
     return {**error, "loc": loc}
 

@@ -223,6 +223,15 @@ def _exact_size(count: int) -> str:
     return f"{count}b"
 
 
+def _one_or_several(value: object) -> str:
+    return SEVERAL if isinstance(value, list) else ONE
+
+
+ONE, SEVERAL = "(one)", "(several)"
+"""What pydantic puts into the path of an error below one or several; no key is called so."""
+ONE_OR_SEVERAL = Discriminator(_one_or_several)
+
+
 def _name_or_need(value: object) -> str:
     return _NEED if isinstance(value, dict | FlavorNeed) else _NAME
 

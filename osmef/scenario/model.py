@@ -192,7 +192,8 @@ class Scenario(Model):
     repeat: Repeat = Field(
         default=6,
         description="trials of each cell, 1 to 100000; a 95 % interval of the median needs 6. Or"
-        " `{until: 5 %}`: as many as it takes to know the median",
+        " `{until: 5 %}`: as many as it takes to know the median. 1 where nothing is written and"
+        " the workload has `until: knee`",
     )
     expect: dict[str, Expected] = Field(
         default_factory=dict,
@@ -419,6 +420,8 @@ class Scenario(Model):
     @property
     def repetitions(self) -> int:
         """How many trials each cell has at most."""
+        if self.workload.is_for_once and "repeat" not in self.model_fields_set:
+            return 1
         return self.repeat.most if isinstance(self.repeat, UntilKnown) else self.repeat
 
     @property

@@ -41,6 +41,11 @@ class WorkloadSettings(Model):
         return None
 
     @property
+    def is_for_once(self) -> bool:
+        """Whether a second trial would find something else than the first, at once after it."""
+        return False
+
+    @property
     def given(self) -> dict[str, Any]:
         """What is not as it is by default, without the kind and the paths of bundles."""
         return self.model_dump(

@@ -7,11 +7,12 @@ one receiver; ``osmef.workloads.ensemble`` runs the parts of all pairs with one 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 
 from osmef.agent.messages import JobResult, PointEvent
+from osmef.results.bucket import BucketFound
 from osmef.results.exchange import Exchange, Purpose, SizePoint
 from osmef.results.measure import Measure
 from osmef.results.trial import Interval, Transfer
@@ -28,6 +29,7 @@ Value = str | int | float | bool | Sequence[str]
 """What a member of an agent's command may be."""
 
 End = Literal["sender", "receiver"]
+Enough = Callable[[int, Sequence[float], Sequence[int]], bool]
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class Step:
     members; what all jobs have (id, cookie, addresses, ports, timeouts) is added when it is armed.
     A step that ``listens`` answers ``listening``; the steps after it connect to it. One that
     ``serves`` runs until it is told to stop, once the other steps of all parts have their results.
-    ``udp_ports`` is how many UDP ports it takes, ``requests`` how many requests it tells of,
+    ``udp_ports`` is how many UDP ports it takes, ``probe_ports`` how many an exchange takes beside
+    its connection, ``requests`` how many requests it tells of,
     ``output_bytes`` the most that a program prints, ``exits`` the exit statuses that are no failure
     of it. One that is ``stoppable`` runs until all else has ended, where it is of a background. A
     program that listens takes as many ``ports`` in a row; ``ipv6`` are its further arguments where
@@ -54,6 +57,7 @@ class Step:
     listens: bool = False
     serves: bool = False
     udp_ports: int = 0
+    probe_ports: int = 0
     requests: int = 0
     output_bytes: int = 0
     stoppable: bool = False
@@ -73,7 +77,9 @@ class Part:
     start of all parts. ``duration_s`` is how long it runs from there, in seconds. Where there is a
     background, a part that is not ``loaded`` runs before it.
 
-    Where ``duration_s`` is only an estimate, ``deadline_s`` says how long it may take at most.
+    Where ``duration_s`` is only an estimate, ``deadline_s`` says how long it may take at most. One
+    with ``enough`` is stopped before that, once this holds for each pair: it is told the number of
+    the pair, from 0, and the intervals of its receiver so far, lengths in seconds and bytes.
     """
 
     steps: tuple[Step, ...]
@@ -82,6 +88,7 @@ class Part:
     loaded: bool = True
     purpose: Purpose = Purpose.MEASURED
     deadline_s: float | None = None
+    enough: Enough | None = None
 
 
 @dataclass(frozen=True)
@@ -120,6 +127,7 @@ class Outcome:
     datagrams: list[Datagrams] = field(default_factory=list)
     intervals: list[Interval] = field(default_factory=list)
     interfaces: list[InterfaceUse] = field(default_factory=list)
+    buckets: list[BucketFound] = field(default_factory=list)
     start_spread_s: float | None = None
     start_uncertainty_s: float | None = None
 
@@ -153,6 +161,15 @@ class Workload(ABC, Generic[S]):
     @abstractmethod
     def parts(self) -> tuple[Part, ...]:
         """Return what one trial runs between one pair; a delay counts from the common start."""
+
+    @property
+    def rests(self) -> tuple[float, ...]:
+        """How long the pairs rest before each time that they run once more, in seconds."""
+        return ()
+
+    def again(self, pairs: Sequence[Sequence[Ran]]) -> tuple[Part, ...]:  # noqa: ARG002 - see rests
+        """Return what runs after a rest, given what has run; nothing where that is of no use."""
+        return ()
 
     @abstractmethod
     def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:

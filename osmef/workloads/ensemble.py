@@ -7,7 +7,7 @@ import queue
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from osmef.agent.client import ClockOffset, Inbox
@@ -31,6 +31,7 @@ from osmef.results.trial import Interval
 from osmef.workloads.base import Part, Ran, Value
 from osmef.workloads.failing import BIND_CURE, LATE_CURE, Fault, ended_badly, error_of, rank
 from osmef.workloads.pmi import Exchange
+from osmef.workloads.proofs import Proofs
 from osmef.workloads.reading import Printed
 from osmef.workloads.tasks import MOST_AT_ONCE, PROGRAM, Pair, Task, Waits, command_of, make_tasks
 
@@ -75,6 +76,36 @@ class Performance:
     start_spread_s: float | None
     start_uncertainty_s: float | None
 
+    def then(self, later: Performance) -> Performance:
+        """Return all of it, where the same pairs have performed once more.
+
+        What is later counts from the first start of this one, by the clock of the first pair.
+        """
+        offset_s = _began_s(later.ran[0][-1]) - _began_s(self.ran[0][0])
+        shifted = [[_shifted(one, offset_s) for one in pair] for pair in later.ran]
+        ran = [[*before, *after] for before, after in zip(self.ran, shifted, strict=True)]
+        return replace(self, ran=ran)
+
+
+def rest(job: Job, seconds: float) -> None:
+    """Wait between two performances. Raises what ``job.check`` does."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        job.check()
+        time.sleep(min(left, _CHECK_EVERY_S))
+
+
+def _began_s(ran: Ran) -> float:
+    """Return when the first of all parts of a performance began, by an endpoint's clock."""
+    told: int = getattr(ran.results[-1], "start_realtime_ns", 0)
+    return told / 1e9 - ran.start_s
+
+
+def _shifted(ran: Ran, seconds: float) -> Ran:
+    began_s = ran.start_s + seconds
+    intervals = [one.model_copy(update={"began_s": began_s}) for one in ran.intervals]
+    return replace(ran, intervals=intervals, start_s=began_s)
+
 
 def perform(job: Job, parts: Sequence[Part]) -> Performance:
     """Run these parts between every pair. Raises AgentError, ProgramError, ReachError.
@@ -114,6 +145,7 @@ class _Ensemble:
         self._aborted = False
         self._clocks: dict[str, ClockOffset] = {}
         self._sending_s = 0.0
+        self._proofs = Proofs(self._groups)
         self._ranks = [task for task in self._tasks if task.step.rank]
         self._exchange = Exchange([task.host.name for task in self._ranks])
         for number, task in enumerate(self._ranks):
@@ -299,6 +331,14 @@ class _Ensemble:
         if isinstance(event, _SERIES) and not task.admits(event):
             event = ErrorEvent(event="error", id=task.id, kind="protocol", message=_TOO_MUCH)
         self._take_in(task, event)
+        if isinstance(event, IntervalEvent):
+            self._look(task, event)
+
+    def _look(self, task: Task, event: IntervalEvent) -> None:
+        """Stop what has shown enough."""
+        for one in self._proofs.take(task, event):
+            with contextlib.suppress(AgentError):  # its end is on its way to us
+                one.agent.send({"cmd": "stop", "id": one.id})
 
     def _take_in(self, task: Task, event: Event) -> None:
         match event:
@@ -379,7 +419,9 @@ class _Ensemble:
                 retransmits=None,
                 rtt_us=_us(event.p50_ns),
                 cwnd=None,
+                lost=event.lost,
                 exchanges=event.count,
+                protocol=str(task.step.parameters.get("protocol", "tcp")),
                 rtt_p99_us=_us(event.p99_ns),
                 rtt_max_us=_us(event.max_ns),
             )

@@ -17,7 +17,7 @@ from osmef.scenario.model import Scenario
 from osmef.scenario.workload import WorkloadSettings
 from osmef.supply.program import Program
 from osmef.workloads.base import End, Outcome, Part, Ran, Workload
-from osmef.workloads.ensemble import Job, perform
+from osmef.workloads.ensemble import Job, Performance, perform, rest
 from osmef.workloads.machine import MEASURES as OF_MACHINES
 from osmef.workloads.machine import machine_metrics
 from osmef.workloads.programs import USED
@@ -88,8 +88,9 @@ class Programme:
 
     @property
     def duration_s(self) -> float:
-        """How long one trial runs from its start, in seconds."""
-        return max(_end(part) for _, part in self._parts)
+        """How long one trial runs from its start at most, in seconds."""
+        once = max(_end(part) for _, part in self._parts)
+        return once + sum(rest + once for rest in self._measured.rests)
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -109,7 +110,7 @@ class Programme:
 
     def run(self, job: Job) -> Outcome:
         """Run once; every agent is idle then, or gone. Raises what ``perform`` does."""
-        done = perform(job, [part for _, part in self._parts])
+        done = self._perform(job)
         outcome = self._outcome(self._measured, job.trial, Purpose.MEASURED, done.ran)
         intervals = [i for pair in done.ran for ran in pair for i in ran.intervals]
         machines = machine_metrics(ran for pair in done.ran for ran in pair)
@@ -139,11 +140,31 @@ class Programme:
             interfaces=outcome.interfaces or beside.interfaces,
         )
 
+    def _owners(self, count: int) -> list[Workload[Any]]:
+        """Return whose so many parts are: those after rests are measured."""
+        owners = [owner for owner, _ in self._parts]
+        return owners + [self._measured] * (count - len(owners))
+
+    def _perform(self, job: Job) -> Performance:
+        """Run all parts, and after each rest what there is to run once more."""
+        done = perform(job, [part for _, part in self._parts])
+        for rest_s in self._measured.rests:
+            again = self._measured.again(done.ran)
+            if not again:
+                break
+            rest(job, rest_s)
+            done = done.then(perform(job, again))
+        return done
+
     def _outcome(
         self, workload: Workload[Any], trial: int, purpose: Purpose, ran: Sequence[Sequence[Ran]]
     ) -> Outcome:
         its_own = [
-            [one for (owner, _), one in zip(self._parts, pair, strict=True) if owner is workload]
+            [
+                one
+                for owner, one in zip(self._owners(len(pair)), pair, strict=True)
+                if owner is workload
+            ]
             for pair in ran
         ]
         try:

@@ -291,6 +291,8 @@ def command_of(task: Task, upstream: Task | None) -> dict[str, Value]:
         command |= {"bind": _bind(task.pair, task.step.end), own_port: task.host.data_ports(1)}
     if task.step.udp_ports:
         command["udp_port"] = task.host.data_ports(task.step.udp_ports)
+    if task.step.probe_ports:
+        command["probe_port"] = task.host.data_ports(task.step.probe_ports)
     if upstream is not None and upstream.port is not None:
         command |= {"host": _address(task.pair, upstream.step.end), "port": upstream.port}
     return command

@@ -202,6 +202,64 @@ def test_only_servers_can_be_stopped(start: StartAgent) -> None:
     succeed(sender)
 
 
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param({}, id="forward"),
+        pytest.param({"direction": "reverse"}, id="reverse"),
+        pytest.param({"bytes": 2**40}, id="many-bytes"),
+        pytest.param({"flows": 3, "threads": 2}, id="shared-threads"),
+    ],
+)
+def test_a_transfer_that_is_stopped_ends_well(start: StartAgent, keys: dict[str, object]) -> None:
+    connecting, listening = start(), start()
+    wanted = {"duration_s": 600, "interval_s": 0.05, "until_stopped": True, **keys}
+    connect(connecting, listening, **wanted)
+    connecting.command("start", id="job-1")
+    sends, receives = (listening, connecting) if "direction" in keys else (connecting, listening)
+    for agent in (sends, receives):
+        assert agent.event()["event"] == "interval"
+    sends.command("stop", id="job-1")
+    told = {agent: agent.ending() for agent in (sends, receives)}
+    moved = {}
+    for (agent, (_, result)), way in zip(told.items(), ("sending", "receiving"), strict=True):
+        assert result["event"] == "result", result
+        moved[agent] = sum(flow["bytes"] for flow in result[way]["flows"])
+        assert result["elapsed_s"] < 60
+    assert moved[sends] == moved[receives] > 0
+
+
+def test_a_transfer_until_it_is_stopped_ends_by_itself(start: StartAgent) -> None:
+    sender, receiver = start(), start()
+    connect(sender, receiver, duration_s=0.1, until_stopped=True)
+    sender.command("start", id="job-1")
+    assert sender.ending()[1]["event"] == receiver.ending()[1]["event"] == "result"
+
+
+def test_flows_that_pause_are_not_stopped(start: StartAgent) -> None:
+    agent = start()
+    keys = {"active_s": 0.1, "idle_s": 0.1, "until_stopped": True}
+    agent.command("bulk", side="listen", bind="127.0.0.1", port=0, **job(**keys))
+    assert "until_stopped" in complaint(agent)
+
+
+def test_what_interfaces_have_carried(start: StartAgent) -> None:
+    agent, other = start(), start()
+    before = carried(agent)
+    connect(agent, other, duration_s=0.1)
+    agent.command("start", id="job-1")
+    moved = sum(flow["bytes"] for flow in agent.ending()[1]["sending"]["flows"])
+    assert carried(agent) - before >= moved
+
+
+def carried(agent: Agent) -> int:
+    """Return what the loopback has sent."""
+    agent.command("carried")
+    told = agent.expect("carried")["interfaces"]
+    sent: int = told["tx_bytes"][told["name"].index("lo")]
+    return sent
+
+
 def test_start_comes_once_connected(start: StartAgent) -> None:
     sender, receiver = start(), start()
     connect(sender, receiver, duration_s=0.1)

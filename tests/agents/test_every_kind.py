@@ -33,6 +33,18 @@ KINDS: dict[str, tuple[str, Keys]] = {
     "udp reverse": ("udp", {"rate_bps": 0, "size": 500, "direction": "reverse"}),
     "exchange": ("exchange", {}),
     "exchange at a rate": ("exchange", {"rate_per_s": 200}),
+    "exchange by connections": (
+        "exchange",
+        {"protocol": "tcp-connect", "request_size": 16, "response_size": 16},
+    ),
+    "exchange by datagrams": (
+        "exchange",
+        {"protocol": "udp", "request_size": 16, "response_size": 16},
+    ),
+    "exchange by echoes": (
+        "exchange",
+        {"protocol": "icmp", "rate_per_s": 200, "request_size": 16, "response_size": 16},
+    ),
     "pingpong": ("sizes", {"max_size": 1_000_000, "point_s": 0.05}),
     "stream": ("sizes", {"max_size": 1_000_000, "point_s": 0.05, "mode": "stream"}),
     "swap": ("sizes", {"max_size": 1_000_000, "point_s": 0.05, "mode": "both"}),
@@ -160,8 +172,9 @@ def test_one_that_is_suspended(start: StartAgent, kind: str, end: str) -> None:
     pair = Pair(start, kind)
     suspended, left = pair.sides(end)
     had = belongings(left)
-    # What UDP's ends ask of each other comes at the end of the job.
-    changes: Keys = {"duration_s": 0.5} if pair.command == "udp" else {}
+    # What the ends of datagrams ask of each other comes at the end of the job.
+    datagrams = pair.command == "udp" or pair.keys.get("protocol") in {"udp", "icmp"}
+    changes: Keys = {"duration_s": 0.5} if datagrams else {}
     pair.reach("running", stall_timeout_s=0.5, **changes)
     suspended.process.send_signal(signal.SIGSTOP)
     assert error_within(left, 4 * SOON_S)["kind"] == "stalled"

@@ -165,6 +165,14 @@ def http(start: Start, *, relay: bool, **keys: object) -> Said:
     return [said for said in told if said]
 
 
+def test_what_interfaces_have_carried(start: StartAgent, spoken: Start) -> None:
+    said = []
+    for agent in (start(), spoken()):
+        agent.command("carried")
+        said.append(shape_of([agent.event()]))
+    assert differences(*said) == []
+
+
 SMALL = {"max_size": 100, "point_s": 0.01, "duration_s": 60}
 JOBS: dict[str, tuple[str, Keys]] = {
     "bulk": ("bulk", {"flows": 2}),
@@ -178,6 +186,13 @@ JOBS: dict[str, tuple[str, Keys]] = {
     "udp back": ("udp", {"rate_bps": 1e6, "direction": "reverse"}),
     "exchange": ("exchange", {"interval_s": None}),
     "exchange at a rate": ("exchange", {"rate_per_s": 100, "interval_s": None}),
+    **{
+        f"exchange by {protocol}": (
+            "exchange",
+            {"protocol": protocol, "request_size": 16, "response_size": 16, "interval_s": None},
+        )
+        for protocol in ("tcp-connect", "udp", "icmp")
+    },
     "sizes": ("sizes", {**SMALL, "max_size": 1000}),
     "sizes of a stream": ("sizes", {**SMALL, "mode": "stream"}),
     "sizes both ways": ("sizes", {**SMALL, "mode": "both", "check": True}),

@@ -15,6 +15,7 @@ from tests.agents.lab import (
     Event,
     StartAgent,
     arm,
+    connect,
     header,
     job,
     succeed,
@@ -26,6 +27,7 @@ SYSCTL = Path("/proc/sys/net")
 # linux/in.h, linux/in6.h
 IP_PKTOPTIONS = 9
 IPV6_2292PKTOPTIONS = 6
+ETH_P_IP = 0x0800
 IPPROTO_MPTCP = 262
 
 
@@ -133,6 +135,56 @@ def traffic_class(family: socket.AddressFamily, peer: socket.socket) -> int:
     assert cmsg_level == level
     assert kind in {socket.IP_TOS, socket.IPV6_TCLASS}
     return int.from_bytes(found[header_size:length], sys.byteorder)
+
+
+def test_flows_have_marks_and_algorithms_in_turn(start: StartAgent) -> None:
+    """As both ends send them, in each direction from the first again."""
+    try:
+        wire = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_IP))
+    except PermissionError:
+        pytest.skip("nobody but root sees packets")
+    receiver, sender = start(), start()
+    marks = {"each_dscp": ["8", "46", "0"], "each_congestion_control": ["reno", "cubic"]}
+    with wire:
+        wire.bind(("lo", 0))
+        wire.settimeout(PATIENCE_S)
+        connect(sender, receiver, flows=3, direction="both", dscp=0, duration_s=0.1, **marks)
+        sender.command("start", id="job-1")
+        seen: dict[tuple[bytes, bytes], int] = {}
+        while len(seen) < 6:
+            packet = wire.recv(64)
+            if packet[9] == socket.IPPROTO_TCP and int.from_bytes(packet[2:4]) > 1000:  # payload
+                seen[packet[20:22], packet[22:24]] = packet[1] >> 2
+    (_, one), (_, other) = succeed(sender, receiver)
+    assert sorted(seen.values()) == [0, 0, 8, 8, 46, 46]
+    for result in (one, other):
+        algorithms = [flow["tcp"]["congestion_control"] for flow in result["sending"]["flows"]]
+        assert algorithms == ["reno", "cubic", "reno"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"each_dscp": ["64"]}, "each_dscp"),
+        ({"each_dscp": ["4x"]}, "each_dscp"),
+        ({"each_dscp": ["1"] * 17}, "each_dscp"),
+        ({"each_congestion_control": [""]}, "each_congestion_control"),
+        ({"each_congestion_control": ["a" * 16]}, "each_congestion_control"),
+    ],
+)
+def test_wrong_lists_are_named(start: StartAgent, changes: dict[str, object], named: str) -> None:
+    agent = start()
+    agent.command("bulk", side="listen", bind="127.0.0.1", port=0, **job(**changes))
+    assert named in agent.expect("error")["message"]
+
+
+def test_an_algorithm_that_is_not_there_is_named(start: StartAgent) -> None:
+    agent, other = start(), start()
+    port = arm(agent, each_congestion_control=["nosuch"])
+    keys = job(each_congestion_control=["nosuch"])
+    other.command("bulk", side="connect", host="127.0.0.1", port=port, **keys)
+    event = other.expect("error")
+    assert (event["kind"], "nosuch" in event["message"]) == ("option", True)
 
 
 def has_mptcp() -> bool:

@@ -13,8 +13,8 @@ import threading
 import time
 from pathlib import Path
 
-from osmef.campaigns.rows import State
-from osmef.campaigns.session import End, Work
+from osmef.campaigns.executors.session import SessionJob, SessionResult
+from osmef.campaigns.state.rows import SessionState
 from osmef.engine.journal import Journal
 from osmef.results.rundir import RunDirectory
 
@@ -24,7 +24,7 @@ _gates: dict[Path, tuple[int, int]] = {}
 _lock = threading.Lock()
 
 
-def hold(place: Path, work: Work) -> End:
+def hold(place: Path, work: SessionJob) -> SessionResult:
     """Be there."""
     began_s = time.time()
     passes, passed = _gate(place / "over")
@@ -36,7 +36,7 @@ def hold(place: Path, work: Work) -> End:
         os.read(passes, 1)
         journal.note("end")
     os.write(passed, b"x")
-    return End(State.DONE, trials_ok=1, cost=began_s)
+    return SessionResult(SessionState.DONE, trials_ok=1, cost=began_s)
 
 
 def _gate(path: Path) -> tuple[int, int]:

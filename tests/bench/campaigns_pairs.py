@@ -22,17 +22,18 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from osmef.campaigns.calendar import platforms
-from osmef.campaigns.clock import RealClock
-from osmef.campaigns.conduct import Conductor, Means
-from osmef.campaigns.dask import Dask
-from osmef.campaigns.executor import Executor, Threads
-from osmef.campaigns.holder import this_process
-from osmef.campaigns.model import Campaign
-from osmef.campaigns.rows import Phase, State
-from osmef.campaigns.score import Part, Score
-from osmef.campaigns.session import Work
-from osmef.campaigns.store import Store
+from osmef.campaigns.conductor.conductor import Conductor
+from osmef.campaigns.conductor.context import ConductorContext
+from osmef.campaigns.executors.dask.executor import DaskExecutor
+from osmef.campaigns.executors.session import SessionJob
+from osmef.campaigns.executors.threads import Executor, ThreadExecutor
+from osmef.campaigns.process_identity import this_process
+from osmef.campaigns.schedule.calendar import platforms
+from osmef.campaigns.schedule.clock import RealClock
+from osmef.campaigns.schedule.model import Campaign
+from osmef.campaigns.schedule.plan import CampaignPlan, PlatformPlan
+from osmef.campaigns.state.rows import Phase, SessionState
+from osmef.campaigns.state.store import Store
 from osmef.engine.cost import cost_of
 from osmef.engine.plan import make_plan
 from osmef.engine.stop import Stop
@@ -65,7 +66,7 @@ def _cloud(number: int) -> str:
     return f"cloud-{number}"
 
 
-def _score(count: int) -> Score:
+def _plan(count: int) -> CampaignPlan:
     study = load_text(SCENARIO, Path("pair.yaml"))
     plan = make_plan(study, 0)
     clouds = min(count, CLOUDS)
@@ -80,12 +81,12 @@ def _score(count: int) -> Score:
             "exclusive": False,
         }
     )
-    part = Part(study, plan.estimate_s, cost_of(plan))
-    return Score(campaign, dict.fromkeys(platforms(campaign), part))
+    part = PlatformPlan(study, plan.estimate_s, cost_of(plan))
+    return CampaignPlan(campaign, dict.fromkeys(platforms(campaign), part))
 
 
 def _threads(count: int, _place: Path, _stack: ExitStack) -> Executor:
-    return Threads(count)
+    return ThreadExecutor(count)
 
 
 def _dask(count: int, place: Path, stack: ExitStack) -> Executor:
@@ -94,11 +95,11 @@ def _dask(count: int, place: Path, stack: ExitStack) -> Executor:
     slots = -(-count // WORKERS) + 1
     tags = " ".join(f"{tag}={slots}" for tag in ("osmef", *map(_cloud, range(CLOUDS))))
     Workers(address, place, stack, threads=slots).start(*[tags] * WORKERS)
-    dask = Dask(address, Stop(), lambda *_: None)
+    dask = DaskExecutor(address, Stop(), lambda *_: None)
     warm = place / "warm"
     warm.mkdir()
     (warm / "over").touch()
-    work = Work(0, "once", "once", "pair", SCENARIO, "pair.yaml", "", 0)
+    work = SessionJob(0, "once", "once", "pair", SCENARIO, "pair.yaml", "", 0)
     works = [replace(work, directory=str(warm / f"pair-{n}")) for n in range(2 * WORKERS)]
     wait([dask.submit(partial(hold, warm), one) for one in works])
     return dask
@@ -120,10 +121,10 @@ def _watch(count: int, place: Path, found: dict[str, float]) -> None:
 
 
 def conduct(kind: str, count: int, place: Path) -> dict[str, float]:
-    score, found = _score(count), dict[str, float]()
+    campaign_plan, found = _plan(count), dict[str, float]()
     store = Store(f"sqlite:///{place / 'state.sqlite'}")
     about = {"file": str(place / "bench.yaml"), "text": "", "out": str(place / "out")}
-    store.enlist("bench", about, score.rows(), DUE - timedelta(seconds=1))
+    store.enlist("bench", about, campaign_plan.rows(), DUE - timedelta(seconds=1))
     os.mkfifo(place / "begun")
     with ExitStack() as stack:
         executor = EXECUTORS[kind](count, place, stack)
@@ -132,15 +133,15 @@ def conduct(kind: str, count: int, place: Path) -> dict[str, float]:
         watcher.start()
         before_mb, before_s, clock = memory_mb("VmRSS"), time.process_time(), _Late()
         measure = partial(hold, place)
-        means = Means(this_process(), clock, executor, measure, lambda *_: None)
-        standing = store.campaign("bench")
-        phase = Conductor(store, standing, score, means, Stop()).run()
+        context = ConductorContext(this_process(), clock, executor, measure, lambda *_: None)
+        row = store.campaign("bench")
+        phase = Conductor(store, row, campaign_plan, context, Stop()).run()
         spent_s, peak_mb = time.process_time() - before_s, memory_mb("VmHWM")
         watcher.join()
-    sessions = store.sessions(standing.id)
+    sessions = store.sessions(row.id)
     store.close()
     if phase is not Phase.ENDED or any(
-        (one.state, one.token) != (State.DONE, 1) for one in sessions
+        (one.state, one.token) != (SessionState.DONE, 1) for one in sessions
     ):
         told = {one.why for one in sessions}
         raise RuntimeError(f"not every session was done at its first attempt: {phase}, {told}")

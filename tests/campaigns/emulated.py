@@ -21,15 +21,24 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from osmef.campaigns.conduct import Conductor, Means
-from osmef.campaigns.executor import Measure
-from osmef.campaigns.holder import this_process
-from osmef.campaigns.keeper import Keeper
-from osmef.campaigns.read import read_campaign
-from osmef.campaigns.rows import Phase, State
-from osmef.campaigns.score import make_score
-from osmef.campaigns.session import End, Work, _directory, _end, _plan, _vms, clear
-from osmef.campaigns.store import Store
+from osmef.campaigns.conductor.conductor import Conductor
+from osmef.campaigns.conductor.context import ConductorContext
+from osmef.campaigns.executors.session import (
+    SessionJob,
+    SessionResult,
+    _directory,
+    _end,
+    _plan,
+    _vms,
+    clear,
+)
+from osmef.campaigns.executors.threads import Measure
+from osmef.campaigns.process_identity import this_process
+from osmef.campaigns.schedule.load import read_campaign
+from osmef.campaigns.schedule.plan import plan_campaign
+from osmef.campaigns.state.rows import Phase, SessionState
+from osmef.campaigns.state.store import Store
+from osmef.campaigns.vm_pool.pool import VmPool
 from osmef.engine.holding import User
 from osmef.engine.journal import Journal
 from osmef.engine.observer import Observer
@@ -77,7 +86,7 @@ class AtOnce:
 
     room = 1
 
-    def submit(self, measure: Measure, work: Work) -> Future[End]:
+    def submit(self, measure: Measure, work: SessionJob) -> Future[SessionResult]:
         return _done(partial(measure, work))
 
     def clear(self, directory: Path, _provider: str) -> Future[None]:
@@ -96,10 +105,10 @@ def _done(job: Callable[[], Result]) -> Future[Result]:
     return future
 
 
-Numbers = Callable[[Work, PlannedTrial], dict[str, float | None]]
+Numbers = Callable[[SessionJob, PlannedTrial], dict[str, float | None]]
 
 
-def usual(work: Work, planned: PlannedTrial) -> dict[str, float | None]:
+def usual(work: SessionJob, planned: PlannedTrial) -> dict[str, float | None]:
     """Return a rate that comes from the session's seed and nothing else."""
     draw = random.Random(f"{work.seed} {planned.index}")  # noqa: S311 - numbers
     spread = _SPREAD.get(planned.cell.cell.key, 1e7)
@@ -113,15 +122,15 @@ class EmulatedClouds:
         self,
         clock: SimulatedClock,
         things: Path,
-        keeper: Keeper | None = None,
+        vm_pool: VmPool | None = None,
         numbers: Numbers = usual,
         length: timedelta = LENGTH,
     ) -> None:
-        self._clock, self._things, self._keeper = clock, things, keeper
+        self._clock, self._things, self._vm_pool = clock, things, vm_pool
         self._numbers, self._length = numbers, length
         things.mkdir(parents=True, exist_ok=True)
 
-    def measure(self, work: Work) -> End:
+    def measure(self, work: SessionJob) -> SessionResult:
         begun = self._clock.time
         with _directory(work) as directory:
             journal = Journal(directory.journal)
@@ -146,11 +155,11 @@ class EmulatedClouds:
 
     @contextmanager
     def _vms(
-        self, work: Work, plan: Plan, journal: Journal, directory: RunDirectory
+        self, work: SessionJob, plan: Plan, journal: Journal, directory: RunDirectory
     ) -> Iterator[None]:
         if work.keep_until is not None:
             user = User(Stop(), Observer())
-            with _vms(work, plan, directory, self._keeper, user) as held:
+            with _vms(work, plan, directory, self._vm_pool, user) as held:
                 assert held is not None
                 journal.note("held", by=held.id, since=held.since.isoformat())
                 yield
@@ -163,7 +172,7 @@ class EmulatedClouds:
         journal.destroyed(thing)
 
     def _trial(
-        self, work: Work, planned: PlannedTrial, directory: RunDirectory, at: datetime
+        self, work: SessionJob, planned: PlannedTrial, directory: RunDirectory, at: datetime
     ) -> None:
         directory.append_trial(
             Trial(
@@ -210,22 +219,24 @@ def conduct(
 
     Sessions that are to be ``missed`` are so from the start.
     """
-    programme = read_campaign(file)
-    score = make_score(programme)
-    name = programme.campaign.name
+    loaded = read_campaign(file)
+    campaign_plan = plan_campaign(loaded)
+    name = loaded.campaign.name
     store = Store(str(database) if "://" in str(database) else f"sqlite:///{database}")
-    start = datetime.combine(programme.campaign.start, datetime.min.time(), UTC)
+    start = datetime.combine(loaded.campaign.start, datetime.min.time(), UTC)
     clock = SimulatedClock(start - timedelta(days=1))
-    about = {"file": str(file), "text": programme.text, "out": str(out)}
-    store.enlist(name, about, score.rows(), clock.now())
-    store.skip(missed, State.MISSED, "the window was closed", clock.now())
-    standing = store.campaign(name)
-    log = store.log(standing.id, 1)
+    about = {"file": str(file), "text": loaded.text, "out": str(out)}
+    store.enlist(name, about, campaign_plan.rows(), clock.now())
+    store.skip(missed, SessionState.MISSED, "the window was closed", clock.now())
+    row = store.campaign(name)
+    log = store.log(row.id, 1)
     clock.time = max([clock.time, *(at for at, _, _ in log)])
-    keeper = Keeper(clock, kept_files.Guests.begin)
-    clouds = EmulatedClouds(clock, out / "things", keeper, numbers, length)
-    means = Means(this_process(), clock, AtOnce(), clouds.measure, _tell, keeper=keeper)
-    phase = Conductor(store, standing, score, means, Stop()).run()
+    vm_pool = VmPool(clock, kept_files.Guests.begin)
+    clouds = EmulatedClouds(clock, out / "things", vm_pool, numbers, length)
+    context = ConductorContext(
+        this_process(), clock, AtOnce(), clouds.measure, _tell, vm_pool=vm_pool
+    )
+    phase = Conductor(store, row, campaign_plan, context, Stop()).run()
     store.close()
     return phase
 

@@ -9,15 +9,21 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from osmef.campaigns.clock import RealClock
-from osmef.campaigns.conduct import Conductor, Means
-from osmef.campaigns.executor import Threads
-from osmef.campaigns.holder import this_process
-from osmef.campaigns.read import read_campaign
-from osmef.campaigns.rows import Phase
-from osmef.campaigns.score import make_score
-from osmef.campaigns.session import End, Measurer, Work, measure
-from osmef.campaigns.store import Store
+from osmef.campaigns.conductor.conductor import Conductor
+from osmef.campaigns.conductor.context import ConductorContext
+from osmef.campaigns.executors.session import (
+    CancellableSessions,
+    SessionJob,
+    SessionResult,
+    measure,
+)
+from osmef.campaigns.executors.threads import ThreadExecutor
+from osmef.campaigns.process_identity import this_process
+from osmef.campaigns.schedule.clock import RealClock
+from osmef.campaigns.schedule.load import read_campaign
+from osmef.campaigns.schedule.plan import plan_campaign
+from osmef.campaigns.state.rows import Phase
+from osmef.campaigns.state.store import Store
 from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial
 from osmef.engine.stop import Stop
@@ -38,19 +44,21 @@ def say(kind: str, text: str) -> None:
     sys.stdout.flush()
 
 
-def run(work: Work, stop: Stop) -> End:
+def run(work: SessionJob, stop: Stop) -> SessionResult:
     return measure(work, stop, Told())
 
 
 def conduct(file: Path, database: str, out: Path) -> Phase:
-    programme = read_campaign(file)
-    score, name = make_score(programme), programme.campaign.name
+    loaded = read_campaign(file)
+    campaign_plan, name = plan_campaign(loaded), loaded.campaign.name
     store = Store(database)
-    about = {"file": str(file), "text": programme.text, "out": str(out)}
-    store.enlist(name, about, score.rows(), datetime.now(UTC))
-    stop, executor = Stop(), Threads(1)
-    means = Means(this_process(), RealClock(), executor, Measurer(stop, run).measure, say)
-    phase = Conductor(store, store.campaign(name), score, means, stop).run()
+    about = {"file": str(file), "text": loaded.text, "out": str(out)}
+    store.enlist(name, about, campaign_plan.rows(), datetime.now(UTC))
+    stop, executor = Stop(), ThreadExecutor(1)
+    context = ConductorContext(
+        this_process(), RealClock(), executor, CancellableSessions(stop, run).measure, say
+    )
+    phase = Conductor(store, store.campaign(name), campaign_plan, context, stop).run()
     executor.close()
     store.close()
     return phase

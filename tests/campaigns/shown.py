@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from osmef.campaigns.holder import this_process
-from osmef.campaigns.live import NAME
-from osmef.campaigns.read import read_campaign
-from osmef.campaigns.rows import Phase, Session, State
-from osmef.campaigns.score import make_score
-from osmef.campaigns.session import Work
-from osmef.campaigns.store import Store
+from osmef.campaigns.executors.session import SessionJob
+from osmef.campaigns.process_identity import this_process
+from osmef.campaigns.schedule.load import read_campaign
+from osmef.campaigns.schedule.plan import plan_campaign
+from osmef.campaigns.state.rows import Phase, SessionRow, SessionState
+from osmef.campaigns.state.store import Store
+from osmef.campaigns.watching.status import NAME
 from tests.campaigns.emulated import EmulatedClouds, SimulatedClock
 
 START = datetime(2026, 3, 16, tzinfo=UTC)
@@ -34,22 +34,22 @@ def make_shown(place: Path) -> Store:
     (place / "pair.yaml").write_text(SCENARIO)
     file = place / "shown.yaml"
     file.write_text(FILE)
-    programme = read_campaign(file)
-    score = make_score(programme)
+    loaded = read_campaign(file)
+    campaign_plan = plan_campaign(loaded)
     store = Store(f"sqlite:///{place / 'state.sqlite'}")
-    about = {"file": str(file), "text": programme.text, "out": str(place / "out")}
-    store.enlist("shown", about, score.rows(), START)
-    standing = store.campaign("shown")
-    store.set_phase(standing.id, Phase.ACTIVE, this_process())
+    about = {"file": str(file), "text": loaded.text, "out": str(place / "out")}
+    store.enlist("shown", about, campaign_plan.rows(), START)
+    row = store.campaign("shown")
+    store.set_phase(row.id, Phase.ACTIVE, this_process())
     clouds = EmulatedClouds(SimulatedClock(START), place / "things")
-    sessions = store.sessions(standing.id)
+    sessions = store.sessions(row.id)
     for number, one in enumerate(sessions[:5]):
         directory = place / "out" / f"pair-{number}"
         leaves = "connections=1\nconnections=10" if number == 4 else None
         claimed = store.claim(replace(one, left_out=leaves), this_process(), one.due)
-        assert isinstance(claimed, Session)
+        assert isinstance(claimed, SessionRow)
         assert store.locate(claimed, directory)
-        work = Work(
+        work = SessionJob(
             session=one.id,
             slot=one.slot,
             window=one.window,
@@ -65,14 +65,14 @@ def make_shown(place: Path) -> Store:
             values = {name: value for name, value in vars(end).items() if name != "state"}
             state, ended = end.state, one.due + timedelta(minutes=20)
             if number == 2:
-                state, ended = State.FAILED, one.due
+                state, ended = SessionState.FAILED, one.due
                 values |= {"why": "<b>no</b> route", "trials_ok": 0}
             assert store.finish(claimed, state, ended, **{**values, **cost})
         else:
             directory.mkdir()
             show(directory, 9.4e9)
-    store.skip([sessions[5].id], State.MISSED, "the window was closed", sessions[5].due)
-    store.tell(standing.id, sessions[2].due, "failure", "it said <script>alert(1)</script>")
+    store.skip([sessions[5].id], SessionState.MISSED, "the window was closed", sessions[5].due)
+    store.tell(row.id, sessions[2].due, "failure", "it said <script>alert(1)</script>")
     return store
 
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.campaigns.agenda import clock_changes, openings
-from osmef.campaigns.calendar import sessions
+from osmef.campaigns.schedule.calendar import clock_changes, openings, sessions
 from tests.campaigns.test_calendar import campaign, only
 
 

@@ -26,8 +26,8 @@ from typer.testing import CliRunner
 
 import osmef
 from osmef.campaigns.archive import MANIFEST, export_campaign, import_archive
-from osmef.campaigns.opening import open_store
-from osmef.campaigns.rows import Gap
+from osmef.campaigns.state import open_store
+from osmef.campaigns.state.rows import Gap
 from osmef.cli.main import make_app
 from osmef.errors import InputError, StorageError
 from osmef.results.rundir import RunDirectory

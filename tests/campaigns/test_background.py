@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.campaigns.background import start_in_background
+from osmef.campaigns.conductor.service import start_in_background
 from osmef.errors import StorageError
 
 

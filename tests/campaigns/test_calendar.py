@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osmef.campaigns.calendar import Slot, platforms, sessions, slots
-from osmef.campaigns.model import Campaign
+from osmef.campaigns.schedule.calendar import Slot, platforms, sessions, slots
+from osmef.campaigns.schedule.model import Campaign
 from osmef.errors import InputError
 
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -19,16 +19,17 @@ import pytest
 from distributed import Client
 
 import osmef
-from osmef.campaigns import away
-from osmef.campaigns.conduct import Conductor, Means
-from osmef.campaigns.dask import Dask, Waits
-from osmef.campaigns.executor import Executor, Measure, Threads
-from osmef.campaigns.holder import this_process
-from osmef.campaigns.read import read_campaign
-from osmef.campaigns.rows import Phase, Session, State
-from osmef.campaigns.score import make_score
-from osmef.campaigns.session import End, Work
-from osmef.campaigns.store import Store
+from osmef.campaigns.conductor.conductor import Conductor
+from osmef.campaigns.conductor.context import ConductorContext
+from osmef.campaigns.executors.dask import worker
+from osmef.campaigns.executors.dask.executor import ClusterTimeouts, DaskExecutor
+from osmef.campaigns.executors.session import SessionJob, SessionResult
+from osmef.campaigns.executors.threads import Executor, Measure, ThreadExecutor
+from osmef.campaigns.process_identity import this_process
+from osmef.campaigns.schedule.load import read_campaign
+from osmef.campaigns.schedule.plan import plan_campaign
+from osmef.campaigns.state.rows import Phase, SessionRow, SessionState
+from osmef.campaigns.state.store import Store
 from osmef.engine.journal import Journal
 from osmef.engine.plan import PlannedTrial
 from osmef.engine.stop import Stop
@@ -79,13 +80,13 @@ class Watched:
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        self.running: set[Future[End]] = set()
+        self.running: set[Future[SessionResult]] = set()
 
     @property
     def room(self) -> int:
         return self._executor.room
 
-    def submit(self, measure: Measure, work: Work) -> Future[End]:
+    def submit(self, measure: Measure, work: SessionJob) -> Future[SessionResult]:
         future = self._executor.submit(measure, work)
         self.running.add(future)
         future.add_done_callback(self.running.discard)
@@ -114,26 +115,26 @@ class PatientClock(SimulatedClock):
 
 def conduct(
     file: Path, out: Path, executor: Executor, measure: Measure, stop: Stop
-) -> tuple[Phase, list[Session]]:
-    programme = read_campaign(file)
-    score = make_score(programme)
+) -> tuple[Phase, list[SessionRow]]:
+    loaded = read_campaign(file)
+    campaign_plan = plan_campaign(loaded)
     store = Store(f"sqlite:///{out}.sqlite")
-    about = {"file": str(file), "text": programme.text, "out": str(out)}
-    store.enlist("two-clouds", about, score.rows(), START)
-    standing = store.campaign("two-clouds")
+    about = {"file": str(file), "text": loaded.text, "out": str(out)}
+    store.enlist("two-clouds", about, campaign_plan.rows(), START)
+    row = store.campaign("two-clouds")
     watched = Watched(executor)
     clock = PatientClock(watched)
-    means = Means(this_process(), clock, watched, measure, lambda *_: None)
-    if isinstance(executor, Dask):
-        means = replace(means, halt=executor.halt)
-    phase = Conductor(store, standing, score, means, stop).run()
+    context = ConductorContext(this_process(), clock, watched, measure, lambda *_: None)
+    if isinstance(executor, DaskExecutor):
+        context = replace(context, halt=executor.halt)
+    phase = Conductor(store, row, campaign_plan, context, stop).run()
     executor.close()
-    found = store.sessions(standing.id)
+    found = store.sessions(row.id)
     store.close()
     return phase, found
 
 
-def numbers(sessions: list[Session]) -> dict[tuple[str, int], float]:
+def numbers(sessions: list[SessionRow]) -> dict[tuple[str, int], float]:
     """Return what each trial measured, and see that none is there twice."""
     found: dict[tuple[str, int], float] = {}
     for one in sessions:
@@ -148,7 +149,7 @@ class Deadly(EmulatedClouds):
     """In the second trial of a session on the cloud "north" its worker tells its id, and hangs."""
 
     def _trial(
-        self, work: Work, planned: PlannedTrial, directory: RunDirectory, at: datetime
+        self, work: SessionJob, planned: PlannedTrial, directory: RunDirectory, at: datetime
     ) -> None:
         began = self._things / "began"
         if work.provider == "north" and planned.index == 1 and began.exists():
@@ -169,12 +170,12 @@ def test_a_worker_killed_in_a_trial_changes_nothing(
     file: Path, tmp_path: Path, workers: Workers
 ) -> None:
     clouds = EmulatedClouds(SimulatedClock(START), tmp_path / "calm-things")
-    phase, calm = conduct(file, tmp_path / "calm", Threads(2), clouds.measure, Stop())
+    phase, calm = conduct(file, tmp_path / "calm", ThreadExecutor(2), clouds.measure, Stop())
     assert phase is Phase.ENDED
     workers.start("osmef=2 north=2 south=2", "osmef=2 north=2 south=2")
     told: list[tuple[str, str]] = []
     stop = Stop()
-    dask = Dask(workers.address, stop, lambda kind, text: told.append((kind, text)))
+    dask = DaskExecutor(workers.address, stop, lambda kind, text: told.append((kind, text)))
     assert dask.room == 4
     deadly = Deadly(SimulatedClock(START), tmp_path / "things")
     began = tmp_path / "things" / "began"
@@ -186,7 +187,7 @@ def test_a_worker_killed_in_a_trial_changes_nothing(
     assert [(one.slot, one.platform, one.state, one.trials_ok) for one in found] == [
         (one.slot, one.platform, one.state, one.trials_ok) for one in calm
     ]
-    assert {one.state for one in found} == {State.DONE}
+    assert {one.state for one in found} == {SessionState.DONE}
     assert numbers(found) == numbers(calm)
     assert not list((tmp_path / "things").iterdir())
     (north,) = (one for one in found if one.provider == "north")
@@ -200,17 +201,17 @@ def test_a_worker_killed_in_a_trial_changes_nothing(
     assert names == {"scenario.yaml", "journal.jsonl", "trials.jsonl", "summary.json", "lock"}
 
 
-def wait_for_stop(work: Work) -> End:
-    errand = away._errand.get()
+def wait_for_stop(work: SessionJob) -> SessionResult:
+    errand = worker._errand.get()
     Path(work.text).write_text(str(os.getpid()))
     errand.stop.wait(120)
     raise AssertionError("nobody asked for a stop")
 
 
-def session(place: Path, provider: str, text: str = SCENARIO) -> Work:
+def session(place: Path, provider: str, text: str = SCENARIO) -> SessionJob:
     """A session of the emulated clouds that has not begun."""
     directory = str(place / "out" / f"pair-{provider}")
-    return Work(
+    return SessionJob(
         session=1,
         slot="monday",
         window="monday",
@@ -224,12 +225,12 @@ def session(place: Path, provider: str, text: str = SCENARIO) -> Work:
 
 
 @pytest.fixture
-def join(address: str) -> Iterator[Callable[[Stop], Dask]]:
+def join(address: str) -> Iterator[Callable[[Stop], DaskExecutor]]:
     """Make executors on the cluster, and close them."""
     with ExitStack() as stack:
 
-        def make(stop: Stop) -> Dask:
-            dask = Dask(address, stop, lambda *_: None)
+        def make(stop: Stop) -> DaskExecutor:
+            dask = DaskExecutor(address, stop, lambda *_: None)
             stack.callback(dask.close)
             return dask
 
@@ -237,17 +238,17 @@ def join(address: str) -> Iterator[Callable[[Stop], Dask]]:
 
 
 def test_each_session_runs_where_the_tags_say(
-    tmp_path: Path, workers: Workers, join: Callable[[Stop], Dask]
+    tmp_path: Path, workers: Workers, join: Callable[[Stop], DaskExecutor]
 ) -> None:
     clouds = EmulatedClouds(SimulatedClock(START), tmp_path / "things")
     workers.start("osmef=1 north=1")
     dask = join(Stop())
     south = dask.submit(clouds.measure, session(tmp_path, "south"))
     north = dask.submit(clouds.measure, session(tmp_path, "north"))
-    assert north.result(60).state is State.DONE
+    assert north.result(60).state is SessionState.DONE
     assert not south.done()
     workers.start("osmef=1 south=1")
-    assert south.result(60).state is State.DONE
+    assert south.result(60).state is SessionState.DONE
     used = [
         note["worker"]
         for name in ("north", "south")
@@ -258,8 +259,8 @@ def test_each_session_runs_where_the_tags_say(
 
 def test_nobody_has_the_tag(tmp_path: Path, address: str) -> None:
     clouds = EmulatedClouds(SimulatedClock(START), tmp_path / "things")
-    waits = Waits(worker_s=0.1, look_s=0.1)
-    with closing(Dask(address, Stop(), lambda *_: None, waits)) as dask:
+    waits = ClusterTimeouts(worker_s=0.1, look_s=0.1)
+    with closing(DaskExecutor(address, Stop(), lambda *_: None, waits)) as dask:
         error = dask.submit(clouds.measure, session(tmp_path, "west")).exception(60)
     assert "no worker has osmef west" in str(error)
     assert "--resources 'osmef=8 west=8'" in str(error)
@@ -267,7 +268,7 @@ def test_nobody_has_the_tag(tmp_path: Path, address: str) -> None:
 
 @pytest.mark.parametrize("alone", [False, True])
 def test_a_stop_reaches_the_worker(
-    tmp_path: Path, workers: Workers, join: Callable[[Stop], Dask], *, alone: bool
+    tmp_path: Path, workers: Workers, join: Callable[[Stop], DaskExecutor], *, alone: bool
 ) -> None:
     """The campaign's, and that of one session which another process has taken over."""
     workers.start("osmef=1 north=1")
@@ -292,7 +293,7 @@ def test_the_scheduler_is_gone(tmp_path: Path) -> None:
     with ExitStack() as stack:
         address, process = stack.enter_context(scheduler(tmp_path))
         Workers(address, tmp_path, stack).start("osmef=1 north=1")
-        dask = Dask(address, Stop(), lambda *_: None)
+        dask = DaskExecutor(address, Stop(), lambda *_: None)
         stack.callback(dask.close)
         future = dask.submit(wait_for_stop, session(tmp_path, "north", str(began)))
         assert int(began.read_text()) > 0
@@ -302,7 +303,7 @@ def test_the_scheduler_is_gone(tmp_path: Path) -> None:
 
 
 def test_what_is_left_is_taken_away_by_a_worker(
-    tmp_path: Path, workers: Workers, join: Callable[[Stop], Dask]
+    tmp_path: Path, workers: Workers, join: Callable[[Stop], DaskExecutor]
 ) -> None:
     work = session(tmp_path, "north")
     with RunDirectory.create_at(Path(work.directory), SCENARIO, ".yaml") as directory:
@@ -316,7 +317,7 @@ def test_what_is_left_is_taken_away_by_a_worker(
 
 def test_no_cluster_there() -> None:
     with pytest.raises(InputError, match="no Dask scheduler answers"):
-        Dask("tcp://127.0.0.1:1", Stop(), lambda *_: None, Waits(connect_s=0.5))
+        DaskExecutor("tcp://127.0.0.1:1", Stop(), lambda *_: None, ClusterTimeouts(connect_s=0.5))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs namespaces")

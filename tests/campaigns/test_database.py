@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import event
 
-from osmef.campaigns.rows import Gap, State
-from osmef.campaigns.session import End, Work
-from osmef.campaigns.store import LEASE, Store
-from osmef.campaigns.tables import VERSION
+from osmef.campaigns.executors.session import SessionJob, SessionResult
+from osmef.campaigns.state.rows import LEASE, Gap, SessionState
+from osmef.campaigns.state.store import Store
+from osmef.campaigns.state.tables import VERSION
 from osmef.errors import InputError
-from tests.campaigns.test_conduct import FILE, START, Stage, done
+from tests.campaigns.test_conductor import FILE, START, Stage, done
 
 OLD = """
 CREATE TABLE campaigns (id INTEGER PRIMARY KEY, name VARCHAR(100) NOT NULL UNIQUE,
@@ -42,10 +42,10 @@ def test_a_database_of_before_versions_goes_on(tmp_path: Path) -> None:
         connection.executescript(OLD)
     stage = Stage(tmp_path)
     first, *rest = stage.sessions
-    assert (first.id, first.state, first.trials_ok, first.token) == (7, State.DONE, 3, 0)
-    assert [one.state for one in rest] == [State.PLANNED] * 6
+    assert (first.id, first.state, first.trials_ok, first.token) == (7, SessionState.DONE, 3, 0)
+    assert [one.state for one in rest] == [SessionState.PLANNED] * 6
     stage.conduct(done)
-    assert stage.states == [State.DONE] * 7
+    assert stage.states == [SessionState.DONE] * 7
 
 
 def test_a_database_of_a_newer_version_is_refused(tmp_path: Path) -> None:
@@ -70,9 +70,9 @@ def test_the_name_of_another_file_is_refused(tmp_path: Path) -> None:
     other.write_text(FILE)
     about = {"file": str(other), "text": FILE, "out": str(tmp_path)}
     with pytest.raises(InputError, match="there is another campaign 'test'"):
-        stage.store.enlist("test", about, stage.score.rows(), START)
+        stage.store.enlist("test", about, stage.campaign_plan.rows(), START)
     (tmp_path / "campaign.yaml").unlink()  # it was moved
-    stage.store.enlist("test", about, stage.score.rows(), START)
+    stage.store.enlist("test", about, stage.campaign_plan.rows(), START)
     assert stage.store.campaign("test").file == str(other)
 
 
@@ -83,44 +83,46 @@ def test_the_runs_of_a_campaign_stay_in_one_directory(tmp_path: Path) -> None:
     about = {"file": str(tmp_path / "campaign.yaml"), "text": FILE, "out": str(tmp_path / "new")}
     before.mkdir()
     with pytest.raises(InputError, match=f"(?s)are in {before},.*--out {tmp_path}, or move"):
-        stage.store.enlist("test", about, stage.score.rows(), START)
+        stage.store.enlist("test", about, stage.campaign_plan.rows(), START)
     before.rename(tmp_path / "new")  # moved
-    stage.store.enlist("test", about, stage.score.rows(), START)
+    stage.store.enlist("test", about, stage.campaign_plan.rows(), START)
     assert stage.store.campaign("test").out == str(tmp_path / "new")
 
 
 def test_a_larger_budget_brings_sessions_back(tmp_path: Path) -> None:
     stage = Stage(tmp_path, "budget: 1 USD\n")
 
-    def measure(_work: Work) -> End:
-        return End(State.DONE, trials_ok=1, cost=0.4, currency="USD")
+    def measure(_work: SessionJob) -> SessionResult:
+        return SessionResult(SessionState.DONE, trials_ok=1, cost=0.4, currency="USD")
 
     stage.conduct(measure)
-    assert stage.states == [State.DONE] * 2 + [State.CANCELLED] * 5
+    assert stage.states == [SessionState.DONE] * 2 + [SessionState.CANCELLED] * 5
     again = Stage(tmp_path, "budget: 10 USD\n", stage.clock)
     again.conduct(measure)
     # The window of the third day, in which the budget was spent, is still open.
-    assert again.states == [State.DONE] * 7
+    assert again.states == [SessionState.DONE] * 7
 
 
 def test_what_failed_comes_back_with_a_mended_scenario(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
 
-    def broken(work: Work) -> End:
+    def broken(work: SessionJob) -> SessionResult:
         Path(work.directory).mkdir(parents=True)
         if work.slot > "2026-03-24":
             stage.stop.request("stopped by SIGINT")
-        return End(State.FAILED, trials_failed=1, cost=0.1, currency="USD", why="no")
+        return SessionResult(
+            SessionState.FAILED, trials_failed=1, cost=0.1, currency="USD", why="no"
+        )
 
     stage.conduct(broken)
-    assert stage.states[:3] == [State.FAILED, State.FAILED, State.PLANNED]
+    assert stage.states[:3] == [SessionState.FAILED, SessionState.FAILED, SessionState.PLANNED]
     same = Stage(tmp_path, "", stage.clock)
-    assert same.states[1] is State.FAILED  # nothing has changed
+    assert same.states[1] is SessionState.FAILED  # nothing has changed
     failed = same.sessions[1].directory
     assert failed is not None
     mended = Stage(tmp_path, "pause: 1s\n", stage.clock)
     assert mended.conduct(done) is not None
-    assert mended.states == [State.FAILED] + [State.DONE] * 6
+    assert mended.states == [SessionState.FAILED] + [SessionState.DONE] * 6
     assert mended.sessions[1].directory != failed
     assert mended.sessions[1].paid == 0.1
     assert any("a scenario has changed" in text for _, _, text in mended.store.log(1))
@@ -131,8 +133,8 @@ def test_a_file_is_not_changed_under_its_conductor(tmp_path: Path) -> None:
     about = {"file": str(tmp_path / "campaign.yaml"), "text": "other", "out": str(tmp_path)}
     stage.store.renew(1, "other boot 1 1", START)
     with pytest.raises(InputError, match="another process conducts the campaign 'test'"):
-        stage.store.enlist("test", about, stage.score.rows(), START)
-    stage.store.enlist("test", about, stage.score.rows(), START + LEASE)
+        stage.store.enlist("test", about, stage.campaign_plan.rows(), START)
+    stage.store.enlist("test", about, stage.campaign_plan.rows(), START + LEASE)
 
 
 def test_gaps_are_records(tmp_path: Path) -> None:

@@ -11,11 +11,10 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from osmef.campaigns.outlook import outlook
-from osmef.campaigns.read import read_campaign
-from osmef.campaigns.score import make_score
-from osmef.campaigns.session import Work
-from osmef.campaigns.tables import Phase
+from osmef.campaigns.executors.session import SessionJob
+from osmef.campaigns.schedule.load import read_campaign
+from osmef.campaigns.schedule.plan import plan_campaign, preview
+from osmef.campaigns.state.rows import Phase
 from osmef.cli.main import make_app
 from osmef.engine.plan import PlannedTrial
 from tests.campaigns.emulated import conduct
@@ -41,7 +40,7 @@ LEADING = {
 
 
 def test_it_is_a_campaign_of_six_windows() -> None:
-    found = outlook(make_score(read_campaign(SCENARIOS / "campaigns" / "deval.yaml")))
+    found = preview(plan_campaign(read_campaign(SCENARIOS / "campaigns" / "deval.yaml")))
     assert len(found.weeks[0].slots) == 6
     assert found.sessions == 6 * 4 * len(CLOUDS)
     assert not found.notes
@@ -59,7 +58,7 @@ class AsPublished:
             self._scores[tuple(str(row[name]) for name in key)].append(row["value"])
         self._slots: dict[str, list[str]] = defaultdict(list)
 
-    def __call__(self, work: Work, planned: PlannedTrial) -> dict[str, float | None]:
+    def __call__(self, work: SessionJob, planned: PlannedTrial) -> dict[str, float | None]:
         slots = self._slots[work.platform]
         if work.slot not in slots:
             slots.append(work.slot)

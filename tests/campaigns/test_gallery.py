@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 
-from osmef.campaigns.gallery import Gallery
-from osmef.campaigns.rows import State
+from osmef.campaigns.state.rows import SessionState
+from osmef.campaigns.watching.page import FigureCache
 from tests.campaigns.shown import make_shown
 
 
@@ -18,7 +18,7 @@ def test_what_can_not_be_drawn_is_not_drawn_again_and_again(
 ) -> None:
     """Each look at the page would begin it anew, every three seconds."""
     store = make_shown(tmp_path)
-    done = store.sessions(store.campaign("shown").id, [State.DONE])
+    done = store.sessions(store.campaign("shown").id, [SessionState.DONE])
     store.close()
     tried = 0
 
@@ -28,7 +28,7 @@ def test_what_can_not_be_drawn_is_not_drawn_again_and_again(
         raise ZeroDivisionError
 
     monkeypatch.setattr(Figure, "savefig", fails)
-    gallery = Gallery()
+    gallery = FigureCache()
     for _ in range(3):
         assert gallery.pictures("shown", done) == []
         assert gallery._drawing is not None

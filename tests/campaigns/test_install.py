@@ -12,14 +12,21 @@ from pathlib import Path
 import pytest
 from cronsim import CronSim
 
-from osmef.campaigns.install import Job, cron_line, environment, service, timer, without
-from osmef.campaigns.rows import Phase, State
-from osmef.campaigns.store import Store
+from osmef.campaigns.conductor.service import (
+    ConductorService,
+    cron_line,
+    environment,
+    service,
+    timer,
+    without,
+)
+from osmef.campaigns.state.rows import Phase, SessionState
+from osmef.campaigns.state.store import Store
 from osmef.cli.campaign_install import _write_environment
 from osmef.engine.stop import Stop
 from osmef.errors import InputError
 from tests.campaigns.emulated import SimulatedClock
-from tests.campaigns.test_conduct import START, Stage, done
+from tests.campaigns.test_conductor import START, Stage, done
 
 ROOT = Path(__file__).parents[2]
 ODD = """a b%h$HOME"c'd\\e`id`;#f"""
@@ -33,7 +40,7 @@ time_zone: Europe/Berlin
 SCENARIO = "name: pair\nworkload: {duration: 1s}\n"
 
 
-def job(place: Path, **values: object) -> Job:
+def job(place: Path, **values: object) -> ConductorService:
     told: dict[str, object] = {
         "name": "weeks",
         "command": ["/bin/true", "run", "--until-idle"],
@@ -42,7 +49,7 @@ def job(place: Path, **values: object) -> Job:
         "log": place / "campaign.log",
         "openings": [START, START + timedelta(hours=12)],
     }
-    return Job(**{**told, **values})  # type: ignore[arg-type]
+    return ConductorService(**{**told, **values})  # type: ignore[arg-type]
 
 
 def verify(place: Path) -> str:
@@ -281,8 +288,8 @@ def test_a_conductor_that_leaves_when_idle(tmp_path: Path) -> None:
         stage.clock.time = START + timedelta(days=day, hours=8, minutes=51)
         phase = stage.conduct(done)
         assert phase is (Phase.ENDED if day == 6 else Phase.ACTIVE)
-        assert stage.states.count(State.DONE) == day + 1
-    assert stage.states == [State.DONE] * 7
+        assert stage.states.count(SessionState.DONE) == day + 1
+    assert stage.states == [SessionState.DONE] * 7
 
 
 def test_a_timer_that_fires_at_the_opening_leaves_no_gap(tmp_path: Path) -> None:
@@ -291,7 +298,7 @@ def test_a_timer_that_fires_at_the_opening_leaves_no_gap(tmp_path: Path) -> None
     for day in range(7):
         stage.clock.time = START + timedelta(days=day, hours=9, seconds=3)
         stage.conduct(done)
-    assert stage.states == [State.DONE] * 7
+    assert stage.states == [SessionState.DONE] * 7
     assert stage.store.gaps(stage.store.campaign("test").id) == []
 
 
@@ -316,10 +323,10 @@ def test_who_comes_by_himself_leaves_a_stopped_campaign_alone(tmp_path: Path) ->
     stage.stop = Stop()
     stage.store.set_phase(1, Phase.STOPPED)
     assert stage.conduct(done) is Phase.STOPPED
-    assert stage.states == [State.PLANNED] * 7
+    assert stage.states == [SessionState.PLANNED] * 7
     stage.store.set_phase(1, Phase.ACTIVE)
     stage.conduct(done)
-    assert stage.states == [State.DONE] + [State.PLANNED] * 6
+    assert stage.states == [SessionState.DONE] + [SessionState.PLANNED] * 6
     stage.store.set_phase(1, Phase.STOPPED)
     stage.until_idle = False  # somebody runs it
     assert stage.conduct(done) is Phase.ENDED
@@ -335,4 +342,4 @@ def test_a_session_is_missed_once(tmp_path: Path) -> None:
         told += [text for kind, text in stage.told if kind == "missed"]
         clock.time += timedelta(minutes=5)
     assert len(told) == 1
-    assert Stage(tmp_path, "missed: run\n", clock).states[0] is State.PLANNED
+    assert Stage(tmp_path, "missed: run\n", clock).states[0] is SessionState.PLANNED

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from osmef.campaigns.rows import Session, State
-from osmef.campaigns.store import Store
+from osmef.campaigns.state.rows import SessionRow, SessionState
+from osmef.campaigns.state.store import Store
 from osmef.engine.journal import Journal
 from osmef.engine.reap import destroy, leftovers
 from osmef.providers.local.provider import LocalProvider
@@ -47,7 +47,7 @@ def command(place: Path) -> list[str]:
     return [*module, str(place / "now.json"), database, str(place / "out")]
 
 
-def session(place: Path) -> Session:
+def session(place: Path) -> SessionRow:
     store = Store(f"sqlite:///{place / 'state.sqlite'}")
     (found,) = store.sessions(store.campaign("now").id)
     store.close()
@@ -66,7 +66,7 @@ def test_a_session_goes_on_after_a_kill(place: Path, moment: str, finished: int)
                 break
         process.kill()
     killed = session(place)
-    assert killed.state is State.RUNNING, seen
+    assert killed.state is SessionState.RUNNING, seen
     directory = RunDirectory(Path(killed.directory or ""))
     assert len(Journal(directory.journal).standing()) == 1
     before = directory.read_trials().trials
@@ -75,7 +75,7 @@ def test_a_session_goes_on_after_a_kill(place: Path, moment: str, finished: int)
     ended = subprocess.run(command(place), cwd=ROOT, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     again = session(place)
-    assert (again.state, again.trials_ok, again.token) == (State.DONE, 4, 2)
+    assert (again.state, again.trials_ok, again.token) == (SessionState.DONE, 4, 2)
     assert again.directory == killed.directory
     trials = directory.read_trials().trials
     assert trials[:finished] == before

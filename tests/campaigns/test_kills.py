@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import osmef
-from osmef.campaigns.rows import Phase, State
-from osmef.campaigns.store import Store
+from osmef.campaigns.state.rows import Phase, SessionState
+from osmef.campaigns.state.store import Store
 from tests.campaigns.emulated import conduct
 
 FILE = """
@@ -38,12 +38,14 @@ def file(tmp_path: Path) -> Path:
     return file
 
 
-def results(database: Path) -> tuple[list[tuple[str, str, State, int]], dict[object, object]]:
+def results(
+    database: Path,
+) -> tuple[list[tuple[str, str, SessionState, int]], dict[object, object]]:
     """Return how each session ended, and what each trial of it says."""
     store = Store(f"sqlite:///{database}")
-    standing = store.campaign("four-clouds")
-    assert standing.phase is Phase.ENDED
-    found = store.sessions(standing.id)
+    row = store.campaign("four-clouds")
+    assert row.phase is Phase.ENDED
+    found = store.sessions(row.id)
     store.close()
     ends = [(one.slot, one.platform, one.state, one.trials_ok) for one in found]
     numbers: dict[object, object] = {}
@@ -88,7 +90,7 @@ def test_kills_change_nothing(file: Path, tmp_path: Path) -> None:
     calm, _ = kill_often(file, tmp_path, KILLS)
     ends, numbers = results(calm)
     assert len(ends) == 4 * 4 * 14
-    assert {state for _, _, state, _ in ends} == {State.DONE}
+    assert {state for _, _, state, _ in ends} == {SessionState.DONE}
     assert len(numbers) == len(ends) * 6
     assert Counter(slot.split()[1] for slot, *_ in ends)["weekday-peak"] == 4 * 4 * 5
 

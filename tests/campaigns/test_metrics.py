@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from osmef.campaigns.metrics import metrics_file, render
-from osmef.campaigns.store import Store
-from osmef.campaigns.tables import Phase
+from osmef.campaigns.state.rows import Phase
+from osmef.campaigns.state.store import Store
+from osmef.campaigns.watching.metrics import metrics_file, render
 from tests.campaigns.shown import make_shown
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -52,10 +52,10 @@ def labels(**values: str) -> frozenset[tuple[str, str]]:
 
 def test_every_figure(tmp_path: Path) -> None:
     store = make_shown(tmp_path)
-    standing = store.campaign("shown")
-    sessions = store.sessions(standing.id)
+    row = store.campaign("shown")
+    sessions = store.sessions(row.id)
     due = sessions[6].due
-    found = parsed(render([(standing, sessions)], due + timedelta(seconds=90)))
+    found = parsed(render([(row, sessions)], due + timedelta(seconds=90)))
     assert found["phase", labels(phase="active")] == 1
     assert found["phase", labels(phase="paused")] == 0
     assert found["conducted", labels()] == 1
@@ -85,8 +85,8 @@ def test_a_file_whose_conductor_has_died_tells_by_its_times(tmp_path: Path) -> N
 
 def test_nothing_planned_and_nothing_known(tmp_path: Path) -> None:
     store = make_shown(tmp_path)
-    standing = replace(store.campaign("shown"), seen_at=None)
-    found = parsed(render([(standing, [])], datetime.now(UTC)))
+    row = replace(store.campaign("shown"), seen_at=None)
+    found = parsed(render([(row, [])], datetime.now(UTC)))
     assert found["overdue_seconds", labels()] == 0
     assert not [name for name, _ in found if "timestamp" in name or name == "cost"]
     assert render([], datetime.now(UTC)) == ""
@@ -97,8 +97,8 @@ def test_a_file_for_node_exporter(tmp_path: Path) -> None:
     path = tmp_path / "osmef.prom"
     told: list[tuple[str, str]] = []
     with metrics_file(path, store, "shown", lambda *line: told.append(line)):
-        standing = store.campaign("shown")
-        store.set_phase(standing.id, Phase.ENDED)
+        row = store.campaign("shown")
+        store.set_phase(row.id, Phase.ENDED)
     assert parsed(path.read_text())["phase", labels(phase="ended")] == 1
     assert told == []
     assert [one.name for one in tmp_path.glob("*.prom*")] == ["osmef.prom"]

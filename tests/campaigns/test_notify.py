@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from osmef.campaigns.model import Notify
-from osmef.campaigns.notify import Messenger, notify
+from osmef.campaigns.schedule.model import Notify
+from osmef.campaigns.watching.log import Notifier, notify
 
 
 def test_nobody_is_waited_for_and_what_happens_meanwhile_is_told_together(tmp_path: Path) -> None:
     gate, heard = tmp_path / "gate", tmp_path / "heard"
     os.mkfifo(gate)
     command = ["sh", "-c", f"read line < {gate}; cat >> {heard}"]
-    messenger = Messenger(Notify(command=command))
+    messenger = Notifier(Notify(command=command))
     door = os.open(gate, os.O_RDWR)  # nobody who opens it waits
     try:
         messenger.tell({"kind": "failure", "text": "first"})
@@ -43,7 +43,7 @@ def test_nobody_is_waited_for_and_what_happens_meanwhile_is_told_together(tmp_pa
 
 
 def test_who_is_nobody_is_told_nothing() -> None:
-    messenger = Messenger(Notify())
+    messenger = Notifier(Notify())
     messenger.tell({"kind": "end"})
     assert messenger.close() == []
     assert "notify" not in {thread.name for thread in threading.enumerate()}

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from osmef.campaigns.rows import Phase, State
-from osmef.campaigns.session import End, Work
-from osmef.campaigns.store import Store
-from tests.campaigns.test_conduct import Stage, done
+from osmef.campaigns.executors.session import SessionJob, SessionResult
+from osmef.campaigns.state.rows import Phase, SessionState
+from osmef.campaigns.state.store import Store
+from tests.campaigns.test_conductor import Stage, done
 from tests.postgres import Postgres
 
 FILE = """
@@ -30,7 +30,7 @@ def test_a_server_that_is_away_for_a_while(tmp_path: Path, postgresql: Postgres)
     stage = Stage(tmp_path, url=postgresql.new_database())
     begun = 0
 
-    def measure(work: Work) -> End:
+    def measure(work: SessionJob) -> SessionResult:
         nonlocal begun
         begun += 1
         if begun == 3:
@@ -41,7 +41,7 @@ def test_a_server_that_is_away_for_a_while(tmp_path: Path, postgresql: Postgres)
     assert stage.conduct(measure) is Phase.ENDED
     states = stage.states
     stage.store.close()
-    assert (states, begun) == ([State.DONE] * 7, 7)
+    assert (states, begun) == ([SessionState.DONE] * 7, 7)
     assert [kind for kind, _ in stage.told].count("failure") == 1
 
 
@@ -67,10 +67,10 @@ def test_two_conductors_share_a_campaign(tmp_path: Path, postgresql: Postgres) -
     with suppress(subprocess.TimeoutExpired):
         subprocess.run(command, check=True, capture_output=True, timeout=300)
     store = Store(url)
-    standing = store.campaign("two-machines")
-    sessions = store.sessions(standing.id)
+    row = store.campaign("two-machines")
+    sessions = store.sessions(row.id)
     store.close()
-    assert standing.phase is Phase.ENDED
-    assert {one.state for one in sessions} == {State.DONE}
+    assert row.phase is Phase.ENDED
+    assert {one.state for one in sessions} == {SessionState.DONE}
     assert [one.token for one in sessions].count(1) >= len(sessions) - 1  # the killed one's is 2
     assert not list((out / "things").iterdir())

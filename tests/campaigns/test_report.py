@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from osmef.campaigns.read import read_campaign
-from osmef.campaigns.score import make_score
-from osmef.campaigns.store import Store
-from osmef.campaigns.tables import Phase
+from osmef.campaigns.schedule.load import read_campaign
+from osmef.campaigns.schedule.plan import plan_campaign
+from osmef.campaigns.state.rows import Phase
+from osmef.campaigns.state.store import Store
 from osmef.cli.main import make_app
 from osmef.importers import import_files
 from tests.campaigns.emulated import conduct
@@ -46,11 +46,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "pair.yaml").write_text(SCENARIO)
     file = place / "two-clouds.yaml"
     file.write_text(FILE)
-    programme = read_campaign(file)
+    loaded = read_campaign(file)
     store = Store(f"sqlite:///{place / 'state.sqlite'}")
-    about = {"file": str(file), "text": programme.text, "out": str(place / "two-clouds")}
+    about = {"file": str(file), "text": loaded.text, "out": str(place / "two-clouds")}
     now = datetime(2026, 3, 15, tzinfo=UTC)
-    store.enlist("two-clouds", about, make_score(programme).rows(), now)
+    store.enlist("two-clouds", about, plan_campaign(loaded).rows(), now)
     rows = store.sessions(store.campaign("two-clouds").id)
     lost = [one.id for one in rows if one.provider == "two"][20:25]
     store.close()

@@ -19,11 +19,11 @@ import pytest
 from typer.testing import CliRunner
 
 from osmef.campaigns.archive import CAMPAIGN, MANIFEST, import_archive
-from osmef.campaigns.model import Notify
-from osmef.campaigns.notify import notify
-from osmef.campaigns.read import parse_campaign, read_campaign
-from osmef.campaigns.redact import REDACTED, is_redacted, redacted
-from osmef.campaigns.store import Store
+from osmef.campaigns.schedule.load import parse_campaign, read_campaign
+from osmef.campaigns.schedule.model import Notify
+from osmef.campaigns.schedule.redaction import REDACTED, is_redacted, redacted
+from osmef.campaigns.state.store import Store
+from osmef.campaigns.watching.log import notify
 from osmef.cli.main import make_app
 from osmef.errors import InputError
 from osmef.results.remote import sha256_of
@@ -256,11 +256,11 @@ def test_a_file_of_its_own_holds_the_webhook(place: Path) -> None:
     secret.chmod(0o640)
     assert told() == "notify.webhook_file: others may read this file"
     secret.chmod(0o600)
-    programme = read_campaign(file)
-    assert programme.campaign.notify.webhook is not None
-    assert programme.campaign.notify.webhook.get_secret_value() == URL
-    assert programme.text == file.read_text()  # and an archive of it needs nothing again
-    assert not is_redacted(programme.text, file)
+    loaded = read_campaign(file)
+    assert loaded.campaign.notify.webhook is not None
+    assert loaded.campaign.notify.webhook.get_secret_value() == URL
+    assert loaded.text == file.read_text()  # and an archive of it needs nothing again
+    assert not is_redacted(loaded.text, file)
     secret.write_text(TOKEN)
     assert told() == "notify.webhook_file: it holds no address of the web"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from osmef.campaigns.rows import State
-from osmef.campaigns.session import Work, measure
+from osmef.campaigns.executors.session import SessionJob, measure
+from osmef.campaigns.state.rows import SessionState
 from osmef.engine.observer import Observer
 from osmef.engine.stop import Stop
 from osmef.results.rundir import RunDirectory
@@ -25,7 +25,7 @@ def test_a_session_measures_what_is_not_known_yet(tmp_path: Path) -> None:
     text += "sweep: {placement: [same-host, different-host], connections: [1, 2]}\n"
     path = tmp_path / "pair-1"
     known = ("placement=same-host,connections=1", "placement=same-host,connections=2")
-    work = Work(1, "monday", "peak", "pair", text, "pair.yaml", str(path), 1, left_out=known)
+    work = SessionJob(1, "monday", "peak", "pair", text, "pair.yaml", str(path), 1, left_out=known)
     with closing(Stop()) as stop:
         assert measure(work, stop, Observer()).trials_ok == 2
     found = RunDirectory(path).read_summary()
@@ -36,11 +36,11 @@ def test_a_session_measures_what_is_not_known_yet(tmp_path: Path) -> None:
 
 def test_a_run_that_reaches_its_own_deadline_ends_its_session_only(tmp_path: Path) -> None:
     path = tmp_path / "pair-1"
-    work = Work(1, "monday", "peak", "pair", SCENARIO, "pair.yaml", str(path), 1)
+    work = SessionJob(1, "monday", "peak", "pair", SCENARIO, "pair.yaml", str(path), 1)
     stop = Stop()
     end = measure(work, stop, Observer())
     stop.check()
     trials = RunDirectory(path).read_trials().trials
     assert (end.trials_ok, end.trials_failed) == (len(trials), 0)
-    assert end.state is (State.DONE if trials else State.FAILED)
+    assert end.state is (SessionState.DONE if trials else SessionState.FAILED)
     assert "deadline of the run" in (end.why or "")

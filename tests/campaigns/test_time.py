@@ -11,19 +11,19 @@ from pathlib import Path
 
 import pytest
 
-from osmef.campaigns.conduct import Conductor, Means
-from osmef.campaigns.executor import Measure
-from osmef.campaigns.holder import this_process
-from osmef.campaigns.rows import Phase, Session, State
-from osmef.campaigns.session import End, Work
-from osmef.campaigns.store import LEASE
+from osmef.campaigns.conductor.conductor import Conductor
+from osmef.campaigns.conductor.context import ConductorContext
+from osmef.campaigns.executors.session import SessionJob, SessionResult
+from osmef.campaigns.executors.threads import Measure
+from osmef.campaigns.process_identity import this_process
+from osmef.campaigns.state.rows import LEASE, Phase, SessionRow, SessionState
 from osmef.engine.journal import Journal
 from osmef.engine.stop import Stop
 from osmef.errors import Interrupted
 from osmef.kinds import PROVIDERS
 from osmef.results.rundir import RunDirectory
 from tests.campaigns.emulated import AtOnce
-from tests.campaigns.test_conduct import START, Stage, done
+from tests.campaigns.test_conductor import START, Stage, done
 from tests.engine.memory_cloud import MemoryCloud, Site, thing
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
@@ -41,11 +41,11 @@ class Held:
     """An executor whose jobs end when the test says so."""
 
     room: int = 8
-    works: dict[Future[End], Work] = field(default_factory=dict)
+    works: dict[Future[SessionResult], SessionJob] = field(default_factory=dict)
     clears: dict[Future[None], Path] = field(default_factory=dict)
 
-    def submit(self, _measure: Measure, work: Work) -> Future[End]:
-        future: Future[End] = Future()
+    def submit(self, _measure: Measure, work: SessionJob) -> Future[SessionResult]:
+        future: Future[SessionResult] = Future()
         self.works[future] = work
         return future
 
@@ -60,8 +60,10 @@ class Held:
 
 def conductor(stage: Stage, executor: Held, halted: list[int] | None = None) -> Conductor:
     halt = (lambda _: None) if halted is None else halted.append
-    means = Means(this_process(), stage.clock, executor, done, stage.tell, halt=halt)
-    return Conductor(stage.store, stage.store.campaign("test"), stage.score, means, stage.stop)
+    context = ConductorContext(this_process(), stage.clock, executor, done, stage.tell, halt=halt)
+    return Conductor(
+        stage.store, stage.store.campaign("test"), stage.campaign_plan, context, stage.stop
+    )
 
 
 def test_a_clock_that_was_wrong_for_a_while_costs_nothing(
@@ -78,7 +80,7 @@ def test_a_clock_that_was_wrong_for_a_while_costs_nothing(
 
     monkeypatch.setattr(stage.clock, "wait", waits)
     assert stage.conduct(done) is Phase.ENDED
-    assert stage.states == [State.DONE] * 7
+    assert stage.states == [SessionState.DONE] * 7
     assert [text for kind, text in stage.told if kind == "gap"] == [
         "the clock was set by 25550 days, 0:00:00",
         "the clock was set by -25550 days, 0:00:00",
@@ -99,7 +101,7 @@ def test_a_clock_that_was_wrong_at_the_start_costs_nothing(
 
     monkeypatch.setattr(stage.clock, "wait", waits)
     assert stage.conduct(done) is Phase.ENDED
-    assert stage.states == [State.DONE] * 7
+    assert stage.states == [SessionState.DONE] * 7
 
 
 def test_a_machine_that_slept_leaves_a_gap(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +114,7 @@ def test_a_machine_that_slept_leaves_a_gap(stage: Stage, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(stage.clock, "wait", waits)
     stage.conduct(done)
-    assert stage.states == [State.MISSED] + [State.DONE] * 6
+    assert stage.states == [SessionState.MISSED] + [SessionState.DONE] * 6
     (gap,) = stage.store.gaps(TEST)
     assert (gap.since, gap.until) == (START, START + timedelta(hours=29))
     assert "slept" in gap.why
@@ -120,7 +122,7 @@ def test_a_machine_that_slept_leaves_a_gap(stage: Stage, monkeypatch: pytest.Mon
 
 
 def test_time_in_which_nobody_conducted_is_a_gap(stage: Stage) -> None:
-    def stops(work: Work) -> End:
+    def stops(work: SessionJob) -> SessionResult:
         stage.stop.request("stopped by SIGTERM")
         return done(work)
 
@@ -129,7 +131,7 @@ def test_time_in_which_nobody_conducted_is_a_gap(stage: Stage) -> None:
     back = Stage(stage.directory, "", stage.clock)
     stage.clock.time += 2 * DAY
     back.conduct(done)
-    assert Counter(back.states) == {State.DONE: 6, State.MISSED: 1}
+    assert Counter(back.states) == {SessionState.DONE: 6, SessionState.MISSED: 1}
     (gap,) = back.store.gaps(TEST)
     assert (gap.since, gap.until) == (began, began + 2 * DAY)
     assert any("nobody conducted the campaign" in text for kind, text in back.told if kind == "gap")
@@ -140,33 +142,33 @@ def test_what_was_missed_says_why(stage: Stage, monkeypatch: pytest.MonkeyPatch)
     wait, store = stage.clock.wait, stage.store
     store.set_phase(TEST, Phase.PAUSED)
     other = "other boot 1 1"
-    held: list[Session] = []
+    held: list[SessionRow] = []
 
     def waits(until: datetime | None, wake: threading.Event) -> None:
         wait(until, wake)
         if stage.clock.time >= START + DAY and not held:
             found = store.claim(stage.sessions[-1], other, stage.clock.time)
-            assert isinstance(found, Session)
+            assert isinstance(found, SessionRow)
             held.append(found)
             store.set_phase(TEST, Phase.ACTIVE, this_process())
         store.renew(TEST, other, stage.clock.time)
         if stage.clock.time >= START + DAY + 18 * HOUR and held[0].holder:
-            store.finish(held[0], State.DONE, stage.clock.time)
+            store.finish(held[0], SessionState.DONE, stage.clock.time)
 
     stage.clock.time = START + 8 * HOUR
     monkeypatch.setattr(stage.clock, "wait", waits)
-    means = Means(this_process(), stage.clock, AtOnce(), done, stage.tell, again=HOUR)
-    Conductor(store, store.campaign("test"), stage.score, means, stage.stop).run()
+    context = ConductorContext(this_process(), stage.clock, AtOnce(), done, stage.tell, again=HOUR)
+    Conductor(store, store.campaign("test"), stage.campaign_plan, context, stage.stop).run()
     first, second, *rest = stage.sessions
     assert (first.state, first.why) == (
-        State.MISSED,
+        SessionState.MISSED,
         "the window was closed: the campaign was paused",
     )
     assert (second.state, second.why) == (
-        State.MISSED,
+        SessionState.MISSED,
         "the window was closed: its cloud was measured by another session",
     )
-    assert {one.state for one in rest} == {State.DONE}
+    assert {one.state for one in rest} == {SessionState.DONE}
 
 
 def test_a_pause_outlives_its_conductor(stage: Stage) -> None:
@@ -193,11 +195,11 @@ def test_what_another_process_has_taken_over_is_halted_and_not_written(stage: St
     assert mine._step() is None
     ((future, work),) = executor.works.items()
     other, later = "other boot 1 1", stage.clock.time + 2 * LEASE
-    (running,) = stage.store.sessions(TEST, [State.RUNNING])
+    (running,) = stage.store.sessions(TEST, [SessionState.RUNNING])
     stage.store.forget(TEST, this_process(), [])
     (planned,) = [one for one in stage.sessions if one.id == running.id]
     theirs = stage.store.claim(planned, other, later)
-    assert isinstance(theirs, Session)
+    assert isinstance(theirs, SessionRow)
     stage.clock.time = later
     assert mine._step() is None
     assert halted == [work.session]
@@ -214,8 +216,8 @@ def test_what_another_process_has_given_back_waits_for_ours_to_clean_up(stage: S
     assert mine._step() is None
     stage.store.forget(TEST, this_process(), [])
     theirs = stage.store.claim(stage.sessions[0], "other boot 1 1", stage.clock.time)
-    assert isinstance(theirs, Session)
-    assert stage.store.finish(theirs, State.PLANNED, stage.clock.time, ended_at=None)
+    assert isinstance(theirs, SessionRow)
+    assert stage.store.finish(theirs, SessionState.PLANNED, stage.clock.time, ended_at=None)
     stage.clock.time += 2 * LEASE
     assert mine._step() is None
     ((future, work),) = executor.works.items()
@@ -233,18 +235,18 @@ def test_what_another_machine_has_left_is_for_that_one_to_clear(
     monkeypatch.setattr(MemoryCloud, "sites", {"lab": Site()})
     now = stage.clock.time = START + 9 * HOUR
     theirs = stage.store.claim(stage.sessions[0], "other boot 1 1", now)
-    assert isinstance(theirs, Session)
+    assert isinstance(theirs, SessionRow)
     elsewhere = stage.directory / "elsewhere" / "run"
     assert stage.store.locate(theirs, elsewhere)
     stage.clock.time += 2 * LEASE
     measured = list[str]()
 
-    def measure(work: Work) -> End:
+    def measure(work: SessionJob) -> SessionResult:
         measured.append(work.directory)
         return done(work)
 
     assert stage.conduct(measure) is Phase.ENDED
-    assert (stage.states, len(measured)) == ([State.DONE] * 7, 7)
+    assert (stage.states, len(measured)) == ([SessionState.DONE] * 7, 7)
     assert str(elsewhere) not in measured
     assert [one.uncleared for one in stage.sessions] == [str(elsewhere)] + [None] * 6
 
@@ -262,7 +264,9 @@ def test_a_campaign_that_had_a_cloud_lets_another_one_have_it(tmp_path: Path) ->
     stage = Stage(tmp_path, "providers: {one: local, two: local}\n")
     (tmp_path / "other").mkdir()
     other = Stage(tmp_path / "other", "jitter: 0s\n", stage.clock)
-    rows = [replace(row, session=replace(row.session, due=START)) for row in other.score.rows()]
+    rows = [
+        replace(row, session=replace(row.session, due=START)) for row in other.campaign_plan.rows()
+    ]
     about = {"file": "other.yaml", "text": "", "out": str(tmp_path / "other")}
     stage.store.enlist("other", about, rows, START)
     stage.clock.time = START + 9 * HOUR
@@ -272,7 +276,7 @@ def test_a_campaign_that_had_a_cloud_lets_another_one_have_it(tmp_path: Path) ->
     mine._step()
     (future,) = executor.works
     stage.store.renew(2, "other boot 1 1", stage.clock.time)
-    future.set_result(End(State.DONE, trials_ok=1))
+    future.set_result(SessionResult(SessionState.DONE, trials_ok=1))
     mine._step()
     assert len(executor.works) == 1
     assert mine._next == stage.clock.time + timedelta(seconds=2)

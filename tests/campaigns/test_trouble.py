@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from osmef.campaigns.rows import Phase, State
-from osmef.campaigns.session import End, Work, measure
+from osmef.campaigns.executors.session import SessionJob, SessionResult, measure
+from osmef.campaigns.state.rows import Phase, SessionState
 from osmef.engine.observer import Observer
 from osmef.engine.plan import PlannedTrial
 from osmef.engine.stop import Stop
 from osmef.providers import sites
 from osmef.results.rundir import RunDirectory
 from tests.campaigns.emulated import EmulatedClouds
-from tests.campaigns.test_conduct import Stage, done
+from tests.campaigns.test_conductor import Stage, done
 from tests.engine.rack import Rack
 from tests.small_files import small_files
 
@@ -51,7 +51,7 @@ def test_a_disk_that_has_room_again_goes_on_with_the_session(tmp_path: Path, hea
     sizes = [10, 300, 900]
     errors = []
 
-    def measure_on_it(work: Work) -> End:
+    def measure_on_it(work: SessionJob) -> SessionResult:
         work = replace(work, text=work.text.replace("repeat: 1", "repeat: 5"))
         if work.slot < "2026-03-24" or not sizes:
             return clouds.measure(work)
@@ -64,7 +64,7 @@ def test_a_disk_that_has_room_again_goes_on_with_the_session(tmp_path: Path, hea
 
     assert stage.conduct(measure_on_it) is Phase.ENDED
     assert ["File too large" in error for error in errors] == [True] * 3
-    assert stage.states == [State.DONE] * 7
+    assert stage.states == [SessionState.DONE] * 7
     assert [one.token for one in stage.sessions] == [1, 4] + [1] * 5
     for one in stage.sessions:
         trials = RunDirectory(Path(one.directory or "")).read_trials().trials
@@ -80,14 +80,14 @@ def test_a_disk_that_stays_full_costs_its_slot_only(tmp_path: Path, heard: Path)
     stage = Stage(tmp_path, hook(heard))
     clouds = EmulatedClouds(stage.clock, tmp_path / "things")
 
-    def measure_on_it(work: Work) -> End:
+    def measure_on_it(work: SessionJob) -> SessionResult:
         if not work.slot.startswith("2026-03-24"):
             return clouds.measure(work)
         with small_files(10):
             return clouds.measure(work)
 
     assert stage.conduct(measure_on_it) is Phase.ENDED
-    assert stage.states == [State.DONE, State.MISSED] + [State.DONE] * 5
+    assert stage.states == [SessionState.DONE, SessionState.MISSED] + [SessionState.DONE] * 5
     lost = stage.sessions[1]
     assert "the window was closed" in (lost.why or "")
     assert "File too large" in (lost.why or "")
@@ -104,13 +104,13 @@ def test_credentials_that_are_no_good_cost_their_slots_only(
         monkeypatch.setenv(name, str(tmp_path / "none"))
     stage = Stage(tmp_path, f"providers: {{far: {AWS}}}\n{hook(heard)}")
 
-    def measure_it(work: Work) -> End:
+    def measure_it(work: SessionJob) -> SessionResult:
         if work.slot < "2026-03-25":
             return measure(work, Stop(), Observer())
         return done(work)
 
     assert stage.conduct(measure_it) is Phase.ENDED
-    assert stage.states == [State.FAILED] * 2 + [State.DONE] * 5
+    assert stage.states == [SessionState.FAILED] * 2 + [SessionState.DONE] * 5
     for one in stage.sessions[:2]:
         assert "profile" in (one.why or "")
         assert (one.attempts, one.uncleared) == (3, None)
@@ -137,7 +137,7 @@ def test_a_session_that_loses_an_endpoint_goes_on_with_what_is_left(
     monkeypatch.setattr(sites, "provider_for", Rack)
     begun: list[datetime] = []
 
-    def measure_it(work: Work) -> End:
+    def measure_it(work: SessionJob) -> SessionResult:
         if not work.slot.startswith("2026-03-24"):
             return done(work)
         begun.append(stage.clock.time)
@@ -148,7 +148,7 @@ def test_a_session_that_loses_an_endpoint_goes_on_with_what_is_left(
     assert stage.conduct(measure_it) is Phase.ENDED
     for machine in Rack.made:
         machine.close()
-    assert stage.states == [State.DONE] * 7, stage.sessions[1].why
+    assert stage.states == [SessionState.DONE] * 7, stage.sessions[1].why
     assert [one - begun[0] for one in begun] == [timedelta(0), timedelta(minutes=10)]
     session = stage.sessions[1]
     assert (session.attempts, session.trials_ok, session.trials_failed) == (1, 3, 0)

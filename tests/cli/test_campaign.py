@@ -157,9 +157,11 @@ def test_ctrl_c_and_on_again(place: Path) -> None:
     ) as process:
         assert process.stderr is not None
         assert "start" in process.stderr.readline()
+        process.send_signal(signal.SIGSTOP)  # else it might be done before the other one has begun
         refused = run(place, "run", "now.json")
         assert (refused.returncode, "another process" in refused.stderr) == (2, True)
         process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGCONT)
         process.stderr.read()
     assert process.returncode == 4
     found = status(place)

@@ -13,7 +13,7 @@ import pytest
 import typer.main
 import yaml
 
-from osmef.campaigns.read import read_campaign
+from osmef.campaigns.schedule.load import read_campaign
 from osmef.cli.main import make_app
 from osmef.errors import OsmefError
 from osmef.facts.table import FACTS, INTERFACE_FACTS

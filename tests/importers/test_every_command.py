@@ -42,6 +42,10 @@ USES = {
                     "ecdf --metric aggregate_btc_bps"), btc=True),
     "netpipe": Use(("sweep-throughput", "sweep-time")),
     "cwb2018": Use(("similarity", "ecdf --metric iperf_bps")),
+    "pkb": Use(("ecdf --metric rtt_p50_us", "ecdf --metric aggregate_btc_bps"), btc=True),
+    "shaker": Use(("intervals", "ecdf --metric aggregate_btc_bps"), intervals=True, btc=True),
+    "flent": Use(("course", "intervals"), intervals=True),
+    "siege": Use(("ecdf --metric time_p50_us", "pingpong-latency"), requests=True),
     "sessions": Use(("sessions", "cov", "ecdf --metric unixbench_single_score")),
 }  # fmt: skip
 

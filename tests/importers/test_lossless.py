@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import tarfile
 from pathlib import Path
@@ -33,6 +34,24 @@ def test_files_in_folders_of_one_name_are_all_kept(tmp_path: Path) -> None:
     (run,) = import_files("nuttcp", [tmp_path], tmp_path / "out").runs
     assert sorted(_sources(run)) == contents
     assert run.read_summary().run.description == "imported from 3 files"
+
+
+def test_a_compressed_file_is_read_and_kept_as_it_is(tmp_path: Path) -> None:
+    packed = gzip.compress((DATA / "flent-rrul.flent").read_bytes())
+    path = tmp_path / "rrul.flent.gz"
+    path.write_bytes(packed)
+    done = import_files("flent", [path], tmp_path / "out")
+    assert (done.trials, done.oddities) == (1, [])
+    assert _sources(done.runs[0]) == [packed]
+
+
+def test_a_compressed_file_that_is_cut_is_told(tmp_path: Path) -> None:
+    packed = gzip.compress((DATA / "flent-rrul.flent").read_bytes())
+    for name, content in (("a.flent.gz", packed), ("b.flent.gz", packed[:500])):
+        (tmp_path / name).write_bytes(content)
+    done = import_files("flent", [tmp_path], tmp_path / "out")
+    assert done.trials == 1
+    assert "b.flent.gz: this is no whole gzip file" in str(done.oddities[0])
 
 
 def test_archives_with_members_of_one_name_are_all_kept(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from osmef.cli import console
 from osmef.cli.main import make_app
 from osmef.errors import InputError
 from osmef.importers.published import Agreement, Line, check_folder
@@ -60,9 +61,12 @@ def test_a_value_is_the_same_or_differs(tmp_path: Path, printed: str, expected: 
     assert line.agreement is expected
 
 
-def test_the_table_fits_the_terminal_and_the_exit_code_tells_a_difference(tmp_path: Path) -> None:
+def test_the_table_fits_the_terminal_and_the_exit_code_tells_a_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console.out, "_width", 40)
     words = ["verify-methods", str(sessions(tmp_path, "21"))]
-    done = CliRunner().invoke(make_app(words), words, env={"COLUMNS": "40"})
+    done = CliRunner().invoke(make_app(words), words)
     assert done.exit_code == 1
     head, rule, what, row, _, left_out, count = done.output.splitlines()[-7:]
     assert (head.split()[:2], rule.strip("─ ")) == (["published", "ours"], "")

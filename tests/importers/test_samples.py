@@ -1,7 +1,9 @@
 """What real programs printed: iperf3 3.12, 3.22, nuttcp 6.1.2, netperf 2.7, NetPIPE 3.7.2, ab 2.3.
 
 ``expected.json`` has what is read of each file, or why nothing is; the CSV files are written by
-hand in the columns of their sources, and osmef2013.json is one of the paper's.
+hand in the columns of their sources, and osmef2013.json is one of the paper's. flent-rrul.flent is
+a part of what flent 2.3.0 wrote, shaker.json what Shaker 1.4.2 made of outputs of iperf3, and
+pkb.jsonl is written by hand as PerfKit Benchmarker writes its samples.
 """
 
 from __future__ import annotations
@@ -131,3 +133,46 @@ def test_a_connection_of_2013_that_can_not_be_is_told(
     parsed = KINDS["osmef2013"](changed_2013(btc=flows))
     assert told in str(parsed.oddities[0])
     assert len(parsed.records) == 1
+
+
+def test_a_siege_by_hand_has_the_numbers_that_it_told() -> None:
+    text = _read("siege-by-hand.jsonl")
+    told = json.loads(text.text.splitlines()[-1])
+    (record,) = KINDS["siege"](text).records
+    assert record.metrics["requests_per_s"] == pytest.approx(told["requests_per_s"], rel=1e-6)
+    assert record.metrics["request_max_us"] == pytest.approx(told["duration_us"]["max"])
+    assert sum(row.length or 0 for row in record.requests) == told["length"]
+
+
+def test_rates_of_shaker_are_those_that_iperf3_told() -> None:
+    (one, *_) = KINDS["shaker"](_read("shaker.json")).records
+    told = json.loads((DATA / "iperf3-312-tcp.json").read_text())["intervals"]
+    for row, interval in zip(one.intervals, told, strict=True):
+        assert 8 * row.bytes / row.length_s == pytest.approx(
+            interval["sum"]["bits_per_second"], rel=0.01
+        )
+
+
+def test_rates_and_times_of_flent_are_those_of_its_series() -> None:
+    text = _read("flent-rrul.flent")
+    told = json.loads(text.text)["raw_values"]
+    (record,) = KINDS["flent"](text).records
+    for series, name, factor in (
+        ("TCP upload BE", "tcp_upload_be_bps", 1e6),
+        ("Ping (ms) ICMP", "ping_ms_icmp_us", 1e3),
+    ):
+        values = [point["val"] for point in told[series]]
+        assert record.metrics[name] == pytest.approx(factor * sum(values) / len(values))
+    ways = {(row.endpoint, row.peer) for row in record.intervals if row.role == "receiver"}
+    assert ways == {
+        ("sender-small-h1-t1", "10.0.64.3"),
+        ("10.0.64.3", "sender-small-h1-t1"),
+    }
+
+
+def test_a_metric_of_pkb_that_comes_again_is_of_the_next_trial() -> None:
+    line = (DATA / "pkb.jsonl").read_text().splitlines()[0]
+    other = line.replace("9284.41", "9000")
+    records = KINDS["pkb"](Text("x", f"{line}\n{other}\n")).records
+    assert [one.metrics["aggregate_btc_bps"] for one in records] == [9284.41e6, 9000e6]
+    assert len({tuple(one.values.items()) for one in records}) == 1

@@ -105,12 +105,19 @@ class Agent:
             self._send({"event": "clock", "realtime_ns": real_ns, "monotonic_ns": steady_ns})
         elif name == "interface":
             self._send({"event": "interface", "name": "lo"})
+        elif name == "carried":
+            moved = self._network.carried[self.place.name]
+            counts = {key: [0, moved] for key in ("rx_bytes", "tx_bytes")}
+            counts |= {key: [0, moved // 1500] for key in ("rx_packets", "tx_packets")}
+            self._send({"event": "carried", "interfaces": {"name": ["lo", "eth0"], **counts}})
         elif name in _KINDS:
             self._take(command)
         elif name in _STEER:
             self._steer(str(name), command)
         else:
-            self._refuse("cmd must be clock, interface, start, stop, write, abort or a kind of job")
+            self._refuse(
+                "cmd must be clock, interface, carried, start, stop, write, abort or a kind of job"
+            )
 
     def _take(self, command: dict[str, Any]) -> None:
         if self._job is not None:

@@ -44,16 +44,21 @@ def exchange_count(run: Run) -> int:
 
 def exchange(run: Run) -> list[Event]:
     """Return what an end of an exchange tells; only the one that asks has times."""
-    count, elapsed_s = exchange_count(run), run.number("duration_s")
+    sent, elapsed_s = exchange_count(run), run.number("duration_s")
+    protocol = run.command.get("protocol", "tcp")
+    lost = round(run.path.loss * sent) if protocol in {"udp", "icmp"} else None
+    count = sent - (lost or 0)
     flows = int(run.command["flows"])
     times = run.path.round_trips_ns(count, loaded=run.loaded)
     hand = _hand(run, elapsed_s, count * int(run.number("request_size", 1)))
     told: Event = {"elapsed_s": elapsed_s, "count": flows * count}
     each: Event = {"count": count}
+    if run.listens and protocol == "icmp":  # the kernel answers
+        told["count"] = each["count"] = 0
     if not run.listens:
-        waited = {"late": 0, "unsent": 0}
+        waited = {"lost": None if lost is None else flows * lost, "late": 0, "unsent": 0}
         every = {ns: flows * number for ns, number in times.items()}
-        each = {**distribution(times), **waited}
+        each = {**distribution(times), **waited, "lost": lost}
         told = {"elapsed_s": elapsed_s, **distribution(every), **waited}
         told["histogram"] = histogram(every)
     told["flows"] = [{"flow": flow, **each, **hand} for flow in range(flows)]

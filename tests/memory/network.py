@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -98,6 +99,8 @@ class Network:
         self.lock = threading.RLock()
         self.taken: set[tuple[str, int]] = set()
         """Addresses and ports that other programs hold."""
+        self.carried: Counter[str] = Counter()
+        """What the card of each endpoint has carried either way, in bytes."""
         self._path_of = path_of
         self._listening: dict[tuple[object, int | None], Job] = {}
         self._connected: list[Job] = []
@@ -163,6 +166,7 @@ class Network:
             lag_ns = end.agent.place.clock_ns()[0] - job.agent.place.clock_ns()[0]
             run = Run(end.command, *paths, job.trial, (job.start_ns or 0) + lag_ns, loaded)
             for event in _TELL[job.kind](run):
+                self.carried[end.agent.place.name] += sum(event.get("bytes") or [])
                 end.agent.tell(end, event)
             if job.kind == "siege":
                 lengths = [shot.length for shot in http.shots(run)]

@@ -75,6 +75,17 @@ def test_a_bashrc_that_prints_without_end_is_an_error_of_its_endpoint(tmp_path: 
         deploy(session, ".osmef-flood")
 
 
+@pytest.mark.parametrize("accepted", [True, False])
+def test_no_start_file_is_read_where_sshd_lets_us_say_so(tmp_path: Path, accepted: bool) -> None:
+    if Path(pwd.getpwuid(os.getuid()).pw_shell).name != "bash":
+        pytest.skip("only bash reads a start file for a program that is run over SSH")
+    (tmp_path / ".bashrc").write_text("echo read")
+    options = "AcceptEnv SHLVL" if accepted else "PrintLastLog no"
+    with connected(tmp_path, options) as session:
+        said = session.run(["echo", "hello"]).stdout
+    assert said == (b"hello\n" if accepted else b"read\nhello\n")
+
+
 @pytest.mark.parametrize("script", ["yes hello", "echo hello", "head -c 100000000 /dev/urandom"])
 def test_a_file_server_that_something_else_prints_into_is_an_error(
     tmp_path: Path, script: str

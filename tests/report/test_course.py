@@ -27,7 +27,7 @@ def of_rates(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def of_times(trials: pd.DataFrame) -> pd.DataFrame:
-    ends = {"endpoint": "vm-1", "peer": "vm-2", "role": "sender"}
+    ends = {"endpoint": "vm-1", "peer": "vm-2", "role": "sender", "protocol": None, "lost": np.nan}
     idle = {"began_s": 0.0, "rtt_us": [500.0, 600.0], "rtt_p99_us": [900.0, 900.0]}
     loaded = {"began_s": 3.0, "rtt_us": [5000.0, 6000.0], "rtt_p99_us": [9000.0, 9000.0]}
     return pd.concat([rows(trials, 1, 0, [10, 10], **{**ends, **told}) for told in (idle, loaded)])
@@ -46,6 +46,22 @@ def test_rates_and_round_trips_share_the_time_of_the_trial(make_trials: MakeTria
         "round-trip time in ms",
     ]
     assert legend(figure) == ["from senders to receivers", "back", "round trips"]
+
+
+def test_each_protocol_has_a_line_and_crosses_where_it_lost(make_trials: MakeTrials) -> None:
+    trials = make_trials(workload="latency", background="btc")
+    ends = {"endpoint": "vm-1", "peer": "vm-2", "role": "sender", "began_s": 0.0}
+    times = {"rtt_us": [500.0, 600.0], "rtt_p99_us": [900.0, 900.0]}
+    asked = [
+        rows(trials, 1, 0, [10, 10], **ends, **times, protocol=name, lost=lost)
+        for name, lost in (("udp", [0.0, 2.0]), ("tcp", [np.nan, np.nan]))
+    ]
+    figure = course(of_rates(trials), pd.concat(asked), trials)
+    assert legend(figure)[2:] == ["round trips, udp", "round trips, tcp"]
+    assert len(steps(figure, 1)) == 4
+    (crosses,) = visible(figure)[1].lines
+    assert np.asarray(crosses.get_xdata()).tolist() == [1.5]
+    assert "A cross is an interval" in " ".join(text.get_text() for text in figure.texts)
 
 
 def test_a_cell_without_either_is_left_out(make_trials: MakeTrials) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from osmef.campaigns.session import Work, measure
+from osmef.campaigns.executors.session import SessionJob, measure
 from osmef.cli.main import make_app
 from osmef.engine.observer import Observer
 from osmef.engine.stop import Stop
@@ -47,6 +47,11 @@ background: {kind: btc, direction: both, interval: 100ms}
 lead: 100ms
 repeat: 1
 """
+BUCKET = """
+name: bucket
+provider: {kind: local, link_rate: 200Mbit/s, burst: 10MB, sustained_rate: 20Mbit/s}
+workload: {kind: btc, until: knee, duration: 20s, interval: 50ms, refill: [1s]}
+"""
 PRICES = "- {provider: local, flavor: small, per_hour: 0.1 EUR, date: 2026-01-01, source: ours}\n"
 MACHINES = """provider,flavor,threads,cpu_s,memory_mb,memory_mb_per_s,\
 disk_read_mb_per_s,disk_write_mb_per_s,network_mb_per_s
@@ -60,6 +65,7 @@ RUNS = {
     Kind.SCALE_TIME: ["cluster"],
     Kind.LAYERS: ["layers"],
     Kind.COURSE: ["course"],
+    Kind.BUCKET: ["bucket"],
 }
 OPTIONS = {
     Kind.PRICE: ("--prices", "prices.yaml"),
@@ -78,6 +84,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         _measure(SCENARIO, "everything.yaml", path / "runs" / f"run-{number}", number)
     _measure(PAIR, "pair.yaml", path / "layers" / "run-0", 0)
     _measure(COURSE, "course.yaml", path / "course" / "run-0", 0)
+    _measure(BUCKET, "bucket.yaml", path / "bucket" / "run-0", 0)
     _with_layers(path / "layers" / "run-0" / "trials.jsonl")
     _measure(scenario(bundle_in(path)), "cluster.json", path / "cluster" / "run-0", 0)
     return path
@@ -93,7 +100,7 @@ def _with_layers(path: Path) -> None:
 
 def _measure(text: str, file: str, run: Path, number: int) -> None:
     stop = Stop()
-    work = Work(
+    work = SessionJob(
         session=number, slot=f"day {number}", window="always", platform="everything",
         text=text, file=file, directory=str(run), seed=number,
     )  # fmt: skip

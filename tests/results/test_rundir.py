@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from osmef.campaigns.live import read_live, show_in
+from osmef.campaigns.watching.status import read_live, show_in
 from osmef.errors import InputError, StorageError
 from osmef.results.exchange import Request
 from osmef.results.frame import load

@@ -9,6 +9,8 @@ import numpy as np
 
 from osmef.analysis import steps
 from osmef.analysis.beyond import hommel, lower_p, memory_of
+from osmef.analysis.bucket import is_proved
+from osmef.analysis.carried import carried_trend
 from osmef.analysis.course import common_memory
 from osmef.analysis.effects import median_ratio
 from osmef.analysis.looks import is_known, lasting_interval
@@ -269,6 +271,47 @@ def _begins_slower(draw: Draw, count: int, slower: float) -> Callable[[np.random
     return is_seen
 
 
+def proof_alarms() -> Iterator[Case]:
+    """Whether `until: knee` finds a bucket in a transfer of 100 equal intervals of 1 s."""
+    shapes = {
+        **{name: draw for name, draw in SHAPES.items() if "0.3" not in name},
+        "normal, 20 %": normal(0.2),
+        "correlated by 0.9, 10 %": correlated(0.9, 0.1),
+        "correlated by 0.9, 30 %": correlated(0.9, 0.3),
+    }
+    for name, draw in shapes.items():
+
+        def proves(chance: np.random.Generator, d: Draw = draw) -> bool:
+            sizes = np.maximum(1, 1e6 * d(chance, (100,))).astype("int64").tolist()
+            return any(is_proved([1.0] * n, sizes[:n]) for n in range(11, 101, 2))
+
+        yield name, proves
+
+
+def carried_alarms() -> Iterator[Case]:
+    """Whether cells of 6 equal trials seem to follow what was carried before."""
+    for cells in (1, CELLS):
+        for name, draw in SHAPES.items():
+            yield f"{name}, {cells} cells", _follows(draw, cells, 0.0)
+
+
+def carried_power() -> Iterator[Case]:
+    """Whether it is seen that the rate of the last trials is lower, in cells of 6 trials."""
+    for cells in (1, CELLS):
+        for fall in (0.05, 0.2, 0.5):
+            yield f"{100 * fall:g} %, {cells} cells", _follows(normal(), cells, fall)
+
+
+def _follows(draw: Draw, cells: int, fall: float) -> Callable[[np.random.Generator], bool]:
+    def is_told(chance: np.random.Generator) -> bool:
+        rows = draw(chance, (cells, TRIALS))
+        rows *= 1 - fall * np.arange(TRIALS) / (TRIALS - 1)
+        found = carried_trend([(row.tolist(), range(TRIALS)) for row in rows])
+        return found is not None and found.is_told
+
+    return is_told
+
+
 TABLES: dict[str, Callable[[], Iterator[Case]]] = {
     "ratio": ratio_coverage,
     "memory": memory,
@@ -282,6 +325,9 @@ TABLES: dict[str, Callable[[], Iterator[Case]]] = {
     "warm-up": warm_up_alarms,
     "warm-up-power": warm_up_power,
     "year": year_alarms,
+    "proof": proof_alarms,
+    "carried": carried_alarms,
+    "carried-power": carried_power,
     "block": block_alarms,
     "block-power": block_power,
 }

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from osmef.agent.messages import BulkResult
 from osmef.errors import AgentError
@@ -159,3 +160,25 @@ def test_offloads_that_are_there_or_not_known_are_no_reason_to_warn(
     facts: dict[str, object],
 ) -> None:
     assert not list(BtcSettings().warnings_at("sender", facts))
+
+
+def test_connections_have_classes_in_turn() -> None:
+    settings = BtcSettings.model_validate(
+        {"connections": 4, "dscp": [0, 8, 40, 46], "congestion_control": ["cubic", "reno"]}
+    )
+    for step in BulkTransfer(settings).parts()[0].steps:
+        assert step.parameters["each_dscp"] == ["0", "8", "40", "46"]
+        assert step.parameters["each_congestion_control"] == ["cubic", "reno"]
+        assert not step.parameters.keys() & {"dscp", "congestion_control"}
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ({"dscp": [0, 46]}, "dscp lists 2, for 1 connections"),
+        ({"connections": 2, "congestion_control": ["a", "b", "c"]}, "congestion_control lists 3"),
+    ],
+)
+def test_a_class_without_a_connection_is_an_error(written: dict[str, object], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        BtcSettings.model_validate(written)

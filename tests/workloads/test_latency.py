@@ -5,12 +5,14 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from osmef.agent.messages import ExchangeResult
 from osmef.errors import AgentError
 from osmef.results.exchange import Histogram, Phase, Purpose
 from osmef.workloads.base import Ran
-from osmef.workloads.kinds.latency import Latency, LatencySettings, quantile_us
+from osmef.workloads.exchanges import quantile_us
+from osmef.workloads.kinds.latency import Latency, LatencySettings
 
 USE = {"cpu_user_s": 0.1, "cpu_system_s": 0.1}
 STAT = dict.fromkeys(
@@ -30,7 +32,14 @@ def histogram(times_us: list[int]) -> Histogram:
     )
 
 
-def ran(times_us: list[int], *, timed: bool = True, late: int = 0, unsent: int = 0) -> Ran:
+def ran(
+    times_us: list[int],
+    *,
+    timed: bool = True,
+    late: int = 0,
+    unsent: int = 0,
+    lost: int | None = None,
+) -> Ran:
     ends = {"event": "result", "id": "1", "job": "exchange", "elapsed_s": 2.0,
             "count": len(times_us), "process": USE, "endpoint": {"cpus": 1, **STAT}}  # fmt: skip
     times = {
@@ -40,6 +49,7 @@ def ran(times_us: list[int], *, timed: bool = True, late: int = 0, unsent: int =
         "histogram": histogram(times_us),
         "late": late,
         "unsent": unsent,
+        "lost": lost,
     }
     answered = ExchangeResult.model_validate({**ends, "role": "receiver"})
     asked = ExchangeResult.model_validate({**ends, "role": "sender", **(times if timed else {})})
@@ -109,6 +119,50 @@ def test_a_rate_that_can_not_be_kept_is_a_number_of_its_own() -> None:
     found = both.outcome(1, Purpose.MEASURED, [(ran([10]), ran([40], late=1))]).metrics
     assert found.keys() == {one.name for one in both.measures}
     assert (found["idle_late_percent"], found["loaded_late_percent"]) == (0, 100)
+
+
+@pytest.mark.parametrize("background", [False, True])
+@pytest.mark.parametrize("rate", [None, 20])
+@pytest.mark.parametrize("protocol", ["tcp", "tcp-connect", "udp", "icmp"])
+@pytest.mark.parametrize("beside", [[], ["icmp", "tcp-connect"]])
+def test_each_protocol_has_numbers_of_its_own(
+    protocol: str, beside: list[str], rate: float | None, background: bool
+) -> None:
+    others = [one for one in beside if one != protocol]
+    settings = LatencySettings.model_validate(
+        {"protocol": protocol, "beside": others, "rate": rate}
+    )
+    workload = Latency(settings, background=background)
+    parts = workload.parts()
+    phases = 2 if background else 1
+    asked = [part.steps[1].parameters.get("protocol", "tcp") for part in parts]
+    assert asked == phases * [protocol, *others]
+    each = [ran([10 * (place + 1)], lost=1) for place in range(len(parts))]
+    outcome = workload.outcome(1, Purpose.MEASURED, [each])
+    assert outcome.metrics.keys() == {one.name for one in workload.measures}
+    prefix = "loaded_" if background else ""
+    for place, other in enumerate([protocol, *others]):
+        its = prefix + ("" if place == 0 else f"{other.replace('-', '_')}_")
+        number = len(parts) - len(others) - 1 + place
+        assert outcome.metrics[f"{its}rtt_p50_us"] == 10 * (number + 1)
+        if other in {"udp", "icmp"}:
+            assert outcome.metrics[f"{its}lost_percent"] == 50
+    assert [one.protocol for one in outcome.exchanges] == asked
+    assert {one.size for one in outcome.exchanges if one.protocol != "tcp"} <= {16}
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ({"protocol": "udp", "size": "15B"}, "a request by udp has 16 B at least"),
+        ({"beside": ["tcp-connect"], "size": "1B"}, "a request by tcp-connect has 16 B at least"),
+        ({"protocol": "icmp", "size": "64KiB"}, "a datagram of icmp has no room for 65536 B"),
+        ({"beside": ["tcp"]}, "a protocol is named twice"),
+    ],
+)
+def test_what_does_not_go_together_is_said(written: dict[str, object], said: str) -> None:
+    with pytest.raises(ValidationError, match=said):
+        LatencySettings.model_validate(written)
 
 
 def test_an_agent_that_gives_no_times_has_failed() -> None:

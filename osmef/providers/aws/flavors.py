@@ -24,7 +24,7 @@ class FlavorInfo:
     """An instance type: its name, CPUs, memory in MiB, and what its network can do.
 
     ``ena`` tells whether it has enhanced networking (the Elastic Network Adapter), ``groups`` which
-    strategies of placement groups it takes.
+    strategies of placement groups it takes. ``network`` is what EC2 says of its rate.
     """
 
     name: str
@@ -34,6 +34,7 @@ class FlavorInfo:
     ena: bool
     groups: tuple[str, ...]
     hosts: bool
+    network: str | None = None
 
     @property
     def family(self) -> str:
@@ -109,4 +110,5 @@ def _info(facts: Mapping[str, Any]) -> FlavorInfo:
         ena=facts.get("NetworkInfo", {}).get("EnaSupport") in {"supported", "required"},
         groups=tuple(facts.get("PlacementGroupInfo", {}).get("SupportedStrategies", ())),
         hosts=bool(facts.get("DedicatedHostsSupported")),
+        network=facts.get("NetworkInfo", {}).get("NetworkPerformance"),
     )

@@ -109,6 +109,7 @@ class AwsProvider(Provider):
             warnings=() if order.flavor.ena else (slow,),
             public_address=instance.public,
             image=order.image.id,
+            network=order.flavor.network,
         )
 
     def _made(self) -> Build:

@@ -63,7 +63,10 @@ class Cloud:
             )
             for number, host in enumerate(spec.hosts):
                 self._hosts[host.name] = self._add_host(net, f"port{number}", host, forward=False)
+                self._limit(self._hosts[host.name])
             node = self._add_host(net, "portn", spec.network_node, forward=True)
+            with node.netlink() as there:
+                there.limit_rate("eth0", spec.link_rate_bps)
         for tenant in spec.tenants:
             self._add_tenant(tenant, node)
 
@@ -72,9 +75,17 @@ class Cloud:
         net.add_cable(port, _PHYSICAL, namespace, "eth0", _MTU)
         net.limit_rate(port, self._spec.link_rate_bps)
         _give_address(namespace, "eth0", host.address, self._spec.physical)
-        with namespace.netlink() as there:
-            there.limit_rate("eth0", self._spec.link_rate_bps)
         return namespace
+
+    def _limit(self, host: Namespace) -> None:
+        """Hold what leaves a host to the rate of its link, or to what its bucket lets pass."""
+        spec = self._spec
+        with host.netlink() as net:
+            if spec.burst_bytes is None:
+                net.limit_rate("eth0", spec.link_rate_bps)
+            else:
+                bucket = (spec.burst_bytes, spec.filling_bps)
+                net.limit_bursts("eth0", spec.link_rate_bps, *bucket)
 
     def _add_tenant(self, tenant: TenantSpec, node: Namespace) -> None:
         addresses = {host.name: host.address for host in self._spec.hosts}

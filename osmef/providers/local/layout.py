@@ -129,6 +129,8 @@ def _cloud(
     present = {name: {place.host for place in places if place.tenant == name} for name in names}
     return CloudSpec(
         link_rate_bps=settings.link_rate,
+        burst_bytes=settings.burst,
+        filling_bps=settings.filling_bps,
         physical=str(plan.physical),
         management=str(plan.management),
         hosts=tuple(HostSpec(f"host-{n + 1}", str(plan.host(n))) for n in range(hosts)),

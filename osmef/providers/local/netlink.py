@@ -25,6 +25,8 @@ _QUEUE_S = 0.1
 _SMALLEST_BURST = 4 * 1514
 _SMALLEST_QUEUE = 128 * 1024
 _LARGEST_QUEUE = 16 * 1024 * 1024
+_OUTER = 0x10000
+"""The handle 1: of the outer one of two buckets; the inner one hangs at 1:1."""
 
 
 class Namespace:
@@ -192,15 +194,41 @@ class Netlink:
         100 ms within the bounds of a switch's shared buffer, 128 KiB to 16 MiB: in a short queue
         the flows of a transfer that begins at once lose packets together, and share unfairly.
         """
-        rate = rate_bps / 8
+        self._add_bucket(name, rate_bps, rate_bps, None)
+
+    def limit_bursts(self, name: str, rate_bps: float, burst: int, filling_bps: float) -> None:
+        """Hold what leaves a device to a rate until a bucket of so many bytes is empty.
+
+        From then on it leaves at the rate at which the bucket fills: a token bucket that has
+        another one for the rate behind it, whose queue holds 100 ms of the lower rate.
+        """
         with _needs("the queueing discipline 'tbf'", "sch_tbf"):
             self._route.tc(
                 "add",
                 "tbf",
                 index=self._index(name),
+                handle=_OUTER,
+                rate=round(filling_bps / 8),
+                burst=burst,
+                limit=_queue(filling_bps),
+            )
+        self._add_bucket(name, rate_bps, filling_bps, _OUTER + 1)
+
+    def _add_bucket(
+        self, name: str, rate_bps: float, queued_bps: float, parent: int | None
+    ) -> None:
+        """Hold to a rate, with a queue for 100 ms of another one."""
+        rate = rate_bps / 8
+        below = {} if parent is None else {"parent": parent}
+        with _needs("the queueing discipline 'tbf'", "sch_tbf"):
+            self._route.tc(
+                "add",
+                "tbf",
+                index=self._index(name),
+                **below,
                 rate=round(rate),
                 burst=round(max(rate * _BURST_S, _SMALLEST_BURST)),
-                limit=round(min(max(rate * _QUEUE_S, _SMALLEST_QUEUE), _LARGEST_QUEUE)),
+                limit=_queue(queued_bps),
             )
 
     def peer(self, name: str, candidates: dict[str, Namespace]) -> tuple[str, int] | None:
@@ -222,6 +250,10 @@ class Netlink:
                 if vni is not None:
                     return int(vni)
         return None
+
+
+def _queue(rate_bps: float) -> int:
+    return round(min(max(rate_bps / 8 * _QUEUE_S, _SMALLEST_QUEUE), _LARGEST_QUEUE))
 
 
 @contextmanager

@@ -34,7 +34,7 @@ from osmef.scenario.fields import EndpointKind, Family, FlavorNeed, Layer, Place
 from osmef.scenario.location import Gone, Location
 from osmef.scenario.model import EndpointSettings
 from osmef.scenario.study import Cell
-from osmef.units import format_size
+from osmef.units import format_rate, format_size
 
 _KIND = "local"
 _RESOURCE = "sandbox"
@@ -113,6 +113,12 @@ class LocalProvider(Provider):
             message = "the local cloud can't hold a link to more than 34 Gbit/s"
             found.append(("provider.link_rate", message, "set a lower link_rate"))
         return found
+
+    @property
+    def _network(self) -> str | None:
+        """What a cloud with such links would say of them."""
+        settings = self._settings
+        return f"up to {format_rate(settings.link_rate)}" if settings.burst is not None else None
 
     def _flavor_problems(self, key: str, end: EndpointSettings) -> list[tuple[str, str, str]]:
         settings = self._settings
@@ -227,6 +233,7 @@ class LocalProvider(Provider):
             warnings=warnings,
             data_address6=ipv6_of(place.physical or place.address) if has_ipv6() else None,
             nics=tuple(map(wire.nic_name, range(place.request.nics))),
+            network=self._network,
         )
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:

@@ -40,9 +40,15 @@ class TenantSpec:
 
 @dataclass(frozen=True)
 class CloudSpec:
-    """Hosts and networks. ``physical`` and ``management`` are in CIDR form."""
+    """Hosts and networks. ``physical`` and ``management`` are in CIDR form.
+
+    What leaves a host passes a bucket of ``burst_bytes``, None without any, that fills at
+    ``filling_bps``.
+    """
 
     link_rate_bps: float
+    burst_bytes: int | None
+    filling_bps: float
     physical: str
     management: str
     hosts: tuple[HostSpec, ...]

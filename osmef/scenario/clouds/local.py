@@ -8,7 +8,11 @@ from pydantic import Field, model_validator
 
 from osmef.scenario.base import Model, conflict
 from osmef.scenario.clouds.base import CloudSettings, NicNetworks
-from osmef.scenario.fields import Name, Rate
+from osmef.scenario.fields import Name, Rate, Size
+from osmef.units import format_rate, format_size
+
+_LONGEST_BUCKET_S = 270
+"""tc-tbf counts what a bucket holds as a time, in 32 bits of 64 ns."""
 
 
 class LocalFlavor(Model):
@@ -33,6 +37,18 @@ class LocalSettings(CloudSettings):
         ge=1e6,
         le=1e11,
         description="rate of each host's link to the physical network, per direction",
+    )
+    burst: Size | None = Field(
+        default=None,
+        ge=10**6,
+        description="bytes that leave each host at `link_rate` before `sustained_rate` holds them,"
+        " which also fills the bucket again; headers count. By default links have no bucket",
+    )
+    sustained_rate: Rate | None = Field(
+        default=None,
+        ge=1e6,
+        description="with `burst`: the rate at which the bucket fills; by default a tenth of"
+        " `link_rate`",
     )
     nic_networks: NicNetworks = Field(
         default=NicNetworks.OWN,
@@ -60,6 +76,38 @@ class LocalSettings(CloudSettings):
                 "default_flavor",
             )
         return self
+
+    @model_validator(mode="after")
+    def _bucket_is_one(self) -> LocalSettings:
+        if self.burst is None:
+            if self.sustained_rate is not None:
+                raise conflict(
+                    "there is a rate at which a bucket fills, and no bucket",
+                    "write its size, such as burst: 300MB, or remove sustained_rate",
+                    *("sustained_rate", "burst"),
+                )
+            return self
+        if self.filling_bps >= self.link_rate:
+            raise conflict(
+                "the bucket fills as fast as the link can empty it",
+                f"give a sustained_rate below {format_rate(self.link_rate)}",
+                *("sustained_rate", "link_rate"),
+            )
+        most = int(self.filling_bps / 8 * _LONGEST_BUCKET_S)
+        if self.burst > most:
+            raise conflict(
+                f"a bucket of the kernel holds {_LONGEST_BUCKET_S} s of its rate at most",
+                f"write a burst of at most {format_size(most)}, or a higher sustained_rate",
+                *("burst", "sustained_rate"),
+            )
+        return self
+
+    @property
+    def filling_bps(self) -> float:
+        """The rate at which the buckets of links fill, bits per second; without one, the link's."""
+        if self.burst is None:
+            return self.link_rate
+        return self.sustained_rate or self.link_rate / 10
 
     @property
     def nics_apart(self) -> bool:

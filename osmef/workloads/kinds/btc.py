@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
 
 from osmef.agent.messages import BulkResult
 from osmef.analysis.limits import prevailing, transfer_limits
@@ -15,10 +16,21 @@ from osmef.results.exchange import Direction, Purpose
 from osmef.results.measure import Measure, part
 from osmef.results.trial import EndMeasured, Transfer, TransferEnd
 from osmef.scenario.base import conflict
-from osmef.scenario.fields import Duration, Rate, Size
+from osmef.scenario.fields import ONE, ONE_OR_SEVERAL, SEVERAL, Duration, Rate, Size
 from osmef.scenario.workload import Role, TransferDirection, WorkloadSettings, check_interval
 from osmef.workloads.base import End, Outcome, Part, Ran, Step, Value, Workload
+from osmef.workloads.buckets import (
+    bucket_found,
+    bucket_measures,
+    bucket_metrics,
+    enough_of,
+    has_bucket,
+    median_rate,
+)
 from osmef.workloads.transfers import JAIN, MEASURES, RATES, RETRANSMITS, transfer_metrics
+
+if TYPE_CHECKING:
+    from osmef.scenario.model import Scenario
 
 BACK = {
     one.name: part(one, "reverse", "of the way back: ",
@@ -41,6 +53,22 @@ Cpus = Annotated[list[Annotated[int, Field(ge=0, le=4095)]], Field(min_length=1)
 """Numbers of CPUs, as the kernel counts them."""
 
 
+Algorithm = Annotated[str, Field(min_length=1, max_length=15)]
+"""The name of a congestion control, as the kernel has it."""
+
+CodePoint = Annotated[int, Field(ge=0, le=63)]
+
+_CLASSES = Field(min_length=1, max_length=16)
+CodePoints = Annotated[
+    Annotated[CodePoint, Tag(ONE)] | Annotated[list[CodePoint], _CLASSES, Tag(SEVERAL)],
+    ONE_OR_SEVERAL,
+]
+Algorithms = Annotated[
+    Annotated[Algorithm, Tag(ONE)] | Annotated[list[Algorithm], _CLASSES, Tag(SEVERAL)],
+    ONE_OR_SEVERAL,
+]
+
+
 class Mode(StrEnum):
     """How the ends move the data: each way to save work is a mode, which the result names."""
 
@@ -49,6 +77,14 @@ class Mode(StrEnum):
     DISCARD = "discard"
     ZEROCOPY_DISCARD = "zerocopy-discard"
 
+
+class Until(StrEnum):
+    """What a transfer goes on for, in the place of a time."""
+
+    KNEE = "knee"
+
+
+_LONGEST_SEARCH_S = 1800.0
 
 _MODES = {
     Mode.ZEROCOPY: "the sending end hands over its pages and copies nothing",
@@ -65,10 +101,25 @@ class BtcSettings(WorkloadSettings):
         default=10.0,
         ge=0.1,
         le=86400.0,
-        description="how long is measured; with `bytes`, how long at most",
+        description="how long is measured; with `bytes` or `until`, how long at most, by default"
+        " 30min with `until`",
     )
     bytes: Size | None = Field(
-        default=None, ge=1, description="how much each connection sends, instead of a time"
+        default=None,
+        ge=1,
+        description="how much each connection sends, instead of a time; with `until`, at most",
+    )
+    until: Until | None = Field(
+        default=None,
+        strict=False,
+        description="knee: until a token bucket was emptied, and the rate that is left is known",
+    )
+    refill: list[Annotated[Duration, Field(ge=1, le=86400.0)]] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=20,
+        description="with `until: knee`: rests, after each of which the bucket is emptied again, to"
+        " see how fast it fills",
     )
     interval: Duration = Field(
         default=1.0, ge=0.01, le=3600.0, description="length of the intervals of the time series"
@@ -93,14 +144,18 @@ class BtcSettings(WorkloadSettings):
     mss: int | None = Field(
         default=None, ge=88, le=65495, description="largest segment, bytes; by default the path's"
     )
-    congestion_control: str | None = Field(
-        default=None, min_length=1, description="algorithm; by default the endpoint's"
+    congestion_control: Algorithms | None = Field(
+        default=None,
+        description="algorithm; by default the endpoint's. A list is for the connections of each"
+        " direction in turn",
     )
     pacing: Rate | None = Field(
         default=None, ge=1000, description="highest rate of each connection"
     )
-    dscp: int | None = Field(
-        default=None, ge=0, le=63, description="code point that marks the packets (RFC 2474)"
+    dscp: CodePoints | None = Field(
+        default=None,
+        description="code point that marks the packets (RFC 2474). A list is for the connections of"
+        " each direction in turn",
     )
     mptcp: bool = Field(default=False, description="Multipath TCP (RFC 8684)")
     cpus_sender: Cpus | None = Field(
@@ -132,7 +187,36 @@ class BtcSettings(WorkloadSettings):
     )
 
     in_background: ClassVar = True
-    lasting: ClassVar = ("duration", "bytes", "warmup")
+    lasting: ClassVar = ("duration", "bytes", "warmup", "until", "refill")
+
+    @property
+    def longest_s(self) -> float:
+        """How long one transfer is measured at most, in seconds."""
+        given = self.until is None or "duration" in self.model_fields_set
+        return self.duration if given else _LONGEST_SEARCH_S
+
+    @property
+    def is_for_once(self) -> bool:
+        """Whether a second trial would find something else than the first, at once after it."""
+        return self.until is not None
+
+    def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
+        """Yield what keeps a bucket from being found."""
+        if self.until is None:
+            return
+        if scenario.background is not None:
+            yield conflict(
+                "a background takes from the bucket what is to be measured",
+                "remove background, or until",
+                *("background", "workload.until"),
+            )
+        if scenario.repetitions > 1 and not scenario.pause:
+            yield conflict(
+                "the first trial empties the bucket, and the next ones begin with an empty one",
+                "remove repeat, and write pairs: 6 to measure as many buckets; or write a pause in"
+                " which it fills",
+                *("repeat", "workload.until"),
+            )
 
     @property
     def parallel(self) -> int | None:
@@ -153,7 +237,32 @@ class BtcSettings(WorkloadSettings):
 
     @model_validator(mode="after")
     def _interval_fits(self) -> BtcSettings:
-        check_interval(self.interval, self.duration)
+        check_interval(self.interval, self.longest_s)
+        return self
+
+    @model_validator(mode="after")
+    def _bucket_is_emptied_in_one_go(self) -> BtcSettings:
+        if self.until is None:
+            if self.refill is not None:
+                raise conflict(
+                    "refill is about a bucket that was emptied",
+                    "write until: knee, or remove refill",
+                    *("refill", "until"),
+                )
+            return self
+        if self.direction is TransferDirection.BOTH:
+            raise conflict(
+                "a bucket is looked for in one direction",
+                "write direction: forward or reverse, or sweep it",
+                *("until", "direction"),
+            )
+        for key, given in (("warmup", self.warmup), ("active", self.active)):
+            if given:
+                raise conflict(
+                    f"until: knee sees the bucket from its first byte on, and {key} would hide it",
+                    f"remove {key}",
+                    *("until", key),
+                )
         return self
 
     @model_validator(mode="after")
@@ -167,6 +276,17 @@ class BtcSettings(WorkloadSettings):
         return self
 
     @model_validator(mode="after")
+    def _each_class_has_a_connection(self) -> BtcSettings:
+        for key, value in (("dscp", self.dscp), ("congestion_control", self.congestion_control)):
+            if isinstance(value, list) and len(value) > self.connections:
+                raise conflict(
+                    f"{key} lists {len(value)}, for {self.connections} connections",
+                    f"give at least {len(value)} connections, or a shorter list",
+                    *(key, "connections"),
+                )
+        return self
+
+    @model_validator(mode="after")
     def _threads_have_work(self) -> BtcSettings:
         if self.threads is not None and self.threads > self.connections:
             raise conflict(
@@ -175,6 +295,13 @@ class BtcSettings(WorkloadSettings):
                 *("threads", "connections"),
             )
         return self
+
+
+def _in_turn(key: str, value: Value | Sequence[int] | None) -> dict[str, Value | None]:
+    """Return what an agent is told of an option: for all connections, or for each in turn."""
+    if value is None or isinstance(value, str | int | float):
+        return {key: value}
+    return {f"each_{key}": [str(one) for one in value]}
 
 
 def _lacks_offload(facts: Mapping[str, Any], what: str) -> bool:
@@ -198,6 +325,9 @@ class BulkTransfer(Workload[BtcSettings]):
         super().__init__(settings, background=background)
         both = settings.direction is TransferDirection.BOTH
         self.measures = BOTH_WAYS if both else ONE_WAY
+        if settings.until is not None:
+            refilled = settings.refill is not None
+            self.measures = (*bucket_measures(refilled=refilled), *MEASURES[len(RATES) :])
 
     @property
     def _directions(self) -> tuple[Direction, ...]:
@@ -207,7 +337,12 @@ class BulkTransfer(Workload[BtcSettings]):
 
     def parts(self) -> tuple[Part, ...]:
         """Return one part for each direction: the receiver listens, and the sender connects."""
-        length = self._settings.warmup + self._settings.duration
+        return self._parts([])
+
+    def _parts(self, firsts: Sequence[Ran]) -> tuple[Part, ...]:
+        """Return the parts, given the first transfers of all pairs where there were some."""
+        length = self._settings.warmup + self._settings.longest_s
+        enough = enough_of(firsts) if self._settings.until is not None else None
         return tuple(
             Part(
                 (
@@ -215,9 +350,20 @@ class BulkTransfer(Workload[BtcSettings]):
                     Step("sender", "bulk", self._parameters("sender", direction)),
                 ),
                 duration_s=length,
+                enough=enough,
             )
             for direction in self._directions
         )
+
+    @property
+    def rests(self) -> tuple[float, ...]:
+        """How long a bucket is left to fill before it is emptied once more, in seconds."""
+        return tuple(self._settings.refill or ())
+
+    def again(self, pairs: Sequence[Sequence[Ran]]) -> tuple[Part, ...]:
+        """Return the transfer that empties it again; none where a pair has shown no bucket."""
+        firsts = [pair[0] for pair in pairs]
+        return self._parts(firsts) if all(map(has_bucket, firsts)) else ()
 
     def _parameters(self, end: End, direction: Direction) -> dict[str, Value]:
         """Return what an end is told; what the scenario does not say is left to the kernel."""
@@ -225,16 +371,17 @@ class BulkTransfer(Workload[BtcSettings]):
         cpus = s.cpus_sender if end == "sender" else s.cpus_receiver
         wanted: dict[str, Value | None] = {
             "flows": s.connections,
-            "duration_s": s.duration,
+            "duration_s": s.longest_s,
             "interval_s": s.interval,
             "warmup_s": s.warmup or None,
             "direction": direction.value,
             "bytes": s.bytes,
+            "until_stopped": s.until is not None or None,
             "window": s.window,
             "mss": s.mss,
-            "congestion_control": s.congestion_control,
+            **_in_turn("congestion_control", s.congestion_control),
             "pacing_bps": s.pacing,
-            "dscp": s.dscp,
+            **_in_turn("dscp", s.dscp),
             "mptcp": s.mptcp or None,
             "cpus": ",".join(map(str, cpus)) if cpus else None,
             "threads": s.threads,
@@ -246,6 +393,8 @@ class BulkTransfer(Workload[BtcSettings]):
 
     def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:  # noqa: ARG002 - no row of it is of a trial
         """Make a transfer of every part, and the metrics of each direction over all pairs."""
+        if self._settings.until is not None:
+            return self._bucket(purpose, pairs)
         metrics: dict[str, float | None] = {}
         transfers: list[Transfer] = []
         for number, direction in enumerate(self._directions):
@@ -266,6 +415,20 @@ class BulkTransfer(Workload[BtcSettings]):
             return None
         lengths = [transfer.receiver.common_length_s or 0.0 for transfer in transfers]
         return min(100.0, 100 * min(lengths) / self._settings.duration)
+
+    def _bucket(self, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:
+        """Make what is told of buckets, and of the transfers that have emptied full ones."""
+        (direction,), settings = self._directions, self._settings
+        most = settings.bytes and settings.bytes * settings.connections
+        found = [bucket_found(ran, direction, most) for ran in pairs]
+        firsts = [ran[0] for ran in pairs]
+        there = [_transfer(one, purpose, direction) for one in firsts]
+        usual = transfer_metrics(there, [i for one in firsts for i in one.intervals])
+        metrics = bucket_metrics(found, list(map(median_rate, firsts)), bool(settings.refill))
+        later = [_transfer(one, purpose, direction) for ran in pairs for one in ran[1:]]
+        kept = {one.name for one in RATES}
+        metrics |= {name: value for name, value in usual.items() if name not in kept}
+        return Outcome(metrics, [*there, *later], buckets=found)
 
 
 def _transfer(ran: Ran, purpose: Purpose, direction: Direction) -> Transfer:

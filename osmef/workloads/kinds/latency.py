@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from osmef.agent.messages import ExchangeResult
 from osmef.errors import AgentError
-from osmef.results.exchange import Exchange, Histogram, Phase, Purpose, RoundTrips
+from osmef.results.exchange import Exchange, Phase, Protocol, Purpose
 from osmef.results.measure import Measure, part
+from osmef.scenario.base import conflict
 from osmef.scenario.fields import Duration, Size
 from osmef.scenario.workload import WorkloadSettings, without_background
 from osmef.workloads.base import Outcome, Part, Ran, Step, Value, Workload
+from osmef.workloads.exchanges import (
+    exchange_metrics,
+    late_percent,
+    lost_percent,
+    round_trips,
+    us,
+)
 
 if TYPE_CHECKING:
     from pydantic_core import PydanticCustomError
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
     from osmef.scenario.model import Scenario
 
 _SOURCE = "RFC 2681 for the round trip, here of a payload over TCP"
+_DATAGRAM_SOURCE = "RFC 2681 for the round trip, here of a datagram"
 _QUANTILE_SOURCE = "Hyndman and Fan, *Sample Quantiles in Statistical Packages*, 1996, definition 1"
 
 
@@ -69,11 +76,18 @@ LATE = Measure(
     " shows as long round trips",
     source="G. Tene, *How NOT to Measure Latency*, 2013: coordinated omission",
 )  # fmt: skip
+LOST = Measure(
+    name="lost_percent", unit="%", better="lower", head="lost\n%", digits=".2f",
+    over_pairs="pooled",
+    help="requests in datagrams that had no answer within `loss_threshold`, of those sent",
+    source="RFC 2681, section 2.4: a round trip that is not over in reasonable time",
+)  # fmt: skip
 MEASURES = (*TIMES, EXCHANGES)
 """Of exchanges without a background, as fast as they go."""
 
 _TOLD = {Phase.IDLE: "before the background began: ", Phase.LOADED: "while it ran: "}
 _BELOW = {"rtt_p50_us": "p50\nµs", "rtt_p99_us": "p99\nµs"}
+_BESIDE_BELOW = {"rtt_p50_us": "p50\nµs", "lost_percent": "lost\n%"}
 
 
 def _in_phase(measure: Measure, phase: Phase, below: str | None = None) -> Measure:
@@ -97,6 +111,29 @@ BESIDE = (
 """Of exchanges beside a background, and before it."""
 
 
+def _of_protocol(measure: Measure, protocol: Protocol, below: str | None) -> Measure:
+    """Return a measure of a protocol that is asked beside another one."""
+    return part(
+        _carried(measure, protocol), _word(protocol), f"of requests by `{protocol}`: ",
+        head=None if below is None else f"{protocol}\n{below}",
+    )  # fmt: skip
+
+
+def _carried(measure: Measure, protocol: Protocol) -> Measure:
+    """Return a measure whose source says what carries the requests."""
+    if not protocol.loses or measure.source != _SOURCE:
+        return measure
+    return measure.model_copy(update={"source": _DATAGRAM_SOURCE})
+
+
+def _word(protocol: Protocol) -> str:
+    return protocol.replace("-", "_")
+
+
+HEADER_BYTES = 16
+"""What a request says of itself that has no connection for all of them; see the agent's protocol"""
+
+
 class LatencySettings(WorkloadSettings):
     """Latency: requests and responses of one size, one after the other on one connection."""
 
@@ -110,14 +147,38 @@ class LatencySettings(WorkloadSettings):
         le=3600.0,
         description="with a background: how long is measured before that begins",
     )
+    protocol: Protocol = Field(
+        default=Protocol.TCP,
+        strict=False,
+        description="tcp: all requests on one connection; tcp-connect: each on one of its own;"
+        " udp: in datagrams; icmp: echoes, which the receiver's kernel answers",
+    )
+    beside: list[Annotated[Protocol, Field(strict=False)]] = Field(
+        default_factory=list,
+        max_length=3,
+        description="other protocols that are asked at the same time, each with numbers of its own",
+    )
     size: Size = Field(
-        default=1, ge=1, le=2**30, description="payload of a request, and of its response"
+        default=1,
+        ge=1,
+        le=2**30,
+        description="payload of a request, and of its response; 16 B at least but with `tcp`, which"
+        " is the default there",
     )
     rate: float | None = Field(
         default=None,
         ge=0.001,
         le=1e6,
         description="requests per second; by default the next one follows the response at once",
+    )
+    loss_threshold: Duration = Field(
+        default=1.0,
+        ge=0.01,
+        le=60.0,
+        description="a request by `udp` or `icmp` that has no answer by then is lost",
+    )
+    dscp: int | None = Field(
+        default=None, ge=0, le=63, description="code point that marks the packets (RFC 2474)"
     )
 
     interval: Duration = Field(
@@ -130,54 +191,136 @@ class LatencySettings(WorkloadSettings):
     in_background: ClassVar = True
     lasting: ClassVar = ("duration", "idle")
 
+    @property
+    def protocols(self) -> tuple[Protocol, ...]:
+        """All that are asked, the first one's numbers first."""
+        return (self.protocol, *self.beside)
+
+    def size_of(self, protocol: Protocol) -> int:
+        """Return the bytes of a request by a protocol."""
+        return self.size if protocol is Protocol.TCP else max(self.size, HEADER_BYTES)
+
     def problems(self, scenario: Scenario) -> Iterator[PydanticCustomError]:
         """Say that what is measured before a background needs one."""
         if "idle" in self.model_fields_set and scenario.background is None:
             yield without_background("workload.idle")
 
+    def warnings(self) -> Iterator[str]:
+        """Say who answers echoes."""
+        if Protocol.ICMP in self.protocols:
+            yield "icmp: the receiver's kernel answers, so no program has to wake up there"
+
+    @model_validator(mode="after")
+    def _each_protocol_once(self) -> LatencySettings:
+        if len(set(self.protocols)) < len(self.protocols):
+            raise conflict(
+                "a protocol is named twice",
+                "name each once: one as protocol, the others beside it",
+                *("beside", "protocol"),
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _requests_fit(self) -> LatencySettings:
+        names = [one for one in self.protocols if one is not Protocol.TCP]
+        datagrams = [one for one in names if one.loses]
+        if names and "size" in self.model_fields_set and self.size < HEADER_BYTES:
+            raise conflict(
+                f"a request by {names[0]} has {HEADER_BYTES} B at least, which tell it from others",
+                f"give a size from {HEADER_BYTES}B on, or none",
+                *("size", "protocol"),
+            )
+        if datagrams and self.size > _LARGEST_DATAGRAM:
+            raise conflict(
+                f"a datagram of {datagrams[0]} has no room for {self.size} B",
+                f"give a size of at most {_LARGEST_DATAGRAM}B",
+                *("size", "protocol"),
+            )
+        return self
+
+
+_LARGEST_DATAGRAM = 65507
+
 
 class Latency(Workload[LatencySettings]):
-    """A request-response flow. With a background it runs twice: alone, and then beside it."""
+    """Requests and responses. With a background they run twice: alone, and then beside it."""
 
     Settings = LatencySettings
 
     def __init__(self, settings: LatencySettings, *, background: bool = False) -> None:
         super().__init__(settings, background=background)
         self._phases = (Phase.IDLE, Phase.LOADED) if background else (Phase.IDLE,)
-        rated = settings.rate is not None
-        phases = [_in_phase(LATE, phase, "late\n%") for phase in Phase] if background else [LATE]
-        self.measures = (*(BESIDE if background else MEASURES), *(phases if rated else ()))
+        always = BESIDE if background else MEASURES
+        self.measures = (
+            *(_carried(one, settings.protocol) for one in always),
+            *self._in_phases(self._more(settings.protocol)),
+            *(
+                measure
+                for other in settings.beside
+                for measure in self._in_phases(
+                    _of_protocol(one, other, _BESIDE_BELOW.get(one.name))
+                    for one in (*TIMES, EXCHANGES, *self._more(other))
+                )
+            ),
+        )
+
+    def _more(self, protocol: Protocol) -> tuple[Measure, ...]:
+        """Return what is told but of all exchanges: of those by a protocol, or at a rate."""
+        rated = self._settings.rate is not None
+        return (*((LOST,) if protocol.loses else ()), *((LATE,) if rated else ()))
+
+    def _in_phases(self, measures: Iterable[Measure]) -> Iterator[Measure]:
+        """Yield measures as they are, or those of each phase; their heads are those under load."""
+        for one in measures:
+            if len(self._phases) == 1:
+                yield one
+            for phase in self._phases if len(self._phases) > 1 else ():
+                yield _in_phase(one, phase, one.head)
 
     def parts(self) -> tuple[Part, ...]:
-        """Return one part for each phase; the receiver answers."""
-        return tuple(self._part(phase) for phase in self._phases)
+        """Return one part for each protocol in each phase; the receiver answers."""
+        return tuple(self._part(*one) for one in self._runs)
 
-    def _part(self, phase: Phase) -> Part:
+    @property
+    def _runs(self) -> list[tuple[Phase, Protocol]]:
+        return [(phase, one) for phase in self._phases for one in self._settings.protocols]
+
+    def _part(self, phase: Phase, protocol: Protocol) -> Part:
+        settings = self._settings
         alone = phase is Phase.IDLE and len(self._phases) > 1
-        duration = self._settings.idle if alone else self._settings.duration
-        parameters: dict[str, Value] = {
+        duration = settings.idle if alone else settings.duration
+        size = settings.size_of(protocol)
+        wanted: dict[str, Value | None] = {
             "flows": 1,
             "duration_s": duration,
-            "request_size": self._settings.size,
-            "response_size": self._settings.size,
-            "interval_s": min(self._settings.interval, duration),
+            "request_size": size,
+            "response_size": size,
+            "interval_s": min(settings.interval, duration),
+            "rate_per_s": settings.rate,
+            "protocol": None if protocol is Protocol.TCP else protocol.value,
+            "loss_threshold_s": settings.loss_threshold if protocol.loses else None,
+            "dscp": settings.dscp,
         }
-        if self._settings.rate is not None:
-            parameters["rate_per_s"] = self._settings.rate
-        answer = Step("receiver", "exchange", parameters, listens=True)
-        ask = Step("sender", "exchange", parameters)
+        parameters = {name: value for name, value in wanted.items() if value is not None}
+        answers = 1 if protocol in {Protocol.TCP_CONNECT, Protocol.UDP} else 0
+        asks = 1 if protocol is Protocol.UDP else 0
+        answer = Step("receiver", "exchange", parameters, listens=True, probe_ports=answers)
+        ask = Step("sender", "exchange", parameters, probe_ports=asks)
         return Part((answer, ask), duration_s=duration, loaded=not alone)
 
     def outcome(self, trial: int, purpose: Purpose, pairs: Sequence[Sequence[Ran]]) -> Outcome:  # noqa: ARG002 - no row of it is of a trial
         """Make an exchange of every part; the metrics of a phase are over all pairs."""
         metrics: dict[str, float | None] = {}
         exchanges: list[Exchange] = []
-        for number, phase in enumerate(self._phases):
+        for number, (phase, protocol) in enumerate(self._runs):
             # What runs as a background itself always has other traffic beside it.
             seen = Phase.LOADED if purpose is Purpose.BACKGROUND else phase
-            there = [self._exchange(parts[number], purpose, seen) for parts in pairs]
+            there = [self._exchange(parts[number], purpose, seen, protocol) for parts in pairs]
             prefix = f"{phase.value}_" if len(self._phases) > 1 else ""
+            prefix += "" if protocol is self._settings.protocol else f"{_word(protocol)}_"
             found = exchange_metrics(there)
+            if protocol.loses:
+                found["lost_percent"] = lost_percent(there)
             if self._settings.rate is not None:
                 found["late_percent"] = late_percent(there)
             metrics |= {f"{prefix}{name}": value for name, value in found.items()}
@@ -187,7 +330,7 @@ class Latency(Workload[LatencySettings]):
             metrics["latency_increase_ratio"] = loaded / idle if idle and loaded else None
         return Outcome(metrics, exchanges=exchanges)
 
-    def _exchange(self, ran: Ran, purpose: Purpose, phase: Phase) -> Exchange:
+    def _exchange(self, ran: Ran, purpose: Purpose, phase: Phase, protocol: Protocol) -> Exchange:
         result = ran.results[-1]
         if not isinstance(result, ExchangeResult) or result.histogram is None:
             raise AgentError("the agent gave no times", where=ran.sender)
@@ -196,108 +339,14 @@ class Latency(Workload[LatencySettings]):
             phase=phase,
             sender=ran.sender,
             receiver=ran.receiver,
-            size=self._settings.size,
+            protocol=protocol,
+            size=self._settings.size_of(protocol),
             count=result.count,
             elapsed_s=result.elapsed_s,
             late=result.late,
             unsent=result.unsent,
+            lost=result.lost,
             rtt=round_trips(
-                result.histogram, _us(result.min_ns), _us(result.mean_ns), _us(result.max_ns)
+                result.histogram, us(result.min_ns), us(result.mean_ns), us(result.max_ns)
             ),
         )
-
-
-def round_trips(
-    histogram: Histogram, low_us: float | None, mean_us: float | None, high_us: float | None
-) -> RoundTrips:
-    """Return the distribution of times: the histogram's quantiles, within what was really seen."""
-    p50, p90, p99, p999 = (_within(quantile_us(histogram, q), low_us, high_us) for q in _QUANTILES)
-    return RoundTrips(
-        min_us=low_us,
-        mean_us=mean_us,
-        p50_us=p50,
-        p90_us=p90,
-        p99_us=p99,
-        p999_us=p999,
-        max_us=high_us,
-        histogram=histogram,
-    )
-
-
-_QUANTILES = (0.5, 0.9, 0.99, 0.999)
-
-
-def quantile_us(histogram: Histogram, q: float) -> float | None:
-    """Return the q-quantile in microseconds: the middle of the bucket that holds it.
-
-    It is the smallest value that at least a share q of all do not exceed (the inverse of the
-    empirical distribution function; Hyndman and Fan, "Sample Quantiles in Statistical Packages",
-    The American Statistician 50, 1996, definition 1), right within the histogram's error. None
-    without any value.
-    """
-    rank = max(1, math.ceil(q * sum(histogram.count)))
-    seen = 0
-    for lower, upper, count in zip(
-        histogram.lower_ns, histogram.upper_ns, histogram.count, strict=True
-    ):
-        seen += count
-        if seen >= rank:
-            return (lower + upper) / 2 / 1000
-    return None
-
-
-def _within(value: float | None, low: float | None, high: float | None) -> float | None:
-    if value is None or low is None or high is None:
-        return value
-    return min(max(value, low), high)
-
-
-def exchange_metrics(exchanges: Sequence[Exchange]) -> dict[str, float | None]:
-    """Return the metrics of exchanges that ran together, one for each pair of endpoints.
-
-    Times are of all pairs together: quantiles of the sum of their histograms, whose buckets are
-    alike. ``exchanges_per_s`` is the sum over the pairs of count over time.
-    """
-    total = sum(one.count for one in exchanges)
-    means = [(one.rtt.mean_us, one.count) for one in exchanges]
-    weighted = [mean * count for mean, count in means if mean is not None]
-    times = round_trips(
-        merged([one.rtt.histogram for one in exchanges]),
-        min((one.rtt.min_us for one in exchanges if one.rtt.min_us is not None), default=None),
-        sum(weighted) / total if total else None,
-        max((one.rtt.max_us for one in exchanges if one.rtt.max_us is not None), default=None),
-    )
-    found = times.model_dump(exclude={"histogram"})
-    rate = sum(one.count / one.elapsed_s for one in exchanges if one.elapsed_s > 0)
-    return {**{f"rtt_{name}": value for name, value in found.items()}, "exchanges_per_s": rate}
-
-
-def late_percent(exchanges: Sequence[Exchange]) -> float | None:
-    """Return which share of the requests that were due at a rate were late or never sent.
-
-    In percent, over all pairs; None where none was due, or an agent did not tell.
-    """
-    told = [(one.count, one.late, one.unsent) for one in exchanges]
-    due = sum(count + (unsent or 0) for count, _, unsent in told)
-    if not due or any(late is None or unsent is None for _, late, unsent in told):
-        return None
-    return 100 * sum((late or 0) + (unsent or 0) for _, late, unsent in told) / due
-
-
-def merged(histograms: Sequence[Histogram]) -> Histogram:
-    """Return the sum of histograms whose buckets are alike."""
-    buckets: Counter[tuple[int, int]] = Counter()
-    for one in histograms:
-        for lower, upper, count in zip(one.lower_ns, one.upper_ns, one.count, strict=True):
-            buckets[lower, upper] += count
-    ordered = sorted(buckets)
-    return Histogram(
-        error_percent=max((one.error_percent for one in histograms), default=0.0),
-        lower_ns=[lower for lower, _ in ordered],
-        upper_ns=[upper for _, upper in ordered],
-        count=[buckets[bucket] for bucket in ordered],
-    )
-
-
-def _us(ns: float | None) -> float | None:
-    return None if ns is None else ns / 1000

@@ -16,7 +16,7 @@ from osmef.results.udp import DatagramReceiver, Datagrams, DatagramSender, Sendi
 from osmef.scenario.fields import Duration, Rate, Size
 from osmef.scenario.workload import TransferDirection, WorkloadSettings, check_interval
 from osmef.workloads.base import Outcome, Part, Ran, Step, Value, Workload
-from osmef.workloads.kinds.latency import merged, quantile_us
+from osmef.workloads.exchanges import merged, quantile_us
 from osmef.workloads.transfers import CPU, JAIN, endpoint_cpu_percent
 
 

@@ -14,7 +14,7 @@ import pytest
 import requests
 from openstack.exceptions import ForbiddenException, HttpException, SDKException
 
-from osmef.campaigns.session import Work, measure
+from osmef.campaigns.executors.session import SessionJob, measure
 from osmef.engine.observer import Observer
 from osmef.engine.stop import Stop
 from osmef.errors import CredentialsError, Interrupted, PolicyError, ProviderError, QuotaError
@@ -288,7 +288,7 @@ def test_a_stop_ends_a_session_whose_keystone_is_dead(
 
     thread = threading.Thread(target=answer)
     thread.start()
-    work = Work(
+    work = SessionJob(
         *(1, "monday", "peak", "x", json.dumps(scenario), "x.json"), str(tmp_path / "x-1"), 1
     )
     with pytest.raises(Interrupted, match="enough"):

@@ -1,0 +1,139 @@
+/* Requests with a connection each. */
+#include "clock.h"
+#include "exchange.h"
+#include "probe.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* A thread that waits sees that the job was cancelled within this time. */
+#define LOOK_US 100000
+/* A connection that says nothing for so long is a stranger's. */
+#define HELLO_NS (2 * NS_PER_S)
+
+static void prepare(int fd)
+{
+    const struct timeval often = {.tv_usec = LOOK_US};
+    const int on = 1;
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &often, sizeof often);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &often, sizeof often);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+bool probe_connection(struct hand *hand, const struct exchange *exchange)
+{
+    struct job own; /* the job itself is the main thread's */
+    own.failure.kind = NULL;
+    const int fd = options_stream(&own, &exchange->params.link.options,
+                                  exchange->probes[hand->index].peer.ss_family, hand->index);
+    if (fd < 0)
+        return hand_fail(hand, own.failure.kind, "%s", own.failure.message);
+    prepare(fd);
+    hand->fd = fd;
+    return true;
+}
+
+bool probe_connect(struct hand *hand, const struct exchange *exchange)
+{
+    const struct probe *probe = &exchange->probes[hand->index];
+    while (connect(hand->fd, (const struct sockaddr *)&probe->peer, probe->peer_size) < 0) {
+        if (hand_is_cancelled(hand))
+            return false;
+        if (errno == EADDRNOTAVAIL)
+            return hand_fail(hand, "resource",
+                             "no free port for another connection: %s; ask at a lower rate, or "
+                             "widen sysctl net.ipv4.ip_local_port_range",
+                             strerror(errno));
+        if (errno != EINPROGRESS && errno != EALREADY && errno != EAGAIN && errno != EINTR)
+            return hand_broken(hand, errno);
+    }
+    return true;
+}
+
+/* With a reset, since all has been said: otherwise each would keep a port for a minute (TIME-WAIT,
+ * RFC 9293, section 3.6.1). */
+void probe_hang_up(struct hand *hand)
+{
+    const int connection = hand->crew->link.fds[hand->index];
+    if (hand->fd == connection)
+        return;
+    linger_reset(hand->fd, true);
+    close(hand->fd);
+    hand->fd = connection;
+}
+
+/* The port differs from one connection to the next, the rest of the address does not. */
+static bool is_peer(const struct sockaddr_storage *from, const struct sockaddr_storage *peer)
+{
+    if (from->ss_family != peer->ss_family)
+        return false;
+    if (from->ss_family == AF_INET6)
+        return memcmp(&((const struct sockaddr_in6 *)from)->sin6_addr,
+                      &((const struct sockaddr_in6 *)peer)->sin6_addr,
+                      sizeof(struct in6_addr)) == 0;
+    return ((const struct sockaddr_in *)from)->sin_addr.s_addr ==
+           ((const struct sockaddr_in *)peer)->sin_addr.s_addr;
+}
+
+/* Whether a connection begins with the job's header. */
+static bool is_ours(const struct hand *hand, int fd)
+{
+    unsigned char head[PROBE_HEADER_SIZE];
+    uint64_t number;
+    const int64_t until_ns = now_ns() + HELLO_NS;
+    ssize_t used = 0;
+    while (used < PROBE_HEADER_SIZE && now_ns() < until_ns && !hand_is_cancelled(hand)) {
+        const ssize_t n = recv(fd, head + used, (size_t)(PROBE_HEADER_SIZE - used), 0);
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+            return false;
+        used += n > 0 ? n : 0;
+    }
+    return probe_header_read(hand, head, used, &number);
+}
+
+/* Takes the next connection, if it is still there. Returns false after hand_fail(). */
+static bool serve_one(struct hand *hand, struct exchange *exchange)
+{
+    const struct exchange_params *params = &exchange->params;
+    const struct probe *probe = &exchange->probes[hand->index];
+    struct sockaddr_storage from;
+    socklen_t size = sizeof from;
+    const int connection = hand->fd;
+    const int fd = accept4(probe->fd, (struct sockaddr *)&from, &size, SOCK_CLOEXEC);
+    if (fd < 0)
+        return true;
+    prepare(fd);
+    if (!is_peer(&from, &probe->peer) || !is_ours(hand, fd)) {
+        exchange->strangers++;
+        close(fd);
+        return true;
+    }
+    hand->fd = fd;
+    const bool ok = exchange_receive(hand, params->request_size - PROBE_HEADER_SIZE) &&
+                    exchange_send(hand, params->response_size);
+    hand->fd = connection;
+    close(fd);
+    exchange->answers[hand->index] += ok;
+    return ok;
+}
+
+bool probe_answer_connections(struct hand *hand, struct exchange *exchange)
+{
+    struct pollfd fds[] = {{.fd = exchange->probes[hand->index].fd, .events = POLLIN},
+                           {.fd = hand->fd, .events = POLLIN}};
+    for (;;) {
+        if (poll(fds, 2, -1) < 0 && errno != EINTR)
+            return hand_broken(hand, errno);
+        if (hand_is_cancelled(hand))
+            return false;
+        if (fds[0].revents && !serve_one(hand, exchange))
+            return false;
+        if (!fds[0].revents && fds[1].revents)
+            return probe_look(hand) > 0;
+    }
+}

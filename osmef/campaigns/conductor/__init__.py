@@ -1,0 +1,1 @@
+"""The conductor: the loop that begins sessions, leaves them out, and cleans up after them."""

@@ -1,0 +1,202 @@
+"""Cleanup of resources that abandoned sessions have left, retried until nothing stands."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from osmef.campaigns.conductor.context import ConductorContext
+from osmef.campaigns.executors.session import conclude
+from osmef.campaigns.state.rows import CampaignRow, SessionRow, SessionState
+from osmef.campaigns.watching.log import CampaignLog
+from osmef.engine.journal import Journal
+from osmef.errors import OsmefError, StorageError
+from osmef.results.files import storage
+
+if TYPE_CHECKING:
+    from osmef.campaigns.state.store import Store
+
+# What would not go is tried again after so long: so often, and then seldom.
+_AGAIN, _OFTEN, _SELDOM = timedelta(minutes=10), 6, timedelta(hours=1)
+
+
+def uncleared(paths: Iterable[str]) -> str | None:
+    """Return the run directories by whose journals something stands, one a line.
+
+    Those that are not here may be on another machine, and stay.
+    """
+    return "\n".join(path for path in paths if _stands(path)) or None
+
+
+def paths_of(session: SessionRow) -> list[str]:
+    """Return the run directories in which a session may have left something."""
+    own = [session.directory] if session.directory else []
+    return list(dict.fromkeys([*_left(session), *own]))
+
+
+def is_there(path: Path) -> bool:
+    """Tell whether there is a run directory. Raises StorageError where nobody may look."""
+    with storage("look for", path), suppress(FileNotFoundError, NotADirectoryError):
+        path.stat()
+        return True
+    return False
+
+
+def is_absent(path: str) -> bool:
+    """Tell whether a run directory is surely not here: where nobody may look, it may be."""
+    try:
+        return not is_there(Path(path))
+    except StorageError:
+        return False
+
+
+def _left(session: SessionRow) -> list[str]:
+    return list(dict.fromkeys((session.uncleared or "").splitlines()))
+
+
+def _stands(path: str) -> bool:
+    if is_absent(path):
+        return True
+    try:
+        return bool(Journal(Path(path) / "journal.jsonl").standing())
+    except OsmefError:  # nobody knows
+        return True
+
+
+@dataclass(frozen=True)
+class _CleanupJob:
+    """What a session has left and is being destroyed, by run directory."""
+
+    session: SessionRow
+    parts: dict[str, Future[None]]
+
+    @property
+    def is_over(self) -> bool:
+        return all(future.done() for future in self.parts.values())
+
+
+class Cleanup:
+    """Destroys leftover resources of sessions, and retries where a cloud refuses.
+
+    The executor does it, so that a cloud that takes its time keeps nobody waiting.
+    """
+
+    def __init__(
+        self, store: Store, row: CampaignRow, context: ConductorContext, log: CampaignLog
+    ) -> None:
+        self._store, self._campaign = store, row.id
+        self._context, self._log = context, log
+        self._jobs: dict[int, _CleanupJob] = {}
+        self._untold: set[int] = set()
+        """The sessions of which nobody has been told that they may have left something."""
+        self._tries = 0
+        self.next: datetime | None = context.clock.now()
+        """When to sweep next; None where nothing stands that is not being destroyed."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything is being destroyed now."""
+        return bool(self._jobs)
+
+    @property
+    def is_trying(self) -> bool:
+        """Whether something stands that may go soon."""
+        return self.is_busy or (self.next is not None and self._tries < _OFTEN)
+
+    @property
+    def places(self) -> set[str]:
+        """The names of what is being cleaned up: see SessionRow.places."""
+        return {name for job in self._jobs.values() for name in job.session.places}
+
+    def take_on(self, sessions: Iterable[SessionRow], now: datetime) -> None:
+        """Clean up after planned sessions that won't be."""
+        begun = {one.id for one in sessions if one.directory or one.uncleared}
+        if begun:
+            self._untold |= begun
+            self.next, self._tries = now, 0
+
+    def try_again(self, session: SessionRow, now: datetime, news: str | None) -> None:
+        """Clean up later after a session that has left something; ``news`` is why, to be told."""
+        if news is not None:
+            self._tell(session, news)
+        if _here(session):
+            self._tries = 0
+            self._sweep_at(now + _AGAIN)
+
+    def _tell(self, session: SessionRow, why: str) -> None:
+        place = Path(session.directory or "").parent
+        by_hand = f"it is tried again; by hand: osmef reap --out {place}"
+        self._log.note(
+            "failure", f"{session.slot} {session.platform}: left standing: {why}; {by_hand}"
+        )
+
+    def _sweep_at(self, time: datetime) -> None:
+        self.next = time if self.next is None else min(self.next, time)
+
+    def sweep(self, now: datetime, wake: threading.Event) -> None:
+        """Begin to destroy what stands, if it is time; ``wake`` is set whenever some has gone."""
+        if self.next is None or now < self.next:
+            return
+        for session in self._store.uncleared(self._campaign):
+            if session.id not in self._jobs and (paths := _here(session)):
+                clear = self._context.executor.clear
+                parts = {path: clear(Path(path), session.provider) for path in paths}
+                self._jobs[session.id] = _CleanupJob(session, parts)
+                for future in parts.values():
+                    future.add_done_callback(lambda _: wake.set())
+        self._tries += 1
+        self.next = None
+
+    def collect(self, now: datetime) -> bool:
+        """Write down what has gone, and what has not; tell if there was anything."""
+        over = [job for job in self._jobs.values() if job.is_over]
+        for job in over:
+            self._finish(job, now)
+            del self._jobs[job.session.id]
+        return bool(over)
+
+    def _finish(self, job: _CleanupJob, now: datetime) -> None:
+        session, errors = job.session, []
+        for path, future in job.parts.items():
+            error = future.exception()
+            if (
+                error is None
+                and path == session.directory
+                and session.state is not SessionState.DONE
+            ):
+                error = self._conclude(session, path)
+            if error is None:
+                self._store.cleared(session, [path])
+            else:
+                errors.append(error)
+        is_news = session.id in self._untold
+        if errors:
+            self._sweep_at(now + (_AGAIN if self._tries < _OFTEN else _SELDOM))
+        if errors and is_news:
+            self._tell(session, str(errors[-1]))
+        if not errors and not is_news:
+            text = f"{session.slot} {session.platform}: nothing stands any more"
+            self._log.note("note", text)
+        self._untold.discard(session.id)
+
+    def _conclude(self, session: SessionRow, path: str) -> OsmefError | None:
+        """Write down what a session has come to; return why that can't be done."""
+        try:
+            end = conclude(Path(path))
+        except OsmefError as error:
+            return error
+        trials = {"trials_ok": end.trials_ok, "trials_failed": end.trials_failed}
+        self._store.conclude(session, **trials, cost=end.cost, currency=end.currency)
+        return None
+
+
+def _here(session: SessionRow) -> Sequence[str]:
+    """Return the run directories that are here, and whose session does not take them up itself."""
+    own = session.directory if session.state is SessionState.PLANNED else None
+    return [path for path in _left(session) if path != own and not is_absent(path)]

@@ -1,0 +1,370 @@
+"""The conductor: the scheduling loop of a campaign, each session at its time, exactly once."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from osmef.campaigns.conductor.cleanup import is_absent, paths_of, uncleared
+from osmef.campaigns.conductor.context import ConductorContext
+from osmef.campaigns.conductor.dispatch import Dispatcher
+from osmef.campaigns.conductor.skips import PlatformKey, SkipPolicy, key_of
+from osmef.campaigns.executors.session import SessionResult, so_far
+from osmef.campaigns.schedule.clock import LATE, ClockMonitor, late_before
+from osmef.campaigns.schedule.plan import CampaignPlan
+from osmef.campaigns.state.rows import (
+    LEASE,
+    CampaignRow,
+    Gap,
+    LogLine,
+    Phase,
+    SessionRow,
+    SessionState,
+)
+from osmef.campaigns.vm_pool.policy import PoolPolicy
+from osmef.campaigns.watching.log import CampaignLog
+from osmef.engine.stop import Stop
+from osmef.errors import InputError, Interrupted, OsmefError, StorageError
+
+if TYPE_CHECKING:
+    from osmef.campaigns.state.store import Store
+
+
+_RENEW = LEASE / 5
+_STORE_AGAIN_S = 5.0
+# Who leaves when idle waits for a window that opens within this.
+_SOON = timedelta(minutes=10)
+_MOST_ATTEMPTS = 3
+# A cloud that fails is asked again after so long, and so much longer each time.
+_OUTAGE = timedelta(minutes=10)
+
+
+class Conductor:
+    """Runs the sessions of one campaign until there are none left, or somebody stops it.
+
+    After a stop it begins no more, and waits for those that run. A look while nothing happens
+    reads one row; what is due is asked for when it is due.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        row: CampaignRow,
+        campaign_plan: CampaignPlan,
+        context: ConductorContext,
+        stop: Stop,
+    ) -> None:
+        self._store, self._campaign, self._name = store, row.id, row.name
+        self._plan, self._context, self._clock = campaign_plan, context, context.clock
+        self._stop = stop
+        self._log = CampaignLog(
+            store, row, context.clock, context.tell, campaign_plan.campaign.notify
+        )
+        self._skips = SkipPolicy(store, row, campaign_plan, context, self._log)
+        self._pool_policy = PoolPolicy(store, row, campaign_plan, context.vm_pool, self._log)
+        self._dispatcher = Dispatcher(store, row, campaign_plan, context, self._pool_policy)
+        self._wake = self._dispatcher.running.wake
+        self._watch = ClockMonitor(context.clock)
+        self._phase: Phase | None = None
+        self._next = self._renew_at = context.clock.now()
+        self._any_planned = True
+        self._has_taken_up = False
+
+    @property
+    def _stopping(self) -> bool:
+        return self._stop.reason is not None
+
+    @property
+    def _is_busy(self) -> bool:
+        return bool(self._dispatcher.running) or self._skips.cleaning.is_busy
+
+    def run(self) -> Phase:
+        """Conduct, and return what the campaign does afterwards.
+
+        A database that fails for a while (a full disk, a lost connection) is asked again: sessions
+        that have ended are kept until it takes them.
+        """
+        while (phase := self._step()) is None:
+            self._rest()
+        return phase
+
+    def _others_run(self) -> bool:
+        """Tell, while nothing of ours runs, whether another one's session does: he may be dead."""
+        return SessionState.RUNNING in self._store.counts(self._campaign)
+
+    def _is_left_alone(self) -> Phase | None:
+        """Return the phase of a campaign that systemd or cron does not take up by itself.
+
+        That is one that was stopped, or has ended, and nothing has come back.
+        """
+        phase = self._store.campaign(self._name).phase
+        if not self._context.until_idle or phase in {Phase.ACTIVE, Phase.PAUSED}:
+            return None
+        left = {SessionState.PLANNED, SessionState.RUNNING} & self._store.counts(
+            self._campaign
+        ).keys()
+        return None if phase is Phase.ENDED and left else phase
+
+    def _take_up(self) -> None:
+        """Say who conducts it now, and find out what was left by who did before."""
+        now, before = self._clock.now(), self._store.campaign(self._name)
+        phase = Phase.PAUSED if before.phase is Phase.PAUSED else Phase.ACTIVE
+        self._store.set_phase(self._campaign, phase, self._context.holder)
+        since = before.seen_at or before.created_at
+        if before.seen_at is not None and now - since > LATE:
+            self._note_gap(Gap(since, now, "nobody conducted the campaign"))
+        self._watch.begin(since)
+        self._renew(now)
+        self._pool_policy.take_up()
+        self._skips.strangers(now)
+        self._skips.learn_all()
+        self._watch.works()  # what it kept us from is in the gap
+        self._has_taken_up = True
+
+    def _step(self) -> Phase | None:
+        """Look once, and return the phase if it is over."""
+        try:
+            if not self._has_taken_up:
+                if (left := self._is_left_alone()) is not None:
+                    return left
+                self._take_up()
+            phase = self._look()
+            self._watch.works()
+            if phase is not None:
+                self._pool_policy.close(self._clock.now())
+                self._log.close()
+                ended = phase is Phase.ENDED
+                self._store.leave(
+                    self._campaign, self._context.holder, self._clock.now(), ended=ended
+                )
+        except StorageError as error:
+            if self._watch.fails(str(error)):
+                self._log.say("failure", str(error))
+            return Phase.STOPPED if self._stopping and not self._is_busy else None
+        return phase
+
+    def _rest(self) -> None:
+        """Wait until there is something to do, or a moment; longer while the database fails."""
+        self._watch.rest(self._next)
+        if self._watch.failing is None:
+            self._clock.wait(self._next, self._wake)
+        else:
+            again = self._clock.steady() + _STORE_AGAIN_S
+            while not self._stopping and (left := again - self._clock.steady()) > 0:
+                self._wake.clear()  # what has ended can wait, too
+                self._clock.wait(self._clock.now() + timedelta(seconds=left), self._wake)
+        self._wake.clear()
+
+    def _look(self) -> Phase | None:
+        """Do what is to be done now; return the phase if it is over."""
+        now = self._clock.now()
+        self._after_trouble(now)
+        absent = self._was_absent(now)
+        ended = self._collect(now)
+        cleaned = self._skips.cleaning.collect(now)
+        phase, before = self._store.campaign(self._name).phase, self._phase
+        if absent or now >= self._renew_at:
+            self._renew(now)
+        if ended or cleaned or absent or now >= self._next or phase is not before:
+            cells = ended if before else {key_of(platform) for platform in self._plan.parts}
+            away = absent or before in {None, Phase.PAUSED}
+            self._act(phase, cells, now, away=away)
+        self._phase = phase
+        return self._over(phase, now)
+
+    def _after_trouble(self, now: datetime) -> None:
+        """Plan again what was claimed when the database failed, and does not run."""
+        trouble = self._watch.failing
+        if trouble is None:
+            return
+        self._store.forget(self._campaign, self._context.holder, self._dispatcher.running.ids)
+        gap = Gap(trouble.since, now, f"no database: {trouble.text}")
+        if now - trouble.since > LATE and self._note_gap(gap):
+            self._watch.has_noted()
+        self._next = now
+
+    def _was_absent(self, now: datetime) -> bool:
+        """Tell whether time has passed in which nobody looked, or that never was."""
+        seen = self._watch.look(now)
+        if seen.set_by:
+            self._log.note("gap", f"the clock was set by {seen.set_by}")
+        if seen.set_by < timedelta(0):
+            self._store.plan_again(self._campaign, [SessionState.MISSED], now)
+        if seen.slept_since is not None:
+            self._note_gap(Gap(seen.slept_since, now, "this machine slept, or was too busy"))
+        return seen.was_absent
+
+    def _note_gap(self, gap: Gap) -> bool:
+        """Note a time in which nobody began what was due, if anything was; tell if so.
+
+        What was due just now begins in time.
+        """
+        if not self._store.was_due(self._campaign, gap.since, gap.until - LATE):
+            return False
+        self._store.note_gap(self._campaign, gap)
+        times = f"{gap.since:%Y-%m-%d %H:%M} to {gap.until:%Y-%m-%d %H:%M} UTC"
+        self._log.note("gap", f"{times}: {gap.why}")
+        return True
+
+    def _collect(self, now: datetime) -> set[PlatformKey]:
+        """Note how sessions ended; return what they measured."""
+        ended = set()
+        for future, session in self._dispatcher.running.ended:
+            outcome = outcome_of(future, session)
+            values, line = outcome.values(now, stopping=self._stopping), outcome.line(session)
+            over = outcome.end.state is not SessionState.PLANNED
+            left = session.uncleared
+            if not _has_begun(session):
+                values["directory"] = None  # nothing was made
+            elif over:
+                left = values["uncleared"] = uncleared(paths_of(session))
+            ours = self._store.finish(session, outcome.end.state, now, line, **values)
+            self._dispatcher.end(future, now)
+            ended.add(session.cell)
+            if not ours:
+                what = f"{session.slot} {session.platform}"
+                self._log.note("gap", f"{what}: another process has taken it over")
+                continue
+            self._log.say(line.kind, line.text)
+            if over and left is not None:
+                why = outcome.end.why or "its run has ended"
+                news = why if left != session.uncleared else None
+                self._skips.cleaning.try_again(replace(session, uncleared=left), now, news)
+            if outcome.end.state is SessionState.DONE:
+                self._skips.learn([session])
+        return ended
+
+    def _act(self, phase: Phase, ended: set[PlatformKey], now: datetime, *, away: bool) -> None:
+        """Leave out what can't be, begin what is due, and find out when to act again."""
+        late = late_before(self._plan.campaign.missed, now) if away else None
+        if self._skips.missed(now, self._why(phase, away=away), late):
+            self._watch.has_missed()
+        self._skips.known(ended, now)
+        if not self._stopping:
+            self._skips.cleaning.sweep(now, self._wake)
+        self._log.note_problems()
+        self._pool_policy.count(now)
+        soon = None
+        if phase is Phase.ACTIVE and not self._stopping:
+            soon = self._dispatcher.begin(now, self._log, self._skips)
+        self._pool_policy.tidy(phase, self._dispatcher.running.platforms, now)
+        again = None if soon is None else now + soon
+        coming = self._store.next_time(self._campaign, now)
+        self._any_planned = coming is not None
+        sweep = None if self._stopping else self._skips.cleaning.next
+        # Who only waits says that he lives when he happens to look.
+        renew = self._renew_at if self._is_busy or coming is None or self._others_run() else None
+        self._next = min(time for time in (again, coming, renew, sweep) if time is not None)
+
+    def _why(self, phase: Phase, *, away: bool) -> str:
+        """Return why sessions that have been missed by now did not run."""
+        if Phase.PAUSED in (phase, self._phase):
+            return "the campaign was paused"
+        if away:
+            return "nobody conducted the campaign"
+        if self._dispatcher.is_full:
+            return f"{len(self._dispatcher.running)} others ran, and there was no room for more"
+        return "its cloud was measured by another session"
+
+    def _renew(self, now: datetime) -> None:
+        """Say that we live, take up what the dead have left, and end what is ours no more."""
+        self._store.renew(self._campaign, self._context.holder, now)
+        for lost in self._store.recover(self._campaign, now):
+            self._log.note("gap", f"{lost.slot} {lost.platform}: interrupted, will go on")
+        held = self._store.held(self._campaign, self._context.holder)
+        for session in self._dispatcher.running:
+            if held.get(session.id) != session.token:
+                self._context.halt(session.id)
+        self._renew_at = now + _RENEW
+
+    def _over(self, phase: Phase, now: datetime) -> Phase | None:
+        """Return the phase in which the campaign is left now, if it is."""
+        stops = self._stopping or phase is Phase.STOPPED
+        if self._is_busy or (self._skips.cleaning.is_trying and not stops):
+            return None
+        if stops:
+            return Phase.STOPPED
+        leaves = self._any_planned and self._context.until_idle and not self._pool_policy.stands
+        if leaves and not self._others_run():
+            opens = self._store.next_opening(self._campaign)
+            return phase if opens is not None and opens > now + _SOON else None
+        if self._any_planned or self._others_run():
+            return None
+        settles_in, again_in = self._watch.settles_in, self._pool_policy.again_in(now)
+        if waits := [one for one in (settles_in, again_in) if one is not None]:
+            self._next = now + min(waits)
+            return None
+        if phase is not Phase.ENDED:
+            counts = self._store.counts(self._campaign)
+            told = ", ".join(f"{count} {state}" for state, count in counts.items())
+            self._log.note("end", f"the campaign has ended: {told}", last=True)
+        return Phase.ENDED
+
+
+def _has_begun(session: SessionRow) -> bool:
+    return session.directory is not None and not is_absent(session.directory)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Outcome of an attempt at a session; ``attempts`` counts those that an outage has ended.
+
+    ``is_news``: it failed, and not as the one before, so who is told of failures hears of it.
+    """
+
+    end: SessionResult
+    attempts: int
+    is_news: bool = False
+
+    def values(self, now: datetime, *, stopping: bool) -> dict[str, Any]:
+        """Return what a session's row becomes. What is planned again is due after a while."""
+        values = {name: value for name, value in vars(self.end).items() if name != "state"}
+        values |= {"attempts": self.attempts, "ended_at": now}
+        if self.end.state is SessionState.PLANNED:
+            values["ended_at"] = None
+            if not stopping:
+                values["due"] = now + _OUTAGE * max(1, self.attempts)
+        return values
+
+    def line(self, session: SessionRow) -> LogLine:
+        """Return what the log says of it."""
+        end = self.end
+        what = f"{session.slot} {session.platform}: {end.state}"
+        trials = f", {end.trials_ok} trials ok, {end.trials_failed} failed"
+        failed = end.state is SessionState.FAILED or end.trials_failed or self.is_news
+        kind = "failure" if failed else "end"
+        return LogLine(kind, what + trials + (f": {end.why}" if end.why else ""))
+
+
+def outcome_of(future: Future[SessionResult], session: SessionRow) -> Outcome:
+    """Return how a session ended.
+
+    One that was interrupted, or could not be written down, is planned again, and so is one whose
+    cloud failed, but for the last time. What it has cost is counted in any case.
+    """
+    attempts, message = session.attempts, None
+    try:
+        return Outcome(future.result(), attempts)
+    except Interrupted as error:
+        state, why = SessionState.PLANNED, error.message
+    except StorageError as error:
+        state, why, message = SessionState.PLANNED, str(error), error.message
+    except InputError as error:
+        state, why, message = SessionState.FAILED, str(error), error.message
+    except OsmefError as error:
+        attempts += 1
+        state = SessionState.PLANNED if attempts < _MOST_ATTEMPTS else SessionState.FAILED
+        why, message = str(error), error.message
+    except Exception as error:
+        state, why = SessionState.FAILED, f"a bug: {type(error).__name__}: {error}"
+    end = (
+        so_far(Path(session.directory), state, why)
+        if session.directory
+        else SessionResult(state, why=why)
+    )
+    # Where it failed is another run directory each time.
+    is_news = message is not None and message not in (session.why or "")
+    return Outcome(end, attempts, is_news)

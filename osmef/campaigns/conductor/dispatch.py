@@ -1,0 +1,271 @@
+"""Dispatching sessions that are due to the executor, one at a time on each exclusive cloud."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from osmef.campaigns.conductor.cleanup import is_there
+from osmef.campaigns.conductor.context import ConductorContext
+from osmef.campaigns.conductor.skips import SkipPolicy, platform_of
+from osmef.campaigns.executors.session import SessionJob, SessionResult
+from osmef.campaigns.schedule.plan import CampaignPlan
+from osmef.campaigns.state.rows import (
+    CampaignRow,
+    ClaimTerms,
+    LogLine,
+    Refusal,
+    SessionRow,
+    SessionState,
+)
+from osmef.campaigns.vm_pool.policy import PoolPolicy
+from osmef.campaigns.watching.log import CampaignLog
+from osmef.errors import StorageError
+from osmef.results.rundir import new_path
+from osmef.scenario.money import parse_money
+
+if TYPE_CHECKING:
+    from osmef.campaigns.state.store import Store
+
+# So long a campaign that had a cloud lets another one have it that has waited for longer.
+_AFTER_YOU = timedelta(seconds=10)
+_NAMES = 100
+# So many begin before ends, a stop and the lease are looked after.
+_AT_ONCE = 100
+
+
+class Dispatcher:
+    """Claims sessions of one campaign and hands them to the executor."""
+
+    def __init__(
+        self,
+        store: Store,
+        row: CampaignRow,
+        campaign_plan: CampaignPlan,
+        context: ConductorContext,
+        pool_policy: PoolPolicy,
+    ) -> None:
+        self._store, self._row, self._plan, self._context = store, row, campaign_plan, context
+        self._pool_policy = pool_policy
+        self.running = RunningSessions()
+        self._freed: dict[str, datetime] = {}
+        self._sharing: dict[str, set[str]] = defaultdict(set)
+        """The clouds of this campaign that a name is a place of."""
+        for cloud, places in {
+            part.cloud: part.places for part in campaign_plan.parts.values()
+        }.items():
+            for name in places:
+                self._sharing[name].add(cloud)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the executor has no room."""
+        return len(self.running) >= self._context.executor.room
+
+    def begin(self, now: datetime, log: CampaignLog, skips: SkipPolicy) -> timedelta | None:
+        """Begin what is due, in order, as far as there is room and its cloud is free.
+
+        Return after how long to look again: at once where more may be due, soon where something
+        waits for a cloud that others measure.
+        """
+        exclusive = self._plan.campaign.exclusive
+        busy = self._store.busy(now) if exclusive and not self.is_full else {}
+        waits = any(name not in self.running.places for name in busy)
+        cleaned = skips.cleaning.places if exclusive else set()
+        taken = {cloud for name in {*busy, *cleaned} for cloud in self._sharing[name]}
+        begun = 0
+        while not self.is_full and begun < _AT_ONCE:
+            room = min(self._context.executor.room - len(self.running), _AT_ONCE - begun)
+            batch = self._store.due(self._row.id, now, room, taken)
+            if not batch:
+                break
+            for session in batch:
+                if session.cloud in taken:
+                    continue
+                if session.id in self.running.ids:  # another has had it, and ours still cleans up
+                    taken.add(session.cloud)
+                    continue
+                refusal = self._try(self._without_known(session, now, skips), now, log)
+                if refusal is Refusal.BUDGET:
+                    return self._hold_budget(now, skips)
+                begun += refusal is None
+                waits = waits or refusal is Refusal.BUSY
+                if exclusive or refusal is Refusal.BUSY:
+                    taken |= {one for name in session.places for one in self._sharing[name]}
+        if begun >= _AT_ONCE:
+            return timedelta(0)
+        return self._context.again if waits and not self.is_full else None
+
+    def end(self, future: Future[SessionResult], now: datetime) -> None:
+        """Forget one that has ended."""
+        session = self.running.remove(future)
+        self._freed |= dict.fromkeys(session.places, now)
+
+    def _try(self, session: SessionRow, now: datetime, log: CampaignLog) -> Refusal | None:
+        """Begin a session, or return why that can't be."""
+        freed = [self._freed[name] for name in session.places if name in self._freed]
+        if freed and now - max(freed) < _AFTER_YOU and self._store.is_wanted(session, now):
+            return Refusal.BUSY
+        count = len(session.cells_left_out)
+        without = f", without {count} known cell{'s' * (count > 1)}" * bool(count)
+        line = LogLine("start", f"{session.slot} {session.platform}{without}")
+        claimed = self._store.claim(session, self._context.holder, now, self._terms(session), line)
+        if isinstance(claimed, Refusal):
+            return claimed
+        placed = self._placed(claimed)
+        work = self._work(placed)
+        log.say(line.kind, line.text)
+        self.running.add(self._context.executor.submit(self._context.measure, work), placed)
+        return None
+
+    @staticmethod
+    def _without_known(session: SessionRow, now: datetime, skips: SkipPolicy) -> SessionRow:
+        """Return a session without the cells that are known by now; one that has begun as it was.
+
+        Of one that has none left nothing is planned any more, and its claim is refused.
+        """
+        if session.directory is not None and is_there(Path(session.directory)):
+            return session
+        skips.known([session.cell], now)  # another conductor may have come to know the last
+        return replace(session, left_out="\n".join(skips.known_of(session.cell)) or None)
+
+    def _terms(self, session: SessionRow) -> ClaimTerms:
+        campaign = self._plan.campaign
+        if campaign.budget is None:
+            return ClaimTerms(campaign.exclusive)
+        planned = self._plan.parts[platform_of(session)].amount
+        expected = max(planned, self._store.dearest(session))
+        return ClaimTerms(campaign.exclusive, parse_money(campaign.budget).amount, expected)
+
+    def _hold_budget(self, now: datetime, skips: SkipPolicy) -> timedelta | None:
+        """Leave out the platforms of which one more session would surely cost too much.
+
+        Return after how long to look again: at once for what costs less, and soon where sessions of
+        other conductors may yet cost less than by plan.
+        """
+        if self.running:
+            return None
+        if SessionState.RUNNING in self._store.counts(self._row.id):
+            return self._context.again
+        budget = self._plan.campaign.budget or ""
+        most, spent = parse_money(budget).amount, self._store.spent(self._row.id)
+        planned = self._store.sessions(self._row.id, [SessionState.PLANNED])
+        one_each = {one.cell: one for one in planned}
+        costs = {cell: self._terms(one).expected for cell, one in one_each.items()}
+        dear = [one for one in planned if spent + costs[one.cell] > most]  # as a claim counts it
+        if dear:
+            skips.too_dear(dear, f"the budget of {budget} does not pay for another session", now)
+        return timedelta(0)
+
+    def _work(self, session: SessionRow) -> SessionJob:
+        study = self._plan.parts[platform_of(session)].study
+        return SessionJob(
+            session=session.id,
+            slot=session.slot,
+            window=session.window,
+            platform=session.platform,
+            text=study.text,
+            file=study.path.name,
+            directory=session.directory or "",
+            seed=_seed(self._plan.campaign.seed, session),
+            provider=session.provider,
+            keep_until=self._pool_policy.until(session),
+            left_out=session.cells_left_out,
+        )
+
+    def _placed(self, session: SessionRow) -> SessionRow:
+        """Return a session with a run directory: a new one if it has none here.
+
+        One on another machine is for that one to clear.
+        """
+        if session.directory is not None and is_there(Path(session.directory)):
+            return session
+        lines = filter(None, (session.uncleared, session.directory))
+        session = replace(session, uncleared="\n".join(lines) or None)
+        name = self._plan.parts[platform_of(session)].study.scenario.name
+        for _ in range(_NAMES):
+            path = new_path(Path(self._row.out), name)
+            if not is_there(path) and self._store.locate(session, path):
+                return replace(session, directory=str(path))
+        raise StorageError(
+            "no name is free for a run directory",
+            where=self._row.out,
+            cure="name another directory with --out",
+        )
+
+
+def _seed(seed: int, session: SessionRow) -> int:
+    """Return the seed of a session's plan: the same again after a crash."""
+    text = f"{seed} {session.opens.isoformat()} {session.slot} {session.cell}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4])
+
+
+class RunningSessions:
+    """Sessions by what tells their end; ``wake`` is set when one ends.
+
+    ``ids`` are those of the sessions in the database.
+    """
+
+    def __init__(self) -> None:
+        self.wake = threading.Event()
+        self.ids: set[int] = set()
+        self._sessions: dict[Future[SessionResult], SessionRow] = {}
+        self._ended: deque[Future[SessionResult]] = deque()
+        self._places: Counter[str] = Counter()
+        self._platforms: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[SessionRow]:
+        return iter(self._sessions.values())
+
+    @property
+    def places(self) -> Collection[str]:
+        """What they measure at."""
+        return self._places.keys()
+
+    @property
+    def platforms(self) -> Collection[str]:
+        """The names of the platforms that they measure."""
+        return self._platforms.keys()
+
+    @property
+    def ended(self) -> list[tuple[Future[SessionResult], SessionRow]]:
+        """Those that have ended, in that order, until they are removed."""
+        return [(future, self._sessions[future]) for future in list(self._ended)]
+
+    def add(self, future: Future[SessionResult], session: SessionRow) -> None:
+        """Take one on that has begun."""
+        self._sessions[future] = session
+        self.ids.add(session.id)
+        self._places.update(session.places)
+        self._platforms[session.platform] += 1
+        future.add_done_callback(self._take_end)
+
+    def _take_end(self, future: Future[SessionResult]) -> None:
+        self._ended.append(future)
+        self.wake.set()
+
+    def remove(self, future: Future[SessionResult]) -> SessionRow:
+        """Forget one that has ended."""
+        session = self._sessions.pop(future)
+        self._ended.remove(future)  # mostly the first
+        self.ids.remove(session.id)
+        _drop(self._places, session.places)
+        _drop(self._platforms, [session.platform])
+        return session
+
+
+def _drop(counts: Counter[str], names: Collection[str]) -> None:
+    for name in names:
+        counts[name] -= 1
+        if not counts[name]:
+            del counts[name]

@@ -1,0 +1,172 @@
+"""Skip policy: sessions that were missed, whose cells are known, or that exceed the budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from osmef.analysis.looks import is_known
+from osmef.campaigns.conductor.cleanup import Cleanup
+from osmef.campaigns.conductor.context import ConductorContext
+from osmef.campaigns.schedule.calendar import Platform
+from osmef.campaigns.schedule.model import StopRule
+from osmef.campaigns.schedule.plan import CampaignPlan
+from osmef.campaigns.state.rows import CampaignRow, SessionRow, SessionState
+from osmef.campaigns.watching.log import CampaignLog
+from osmef.errors import InputError
+from osmef.results.rundir import RunDirectory
+
+if TYPE_CHECKING:
+    from osmef.campaigns.state.store import Store
+
+PlatformKey = tuple[str, str, str]
+
+
+def platform_of(session: SessionRow) -> Platform:
+    """Return what a session measures, as the calendar names it."""
+    return Platform(session.scenario, session.provider or None, session.instance_class or None)
+
+
+def key_of(platform: Platform) -> PlatformKey:
+    """Return what SessionRow.cell is for sessions of a platform."""
+    return (platform.scenario, platform.provider or "", platform.instance_class or "")
+
+
+class SkipPolicy:
+    """Skips sessions, cleans up after those that had begun, and logs the reason."""
+
+    def __init__(
+        self,
+        store: Store,
+        row: CampaignRow,
+        campaign_plan: CampaignPlan,
+        context: ConductorContext,
+        log: CampaignLog,
+    ) -> None:
+        self._store, self._campaign = store, row.id
+        self._plan, self._log = campaign_plan, log
+        self.cleaning = Cleanup(store, row, context, log)
+
+    def strangers(self, now: datetime) -> None:
+        """Leave out sessions of platforms that the campaign's file has no more."""
+        planned = self._store.sessions(self._campaign, [SessionState.PLANNED])
+        gone = [one for one in planned if platform_of(one) not in self._plan.parts]
+        why = "its platform is no longer in the campaign's file"
+        self._leave(gone, SessionState.CANCELLED, why, now)
+
+    def missed(self, now: datetime, why: str, late: datetime | None) -> bool:
+        """Leave out what can't begin any more, or was due before ``late``; tell if any was."""
+        missed = self._store.closed(self._campaign, now, late)
+        closed = [one for one in missed if one.closes <= now]
+        for what, those in (
+            ("the window was closed", closed),
+            ("the start was missed", [one for one in missed if one.closes > now]),
+        ):
+            reason = f"{what}: {why}"
+            begun = [one for one in those if one.directory]
+            self._leave(begun, SessionState.FAILED, reason, now)
+            self._leave(
+                [one for one in those if not one.directory], SessionState.MISSED, reason, now
+            )
+            if those:
+                first, more = those[0], len(those) - 1
+                others = f", and {more} more until {those[-1].slot}" if more else ""
+                self._log.note("missed", f"{first.slot} {first.platform}{others}: {reason}")
+        return bool(missed)
+
+    def learn(self, sessions: Iterable[SessionRow]) -> None:
+        """Keep what the stop rule wants to know of sessions that are done."""
+        rule = self._plan.campaign.stop
+        if rule is None:
+            return
+        for session in sessions:
+            try:
+                found = session_medians(Path(session.directory or ""), rule.metric)
+            except InputError as error:
+                self._log.note("note", f"{session.slot} {session.platform}: not counted: {error}")
+                continue
+            self._store.learn(session, rule.metric, found)
+
+    def learn_all(self) -> None:
+        """Keep it of all that are done, also of those that another metric was known of."""
+        rule = self._plan.campaign.stop
+        if rule is not None:
+            self.learn(self._store.unlearned(self._campaign, rule.metric))
+
+    def known_of(self, platform: PlatformKey) -> list[str]:
+        """Return which cells of a platform are known well enough, by their keys."""
+        rule, keys = self._plan.campaign.stop, self._keys(platform)
+        if rule is None or not keys:
+            return []
+        known = known_cells(rule, self._store.medians(self._campaign, platform, rule.metric))
+        return [key for key in keys if key in known]
+
+    def known(self, platforms: Iterable[PlatformKey], now: datetime) -> None:
+        """Leave out what is left of platforms of which every cell is known well enough."""
+        rule = self._plan.campaign.stop
+        if rule is None:
+            return
+        for platform in platforms:
+            if len(self.known_of(platform)) < max(1, len(self._keys(platform))):
+                continue
+            planned = self._store.sessions(self._campaign, [SessionState.PLANNED])
+            left = [one for one in planned if one.cell == platform]
+            if left:
+                why = f"{rule.metric} is known within {rule.width_percent:g} %"
+                self._leave(left, SessionState.ENOUGH, why, now)
+                done = self._store.sessions(self._campaign, [SessionState.DONE])
+                count = sum(one.cell == platform for one in done)
+                self._log.note("note", f"{left[0].platform}: {why} after {count} sessions")
+
+    def _keys(self, platform: PlatformKey) -> list[str]:
+        """Return the cells of a platform; none where the campaign's file has it no more."""
+        scenario, provider, instance_class = platform
+        part = self._plan.parts.get(Platform(scenario, provider or None, instance_class or None))
+        return [one.key for one in part.study.cells] if part else []
+
+    def too_dear(self, sessions: Sequence[SessionRow], why: str, now: datetime) -> None:
+        """Leave out planned sessions that cost more than there is."""
+        self._leave(sessions, SessionState.CANCELLED, why, now)
+        first, *others = dict.fromkeys(one.platform for one in sessions)
+        more = f" and {len(others)} more platforms" * bool(others)
+        self._log.note("budget", f"{first}{more}: {why}")
+
+    def _leave(
+        self, sessions: Sequence[SessionRow], state: SessionState, why: str, now: datetime
+    ) -> None:
+        if sessions:
+            self._store.skip([one.id for one in sessions], state, why, now)
+            self.cleaning.take_on(sessions, now)
+
+
+def session_medians(directory: Path, metric: str) -> dict[str, float | None]:
+    """Return the result of a session: the median over the trials of each cell, None without any.
+
+    Raises InputError where its summary is damaged, or of a newer version.
+    """
+    if not (directory / "summary.json").exists():
+        return {}
+    cells = RunDirectory(directory).read_summary().cells
+    return {
+        cell.key: cell.metrics[metric].median if metric in cell.metrics else None for cell in cells
+    }
+
+
+def known_cells(rule: StopRule, medians: Mapping[str, Sequence[float]]) -> set[str]:
+    """Return the cells whose median is known well enough, from those of the sessions.
+
+    The interval of the median over sessions holds although it is looked at after each of them
+    (``lasting_interval``): with the exact one of a single look, a campaign would stop as soon as
+    chance makes it narrow, such as after some sessions that all met the rarer one of two kinds of
+    hosts. It assumes that sessions are independent. A cell that has the metric in too few sessions
+    is not known.
+    """
+    return {cell for cell, values in medians.items() if _is_narrow(rule, values)}
+
+
+def _is_narrow(rule: StopRule, values: Sequence[float]) -> bool:
+    known = [value for value in values if math.isfinite(value)]
+    return len(known) >= rule.minimum and is_known(known, rule.width_percent / 100)

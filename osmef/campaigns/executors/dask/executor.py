@@ -1,0 +1,447 @@
+"""Sessions on a Dask cluster: each at a worker whose tags say that it measures there.
+
+The controller keeps the run directory, and a worker works on a copy of it (``away``). A worker that
+is lost costs no more than the trial that it was in: the next one destroys what the journal says is
+left, and goes on with the missing trials. Dask's own second try of a lost job is refused.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import cast
+
+from distributed import Future as DaskFuture
+
+import osmef
+from osmef.campaigns.executors.dask.cluster import Assignment, Cluster, Job, Lost, Worker
+from osmef.campaigns.executors.dask.worker import (
+    BEAT_S,
+    ControllerReply,
+    MessageKind,
+    WorkerMessage,
+)
+from osmef.campaigns.executors.session import SessionJob, SessionResult, clear
+from osmef.campaigns.executors.threads import Measure, open_many_files
+from osmef.campaigns.watching.status import NAME as LIVE
+from osmef.campaigns.watching.status import forget, show_in
+from osmef.engine.journal import Journal
+from osmef.engine.stop import Stop
+from osmef.errors import InputError, Interrupted, OsmefError, StorageError
+from osmef.providers import AMBIENT
+from osmef.providers.base import Resource
+from osmef.results.files import append_line, storage, write_atomically
+from osmef.results.rundir import RunDirectory
+
+_MOST_LOSSES = 3
+_RECONNECT_S = 10.0
+
+Tell = Callable[[str, str], None]
+_TAKEN_BACK = "the controller has given this session to another worker"
+_STAY_HERE = {"lock", LIVE}
+
+
+@dataclass(frozen=True)
+class ClusterTimeouts:
+    """How many seconds to wait for a cluster.
+
+    ``connect_s`` is for its scheduler to answer, ``worker_s`` for a worker that takes a session.
+    ``look_s`` lies between two looks at which workers are there.
+    """
+
+    connect_s: float = 10.0
+    worker_s: float = 120.0
+    look_s: float = 2.0
+
+
+USUAL = ClusterTimeouts()
+
+
+@dataclass(eq=False)
+class _Task:
+    """A job that is somewhere between its submission and its end. ``what`` names it to people.
+
+    ``bound`` is the machine whose worker alone can do it. It is looked for in the journal when the
+    job is sent: to look anew for each of thousands that wait takes longer than they do.
+    """
+
+    job: Job
+    provider: str
+    what: str
+    copy: RunMirror
+    future: Future[object] = field(default_factory=Future)
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+    since: float = field(default_factory=time.monotonic)
+    sent: DaskFuture | None = None
+    worker: Worker | None = None
+    bound: str | None = None
+    back: str | None = None
+    losses: int = 0
+    only_cleanup: bool = False
+    noted: bool = False
+    session: int | None = None
+    halted: str | None = None
+
+
+class DaskExecutor:
+    """Sessions on workers of a cluster. Stopping reaches them, and ``tell`` hears of lost ones."""
+
+    def __init__(
+        self, address: str, stop: Stop, tell: Tell, waits: ClusterTimeouts = USUAL
+    ) -> None:
+        open_many_files()
+        self._address, self._stop, self._tell, self._waits = address, stop, tell, waits
+        self._cluster: Cluster | None = Cluster(address, waits.connect_s)
+        self._workers = self._cluster.workers()
+        self._tasks: dict[str, _Task] = {}
+        self._lock = threading.RLock()
+        self._closed = threading.Event()
+        self._beaten = self._looked = 0.0
+        self._thread = threading.Thread(target=self._serve, name="dask", daemon=True)
+        self._thread.start()
+
+    @property
+    def room(self) -> int:
+        """How many sessions all workers run at once."""
+        return sum(one.slots for one in list(self._workers.values()))
+
+    def submit(self, measure: Measure, work: SessionJob) -> Future[SessionResult]:
+        """Begin a session at a worker. ``measure`` travels there by pickle."""
+        what = f"{work.slot} {work.platform}"
+        job = partial(_measure, measure, work)
+        make = partial(_Task, job, work.provider, what, session=work.session)
+        return cast("Future[SessionResult]", self._take_on(Path(work.directory), make))
+
+    def halt(self, session: int) -> None:
+        """Stop a session: another process has taken it over."""
+        with self._lock:
+            for task in self._tasks.values():
+                if task.session == session:
+                    task.halted = "another process has taken the session over"
+
+    def clear(self, directory: Path, provider: str) -> Future[None]:
+        """Destroy what a session has left, at a worker."""
+        make = partial(_Task, clear, provider, directory.name, only_cleanup=True)
+        return cast("Future[None]", self._take_on(directory, make))
+
+    def close(self) -> None:
+        """Leave the cluster. What still runs stops once it hears nothing more from here."""
+        self._closed.set()
+        self._thread.join()
+        with self._lock:
+            for task in list(self._tasks.values()):
+                self._end(task, Interrupted("the campaign's conductor has ended"))
+        if self._cluster is not None:
+            self._cluster.close()
+
+    def _take_on(self, directory: Path, make: Callable[[RunMirror], _Task]) -> Future[object]:
+        try:
+            task = make(RunMirror(directory))
+        except StorageError as error:
+            failed: Future[object] = Future()
+            failed.set_exception(error)
+            return failed
+        with self._lock:
+            self._tasks[task.token] = task
+            self._dispatch(task)
+        return task.future
+
+    def _fitting(self, task: _Task) -> list[Worker]:
+        fit = [one for one in self._workers.values() if one.takes(task.provider)]
+        return [one for one in fit if task.bound in {None, one.host}]
+
+    def _dispatch(self, task: _Task) -> None:
+        """Send a job on its way, if there is a worker that takes it."""
+        try:
+            task.bound = task.copy.bound_to
+            to = self._fitting(task)
+            if self._cluster is None or not to:
+                return
+            files = task.copy.files()
+            given = Assignment(task.token, task.provider, task.job, task.copy.path.name, files)
+            task.sent = self._cluster.submit(given, to, self._ended)
+        except StorageError as error:
+            self._end(task, error)
+
+    def _ended(self, token: str, outcome: object) -> None:
+        """Handle the end of a Dask task; results of tasks that were withdrawn are dropped."""
+        with self._lock:
+            task = self._tasks.get(token)
+            if task is None:
+                return
+            if isinstance(outcome, Lost):
+                if self._cluster is not None and self._cluster.is_there:
+                    self._lose(task)
+            elif isinstance(outcome, Exception) and task.worker is None:
+                cure = "install the same OSMeF and Python there as here"
+                self._end(task, OsmefError(f"a worker could not begin: {outcome}", cure=cure))
+            else:
+                self._end(task, outcome)
+
+    def _end(self, task: _Task, outcome: object) -> None:
+        self._withdraw(task)
+        try:
+            task.copy.close()
+        except StorageError as error:
+            outcome = error
+        if isinstance(outcome, Exception):
+            task.future.set_exception(outcome)
+        else:
+            task.future.set_result(outcome)
+
+    def _withdraw(self, task: _Task) -> None:
+        """Cancel a task: later messages of its worker are refused."""
+        del self._tasks[task.token]
+        if task.sent is not None:
+            task.sent.cancel()
+        task.sent = task.worker = task.back = None
+
+    def _again(self, task: _Task) -> None:
+        """Resubmit a task to another worker."""
+        self._withdraw(task)
+        task.token, task.since = uuid.uuid4().hex, time.monotonic()
+        self._tasks[task.token] = task
+        self._dispatch(task)
+
+    def _lose(self, task: _Task) -> None:
+        """Resubmit the task of a lost worker; after the third loss, or a stop, only clean up."""
+        task.losses += 1
+        where = task.worker.address if task.worker else "of the cluster"
+        self._tell("gap", f"{task.what}: the worker {where} is lost, another takes its place")
+        with suppress(StorageError):
+            task.copy.note("lost", worker=where)
+        reason = task.halted or self._stop.reason
+        why = (
+            Interrupted(reason) if reason else OsmefError(f"{task.losses} workers were lost in it")
+        )
+        if task.losses > 2 * _MOST_LOSSES:
+            self._end(task, why)
+            return
+        if not task.only_cleanup and (reason or task.losses >= _MOST_LOSSES):
+            task.job, task.only_cleanup = partial(_give_up, why), True
+        self._again(task)
+
+    def _serve(self) -> None:
+        while not self._closed.is_set():
+            try:
+                if self._cluster is None:
+                    self._cluster = Cluster(self._address, self._waits.connect_s)
+                self._turn(self._cluster)
+            except (OSError, TimeoutError, RuntimeError, InputError) as error:
+                self._lose_cluster(error)
+                self._closed.wait(_RECONNECT_S)
+
+    def _lose_cluster(self, error: Exception) -> None:
+        """Plan all sessions again: workers that hear nothing from here stop, too."""
+        with self._lock:
+            cluster, self._cluster, self._workers = self._cluster, None, {}
+            for task in list(self._tasks.values()):
+                self._end(task, OsmefError("the Dask cluster is gone", where=self._address))
+        if cluster is not None:
+            self._tell("failure", f"the Dask cluster is gone: {error}")
+            cluster.close()
+
+    def _turn(self, cluster: Cluster) -> None:
+        """Do what workers ask for, then see whether they are still there, and that we are."""
+        replies: dict[str, list[ControllerReply]] = {}
+        for letter in cluster.letters(self._waits.look_s / 2):
+            with self._lock:
+                problem = self._take(letter)
+            if letter.number:
+                reply = ControllerReply(letter.token, letter.number, problem)
+                replies.setdefault(letter.back, []).append(reply)
+        for back, those in replies.items():
+            cluster.reply(back, those)
+        now = time.monotonic()
+        if now - self._looked >= self._waits.look_s:
+            self._looked = now
+            workers = cluster.workers()
+            with self._lock:
+                self._workers = workers
+                for task in list(self._tasks.values()):
+                    self._look_after(task)
+                halts = self._halts()
+            for back, those in halts.items():
+                cluster.reply(back, those)
+        if now - self._beaten >= BEAT_S:
+            self._beaten = now
+            with self._lock:
+                backs = {task.back for task in self._tasks.values() if task.back}
+            cluster.beat(backs)
+
+    def _why_not(self, task: _Task) -> str | None:
+        return None if task.only_cleanup else task.halted or self._stop.reason
+
+    def _halts(self) -> dict[str, list[ControllerReply]]:
+        """Return what tells workers to stop, by the queue that takes it."""
+        found: dict[str, list[ControllerReply]] = {}
+        for task in self._tasks.values():
+            reason = self._why_not(task)
+            if reason and task.back:
+                found.setdefault(task.back, []).append(ControllerReply(task.token, 0, reason))
+        return found
+
+    def _look_after(self, task: _Task) -> None:
+        reason = self._why_not(task)
+        if task.worker is not None:
+            if task.worker.address not in self._workers:
+                self._lose(task)
+        elif reason:
+            self._end(task, Interrupted(reason))
+        elif self._fitting(task):
+            if task.sent is None:
+                self._dispatch(task)
+        elif time.monotonic() - task.since > self._waits.worker_s:
+            self._end(task, self._nobody(task))
+        elif task.sent is not None:
+            since = task.since
+            self._again(task)
+            task.since = since
+
+    def _nobody(self, task: _Task) -> OsmefError:
+        tags = " ".join(f"{tag}=8" for tag in ("osmef", task.provider) if tag)
+        if task.bound is None:
+            cure = f"start one: dask worker {self._address} --resources '{tags}'"
+            return OsmefError(f"no worker has {tags.replace('=8', '')}", cure=cure)
+        cure = f"start a worker there: dask worker {self._address} --resources '{tags}'"
+        return OsmefError(f"only {task.bound} can take away what was made there", cure=cure)
+
+    def _take(self, letter: WorkerMessage) -> str | None:
+        """Do what a letter asks for; return why it can't be done."""
+        task = self._tasks.get(letter.token)
+        if task is None:
+            return _TAKEN_BACK
+        try:
+            if letter.kind == MessageKind.HELLO:
+                return self._welcome(task, letter)
+            if letter.kind == MessageKind.APPEND:
+                task.copy.append(letter.path, letter.data)
+                self._note_worker(task)
+            elif letter.kind == MessageKind.WRITE:
+                task.copy.write(letter.path, letter.data)
+            elif letter.kind == MessageKind.WARN:
+                self._tell("note", f"{task.what}: {letter.data.decode()}")
+            else:
+                task.copy.show(letter.data)
+        except StorageError as error:
+            return str(error)
+        return None
+
+    def _welcome(self, task: _Task, letter: WorkerMessage) -> str | None:
+        """Let a worker begin, unless Dask gave it what another had."""
+        address, _, version = letter.data.decode().partition(" ")
+        if task.worker is not None:
+            self._lose(task)
+            return _TAKEN_BACK
+        if version != osmef.__version__:
+            return f"the worker has OSMeF {version}, its controller {osmef.__version__}"
+        if address not in self._workers and self._cluster is not None:
+            self._workers = self._cluster.workers()
+        task.worker = self._workers.get(address)
+        if task.worker is None:
+            self._again(task)
+            return _TAKEN_BACK
+        task.back, task.noted = letter.back, False
+        return None
+
+    def _note_worker(self, task: _Task) -> None:
+        """Write down once whose machine it is, before anything is made there."""
+        if task.worker is not None and not task.noted:
+            told = {"worker": task.worker.address, "host": task.worker.host}
+            task.noted = task.copy.note("worker", **told)
+
+
+def _measure(measure: Measure, work: SessionJob, directory: Path) -> SessionResult:
+    return measure(replace(work, directory=str(directory)))
+
+
+def _give_up(why: OsmefError, directory: Path) -> None:
+    clear(directory)
+    raise why
+
+
+class RunMirror:
+    """The controller's copy of the run directory that a worker writes, locked until ``close``.
+
+    Methods raise StorageError.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with storage("make a run directory", path):
+            path.mkdir(parents=True, exist_ok=True)
+        self.path = path
+        self._directory = RunDirectory(path)
+        self._directory.acquire()
+        self._journal = Journal(self._directory.journal)
+
+    def files(self) -> dict[str, bytes]:
+        """Return what a worker needs to go on: all but the tables, once there is a journal."""
+        if not self._journal.path.exists():
+            return {}
+        with storage("read", self.path):
+            return {
+                str(path.relative_to(self.path)): path.read_bytes()
+                for path in self.path.rglob("*")
+                if path.is_file() and _travels(path)
+            }
+
+    def append(self, name: str, line: bytes) -> None:
+        """Put a line at the end of a file."""
+        append_line(self._place(name), line)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Put a file there."""
+        path = self._place(name)
+        with storage("make a directory", path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, data)
+
+    def show(self, data: bytes) -> None:
+        """Let watchers see how the session stands."""
+        show_in(self.path, data.decode())
+
+    def note(self, event: str, **values: object) -> bool:
+        """Write into the journal, if it has begun; tell whether it has."""
+        begun = self._journal.path.exists()
+        if begun:
+            self._journal.note(event, **values)
+        return begun
+
+    @property
+    def bound_to(self) -> str | None:
+        """The machine whose worker alone can take away what is left; None where any can."""
+        if not any(_is_of_a_machine(one) for one in self._journal.standing()):
+            return None
+        notes = self._journal.read("worker")
+        return str(notes[-1]["host"]) if notes else None
+
+    def close(self) -> None:
+        """Merge what came in parts, and release the lock."""
+        try:
+            forget(self.path)
+            self._directory.finish()
+        finally:
+            self._directory.close()
+
+    def _place(self, name: str) -> Path:
+        parts = PurePosixPath(name)
+        if parts.is_absolute() or ".." in parts.parts:
+            raise StorageError("a worker named a file outside its run directory", where=name)
+        return self.path / name
+
+
+def _travels(path: Path) -> bool:
+    return not (path.suffix == ".parquet" or path.name in _STAY_HERE or path.name.startswith("."))
+
+
+def _is_of_a_machine(resource: Resource) -> bool:
+    """Tell whether only the machine that made it can find it: its own namespaces or libvirt."""
+    _, _, place = resource.access.get("uri", "").partition("://")
+    return resource.provider in AMBIENT or place.startswith("/")

@@ -1,0 +1,285 @@
+"""The worker's side of a session on a Dask cluster.
+
+It works in a run directory of its own, and every line of the journal, every trial and every file is
+on the controller's disk before the call that wrote it returns. So the controller knows what is made
+before it is made, and a trial that it has is never repeated, whatever becomes of the worker. A
+worker that hears nothing of its controller stops its sessions, and takes away what they made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import shutil
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from distributed import Client, Queue, get_client, get_worker
+
+import osmef
+from osmef.campaigns.executors.session import SessionJob, SessionResult
+from osmef.campaigns.executors.session import measure as measure_here
+from osmef.campaigns.executors.threads import fulfil, open_many_files
+from osmef.campaigns.watching.status import LiveStatus
+from osmef.engine.stop import Stop
+from osmef.errors import OsmefError, StorageError
+from osmef.results.files import copying
+
+# So long the controller may be silent; it says each BEAT_S that it lives.
+PATIENCE_S = 90.0
+BEAT_S = 10.0
+_LOOK_S = 2.0
+
+
+class MessageKind(StrEnum):
+    """What a worker tells its controller."""
+
+    HELLO = "hello"
+    APPEND = "append"
+    WRITE = "write"
+    SHOW = "show"
+    WARN = "warn"
+
+
+@dataclass(frozen=True)
+class WorkerMessage:
+    """One message of a worker. ``number`` comes back with the answer; 0 wants none.
+
+    ``token`` is the attempt at a session, ``back`` the queue that takes the answer, ``path`` is
+    seen from the run directory.
+    """
+
+    token: str
+    number: int
+    back: str
+    kind: str
+    path: str = ""
+    data: bytes = b""
+
+
+@dataclass(frozen=True)
+class ControllerReply:
+    """One message of a controller: the answer to a letter, or a request to stop (number 0)."""
+
+    token: str
+    number: int
+    problem: str | None
+
+
+@dataclass(frozen=True)
+class RemoteSession:
+    """A session on this worker, in the run directory ``root``."""
+
+    line: ControllerChannel
+    token: str
+    root: Path
+    stop: Stop = field(default_factory=Stop)
+
+    def appended(self, path: Path, line: bytes) -> None:
+        """Have a new line at the end of the controller's file. Raises StorageError."""
+        self.line.ask(self.token, MessageKind.APPEND, self._name(path), line)
+
+    def written(self, path: Path) -> None:
+        """Have the file at the controller. It merges tables itself. Raises StorageError."""
+        if path.parent != self.root or path.suffix != ".parquet":
+            self.line.ask(self.token, MessageKind.WRITE, self._name(path), path.read_bytes())
+
+    def show(self, text: str) -> None:
+        """Tell how the session stands right now, for those who watch."""
+        self.line.tell(self.token, MessageKind.SHOW, data=text.encode())
+
+    def warn(self, text: str) -> None:
+        """Tell what a reader of the numbers has to know."""
+        self.line.tell(self.token, MessageKind.WARN, data=text.encode())
+
+    def _name(self, path: Path) -> str:
+        return str(path.relative_to(self.root))
+
+
+class ControllerChannel:
+    """Messages between a worker and a controller, of all sessions between the two."""
+
+    def __init__(self, office: str, client: Client) -> None:
+        open_many_files()
+        self._back = f"osmef-{uuid.uuid4().hex}"
+        self._letters = Queue(office, client=client)
+        self._replies = Queue(self._back, client=client)
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, Future[str | None]] = {}
+        self._errands: dict[str, RemoteSession] = {}
+        self._heard = time.monotonic()
+        self._closed = threading.Event()
+        self._lock = threading.Lock()
+        self.users = 0
+        threading.Thread(target=self._listen, name="controller", daemon=True).start()
+
+    def ask(self, token: str, kind: MessageKind, path: str = "", data: bytes = b"") -> None:
+        """Send a letter, and return when it has been done. Raises StorageError."""
+        answer: Future[str | None] = Future()
+        number = next(self._numbers)
+        self._waiting[number] = answer
+        try:
+            self._send(WorkerMessage(token, number, self._back, kind, path, data))
+            problem = answer.result(PATIENCE_S)
+        except (OSError, TimeoutError) as error:
+            raise StorageError("the controller does not answer", where=path or None) from error
+        finally:
+            del self._waiting[number]
+        if problem is not None:
+            raise StorageError(problem, where=path or None)
+
+    def tell(self, token: str, kind: MessageKind, data: bytes) -> None:
+        """Send a letter that nobody has to answer; it may be lost."""
+        with suppress(OSError, TimeoutError):
+            self._send(WorkerMessage(token, 0, self._back, kind, data=data))
+
+    def _send(self, letter: WorkerMessage) -> None:
+        self._letters.put(tuple(vars(letter).values()), timeout=PATIENCE_S)
+
+    @contextmanager
+    def errand(self, token: str, root: Path) -> Iterator[RemoteSession]:
+        """Take care of a session."""
+        errand = RemoteSession(self, token, root)
+        with self._lock:
+            self._errands[token] = errand
+        try:
+            yield errand
+        finally:
+            with self._lock:  # nobody asks a closed one to stop
+                del self._errands[token]
+                errand.stop.close()
+
+    def close(self) -> None:
+        """End the thread that listens."""
+        self._closed.set()
+
+    def _listen(self) -> None:
+        while not self._closed.is_set():
+            try:
+                first = self._replies.get(timeout=_LOOK_S)
+                messages = [first, *self._replies.get(batch=True)]
+            except TimeoutError:
+                messages = []
+            except (OSError, RuntimeError):  # the connection: it comes again, or we give up
+                messages = []
+                self._closed.wait(_LOOK_S)
+            for reply in itertools.chain.from_iterable(messages):
+                self._heard = time.monotonic()
+                self._take(ControllerReply(*reply))
+            if time.monotonic() - self._heard > PATIENCE_S:
+                self._stop_all("the controller is silent")
+        with suppress(OSError, RuntimeError):
+            self._replies.close()
+
+    def _take(self, reply: ControllerReply) -> None:
+        answer = self._waiting.get(reply.number)
+        if answer is not None:
+            answer.set_result(reply.problem)
+        with self._lock:
+            errand = self._errands.get(reply.token)
+            if errand is not None and reply.number == 0 and reply.problem is not None:
+                errand.stop.request(reply.problem)
+
+    def _stop_all(self, why: str) -> None:
+        with self._lock:
+            for errand in self._errands.values():
+                errand.stop.request(why)
+
+
+_lines: dict[str, ControllerChannel] = {}
+_guard = threading.Lock()
+_errand: ContextVar[RemoteSession] = ContextVar("errand")
+
+Result = TypeVar("Result")
+
+
+async def attend(
+    job: Callable[[Path], Result], office: str, token: str, name: str, files: Mapping[str, bytes]
+) -> Result | OsmefError:
+    """Do a job in a run directory of this worker, made of what the controller has of it.
+
+    ``office`` is the queue of the controller. Returns what the job returns, or what it raised. The
+    job has a thread of its own: one of Dask's asks every second for another job when it has done
+    its own, and thousands of them keep a worker from everything else.
+    """
+    done: Future[Result | OsmefError] = Future()
+    work = partial(_attend, job, office, token, name, files)
+    begin = partial(copy_context().run, fulfil, done, work)
+    threading.Thread(target=begin, name=f"session-{name}", daemon=True).start()
+    return await asyncio.wrap_future(done)
+
+
+def _attend(
+    job: Callable[[Path], Result], office: str, token: str, name: str, files: Mapping[str, bytes]
+) -> Result | OsmefError:
+    worker = get_worker()
+    home = Path(worker.local_directory) / f"osmef-{token}"
+    root = home / name
+    with _line_to(office) as line, line.errand(token, root) as errand:
+        try:
+            hello = f"{worker.address} {osmef.__version__}"
+            line.ask(token, MessageKind.HELLO, data=hello.encode())
+            _unpack(root, files)
+            _errand.set(errand)
+            with copying(root, errand):
+                return job(root)
+        except OsmefError as error:
+            return error
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
+
+
+def measure(work: SessionJob) -> SessionResult:
+    """Run a session on this worker, which stops when its controller says so."""
+    errand = _errand.get()
+    return measure_here(work, errand.stop, _Shown(errand))
+
+
+class _Shown(LiveStatus):
+    """Shows a session to who watches it at its controller."""
+
+    def __init__(self, errand: RemoteSession) -> None:
+        super().__init__(errand.show)
+        self._errand = errand
+
+    def warning(self, text: str) -> None:
+        """Tell it to the controller."""
+        self._errand.warn(text)
+
+
+@contextmanager
+def _line_to(office: str) -> Iterator[ControllerChannel]:
+    """Share one line between all sessions of this process for one controller."""
+    client = get_client()
+    with _guard:
+        line = _lines.get(office) or ControllerChannel(office, client)
+        _lines[office] = line
+        line.users += 1
+    try:
+        yield line
+    finally:
+        with _guard:
+            line.users -= 1
+            if not line.users:
+                line.close()
+                del _lines[office]
+
+
+def _unpack(root: Path, files: Mapping[str, bytes]) -> None:
+    """Make the run directory, if its session has begun."""
+    for name, data in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    if files:
+        (root / "lock").touch()

@@ -1,0 +1,213 @@
+"""Executing one session: a run of one platform's scenario, in its own run directory."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from osmef.campaigns.state.rows import SessionState
+from osmef.campaigns.vm_pool.pool import LoanRequest, VmPool
+from osmef.engine.check import check_provider, check_study
+from osmef.engine.cost import check_budget, cost_of, spent
+from osmef.engine.holding import Holding, User
+from osmef.engine.journal import Journal
+from osmef.engine.observer import Observer
+from osmef.engine.plan import Plan, make_plan
+from osmef.engine.reap import destroy, leftovers
+from osmef.engine.resume import note_plan, reopen
+from osmef.engine.run import Run
+from osmef.engine.stop import Stop
+from osmef.engine.summarise import summarise
+from osmef.errors import Interrupted, OsmefError
+from osmef.results.occasion import Occasion
+from osmef.results.rundir import RunDirectory
+from osmef.results.summary import Summary
+from osmef.results.trial import Status
+from osmef.scenario.load import load_text
+
+
+@dataclass(frozen=True)
+class SessionJob:
+    """What a session needs to run anywhere: plain values, that travel to another machine.
+
+    ``text`` is the scenario with the platform's values in it, ``file`` its name, ``directory`` the
+    run directory, also one that an interrupted attempt has left. ``provider`` is its name in the
+    campaign, "" where the scenario names its own. ``keep_until`` is the UNIX time until which the
+    campaign keeps its VMs for later sessions, None where each has VMs of its own. ``left_out`` are
+    the keys of cells that are known well enough.
+    """
+
+    session: int
+    slot: str
+    window: str
+    platform: str
+    text: str
+    file: str
+    directory: str
+    seed: int
+    provider: str = ""
+    keep_until: float | None = None
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SessionResult:
+    """How a session ended. ``cost`` is None where prices are unknown."""
+
+    state: SessionState
+    trials_ok: int = 0
+    trials_failed: int = 0
+    cost: float | None = None
+    currency: str | None = None
+    why: str | None = None
+
+
+class CancellableSessions:
+    """Sessions of this process that can be cancelled one by one, or with their campaign.
+
+    ``run`` measures one, with a stop of its own.
+    """
+
+    def __init__(self, stop: Stop, run: Callable[[SessionJob, Stop], SessionResult]) -> None:
+        self._stop, self._run = stop, run
+        self._stops: dict[int, Stop] = {}
+        self._lock = threading.Lock()
+
+    def measure(self, work: SessionJob) -> SessionResult:
+        """Run a session; raises what ``run`` does."""
+        stop = self._stops[work.session] = Stop(above=self._stop)
+        try:
+            return self._run(work, stop)
+        finally:
+            with self._lock:
+                del self._stops[work.session]
+                stop.close()
+
+    def halt(self, session: int) -> None:
+        """Stop a session, if it runs here: another process has taken it over."""
+        with self._lock:
+            if session in self._stops:
+                self._stops[session].request("another process has taken the session over")
+
+
+def measure(
+    work: SessionJob, stop: Stop, observer: Observer, vm_pool: VmPool | None = None
+) -> SessionResult:
+    """Run a session, or what an interrupted attempt has left of it; what that left is destroyed.
+
+    VMs that are to be kept are the ``vm_pool``'s. A run that reaches its own deadline is done with
+    the trials that it has. Raises what Run.execute does: OsmefError, and Interrupted when a stop is
+    requested.
+    """
+    own = Stop(above=stop)  # a run has a deadline, and the campaign goes on after it
+    try:
+        with _directory(work) as directory:
+            for left in destroy(leftovers(directory)):
+                raise left.error
+            plan = _plan(work, directory)
+            try:
+                with _vms(work, plan, directory, vm_pool, User(own, observer)) as held:
+                    summary, why = Run(plan, directory, observer, own, held).execute(), None
+            except Interrupted as interrupted:
+                if stop.reason is not None:
+                    raise
+                summary, why = directory.read_summary(), interrupted.message
+    finally:
+        own.close()
+    return _end(summary, why)
+
+
+def clear(path: Path) -> None:
+    """Destroy leftover resources of a session that will not be resumed. Raises OsmefError."""
+    if not (path / "journal.jsonl").exists():
+        return
+    with RunDirectory.open(path) as directory:
+        directory.acquire()
+        for left in destroy(leftovers(directory)):
+            raise left.error
+
+
+def conclude(path: Path) -> SessionResult:
+    """Summarise the run of a session that won't be taken up again, and return what it has come to.
+
+    Raises OsmefError.
+    """
+    if Journal(path / "journal.jsonl").read("plan"):
+        with RunDirectory.open(path) as directory:
+            directory.acquire()
+            directory.finish()
+            directory.write_summary(summarise(reopen(directory), directory))
+    return so_far(path, SessionState.FAILED, None)
+
+
+def so_far(path: Path, state: SessionState, why: str | None) -> SessionResult:
+    """Return what an attempt has come to that did not end well: its trials, and what it cost."""
+    try:
+        trials = RunDirectory(path).read_trials().trials
+        cost = spent(Journal(path / "journal.jsonl")).cost
+    except OsmefError:  # it is being told already
+        return SessionResult(state, why=why)
+    ok = sum(trial.status is Status.OK for trial in trials)
+    amount, currency = (cost.amount, cost.currency) if cost else (None, None)
+    return SessionResult(state, ok, len(trials) - ok, amount, currency, why)
+
+
+@contextmanager
+def _directory(work: SessionJob) -> Iterator[RunDirectory]:
+    path = Path(work.directory)
+    if not (path / "journal.jsonl").exists():
+        if path.exists():  # killed before its journal began: it is ours, and holds nothing
+            for left in path.iterdir():
+                left.unlink()
+            path.rmdir()
+        with RunDirectory.create_at(path, work.text, Path(work.file).suffix) as directory:
+            yield directory
+        return
+    with RunDirectory.open(path) as directory:
+        directory.acquire()
+        yield directory
+
+
+@contextmanager
+def _vms(
+    work: SessionJob, plan: Plan, directory: RunDirectory, vm_pool: VmPool | None, user: User
+) -> Iterator[Holding | None]:
+    """Give the VMs that are kept for the session; None where its run makes its own."""
+    if vm_pool is None or work.keep_until is None:
+        check_provider(plan, user.stop.check)
+        yield None
+        return
+    request = LoanRequest(work.session, work.platform, directory.path.parent, work.keep_until)
+    with vm_pool.lend(request, plan, user) as lent:
+        if lent.anew is not None:
+            Journal(directory.journal).note("anew", why=lent.anew)
+        yield lent.holding
+
+
+def _plan(work: SessionJob, directory: RunDirectory) -> Plan:
+    if Journal(directory.journal).read("plan"):
+        return reopen(directory)
+    study = load_text(work.text, directory.scenario)
+    check_study(study)
+    seed = study.scenario.seed if study.scenario.seed is not None else work.seed
+    plan = make_plan(study, seed, work.left_out)
+    check_budget(plan, cost_of(plan))
+    note_plan(directory, plan, Occasion(work.slot, work.window, work.platform))
+    return plan
+
+
+def _end(summary: Summary, why: str | None = None) -> SessionResult:
+    ok = sum(cell.n_ok for cell in summary.cells)
+    failed = sum(cell.n_failed for cell in summary.cells)
+    cost = summary.run.cost
+    return SessionResult(
+        state=SessionState.DONE if ok else SessionState.FAILED,
+        trials_ok=ok,
+        trials_failed=failed,
+        cost=cost.amount if cost else None,
+        currency=cost.currency if cost else None,
+        why=why or (None if ok else "no trial succeeded"),
+    )

@@ -1,0 +1,283 @@
+"""The sessions of a campaign: when each window opens, and what is measured in it, in which order.
+
+Pure functions: the same campaign gives the same sessions. Days and times of day are those of the
+campaign's time zone, so a window keeps its local hours through daylight saving time; an hour that
+the clock leaves out begins when it goes on, and of one that comes twice the first is meant.
+"""
+
+from __future__ import annotations
+
+import datetime
+import random
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from datetime import UTC, timedelta, timezone
+from functools import lru_cache
+from itertools import islice, product
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim
+
+from osmef.campaigns.schedule.model import Campaign, Days, PlatformOrder, Window, parse_clock
+from osmef.errors import InputError
+
+_WEEKEND = {5, 6}
+# More is a slip of the pen: this is one every ten minutes, of four platforms, for a year.
+_MOST_SESSIONS = 200_000
+_MINUTE = timedelta(minutes=1)
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, order=True)
+class Slot:
+    """One opening of a window, both ends in UTC.
+
+    ``name`` is what its trials carry as their session: the local day on which it opens, for a cron
+    expression also the time, and the window. ``day`` is that day.
+    """
+
+    opens: datetime.datetime
+    closes: datetime.datetime
+    window: str
+    day: datetime.date
+    name: str
+
+
+@dataclass(frozen=True)
+class Platform:
+    """What is measured: a scenario, on a provider, in a class. None: the scenario's own."""
+
+    scenario: str
+    provider: str | None = None
+    instance_class: str | None = None
+
+    @property
+    def name(self) -> str:
+        """A text that tells it from all others of the campaign."""
+        return " ".join(filter(None, (self.scenario, self.provider, self.instance_class)))
+
+
+@lru_cache(maxsize=16384)  # a conductor asks at each look for the names of all that run
+def platform_name(scenario: str, provider: str | None, instance_class: str | None) -> str:
+    """Return what a platform is called, for people."""
+    return " ".join(filter(None, (Path(scenario).stem, provider, instance_class)))
+
+
+@dataclass(frozen=True)
+class PlannedSession:
+    """One platform in one slot. ``place`` counts from 0 within the slot; it is due in UTC."""
+
+    slot: Slot
+    platform: Platform
+    place: int
+    due: datetime.datetime
+
+
+def slots(campaign: Campaign) -> list[Slot]:
+    """Return all openings of all windows, in order of time. Nothing begins after the deadline.
+
+    Raises InputError where there are too many.
+    """
+    zone = ZoneInfo(campaign.time_zone)
+    end = _deadline(campaign, zone)
+    found: list[Slot] = []
+    each = _count_of_platforms(campaign)
+    for name, window in campaign.windows.items():
+        openings = (_by_cron if window.cron else _by_day)(campaign, window, zone)
+        found += [
+            Slot(
+                opens.astimezone(UTC),
+                min(closes.astimezone(UTC), end),
+                name,
+                opens.date(),
+                _named(opens, name, window),
+            )
+            for opens, closes in islice(openings, _MOST_SESSIONS + 1)
+            if opens < end
+        ]
+        if len(found) * each > _MOST_SESSIONS:
+            raise InputError(
+                f"the campaign has {len(found) * each} sessions or more, and the most is"
+                f" {_MOST_SESSIONS}",
+                where=campaign.name,
+                cure="open windows less often, or make several campaigns of it",
+            )
+    return sorted(found)
+
+
+def _count_of_platforms(campaign: Campaign) -> int:
+    return len(campaign.scenarios) * max(1, len(campaign.providers)) * max(1, len(campaign.classes))
+
+
+def _deadline(campaign: Campaign, zone: ZoneInfo) -> datetime.datetime:
+    end = campaign.deadline
+    if end is None:
+        return datetime.datetime.max.replace(tzinfo=UTC)
+    return (end if end.tzinfo else end.replace(tzinfo=zone)).astimezone(UTC)
+
+
+def platforms(campaign: Campaign) -> list[Platform]:
+    """Return all that is measured in each slot."""
+    providers: Sequence[str | None] = list(campaign.providers) or [None]
+    classes: Sequence[str | None] = list(campaign.classes) or [None]
+    return [Platform(*parts) for parts in product(campaign.scenarios, providers, classes)]
+
+
+def sessions(campaign: Campaign) -> list[PlannedSession]:
+    """Return all sessions in the order in which they are due.
+
+    Each slot draws its delay and its order from the seed and its own time, so that a campaign
+    that is made longer keeps the sessions that it had.
+    """
+    found = []
+    for slot in slots(campaign):
+        draw = random.Random(f"{campaign.seed} {slot.opens.isoformat()} {slot.window}")  # noqa: S311
+        room = max(0.0, (slot.closes - slot.opens).total_seconds() - 1)  # it is open at that time
+        due = slot.opens + timedelta(seconds=round(draw.uniform(0, min(campaign.jitter, room))))
+        order = platforms(campaign)
+        if campaign.order is PlatformOrder.RANDOM:
+            draw.shuffle(order)
+        found += [PlannedSession(slot, one, place, due) for place, one in enumerate(order)]
+    return sorted(found, key=lambda one: (one.due, one.slot, one.place))
+
+
+def _named(opens: datetime.datetime, name: str, window: Window) -> str:
+    if window.cron is None:
+        return f"{opens:%Y-%m-%d} {name}"
+    return f"{opens:%Y-%m-%d %H:%M} {'again ' * opens.fold}{name}"
+
+
+def _by_day(campaign: Campaign, window: Window, zone: ZoneInfo) -> Iterator[_Opening]:
+    opens, closes = parse_clock(window.opens or ""), parse_clock(window.closes or "")
+    holidays = frozenset(campaign.holidays)
+    for number in range(7 * campaign.weeks):
+        day = campaign.start + timedelta(days=number)
+        if not _is_open(holidays, window.days, day):
+            continue
+        last = day if closes > opens else day + timedelta(days=1)
+        begin, end = _moment(day, opens, zone), _moment(last, closes, zone)
+        # Where the clock leaves out the whole window it keeps its length instead of its end.
+        nominal = datetime.datetime.combine(last, closes) - datetime.datetime.combine(day, opens)
+        yield begin.astimezone(zone), (end if end > begin else begin + nominal).astimezone(zone)
+
+
+def _moment(day: datetime.date, clock: datetime.time, zone: ZoneInfo) -> datetime.datetime:
+    """Return when it is that time on that day; one that is left out is when the clock goes on."""
+    wall = datetime.datetime.combine(day, clock)
+    moment = wall.replace(tzinfo=zone).astimezone(UTC)
+    if moment.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
+        return moment
+    after = moment.astimezone(zone).utcoffset()
+    while (moment - _MINUTE).astimezone(zone).utcoffset() == after:
+        moment -= _MINUTE
+    return moment
+
+
+def _is_open(holidays: Set[datetime.date], days: Days, day: datetime.date) -> bool:
+    weekend = day.weekday() in _WEEKEND or day in holidays
+    return days is Days.ALL or weekend == (days is Days.WEEKEND)
+
+
+def _by_cron(campaign: Campaign, window: Window, zone: ZoneInfo) -> Iterator[_Opening]:
+    last = datetime.timedelta(weeks=campaign.weeks)
+    begin = datetime.datetime.combine(campaign.start, datetime.time(), zone)
+    end = datetime.datetime.combine(campaign.start + last, datetime.time(), zone)
+    length = timedelta(seconds=window.length or 0)
+    holidays = frozenset(campaign.holidays)
+    # It counts from the next minute on, and the first of them belongs to the campaign.
+    for opens in CronSim(window.cron or "", begin - timedelta(minutes=1)):
+        if opens >= end:
+            return
+        if not _is_open(holidays, window.days, opens.date()):
+            continue
+        yield opens, (opens.astimezone(UTC) + length).astimezone(zone)
+
+
+_Opening = tuple[datetime.datetime, datetime.datetime]
+
+
+@dataclass(frozen=True)
+class Opening:
+    """A window that opens once, in the campaign's time zone.
+
+    Its sessions begin at ``due``, after the jitter, and on one cloud one after the other, in the
+    order of ``platforms``. ``holiday``: its day counts as weekend for being one.
+    """
+
+    name: str
+    window: str
+    day: datetime.date
+    holiday: bool
+    opens: datetime.datetime
+    closes: datetime.datetime
+    due: datetime.datetime
+    platforms: tuple[str, ...]
+
+    def record(self) -> Iterator[dict[str, Any]]:
+        """Give each of its sessions for machines; ``place`` counts from 0."""
+        for place, platform in enumerate(self.platforms):
+            yield {
+                "session": self.name,
+                "window": self.window,
+                "day": self.day.isoformat(),
+                "holiday": self.holiday,
+                "opens": self.opens.isoformat(),
+                "closes": self.closes.isoformat(),
+                "due": self.due.isoformat(),
+                "place": place,
+                "platform": platform,
+            }
+
+
+@dataclass(frozen=True)
+class ClockChange:
+    """A moment at which local clocks are set, as they show it before and after."""
+
+    before: datetime.datetime
+    after: datetime.datetime
+
+    def record(self) -> dict[str, str]:
+        """Return it for machines."""
+        return {"before": self.before.isoformat(), "after": self.after.isoformat()}
+
+
+def openings(campaign: Campaign) -> list[Opening]:
+    """Return all openings of all windows in the order in which their sessions are due."""
+    zone = ZoneInfo(campaign.time_zone)
+    found: dict[Slot, list[PlannedSession]] = {}
+    for one in sessions(campaign):
+        found.setdefault(one.slot, []).append(one)
+    return [_opening(campaign, slot, mine, zone) for slot, mine in found.items()]
+
+
+def _opening(
+    campaign: Campaign, slot: Slot, mine: Sequence[PlannedSession], zone: ZoneInfo
+) -> Opening:
+    platforms = [one.platform for one in mine]
+    return Opening(
+        slot.name,
+        slot.window,
+        slot.day,
+        slot.day in campaign.holidays,
+        slot.opens.astimezone(zone),
+        slot.closes.astimezone(zone),
+        mine[0].due.astimezone(zone),
+        tuple(platform_name(p.scenario, p.provider, p.instance_class) for p in platforms),
+    )
+
+
+def clock_changes(campaign: Campaign) -> list[ClockChange]:
+    """Return when local clocks are set in the weeks of a campaign, such as for summer time."""
+    zone = ZoneInfo(campaign.time_zone)
+    found = []
+    for number in range(7 * campaign.weeks):
+        day = datetime.datetime.combine(campaign.start + number * _DAY, datetime.time(), zone)
+        moment, offset = day.astimezone(UTC), day.utcoffset()
+        if offset is None or (day + _DAY).utcoffset() == offset:
+            continue
+        while (after := moment.astimezone(zone)).utcoffset() == offset:
+            moment += _MINUTE
+        found.append(ClockChange(moment.astimezone(timezone(offset)), after))
+    return found

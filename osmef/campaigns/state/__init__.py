@@ -1,0 +1,29 @@
+"""The state of campaigns in a database: where it is, and opening it. Fast to load."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from osmef.campaigns.state.store import Store
+
+
+def state_home() -> Path:
+    """Return where this user's own state is, below XDG's directory of states."""
+    home = os.environ.get("XDG_STATE_HOME")
+    base = Path(home) if home else Path.home() / ".local" / "state"
+    return base / "osmef"
+
+
+def default_url() -> str:
+    """Return the URL of this user's own database."""
+    return f"sqlite:///{state_home() / 'campaigns.sqlite'}"
+
+
+def open_store(url: str) -> Store:
+    """Return the database at a URL; this user's own for an empty one. See Store for errors."""
+    from osmef.campaigns.state.store import Store  # noqa: PLC0415 - SQLAlchemy is slow to load
+
+    return Store(url or default_url())

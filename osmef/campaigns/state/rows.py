@@ -1,0 +1,162 @@
+"""Rows of the campaigns' database as values: campaigns, sessions and gaps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from osmef.campaigns.process_identity import is_gone
+from osmef.campaigns.schedule.calendar import platform_name
+
+# A holder on another machine counts as gone when it has not said for so long that it lives.
+LEASE = timedelta(minutes=10)
+
+
+class SessionState(StrEnum):
+    """What became of a session."""
+
+    PLANNED = "planned"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    MISSED = "missed"
+    ENOUGH = "enough"
+    CANCELLED = "cancelled"
+
+
+class Phase(StrEnum):
+    """What a campaign does."""
+
+    ACTIVE = "active"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    ENDED = "ended"
+
+
+class Refusal(StrEnum):
+    """Why a session can't begin now: another has it, or its cloud, or it would cost too much."""
+
+    TAKEN = "taken"
+    BUSY = "busy"
+    BUDGET = "budget"
+
+
+@dataclass(frozen=True)
+class SessionRow:
+    """A row of the table of sessions. Times are in UTC.
+
+    ``token`` counts its claims: whoever began it writes with his token, and is refused when
+    another has begun it since. ``paid`` is what run directories have cost that it has left, and
+    kept VMs while nobody used them. ``uncleared`` names those in which something may stand that
+    nobody takes up, one a line. ``left_out`` are the keys of the cells that were known well enough
+    when it began, one a line.
+    """
+
+    id: int
+    slot: str
+    window: str
+    opens: datetime
+    closes: datetime
+    due: datetime
+    place: int
+    scenario: str
+    provider: str
+    instance_class: str
+    cloud: str
+    state: SessionState
+    attempts: int
+    directory: str | None
+    holder: str | None
+    started_at: datetime | None
+    ended_at: datetime | None
+    trials_ok: int
+    trials_failed: int
+    cost: float | None
+    currency: str | None
+    why: str | None
+    campaign: int = 0
+    token: int = 0
+    paid: float = 0.0
+    uncleared: str | None = None
+    left_out: str | None = None
+
+    @property
+    def cells_left_out(self) -> tuple[str, ...]:
+        """The keys of the cells that it does not measure."""
+        return tuple(self.left_out.split("\n")) if self.left_out else ()
+
+    @property
+    def cell(self) -> tuple[str, str, str]:
+        """What is measured: the same in every slot."""
+        return (self.scenario, self.provider, self.instance_class)
+
+    @property
+    def platform(self) -> str:
+        """The cell, for people."""
+        return platform_name(*self.cell)
+
+    @property
+    def whole_cost(self) -> float | None:
+        """What it has cost with what was left behind, and VMs that were kept until the next.
+
+        None where prices are unknown.
+        """
+        return None if self.cost is None and not self.paid else (self.cost or 0.0) + self.paid
+
+    @property
+    def places(self) -> list[str]:
+        """The names of what it measures, in order: nobody else may measure them meanwhile."""
+        return self.cloud.split("\n")
+
+
+@dataclass(frozen=True)
+class CampaignRow:
+    """A row of the table of campaigns. ``seen_at``: when somebody conducted it the last time."""
+
+    id: int
+    name: str
+    file: str
+    text: str
+    out: str
+    phase: Phase
+    created_at: datetime
+    holder: str | None
+    seen_at: datetime | None = None
+
+
+def is_conducted(row: CampaignRow, now: datetime) -> bool:
+    """Tell whether somebody conducts a campaign; from elsewhere he has to say so now and then."""
+    gone = True if row.holder is None else is_gone(row.holder)
+    if gone is None:
+        return row.seen_at is not None and now - row.seen_at < LEASE
+    return not gone
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A time in which sessions were due and nobody conducted the campaign."""
+
+    since: datetime
+    until: datetime
+    why: str
+
+
+@dataclass(frozen=True)
+class ClaimTerms:
+    """On which terms a session begins: alone on its cloud, and within a budget.
+
+    ``expected`` is what it costs by plan, in the budget's currency.
+    """
+
+    exclusive: bool = True
+    budget: float | None = None
+    expected: float = 0.0
+
+
+@dataclass(frozen=True)
+class LogLine:
+    """A line of a campaign's log: its kind, and what happened."""
+
+    kind: str
+    text: str

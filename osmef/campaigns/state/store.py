@@ -1,0 +1,386 @@
+"""The state of campaigns: what each is, its sessions, its log, its gaps.
+
+What runs names its holder, the process that works on it: see ``osmef.campaigns.state.leases``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, and_, case, func, or_, select, update
+from sqlalchemy import delete as remove
+from sqlalchemy import insert as put
+
+from osmef.campaigns.schedule.plan import PlannedRow
+from osmef.campaigns.state.database import ConflictError
+from osmef.campaigns.state.leases import (
+    COLUMNS,
+    MANY,
+    Leases,
+    in_order,
+    lease_time,
+    living_holder,
+    spent,
+)
+from osmef.campaigns.state.rows import CampaignRow, Gap, Phase, SessionRow, SessionState
+from osmef.campaigns.state.tables import CAMPAIGNS, EVENTS, GAPS, HOLDERS, RESULTS, SESSIONS
+from osmef.errors import InputError
+
+_KEY = ("opens", "slot", "scenario", "provider", "instance_class")
+_CHANGING = ("closes", "due", "place", "cloud", "study")
+_FINAL = {SessionState.DONE.value, SessionState.RUNNING.value}
+_LEFT_OUT = {SessionState.MISSED.value, SessionState.ENOUGH.value, SessionState.CANCELLED.value}
+
+
+class Store(Leases):
+    """The database. Every method raises StorageError when it does not do its part."""
+
+    def enlist(
+        self,
+        name: str,
+        about: Mapping[str, str],
+        rows: Sequence[PlannedRow],
+        now: datetime,
+        late: datetime | None = None,
+    ) -> None:
+        """Take a campaign in, or its changed file: what was measured stays, plans are made anew.
+
+        ``about`` holds file, text and out. What was left out comes back as long as its window has
+        not closed: what was missed always, unless it was due before ``late``; that, all else and
+        what failed when the file or its scenario has changed. Raises InputError where the name is
+        that of another file that is still there, where its runs are in another directory, and
+        where somebody conducts it by a different file.
+        """
+        try:
+            self._enlist(name, about, rows, now, late)
+        except ConflictError:  # another process has taken it in meanwhile
+            self._enlist(name, about, rows, now, late)
+
+    def _enlist(
+        self,
+        name: str,
+        about: Mapping[str, str],
+        rows: Sequence[PlannedRow],
+        now: datetime,
+        late: datetime | None,
+    ) -> None:
+        with self._transaction() as connection:
+            found = connection.execute(select(CAMPAIGNS).where(CAMPAIGNS.c.name == name)).first()
+            if found is None:
+                query = put(CAMPAIGNS).values(name=name, created_at=now, **about)
+                number = connection.execute(query.returning(CAMPAIGNS.c.id)).scalar_one()
+                _replace_plans(connection, number, rows, now)
+                return
+            if found.file != about["file"] and Path(found.file).exists():
+                raise InputError(
+                    f"there is another campaign {name!r}, of {found.file}",
+                    where=about["file"],
+                    cure="give this one another name, or move that file away",
+                )
+            if found.out != about["out"] and Path(found.out).exists():
+                raise InputError(
+                    f"the runs of the campaign {name!r} are in {found.out}, and would be in"
+                    f" {about['out']} from now on",
+                    where="--out",
+                    cure=f"give --out {Path(found.out).parent}, or move them there first",
+                )
+            if found.text != about["text"] and living_holder(connection, found.id, now):
+                raise InputError(
+                    f"another process conducts the campaign {name!r}, by a file that was different",
+                    where=about["file"],
+                    cure=f"stop it with `osmef campaign stop {name}`, then run the changed one",
+                )
+            where = CAMPAIGNS.c.id == found.id
+            connection.execute(update(CAMPAIGNS).where(where).values(**about))
+            changed = _replace_plans(connection, found.id, rows, now)
+            left_out = [SessionState.MISSED]
+            if changed:
+                text = "a scenario has changed: from now on sessions measure what it says now"
+                row = {"campaign": found.id, "at": now, "kind": "note", "text": text}
+                connection.execute(put(EVENTS).values(**row))
+            if changed or found.text != about["text"]:
+                left_out += [SessionState.FAILED, SessionState.ENOUGH, SessionState.CANCELLED]
+                late = None
+            _plan_again(connection, found.id, left_out, now, late)
+
+    def campaigns(self) -> list[CampaignRow]:
+        """Return all campaigns in the order in which they were made."""
+        return self._campaign_rows(select(*_CAMPAIGN).order_by(CAMPAIGNS.c.id))
+
+    def campaign(self, name: str) -> CampaignRow:
+        """Return a campaign. Raises InputError where there is none of this name."""
+        for one in self._campaign_rows(select(*_CAMPAIGN).where(CAMPAIGNS.c.name == name)):
+            return one
+        names = ", ".join(one.name for one in self.campaigns())
+        known = names or "none yet: begin with `osmef campaign run`"
+        raise InputError(f"there is no campaign {name!r}", where="NAME", cure=f"known are: {known}")
+
+    def _campaign_rows(self, query: Any) -> list[CampaignRow]:
+        with self._reading() as connection:
+            rows = connection.execute(query).mappings()
+            return [CampaignRow(**{**row, "phase": Phase(row["phase"])}) for row in rows]
+
+    def set_phase(self, campaign: int, phase: Phase, holder: str | None = None) -> None:
+        """Say what a campaign does, and who conducts it."""
+        with self._transaction() as connection:
+            values = {"phase": phase.value, "holder": holder}
+            connection.execute(update(CAMPAIGNS).where(CAMPAIGNS.c.id == campaign).values(**values))
+
+    def sessions(
+        self, campaign: int, states: Collection[SessionState] | None = None
+    ) -> list[SessionRow]:
+        """Return the sessions of a campaign, of all or some states, in the order of their time."""
+        query = select(*COLUMNS).where(SESSIONS.c.campaign == campaign)
+        if states is not None:
+            query = query.where(SESSIONS.c.state.in_([state.value for state in states]))
+        return self._sessions(query.order_by(*in_order()))
+
+    def due(
+        self, campaign: int, now: datetime, most: int, but: Collection[str] = ()
+    ) -> list[SessionRow]:
+        """Return the first planned sessions that are to begin, without those of some clouds."""
+        query = _planned(campaign).where(SESSIONS.c.due <= now, SESSIONS.c.closes > now)
+        query = query.where(SESSIONS.c.cloud.not_in(list(but))).order_by(*in_order())
+        return self._sessions(query.limit(most))
+
+    def closed(
+        self, campaign: int, now: datetime, late: datetime | None = None
+    ) -> list[SessionRow]:
+        """Return planned sessions whose window has closed, or that were due before ``late``."""
+        over = SESSIONS.c.closes <= now
+        if late is not None:
+            over = or_(over, SESSIONS.c.due < late)
+        return self._sessions(_planned(campaign).where(over).order_by(*in_order()))
+
+    def next_time(self, campaign: int, now: datetime) -> datetime | None:
+        """Return when the next planned session is due or the next of their windows closes."""
+        columns = SESSIONS.c
+        planned = (columns.campaign == campaign, columns.state == SessionState.PLANNED.value)
+        due = select(func.min(columns.due)).where(*planned, columns.due > now)
+        closes = select(func.min(columns.closes)).where(*planned)
+        with self._reading() as connection:
+            times = [connection.execute(query).scalar_one() for query in (due, closes)]
+        return min((time for time in times if time is not None), default=None)
+
+    def coming(self, campaign: int, cell: tuple[str, str, str]) -> SessionRow | None:
+        """Return the first planned session of a platform."""
+        same = [SESSIONS.c[name] == value for name, value in zip(_KEY[2:], cell, strict=True)]
+        query = _planned(campaign).where(*same).order_by(*in_order())
+        return next(iter(self._sessions(query.limit(1))), None)
+
+    def next_opening(self, campaign: int) -> datetime | None:
+        """Return when the window of the first planned session opens, or has opened."""
+        planned = (SESSIONS.c.campaign == campaign, SESSIONS.c.state == SessionState.PLANNED.value)
+        with self._reading() as connection:
+            query = select(func.min(SESSIONS.c.opens)).where(*planned)
+            found: datetime | None = connection.execute(query).scalar_one()
+        return found
+
+    def counts(self, campaign: int) -> dict[SessionState, int]:
+        """Return how many sessions there are of each state that has any."""
+        query = select(SESSIONS.c.state, func.count()).where(SESSIONS.c.campaign == campaign)
+        with self._reading() as connection:
+            found = {row[0]: row[1] for row in connection.execute(query.group_by(SESSIONS.c.state))}
+        return {state: found[state.value] for state in SessionState if state.value in found}
+
+    def was_due(self, campaign: int, since: datetime, until: datetime) -> bool:
+        """Tell whether a session that is still planned was due between two times."""
+        between = (SESSIONS.c.due > since, SESSIONS.c.due <= until)
+        return bool(self._sessions(_planned(campaign).where(*between).limit(1)))
+
+    def is_wanted(self, session: SessionRow, now: datetime) -> bool:
+        """Tell whether a campaign that somebody conducts waits for the same cloud for longer."""
+        others = (
+            select(SESSIONS.c.id)
+            .join(CAMPAIGNS, CAMPAIGNS.c.id == SESSIONS.c.campaign)
+            .join(HOLDERS, HOLDERS.c.campaign == CAMPAIGNS.c.id)
+            .where(SESSIONS.c.campaign != session.campaign, SESSIONS.c.cloud == session.cloud)
+            .where(
+                SESSIONS.c.state == SessionState.PLANNED.value,
+                CAMPAIGNS.c.phase == Phase.ACTIVE.value,
+            )
+            .where(SESSIONS.c.due < session.due, SESSIONS.c.due <= now, SESSIONS.c.closes > now)
+        )
+        with self._reading() as connection:
+            living = HOLDERS.c.until > lease_time(connection, now)
+            return connection.execute(others.where(living).limit(1)).first() is not None
+
+    def spent(self, campaign: int) -> float:
+        """Return what a campaign has cost, with what runs now by plan."""
+        with self._reading() as connection:
+            return spent(connection, campaign)
+
+    def pay(self, campaign: int, session: int, amount: float, currency: str) -> None:
+        """Count with a session what its VMs have cost while it did not use them."""
+        mine = (SESSIONS.c.id == session, SESSIONS.c.campaign == campaign)
+        known = func.coalesce(SESSIONS.c.currency, currency)
+        query = update(SESSIONS).where(*mine)
+        with self._transaction() as connection:
+            connection.execute(query.values(paid=SESSIONS.c.paid + amount, currency=known))
+
+    def dearest(self, session: SessionRow) -> float:
+        """Return the most that a session of the same platform has cost."""
+        same = [SESSIONS.c[name] == getattr(session, name) for name in _KEY[2:]]
+        query = select(func.max(SESSIONS.c.cost)).where(SESSIONS.c.campaign == session.campaign)
+        with self._reading() as connection:
+            return float(connection.execute(query.where(*same)).scalar_one() or 0.0)
+
+    def plan_again(self, campaign: int, states: Collection[SessionState], now: datetime) -> int:
+        """Plan sessions of some states again whose window has not closed; return how many."""
+        with self._transaction() as connection:
+            return _plan_again(connection, campaign, states, now)
+
+    def learn(self, session: SessionRow, metric: str, values: Mapping[str, float | None]) -> None:
+        """Keep the medians of a session by cell."""
+        rows = [
+            {"session": session.id, "metric": metric, "cell": cell, "value": value}
+            for cell, value in values.items()
+        ]
+        with self._transaction() as connection:
+            connection.execute(
+                remove(RESULTS).where(RESULTS.c.session == session.id, RESULTS.c.metric == metric)
+            )
+            if rows:
+                connection.execute(put(RESULTS), rows)
+
+    def unlearned(self, campaign: int, metric: str) -> list[SessionRow]:
+        """Return the sessions that are done and whose medians are not kept."""
+        known = select(RESULTS.c.session).where(RESULTS.c.metric == metric)
+        done = (SESSIONS.c.campaign == campaign, SESSIONS.c.state == SessionState.DONE.value)
+        return self._sessions(select(*COLUMNS).where(*done, SESSIONS.c.id.not_in(known)))
+
+    def medians(
+        self, campaign: int, platform: tuple[str, str, str], metric: str
+    ) -> dict[str, list[float]]:
+        """Return the medians of all sessions of a platform, by cell."""
+        same = [SESSIONS.c[name] == value for name, value in zip(_KEY[2:], platform, strict=True)]
+        query = (
+            select(RESULTS.c.cell, RESULTS.c.value)
+            .join(SESSIONS, SESSIONS.c.id == RESULTS.c.session)
+            .where(SESSIONS.c.campaign == campaign, RESULTS.c.metric == metric, *same)
+        )
+        found: dict[str, list[float]] = {}
+        with self._reading() as connection:
+            for cell, value in connection.execute(query):
+                found.setdefault(cell, []).extend([] if value is None else [value])
+        return found
+
+    def tell(self, campaign: int, at: datetime, kind: str, text: str) -> None:
+        """Write a line into the campaign's log."""
+        with self._transaction() as connection:
+            row = {"campaign": campaign, "at": at, "kind": kind, "text": text}
+            connection.execute(put(EVENTS).values(**row))
+
+    def log(self, campaign: int, last: int = 100) -> list[tuple[datetime, str, str]]:
+        """Return the last lines of the campaign's log: time, kind and text, oldest first."""
+        query = select(EVENTS).where(EVENTS.c.campaign == campaign)
+        query = query.order_by(EVENTS.c.id.desc()).limit(last)
+        with self._reading() as connection:
+            rows = connection.execute(query).all()
+        return [(row.at, row.kind, row.text) for row in reversed(rows)]
+
+    def note_gap(self, campaign: int, gap: Gap) -> None:
+        """Write down a time in which nobody conducted the campaign."""
+        row = {"campaign": campaign, "since": gap.since, "until": gap.until, "why": gap.why}
+        with self._transaction() as connection:
+            connection.execute(put(GAPS).values(**row))
+
+    def gaps(self, campaign: int) -> list[Gap]:
+        """Return the times in which nobody conducted the campaign and sessions were due."""
+        query = select(GAPS).where(GAPS.c.campaign == campaign).order_by(GAPS.c.since)
+        with self._reading() as connection:
+            return [Gap(row.since, row.until, row.why) for row in connection.execute(query)]
+
+
+_CAMPAIGN = [CAMPAIGNS.c[field.name] for field in fields(CampaignRow)]
+
+
+def _planned(campaign: int) -> Any:
+    where = (SESSIONS.c.campaign == campaign, SESSIONS.c.state == SessionState.PLANNED.value)
+    return select(*COLUMNS).where(*where)
+
+
+def _plan_again(
+    connection: Connection,
+    campaign: int,
+    states: Collection[SessionState],
+    now: datetime,
+    late: datetime | None = None,
+) -> int:
+    """Plan sessions again, but for those that were due before ``late``.
+
+    Where every trial has failed, the next attempt is a run of its own.
+    """
+    columns = SESSIONS.c
+    failed = and_(columns.trials_failed > 0, columns.trials_ok == 0)
+    lost = case((failed, func.coalesce(columns.cost, 0.0)), else_=0.0)
+    values = {
+        "state": SessionState.PLANNED.value,
+        "attempts": 0,
+        "why": None,
+        "ended_at": None,
+        "paid": columns.paid + lost,
+        "cost": case((failed, None), else_=columns.cost),
+        "directory": case((failed, None), else_=columns.directory),
+    }
+    some = columns.state.in_([state.value for state in states])
+    where = [columns.campaign == campaign, some, columns.closes > now]
+    if late is not None:
+        where.append(columns.due >= late)
+    return connection.execute(update(SESSIONS).where(*where).values(**values)).rowcount
+
+
+def _replace_plans(
+    connection: Connection, campaign: int, rows: Sequence[PlannedRow], now: datetime
+) -> bool:
+    """Put a calendar in the place of the plans; tell whether a study was changed.
+
+    What has begun or ended stays as it is.
+    """
+    names = ("id", "state", "attempts", "directory", *_KEY, *_CHANGING)
+    query = select(*(SESSIONS.c[name] for name in names)).where(SESSIONS.c.campaign == campaign)
+    there = {tuple(row[name] for name in _KEY): row for row in connection.execute(query).mappings()}
+    new, changed = [], False
+    for values in (_values(campaign, row) for row in rows):
+        old = there.pop(tuple(values[name] for name in _KEY), None)
+        if old is None:
+            new.append(values)
+        elif old["state"] not in _FINAL and any(old[name] != values[name] for name in _CHANGING):
+            changed = changed or old["study"] != values["study"]
+            tried = old["attempts"] > 0  # an outage has set its time anew
+            moved = {name: values[name] for name in _CHANGING if not (tried and name == "due")}
+            connection.execute(update(SESSIONS).where(SESSIONS.c.id == old["id"]).values(**moved))
+    gone = [row["id"] for row in there.values() if _never_was(row, now)]
+    for start in range(0, len(gone), MANY):
+        connection.execute(remove(SESSIONS).where(SESSIONS.c.id.in_(gone[start : start + MANY])))
+    if new:
+        connection.execute(put(SESSIONS), new)
+    return changed
+
+
+def _never_was(row: Mapping[Any, Any], now: datetime) -> bool:
+    """Tell whether a session that is not in the calendar any more was never more than a plan."""
+    left_out = row["state"] in _LEFT_OUT and row["closes"] > now
+    return not row["directory"] and (row["state"] == SessionState.PLANNED.value or left_out)
+
+
+def _values(campaign: int, row: PlannedRow) -> dict[str, Any]:
+    planned = row.session
+    return {
+        "campaign": campaign,
+        "slot": planned.slot.name,
+        "window": planned.slot.window,
+        "opens": planned.slot.opens,
+        "closes": planned.slot.closes,
+        "due": planned.due,
+        "place": planned.place,
+        "scenario": planned.platform.scenario,
+        "provider": planned.platform.provider or "",
+        "instance_class": planned.platform.instance_class or "",
+        "cloud": row.cloud,
+        "study": row.study,
+    }

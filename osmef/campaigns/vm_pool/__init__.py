@@ -1,0 +1,1 @@
+"""VMs that a campaign keeps from session to session."""

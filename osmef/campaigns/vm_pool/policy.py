@@ -1,0 +1,292 @@
+"""Policy of the VM pool: its cost is counted, and VMs are released that no session needs.
+
+So are orphaned pools, those of a conductor that has died: it alone had the keys to their VMs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from osmef.campaigns.schedule.calendar import Platform, platform_name, sessions
+from osmef.campaigns.schedule.plan import CampaignPlan
+from osmef.campaigns.state.rows import CampaignRow, Phase, SessionRow
+from osmef.campaigns.vm_pool.pool import PooledVms, VmPool
+from osmef.campaigns.watching.log import CampaignLog
+from osmef.engine.controller import Controller, State, controller_of
+from osmef.engine.cost import spent, total
+from osmef.engine.holding import BACK, LENT, PAID, PREFIX, WANTED
+from osmef.engine.journal import Journal
+from osmef.engine.plan import make_plan
+from osmef.engine.reap import destroy, leftovers
+from osmef.engine.run import longest_s
+from osmef.errors import OsmefError
+from osmef.providers.parallel import side_by_side
+from osmef.results.files import storage
+from osmef.results.rundir import RunDirectory
+from osmef.results.summary import Cost
+from osmef.scenario.money import parse_money
+from osmef.scenario.study import Study
+
+if TYPE_CHECKING:
+    from osmef.campaigns.state.store import Store
+
+# What would not go is tried again after so long, so often.
+_AGAIN = timedelta(minutes=10)
+_MOST_TRIES = 3
+_HOUR = timedelta(hours=1)
+# More often nobody has to know what VMs cost that only stand.
+_OFTEN = timedelta(minutes=1)
+
+
+class PoolPolicy:
+    """Accounts for the pool of one campaign, and releases its VMs. Methods raise StorageError."""
+
+    def __init__(
+        self,
+        store: Store,
+        row: CampaignRow,
+        campaign_plan: CampaignPlan,
+        vm_pool: VmPool | None,
+        log: CampaignLog,
+    ) -> None:
+        self._store, self._row, self._plan = store, row, campaign_plan
+        self._vm_pool, self._log = vm_pool, log
+        self._tries: dict[str, int] = {}
+        self._again_at: dict[str, datetime] = {}
+
+    @property
+    def stands(self) -> bool:
+        """Whether any VMs are kept now."""
+        return bool(self._standing_pairs)
+
+    @property
+    def _pairs(self) -> list[PooledVms]:
+        return self._vm_pool.pairs if self._vm_pool else []
+
+    @property
+    def _standing_pairs(self) -> list[PooledVms]:
+        return [pair for pair in self._pairs if pair.holding is not None]
+
+    @cached_property
+    def _platforms(self) -> dict[str, Platform]:
+        return {
+            platform_name(one.scenario, one.provider, one.instance_class): one
+            for one in self._plan.parts
+        }
+
+    @cached_property
+    def _deadlines(self) -> dict[Platform, float]:
+        """Until when nobody can need the VMs of a platform, as UNIX times."""
+        found: dict[Platform, float] = {}
+        for one in sessions(self._plan.campaign):
+            closes = one.slot.closes.timestamp()
+            found[one.platform] = max(closes, found.get(one.platform, closes))
+        studies = {platform: self._plan.parts[platform].study for platform in found}
+        return {one: closes + _longest_s(studies[one]) for one, closes in found.items()}
+
+    def until(self, session: SessionRow) -> float | None:
+        """Return until when the VMs of a session are kept; None where it has its own."""
+        platform = self._platforms[session.platform]
+        if self._vm_pool is None or not self._plan.parts[platform].kept:
+            return None
+        return self._deadlines[platform]
+
+    def take_up(self) -> None:
+        """Destroy orphaned pools, count their cost, and log it."""
+        for directory, controller in orphaned_pools(Path(self._row.out)):
+            if controller.may_live:
+                where = f"a conductor on {controller.machine} may still keep its VMs"
+                cure = "if it is dead for sure: osmef reap --controller-is-dead --out"
+                self._log.note("note", f"{directory.id}: {where}; {cure} {self._row.out}")
+                continue
+            try:
+                bill = destroy_orphan(directory)
+            except OsmefError as error:
+                self._log.note("failure", f"{directory.id}: left standing: {error}")
+                continue
+            if bill.session is not None and bill.cost is not None:
+                amount, currency = bill.cost.amount, bill.cost.currency
+                self._store.pay(self._row.id, bill.session, amount, currency)
+            self._log.note("note", f"{directory.id}: VMs that were kept are gone, with their keys")
+
+    def count(self, now: datetime) -> None:
+        """Count what VMs have cost while nobody used them, with their last session."""
+        with self._idle(self._pairs, ()) as pairs:
+            for pair in pairs:
+                if pair.owed or (pair.since is not None and now - pair.since >= _OFTEN):
+                    self._count(pair, now)
+
+    def _count(self, pair: PooledVms, now: datetime) -> None:
+        pair.settle(now)
+        if pair.owed and pair.currency:
+            self._store.pay(self._row.id, pair.session, pair.owed, pair.currency)
+            pair.owed = 0.0
+            if pair.holding is not None:
+                pair.holding.note(PAID, session=pair.session)
+
+    def _coming(self, pair: PooledVms) -> SessionRow | None:
+        one = self._platforms[pair.platform]
+        cell = (one.scenario, one.provider or "", one.instance_class or "")
+        return self._store.coming(self._row.id, cell)
+
+    def _coming_cost(self, pair: PooledVms, now: datetime) -> float:
+        coming, cost = self._coming(pair), pair.per_hour
+        if coming is None or cost is None:
+            return 0.0
+        part = self._plan.parts[self._platforms[pair.platform]]
+        return cost.amount * (max(coming.due - now, timedelta(0)) / _HOUR + part.seconds / 3600)
+
+    def tidy(self, phase: Phase, running: Collection[str], now: datetime) -> None:
+        """Release VMs that no coming session needs, or that exceed the budget; none in use."""
+        self._tell_news()
+        self.count(now)
+        ready = [
+            pair for pair in self._standing_pairs if self._again_at.get(pair.platform, now) <= now
+        ]
+        with self._idle(ready, running) as pairs:
+            going: list[tuple[PooledVms, str]] = []
+            reserved = 0.0
+            for pair in pairs:
+                cost = self._coming_cost(pair, now)
+                why = self._why(pair, phase, reserved + cost)
+                if why is None:
+                    reserved += cost
+                else:
+                    going.append((pair, why))
+            self._let_go(going, now)
+
+    def _tell_news(self) -> None:
+        for pair in self._pairs:
+            while pair.news:
+                why = pair.news.pop(0)
+                text = f"{pair.platform}: its kept VMs did not serve, and were made anew: {why}"
+                self._log.note("note", text)
+
+    def _why(self, pair: PooledVms, phase: Phase, cost: float) -> str | None:
+        """Return why VMs are to go; None where they are to stay."""
+        if phase is Phase.PAUSED:
+            return "the campaign is paused"
+        if self._coming(pair) is None:
+            return "its last session is over"
+        budget = self._plan.campaign.budget
+        if budget is None or self._store.spent(self._row.id) + cost <= parse_money(budget).amount:
+            return None
+        return f"the budget of {budget} does not pay for them until the next session has ended"
+
+    def close(self, now: datetime) -> None:
+        """Let everything go, when the conductor leaves and nothing runs."""
+        with self._idle(self._standing_pairs, ()) as pairs:
+            self._let_go([(pair, "the conductor leaves") for pair in pairs], now)
+
+    def again_in(self, now: datetime) -> timedelta | None:
+        """Return when to try again to let go what would not; None where there is nothing to try."""
+        pairs = [one.platform for one in self._standing_pairs]
+        tries = [
+            self._again_at.get(one, now) for one in pairs if self._tries.get(one, 0) < _MOST_TRIES
+        ]
+        return max(min(tries) - now, timedelta(seconds=1)) if tries else None
+
+    def _let_go(self, going: Sequence[tuple[PooledVms, str]], now: datetime) -> None:
+        errors = side_by_side(self._destroy, [pair for pair, _ in going])
+        for (pair, why), error in zip(going, errors, strict=True):
+            self._count(pair, now)
+            if error is None:
+                self._tries.pop(pair.platform, None)
+                self._again_at.pop(pair.platform, None)
+                self._log.note("note", f"{pair.platform}: its kept VMs are gone: {why}")
+                continue
+            self._tries[pair.platform] = self._tries.get(pair.platform, 0) + 1
+            self._again_at[pair.platform] = now + _AGAIN
+            cure = f"osmef reap --out {self._row.out}"
+            text = f"{pair.platform}: kept VMs left standing: {error}; if they stay so: {cure}"
+            self._log.note("failure", text)
+
+    def _destroy(self, pair: PooledVms) -> OsmefError | None:
+        assert self._vm_pool is not None  # noqa: S101 - whose pair it is
+        try:
+            self._vm_pool.let_go(pair)
+        except OsmefError as error:
+            return error
+        return None
+
+    @contextmanager
+    def _idle(
+        self, pairs: Sequence[PooledVms], running: Collection[str]
+    ) -> Iterator[list[PooledVms]]:
+        """Keep sessions off those that none uses now."""
+        with ExitStack() as held:
+            found = []
+            for pair in pairs:
+                if pair.platform not in running and pair.lock.acquire(blocking=False):
+                    held.callback(pair.lock.release)
+                    found.append(pair)
+            yield found
+
+
+def _longest_s(study: Study) -> float:
+    """Return how long a session may last at the very most, in seconds."""
+    return max(longest_s(list(make_plan(study, 0).trials)), study.scenario.deadline or 0.0)
+
+
+@dataclass(frozen=True)
+class UncountedCost:
+    """Cost of pooled VMs that no session was charged yet, and the session that used them last.
+
+    None where that is not known.
+    """
+
+    session: int | None
+    cost: Cost | None
+
+
+def orphaned_pools(out: Path) -> list[tuple[RunDirectory, Controller]]:
+    """Return the run directories of orphaned pools under ``out``, each with its controller.
+
+    Without those whose holders surely live. Raises StorageError.
+    """
+    with storage("look into", out):
+        journals = sorted(out.glob(f"{PREFIX}*/journal.jsonl"))
+    found = []
+    for path in journals:
+        directory, journal = RunDirectory(path.parent), Journal(path)
+        if not journal.read(WANTED) or journal.read("end") or (live := directory.is_live()):
+            continue
+        controller = controller_of(directory, lock_is_free=live is False)
+        if controller.state is not State.LIVE:
+            found.append((directory, controller))
+    return found
+
+
+def destroy_orphan(directory: RunDirectory) -> UncountedCost:
+    """Destroy an orphaned pool, and return its cost that is not counted. Raises OsmefError."""
+    with directory:
+        directory.acquire()
+        for left in destroy(leftovers(directory)):
+            raise left.error
+        journal = Journal(directory.journal)
+        journal.note("gone")
+        journal.note("end")
+        return _bill(journal)
+
+
+def _bill(journal: Journal) -> UncountedCost:
+    """Return what is due: for the time since the cost was counted or a session began."""
+    notes = [n for n in journal.read() if n["event"] in {"provision", WANTED, LENT, BACK, PAID}]
+    last = next((n["session"] for n in reversed(notes) if "session" in n), None)
+    used = spent(journal)
+    whole = total(used.most)
+    begins, gone = journal.read("provision"), journal.read("destroyed") or journal.read("gone")
+    if whole is None or not begins:
+        return UncountedCost(last, None)
+    begin, since, end = (
+        datetime.fromisoformat(note["at"]) for note in (begins[0], notes[-1], gone[-1])
+    )
+    counted = datetime.fromisoformat(journal.read("gone")[-1]["at"]) - begin
+    share = max(0.0, (end - since) / counted) if counted else 0.0
+    return UncountedCost(last, Cost(amount=whole.amount * share, currency=whole.currency))

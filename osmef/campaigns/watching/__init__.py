@@ -1,0 +1,1 @@
+"""What a campaign shows and tells: status, web page, metrics, log and notifications."""

@@ -1,0 +1,171 @@
+"""The log of a campaign, and notifications by a command or a webhook."""
+
+from __future__ import annotations
+
+import json
+import queue
+import ssl
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from http.client import HTTPException, responses
+from typing import TYPE_CHECKING
+from urllib.error import HTTPError, URLError
+
+from osmef.campaigns.schedule.clock import Clock
+from osmef.campaigns.schedule.model import Notify
+from osmef.campaigns.state.rows import CampaignRow
+from osmef.engine.telling import contained
+
+if TYPE_CHECKING:
+    from osmef.campaigns.state.store import Store
+
+Tell = Callable[[str, str], None]
+_TIMEOUT_S = 30.0
+# A campaign that ends waits so long for those who are told so.
+_LAST_S = 60.0
+Message = Mapping[str, object]
+"""Told what happens: a kind (start, end, failure, gap, missed, budget, note) and a line."""
+
+_URGENT = {"failure", "missed", "budget"}
+
+
+class CampaignLog:
+    """Notes what happens to one campaign."""
+
+    def __init__(
+        self, store: Store, row: CampaignRow, clock: Clock, tell: Tell, whom: Notify
+    ) -> None:
+        self._store, self._row, self._clock = store, row, clock
+        self._tell = contained(tell)
+        self._messenger = Notifier(whom)
+
+    def note(self, kind: str, text: str, *, last: bool = False) -> None:
+        """Write it into the log, and say it. Raises StorageError."""
+        self._store.tell(self._row.id, self._clock.now(), kind, text)
+        self.say(kind, text, last=last)
+
+    def say(self, kind: str, text: str, *, last: bool = False) -> None:
+        """Show what stands in the log already, or can't; tell it to whom the campaign names."""
+        self._tell(kind, text)
+        if kind in _URGENT or last:
+            at = self._clock.now().isoformat()
+            message = {"campaign": self._row.name, "at": at, "kind": kind, "text": text}
+            self._messenger.tell(message)
+
+    def note_problems(self) -> None:
+        """Note who could not be told. Raises StorageError."""
+        for problem in self._messenger.problems():
+            self.note("note", problem)
+
+    def close(self) -> None:
+        """Wait until all is told, as far as it can be. Raises StorageError."""
+        for problem in self._messenger.close():
+            self.note("note", problem)
+
+
+class Notifier:
+    """Tells from a thread of its own, so that nobody who listens slowly holds a campaign up.
+
+    What happens while somebody is being told is told together: of each kind the newest message, and
+    in ``more`` how many came before it.
+    """
+
+    def __init__(self, whom: Notify) -> None:
+        self._whom = whom
+        self._waiting: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        self._problems: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def tell(self, message: Message) -> None:
+        """Tell everybody named, soon."""
+        if not (self._whom.command or self._whom.webhook):
+            return
+        if self._thread is None:
+            # Nobody waits at exit for a server that never answers.
+            self._thread = threading.Thread(target=self._work, name="notify", daemon=True)
+            self._thread.start()
+        self._waiting.put(message)
+
+    def problems(self) -> list[str]:
+        """Return why somebody could not be told, each once."""
+        found = []
+        while not self._problems.empty():
+            found.append(self._problems.get())
+        return found
+
+    def close(self) -> list[str]:
+        """Wait until all is told, but not for ever; return the problems that are left."""
+        if self._thread is None:
+            return []
+        self._waiting.put(None)
+        self._thread.join(_LAST_S)
+        late = ["notify: somebody has not taken the last message"] * self._thread.is_alive()
+        self._thread = None
+        return self.problems() + late
+
+    def _work(self) -> None:
+        goes_on = True
+        while goes_on:
+            waiting = [self._waiting.get()]
+            while not self._waiting.empty():
+                waiting.append(self._waiting.get())
+            goes_on = None not in waiting
+            for message in _together([one for one in waiting if one is not None]):
+                for problem in notify(self._whom, message):
+                    self._problems.put(problem)
+
+
+def _together(messages: Sequence[Message]) -> list[Message]:
+    """Return the newest message of each kind, with how many of it came before."""
+    by_kind: dict[object, list[Message]] = {}
+    for message in messages:
+        by_kind.setdefault(message["kind"], []).append(message)
+    return [{**those[-1], "more": len(those) - 1} for those in by_kind.values()]
+
+
+def notify(whom: Notify, message: Message) -> list[str]:
+    """Tell everybody named, and return why somebody could not be told.
+
+    The command gets the message on its standard input, a line, without a shell.
+    """
+    problems = []
+    data = json.dumps(dict(message)).encode() + b"\n"
+    if whom.command:
+        try:
+            subprocess.run(
+                whom.command, input=data, timeout=_TIMEOUT_S, check=True, capture_output=True
+            )
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            problems.append(f"the command of notify: {whom.command[0]!r}: {_why(error)}")
+    if whom.webhook:
+        headers = {"Content-Type": "application/json"}
+        try:
+            url = whom.webhook.get_secret_value()
+            request = urllib.request.Request(url, data, headers)  # noqa: S310 - http(s)
+            with urllib.request.urlopen(request, timeout=_TIMEOUT_S):  # noqa: S310
+                pass
+        except (OSError, ValueError, HTTPException) as error:
+            problems.append(f"the webhook of notify: {_why(error)}")
+    return problems
+
+
+def _why(error: Exception) -> str:
+    """Return why somebody could not be told, without any word of the address or the command.
+
+    They are secrets, or hold some, and libraries put them into what they say.
+    """
+    if isinstance(error, HTTPError):
+        error.close()
+        return f"it answered {error.code} {responses.get(error.code, '')}".strip()
+    if isinstance(error, subprocess.CalledProcessError):
+        return f"it ended with exit status {error.returncode}"
+    reason = error.reason if isinstance(error, URLError) else error
+    if isinstance(reason, TimeoutError | subprocess.TimeoutExpired):
+        return f"it took longer than {_TIMEOUT_S:g} s"
+    if isinstance(reason, ssl.SSLError):
+        return f"its certificate or TLS is not good: {reason.reason}"
+    if isinstance(reason, OSError) and reason.strerror:
+        return reason.strerror
+    return f"this can't be asked ({type(reason).__name__})"

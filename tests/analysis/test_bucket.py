@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from osmef.analysis.bucket import (
+    Bucket,
+    Estimate,
+    Filled,
+    filling_rate,
+    find_bucket,
+    find_filling,
+    has_settled,
+    is_proved,
+)
+from tests.analysis.test_knee import bucket
+
+
+def noisy(sizes: Sequence[int], share: float, chance: Random) -> list[int]:
+    return [round(size * chance.uniform(1 - share, 1 + share)) for size in sizes]
+
+
+def holds(estimate: Estimate, truth: float) -> bool:
+    assert estimate.low is not None
+    assert estimate.high is not None
+    assert estimate.low <= estimate.value <= estimate.high
+    return estimate.low <= truth <= estimate.high
+
+
+def found(sizes: list[int], length_s: float = 1.0) -> Bucket:
+    one = find_bucket([length_s] * len(sizes), sizes)
+    assert one is not None
+    return one
+
+
+@given(
+    slow_bps=st.floats(1e7, 1e9),
+    ratio=st.floats(2, 20),
+    empty_at=st.floats(8, 40),
+    noise=st.floats(0, 0.03),
+    chance=st.randoms(),
+)
+@settings(max_examples=50)
+def test_all_four_numbers_are_near(
+    *, slow_bps: float, ratio: float, empty_at: float, noise: float, chance: Random
+) -> None:
+    fast_bps = slow_bps * ratio
+    size = (fast_bps - slow_bps) * empty_at / 8
+    sizes = noisy(bucket(size, fast_bps, slow_bps, 80, 1.0), noise, chance)
+    one = found(sizes)
+    assert one.burst_bps.value == pytest.approx(fast_bps, rel=0.04)
+    assert one.sustained_bps.value == pytest.approx(slow_bps, rel=0.02)
+    assert one.size_bytes.value == pytest.approx(size, rel=0.05)
+    assert one.fell_s.value == pytest.approx(empty_at, rel=0.05, abs=0.5)
+
+
+def test_intervals_hold_the_truth() -> None:
+    chance, missed = np.random.default_rng(7), {"burst": 0, "sustained": 0, "size": 0, "fell": 0}
+    draws = 300
+    for _ in range(draws):
+        times = chance.normal(1, 0.03, 60)
+        # The noise of the burst is what really passed: it moves the fall, not the size.
+        rates = np.where(np.arange(60) < 20, 1e9 * times, 1e8 * times)
+        sizes = [round(rate / 8) for rate in rates]
+        held = sum(sizes[:20]) - 20 * 1e8 / 8
+        one = found(sizes)
+        missed["burst"] += not holds(one.burst_bps, 1e9)
+        missed["sustained"] += not holds(one.sustained_bps, 1e8)
+        missed["size"] += not holds(one.size_bytes, held)
+        missed["fell"] += not holds(one.fell_s, 20)
+    assert max(missed.values()) <= 0.09 * draws, missed
+
+
+def test_a_burst_of_few_intervals_has_no_interval() -> None:
+    one = found(bucket(2.8e8, 1e9, 1e8, 20, 1.0))
+    assert one.burst_bps.low is None
+    assert one.fell_s.low is None
+    assert one.fell_s.value == pytest.approx(2.8e8 * 8 / 9e8, rel=0.01)
+    assert holds(one.size_bytes, 2.8e8)
+
+
+def test_proof_takes_ten_intervals_and_five_seconds() -> None:
+    sizes = bucket(2.5e8, 1e9, 1e8, 100, 1.0)
+    lengths = [1.0] * 100
+    ends = [n for n in range(1, 40) if is_proved(lengths[:n], sizes[:n])]
+    assert ends[0] == 3 + 1 + 10 - 1
+    quick = bucket(2.5e8, 1e9, 1e8, 100, 0.1)
+    ends = [n for n in range(1, 100) if is_proved([0.1] * n, quick[:n])]
+    assert ends[0] == pytest.approx(23 + 50, abs=2)
+
+
+def test_a_lower_rate_that_is_not_known_yet_is_no_proof() -> None:
+    chance = Random(3)  # noqa: S311 - numbers
+    sizes = noisy(bucket(2.5e8, 1e9, 1e8, 40, 1.0), 0.08, chance)
+    proved = [n for n in range(1, 40) if is_proved([1.0] * n, sizes[:n])]
+    assert not proved or proved[0] > 14
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.02, 0.1, 0.3])
+def test_a_steady_transfer_proves_nothing(spread: float) -> None:
+    chance, wrong = np.random.default_rng(1), 0
+    for _ in range(30):
+        sizes = [max(1, round(1e8 * one)) for one in chance.normal(1, spread, 60)]
+        wrong += any(is_proved([1.0] * n, sizes[:n]) for n in range(11, 61))
+    assert wrong <= 1
+
+
+def test_what_passes_after_a_rest() -> None:
+    sustained = Estimate(1e8, 0.99e8, 1.01e8)
+    sizes = bucket(5e7, 1e9, 1e8, 30, 0.1)
+    assert has_settled([0.1] * 30, sizes, 1e8)
+    one = find_filling([0.1] * 30, sizes, sustained)
+    assert one is not None
+    assert one.value == pytest.approx(5e7, rel=0.01)
+    assert holds(one, 5e7)
+
+
+def test_nothing_that_passes_after_a_short_rest() -> None:
+    one = find_filling([1.0] * 8, [12_500_000] * 8, Estimate(1e8, 0.99e8, 1.01e8))
+    assert one is not None
+    assert one.value == pytest.approx(0, abs=1)
+
+
+def test_a_rate_that_does_not_come_back_tells_nothing() -> None:
+    assert not has_settled([1.0] * 20, [10**8] * 20, 1e8)
+    assert find_filling([1.0] * 20, [10**8] * 20, Estimate(1e8, None, None)) is None
+
+
+def given_after(*rests: float, rate_bps: float, size: float) -> list[Filled]:
+    filled = (min(rest * rate_bps / 8, size) for rest in rests)
+    return [
+        Filled(rest, Estimate(value, value, value))
+        for rest, value in zip(rests, filled, strict=True)
+    ]
+
+
+def test_the_rate_at_which_it_fills() -> None:
+    one = filling_rate(given_after(4, 8, 16, rate_bps=1e8, size=3e8), 3e8)
+    assert one is not None
+    assert one.value == pytest.approx(1e8)
+    assert holds(one, 1e8)
+
+
+def test_a_full_bucket_does_not_count() -> None:
+    one = filling_rate(given_after(4, 8, 900, rate_bps=1e8, size=3e8), 3e8)
+    assert one is not None
+    assert one.value == pytest.approx(1e8)
+    assert one.low is None
+    assert filling_rate(given_after(900, rate_bps=1e8, size=3e8), 3e8) is None
