@@ -30,8 +30,8 @@ def contention(uses: Iterable[EndpointUse], own_user_s: float) -> Contention:
 
     ``own_user_s`` is the CPU time in user mode of all that the trial ran, at all ends. It is taken
     off each endpoint, as several may be one machine; so ``others`` is too small rather than too
-    large. What others use within the kernel can't be told
-    from the network's own work there, and is not in it.
+    large. What others use within the kernel can't be told from the network's own work there, and is
+    not in it.
 
     Assumed is that the agents were watched as long as their endpoints, but for some milliseconds.
 
