@@ -55,12 +55,17 @@ def _parse(text: str, units: dict[str, float], what: str, example: str) -> float
     match = _NUMBER.fullmatch(text)
     if match is None:
         shown = repr(text) if len(text) <= 60 else f"{text[:56]!r}…"
+        if _NUMBER.fullmatch(text.strip().removeprefix("-")):
+            raise ValueError(f"{shown} is negative, and a {what} is not; {cure}")
         raise ValueError(f"{shown} is not a {what}; {cure}")
     number, unit = float(match["number"]), match["unit"]
     if not unit and number == 0:
         return 0.0
     if unit not in units:
         given = f"the unit {unit!r} is not one of a {what}" if unit else f"{text!r} has no unit"
+        alike = next((one for one in units if one.casefold() == unit.casefold()), None)
+        if unit and alike is not None:
+            cure = f"did you mean {match['number']}{alike}?"
         raise ValueError(f"{given}; {cure}")
     value = number * units[unit]
     if not math.isfinite(value):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -200,3 +201,17 @@ def test_only_digits_are_a_count(text: object) -> None:
 @given(st.integers(0, 10**15 - 1))
 def test_a_count_is_read_back(count: int) -> None:
     assert parse_count(str(count)) == count
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "words"),
+    [
+        (parse_duration, "-5s", "'-5s' is negative, and a duration is not"),
+        (parse_rate, "5MBit/s", "did you mean 5Mbit/s?"),
+        (parse_size, "1.5kib", "did you mean 1.5KiB?"),
+        (parse_duration, "10S", "did you mean 10s?"),
+    ],
+)
+def test_what_was_meant_is_told(parse: Callable[[str], float], text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)):
+        parse(text)

@@ -30,8 +30,10 @@ def contention(uses: Iterable[EndpointUse], own_user_s: float) -> Contention:
 
     ``own_user_s`` is the CPU time in user mode of all that the trial ran, at all ends. It is taken
     off each endpoint, as several may be one machine; so ``others`` is too small rather than too
-    large. It assumes counters of a whole machine. What others use within the kernel can't be told
-    from the network's own work there, and is not in it.
+    large. What others use within the kernel can't be told from the network's own work there, and is
+    not in it.
+
+    Assumed is that the agents were watched as long as their endpoints, but for some milliseconds.
 
     Source: proc(5), ``/proc/stat``, where user time holds that of guests.
     """
@@ -49,8 +51,11 @@ def contended(others: Sequence[float], steal: Sequence[float]) -> str:
     """Say what others took of CPUs, if it was much; "" else. Of each the values of all trials.
 
     The middle of them counts: one busy trial of many is what the interval of a median allows for.
-    It assumes nothing of their distribution, as it counts and infers nothing. Source: the two
-    limits above, which are a choice.
+
+    Assumed is that what others take makes a result worse from ``OTHERS_PERCENT`` on, and
+    ``STEAL_PERCENT``; these are choices, and no test.
+
+    Source: OSMeF.
     """
     found = []
     if (share := _middle(others)) >= OTHERS_PERCENT:

@@ -13,6 +13,7 @@ from osmef.cli.console import out, reporting, set_up_logging
 from osmef.cli.where import Where, where_of
 from osmef.errors import InputError
 from osmef.report.kinds import Kind
+from osmef.scenario.names import did_you_mean
 from osmef.scenario.text_file import read_nodes, read_text
 
 _KINDS = "\n\n".join(f"{kind.value}: {kind.about}" for kind in Kind)
@@ -61,14 +62,33 @@ _ONLY: dict[str, tuple[Kind, ...]] = {
 """The options that not every kind has, and the kinds that have them."""
 
 
+def _kind(text: str) -> Kind:
+    """Return a kind by its name."""
+    found = next((one for one in Kind if one == text), None)
+    if found is None:
+        hint = did_you_mean(text, Kind, Kind)
+        raise typer.BadParameter(f"there is no figure {text!r}; {hint}")
+    return found
+
+
+def _kinds(begin: str) -> list[str]:
+    return [one.value for one in Kind if one.startswith(begin)]
+
+
 def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
     context: typer.Context,
-    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="What to draw, see below.")],
+    kind: Annotated[
+        Kind,
+        typer.Argument(
+            metavar="KIND", help="What to draw, see below.", parser=_kind, autocompletion=_kinds
+        ),
+    ],
     runs: Annotated[
         list[Path] | None,
         typer.Argument(
             metavar="RUNS...",
-            help="Run directories, directories of runs, or patterns; none with --machines.",
+            help="Run directories, directories of runs, or patterns; none with --machines. For"
+            " similarity also a CSV file, as osmef similarity takes it.",
             show_default=False,
         ),
     ] = None,
@@ -183,6 +203,8 @@ def command(  # noqa: PLR0913, PLR0917 - each is an option of the command line
         from osmef.report.pingpong import Messages  # noqa: PLC0415
         from osmef.report.style import write  # noqa: PLC0415
 
+        if kind is Kind.SIMILARITY and machines is None and runs and runs[0].is_file():
+            machines, runs = runs[0], None
         look = Look(
             title=title, names=_names(name or [], names), legend=legend,
             x_label=x_label, y_label=y_label, x_min=x_min, x_max=x_max, y_min=y_min, y_max=y_max,

@@ -166,7 +166,17 @@ def figure(
 
 def draw(kind: Kind, data: Data, wanted: Wanted) -> Figure:
     """Draw a kind of figure of frames that are read as they are needed. Raises InputError."""
-    return KINDS[kind].draw(data, wanted)
+    return KINDS[kind].draw(data, _of_scenario(wanted, data))
+
+
+def _of_scenario(wanted: Wanted, data: Data) -> Wanted:
+    """Let titles name the scenario of the runs, if all are of one."""
+    if wanted.machines is not None or wanted.look.of:  # a file, of no scenario
+        return wanted
+    names = set(data.trials["scenario"].dropna())
+    if len(names) != 1:
+        return wanted
+    return replace(wanted, look=replace(wanted.look, of=str(names.pop())))
 
 
 @dataclass(frozen=True)
@@ -183,7 +193,7 @@ def possible(data: Data, wanted: Wanted | None = None, *, own: bool = False) -> 
 
     Only those that a run gets by itself with ``own``.
     """
-    how = wanted or Wanted()
+    how = _of_scenario(wanted or Wanted(), data)
     relative = replace(how, messages=replace(how.messages, relative=True))
     for kind, drawing in KINDS.items():
         if own and not drawing.own:

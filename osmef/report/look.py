@@ -18,12 +18,14 @@ from osmef.errors import InputError
 class Look:
     """Title, names, axes and size; None leaves each as the figure has it.
 
-    ``names`` gives what the legend calls a series: by its whole label, or by one of the values that
-    it is made of. Ends of axes are in the unit that the axis has, sizes in bytes. ``x_ticks`` and
-    ``y_ticks`` say about how many ticks there are. ``width`` and ``height`` are in inches.
+    ``of`` is what is shown, such as a scenario, before the figure's own title. ``names`` gives what
+    the legend calls a series: by its whole label, or by one of the values that it is made of. Ends
+    of axes are in the unit that the axis has, sizes in bytes. ``x_ticks`` and ``y_ticks`` say about
+    how many ticks there are. ``width`` and ``height`` are in inches.
     """
 
     title: str | None = None
+    of: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
     legend: bool = True
     x_label: str | None = None

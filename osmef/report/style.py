@@ -200,7 +200,8 @@ def page(  # noqa: PLR0913 - what figures differ in
     width = look.width or wide
     high = min(high, 1.9 * rows) if is_column else high
     shown = dict(legend) if look.legend else {}
-    above = look.title or ("" if is_column else words.title)
+    own = f"{look.of}: {words.title}" if look.of else words.title
+    above = look.title or ("" if is_column else own)
     title = _fitted(above, width - 0.15, 10, "bold") if above else []
     below = [] if is_column else [*textwrap.wrap(words.caption, int(width / 0.051)), words.source]
     letters = _TINY if is_column else _SMALL

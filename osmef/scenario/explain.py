@@ -244,7 +244,8 @@ def _wrong_kind(error: ErrorDetails, path: Path, node: Node, _tree: Node) -> Pro
     if error["type"] == "int_type" and re.fullmatch("[0-9]{1,18}", str(plain)):
         cure = f"write {plain} without quotes"
     if error["type"] == "string_type" and plain is not None and not isinstance(plain, dict | list):
-        cure = f"put it in quotes: '{str(plain)[:60]}'"
+        shown = str(plain).lower() if isinstance(plain, bool) else str(plain)[:60]
+        cure = f"put it in quotes: '{shown}'"
     if path and path[-1] in _SUMS and type(plain) in {int, float}:
         cure = f"write it with its currency: {plain} USD"
     return node.problem(f"{_label(path)} must be {wanted}, but it is {kind_of(plain)}", cure)

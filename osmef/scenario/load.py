@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from osmef.scenario.sweep import read_sweep
 from osmef.scenario.text_file import is_json, read_nodes, read_text
 from osmef.scenario.yaml_text import write_yaml
 
+_KEY_WITHOUT_SPACE = re.compile(r"[a-z_]+:\S")
 _CAMPAIGN_KEY = "scenarios"
 _OWN_KEYS = {"workload", "endpoints", "sweep"}
 
@@ -40,7 +42,10 @@ def load_text(text: str, path: Path, overrides: Mapping[str, str] | None = None)
         raise builder.source.error(0, "the file is empty", cure)
     if not isinstance(tree.content, Mapping):
         what = f"a scenario is a mapping of keys to values, not {kind_of(tree.plain())}"
-        raise tree.source.error(tree.index, what, "begin with a line such as name: my-test")
+        cure = "begin with a line such as name: my-test"
+        if isinstance(tree.content, str) and _KEY_WITHOUT_SPACE.match(tree.content):
+            cure = "put a space after the colon, as in name: my-test"
+        raise tree.source.error(tree.index, what, cure)
     if _CAMPAIGN_KEY in tree.content and _OWN_KEYS.isdisjoint(tree.content):
         cure = f"run it with: osmef campaign run {path}"
         key = tree.content[_CAMPAIGN_KEY].key

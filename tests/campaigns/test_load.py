@@ -93,6 +93,9 @@ def test_a_start_that_no_clock_knows(file: Path, day: str) -> None:
 
 
 def test_platforms_of_one_name_would_be_mixed(file: Path) -> None:
+    for folder in ("a", "b"):
+        (file.parent / folder).mkdir()
+        (file.parent / folder / "pair.yaml").write_text(SCENARIO)
     (found,) = problems(file, GOOD.replace("[pair.yaml]", "[a/pair.yaml, b/pair.yaml]"))
     assert found[0] == 2
     assert "two scenario files are called 'pair'" in found[1]
@@ -143,3 +146,13 @@ def test_a_budget_needs_prices(file: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[]", "3", "a: [", "\x00"])
 def test_what_is_no_campaign_at_all(file: Path, text: str) -> None:
     assert problems(file, text)
+
+
+def test_files_and_clouds_are_looked_at_beside_other_problems(file: Path) -> None:
+    text = "name: four\nscenarios: [pair.yaml, none.yaml]\nproviders: {here: locl}\nweeks: 0\n"
+    found = problems(file, text)
+    assert [line for line, *_ in found] == [1, 2, 3, 4]
+    messages = " ".join(message for _, message, _ in found)
+    assert "none.yaml: there is no such file" in messages
+    assert "there is no provider 'locl'" in messages
+    assert "'start' is missing" in messages

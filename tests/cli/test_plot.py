@@ -111,9 +111,17 @@ def test_similarity_needs_no_run(osmef: Osmef, tmp_path: Path) -> None:
     table.write_text(f"{head},{more}\naws,a,1,2,3,4,5,6,7\ngce,b,7,6,5,4,3,2,1\n")
     done = osmef("plot", "similarity", "--machines", str(table), "-o", str(tmp_path / "s.svg"))
     assert done.code == 0
+    done = osmef("plot", "similarity", str(table), "-o", str(tmp_path / "t.svg"))
+    assert done.code == 0, "as osmef similarity takes it"
+    assert (tmp_path / "t.svg").read_bytes() == (tmp_path / "s.svg").read_bytes()
     table.write_text("provider,flavor\naws,a\n")
     done = osmef("plot", "similarity", "--machines", str(table), "-o", str(tmp_path / "s.svg"))
     assert "has no column threads" in " ".join(done.err.split())
     table.write_text("provider,threads,cpu_s\naws,1,2\n")
     done = osmef("plot", "similarity", "--machines", str(table), "-o", str(tmp_path / "s.svg"))
     assert "has no column flavor" in " ".join(done.err.split())
+
+
+def test_a_kind_that_is_not_there_is_told_with_the_nearest(osmef: Osmef) -> None:
+    done = osmef("plot", "btc-conections", "anything")
+    assert (done.code, "btc-connections" in done.err) == (2, True)

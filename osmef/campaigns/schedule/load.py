@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from osmef.campaigns.schedule.calendar import Platform, platforms, slots
 from osmef.campaigns.schedule.model import Campaign, Notify, StopRule, Window
 from osmef.campaigns.schedule.redaction import REDACTED, redacted
 from osmef.errors import MOST_PROBLEMS, InputError, Problem
+from osmef.kinds import PROVIDERS
 from osmef.remote.ssh_text import in_home
 from osmef.scenario.base import Model
 from osmef.scenario.explain import explain, first_errors
@@ -69,9 +70,26 @@ def _parse(text: str, path: Path) -> tuple[Campaign, Node]:
     except ValidationError as error:
         errors, more = first_errors(error.errors(include_url=False), tree)
         problems += [_explain(one, tree) for one in errors]
+    if problems:  # else the scenarios are read, which tells more
+        problems += [one for one in _beside(tree, path.parent) if one not in problems]
     if campaign is None or problems:
         raise InputError.from_problems(problems, more)
     return campaign, tree
+
+
+def _beside(tree: Node, folder: Path) -> Iterator[Problem]:
+    """Yield what is wrong with names of files and clouds, whatever else is wrong."""
+    scenarios, clouds = tree.get(("scenarios",)), tree.get(("providers",))
+    for node in scenarios.items if scenarios else ():
+        name = node.plain()
+        if isinstance(name, str) and not (folder / name).exists():
+            yield node.problem(f"{folder / name}: there is no such file", "is the path right?")
+    for entry in clouds.entries.values() if clouds else ():
+        plain = entry.value.plain()
+        kind = plain.get("kind") if isinstance(plain, dict) else plain
+        if isinstance(kind, str) and kind not in PROVIDERS.names:
+            cure = did_you_mean(kind, PROVIDERS.names, PROVIDERS.names)
+            yield entry.value.problem(f"there is no provider {quoted(kind)}", cure)
 
 
 def _whom(whom: Notify, tree: Node) -> Notify:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from osmef.report.look import PLAIN
 from osmef.report.metric import leading
 from osmef.report.series import short_cells
 from osmef.results.measure import Measure
+from osmef.scenario.study import ALONE
 
 _MOST_CELLS = 60  # a figure of more shows nothing
 _MOST_NAMES = 6
@@ -72,13 +73,27 @@ def across(readings: Sequence[Reading], most: int) -> Across:
     measures = leading(data.trials)
     several = len(paths) > 1
     figures = list(_figures(data)) if several else []
-    results = _results(data.trials, measures, most) if several else None
+    names = _names_of(cells(data.trials), readings)
+    results = _results(data.trials, measures, names).first(most) if several else None
     found = trust(data.trials, [one.name for one in measures])
     between = _between(data.trials, measures, most) if not several else None
-    return Across(results, between, _trust(found, data.trials, most), _few(found), figures)
+    shown = _trust(found, data.trials, names)
+    return Across(results, between, shown and shown.first(most), _few(found, names), figures)
 
 
-def _results(trials: pd.DataFrame, measures: Sequence[Measure], most: int) -> Table:
+def _names_of(keys: Iterable[str], readings: Sequence[Reading]) -> dict[str, str]:
+    """Return what the page calls cells: by the number and name of a run, if it is told of."""
+    parts = {key: key.rpartition(": ") for key in keys}
+    short, _shared = short_cells(last for _, _, last in parts.values())
+    runs = {one.directory.id: f"{one.number} {one.name}" for one in readings}
+    found = {}
+    for key, (before, _, last) in parts.items():
+        name = short[last] if short[last] != ALONE else ""
+        found[key] = ", ".join(filter(None, [runs.get(before, before), name])) or key
+    return found
+
+
+def _results(trials: pd.DataFrame, measures: Sequence[Measure], names: Mapping[str, str]) -> Table:
     sessions = has_sessions(trials)
     groups = cells(trials)
     found = {
@@ -94,7 +109,7 @@ def _results(trials: pd.DataFrame, measures: Sequence[Measure], most: int) -> Ta
     ]
     rows = [
         [
-            Field(cell),
+            Field(names[cell]),
             *([Field(str(of["run"].nunique()))] if sessions else []),  # else it is of one
             Field(str(len(of))),
             _failed(of),
@@ -104,7 +119,7 @@ def _results(trials: pd.DataFrame, measures: Sequence[Measure], most: int) -> Ta
     ]
     unit = "n counts sessions, each the median of its trials." if sessions else "n counts trials."
     caption = "Each cell over all runs" if sessions else "Each cell of each run"
-    return Table(caption, columns, rows, f"{_NOTE} {unit}").first(most)
+    return Table(caption, columns, rows, f"{_NOTE} {unit}")
 
 
 def _between(trials: pd.DataFrame, measures: Sequence[Measure], most: int) -> Table | None:
@@ -158,19 +173,18 @@ def _failed(trials: pd.DataFrame) -> Field:
     return Field(str(count), mark=Mark.BAD if count else Mark.PLAIN)
 
 
-def _few(found: pd.DataFrame) -> str:
+def _few(found: pd.DataFrame, names: Mapping[str, str]) -> str:
     """Say of which cells more trials are needed, as ``trust`` tells it."""
     rows = [row for row in found.to_dict("records") if row["repetitions"] > row["n"]]
     if not rows:
         return ""
-    names, _shared = short_cells(str(cell) for cell in found["cell"])
     of = [f"{names[str(row['cell'])]} ({row['n']} of {row['repetitions']:.0f})"
           for row in rows[:_MOST_NAMES]]  # fmt: skip
     more = f" and {len(rows) - _MOST_NAMES} more" if len(rows) > _MOST_NAMES else ""
     return f"To know the median to within 5 % more trials are needed of {'; '.join(of)}{more}."
 
 
-def _trust(found: pd.DataFrame, trials: pd.DataFrame, most: int) -> Table | None:
+def _trust(found: pd.DataFrame, trials: pd.DataFrame, names: Mapping[str, str]) -> Table | None:
     if found.empty:
         return None
     heads = ("n", "needed", "memory, p", "of all cells, p", "drift", "drift, p")
@@ -184,7 +198,7 @@ def _trust(found: pd.DataFrame, trials: pd.DataFrame, most: int) -> Table | None
     ]
     rows = [
         [
-            Field(str(row["cell"])),
+            Field(names[str(row["cell"])]),
             Field(str(row["metric"])),
             Field(str(row["n"])),
             number(row["repetitions"]),
@@ -201,7 +215,7 @@ def _trust(found: pd.DataFrame, trials: pd.DataFrame, most: int) -> Table | None
     ]
     unit = "sessions" if has_sessions(trials) else "trials"
     note = f"Of {unit}, in the order of time. {_TRUST_NOTE.format(fewest=FEWEST)}"
-    return Table("How far these numbers can be trusted", columns, rows, note).first(most)
+    return Table("How far these numbers can be trusted", columns, rows, note)
 
 
 def _names(names: Sequence[str]) -> Field:

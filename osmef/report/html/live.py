@@ -1,8 +1,8 @@
 """Figures that react: what a figure of matplotlib draws, as numbers for Plotly.
 
 Plotly's basic bundle (https://github.com/plotly/plotly.js, version 4.1.1, MIT licence) is in
-``templates/plotly-basic.min.js`` as its makers publish it. The keys here are those of its
-reference, https://plotly.com/javascript/reference/.
+``templates/plotly-basic.min.js`` as its makers publish it, with its licence beside it. The keys
+here are those of its reference, https://plotly.com/javascript/reference/.
 """
 
 from __future__ import annotations

@@ -96,6 +96,8 @@ def test_a_figure_is_enlarged(shown: Page) -> None:
         assert box is not None
         return box["width"]
 
+    shown.locator("figure").first.scroll_into_view_if_needed()
+    shown.locator("figure .main-svg").first.wait_for(state="visible")
     small = width()
     button = shown.get_by_role("button", name="Enlarge: Aggregate BTC")
     button.click()
@@ -173,10 +175,10 @@ def test_without_scripts_everything_is_there(
 
 @pytest.mark.quick
 def test_figures_react_and_their_series_are_switched(shown: Page) -> None:
-    plots = shown.locator("figure.live .plot")
+    plots = shown.locator("figure .plot")
     assert plots.count() >= 2
     first = plots.first
-    first.scroll_into_view_if_needed()
+    shown.locator("figure").first.scroll_into_view_if_needed()
     first.locator(".main-svg").first.wait_for(state="visible")
     assert not shown.locator("figure.live .drawing").first.is_visible()
     seen = "(plot) => plot.data.filter((one) => one.visible !== 'legendonly').length"
@@ -192,5 +194,5 @@ def test_figures_react_and_their_series_are_switched(shown: Page) -> None:
 
 def test_paper_has_the_pictures(shown: Page) -> None:
     shown.emulate_media(media="print")
-    assert not shown.locator("figure.live .plot").first.is_visible()
-    assert shown.locator("figure.live .drawing").first.is_visible()
+    assert not shown.locator("figure .plot").first.is_visible()
+    assert shown.locator("figure .drawing").first.is_visible()

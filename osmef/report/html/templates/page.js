@@ -110,20 +110,19 @@ for (const part of document.querySelectorAll('figure > script[type="application/
   const place = document.createElement("div");
   place.className = "plot";
   part.after(place);
-  part.parentNode.classList.add("live");
-  const told = JSON.parse(part.textContent);
-  place.style.minHeight = `${high(told, place)}px`;
-  plots.push({ told, place });
+  plots.push({ told: JSON.parse(part.textContent), place, figure: part.parentNode });
 }
-// Many figures take their time, so each is drawn when it comes into sight.
+// Many figures take their time, so each is drawn when it comes into sight; until then it is a picture.
 const near = new IntersectionObserver((seenNow) => {
   for (const one of seenNow) {
     if (!one.isIntersecting) continue;
     near.unobserve(one.target);
-    drawn(plots.find(({ place }) => place === one.target).told, one.target);
+    one.target.classList.add("live");
+    const { told, place } = plots.find(({ figure }) => figure === one.target);
+    drawn(told, place);
   }
 }, { rootMargin: "400px" });
-for (const { place } of plots) near.observe(place);
+for (const { figure } of plots) near.observe(figure);
 dark.addEventListener("change", () => {
   for (const { told, place } of plots) if (place.data) drawn(told, place);
 });
