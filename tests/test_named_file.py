@@ -30,6 +30,7 @@ from osmef.results.brief import brief_summary, brief_trials
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.clouds.openstack import OpenStackSettings
 from osmef.scenario.load import load, load_text
+from tests.journals import read_notes
 
 SMALL = 1 << 20
 
@@ -182,7 +183,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "brief summary": _in_run("summary.json", brief_summary),
     "trials.jsonl": _in_run("trials.jsonl", RunDirectory.read_trials),
     "brief trials": _in_run("trials.jsonl", lambda run: list(brief_trials(run))),
-    "journal.jsonl": _in_run("journal.jsonl", lambda run: Journal(run.journal).read()),
+    "journal.jsonl": _in_run("journal.jsonl", lambda run: read_notes(Journal(run.journal))),
     "facts": _in_run("facts/before/vm-1.json", lambda run: run.read_facts("before", "vm-1")),
 }
 
@@ -211,8 +212,8 @@ def test_a_lock_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
 OTHERS = {
     "agent/deploy.py",
     "campaigns/archive.py",
-    "campaigns/executors/dask/executor.py",
     "campaigns/conductor/service.py",
+    "campaigns/executors/dask/executor.py",
     "campaigns/executors/dask/worker.py",
     "campaigns/process_identity.py",
     "campaigns/watching/page.py",

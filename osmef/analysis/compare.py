@@ -93,9 +93,9 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
     p_beyond, of a difference beyond the margin, the way it goes (``lower_p``), corrected over the
     whole table (``hommel``); unit, what n counts: trials, runs or sessions; verdict, a ``Verdict``;
     reason, why there is no interval, no margin, or no verdict in spite of it, else None.
-    ``attrs`` has values, those of a and b of each row; only_a and only_b, the cells of just one;
-    lost, those of only_a that ``b`` has at no other place either; unit, what n counts in any row;
-    without_sessions, which of "A" and "B"
+    ``attrs`` has method, "unpaired": two runs share no block; values, those of a and b of each row;
+    only_a and only_b, the cells of just one; lost, those of only_a that ``b`` has at no other place
+    either; unit, what n counts in any row; without_sessions, which of "A" and "B"
     has none while the other has, so that each of its runs counts as one; failures, of
     ``failed_more``, and, with p None, the cells of ``b`` alone of which all trials failed, for they
     may be of a common one that they could not tell; and differs, what else two cells differ in
@@ -130,15 +130,14 @@ def compare(  # noqa: PLR0913, PLR0917 - four have defaults
         pair = first[cell], second[cell]
         unit = _unit(pair, by_session=sessions)
         for measure in wanted:
-            sides = [
-                independent(of, measure.name, by_session=unit in {RUNS, SESSIONS}) for of in pair
-            ]
+            sides = [_values(of, measure.name, unit) for of in pair]
             one = Difference(cell, Allowed(measure, margin), unit, *sides)
             found += [one] if any(sides) else []
     memories = _memories(found)
     table = pd.DataFrame(_rows(found, memories, confidence), columns=pd.Index(_COLUMNS))
     table = table.astype(dict.fromkeys(_COLUMNS[4:13], "float64"))
     table.attrs["values"] = [(one.a, one.b) for one in found]
+    table.attrs["method"] = "unpaired"
     table.attrs["only_a"] = [cell for cell in first if cell not in common]
     table.attrs["only_b"] = [cell for cell in second if cell not in common]
     anywhere = [name for name in columns if name not in PLACE]
@@ -185,6 +184,12 @@ def _unit(sides: Sequence[pd.DataFrame], *, by_session: bool) -> str:
     if several:
         return RUNS
     return PAIRS if has_pairs(*sides) else TRIALS
+
+
+def _values(trials: pd.DataFrame, metric: str, unit: str) -> list[float]:
+    """Return what counts as independent; a side without several pairs is on one, as a run is."""
+    as_one = unit == PAIRS and not has_pairs(trials)
+    return independent(trials, metric, by_session=as_one or unit in {RUNS, SESSIONS})
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ _UNIT_NOTES = {
     "trials": "one run a side: a difference is one of these two runs, with their machines and their"
     " hour, and need not come from what was changed",
     "pairs": "a side has several pairs of endpoints: their medians are compared, for trials on one"
-    " pair share its machines; 4 pairs a side are needed",
+    " pair share its machines, and a side without several is on one; 4 pairs a side are needed",
     "runs": "a side has several runs: their medians are compared, for trials of one run share its"
     " machines and its hour; 4 runs a side are needed",
 }

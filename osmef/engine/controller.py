@@ -25,7 +25,6 @@ from osmef.results.rundir import RunDirectory
 _MACHINE = Path("/etc/machine-id")
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _PROCESSES = Path("/proc/self/ns/pid")
-_ENDS = ("gone", "end")
 
 
 class State(Enum):
@@ -74,33 +73,15 @@ def controller_of(directory: RunDirectory, *, lock_is_free: bool = True) -> Cont
     ``lock_is_free`` is false where this user may not see whether somebody has. A run whose journal
     was written by an older version has none. Raises StorageError.
     """
-    mine, is_hidden = _latest(Journal(directory.journal))
-    found = mine[0].get("controller") if mine else None
-    told = found if isinstance(found, dict) else None
-    deadlines = [d for note in mine if isinstance(d := note.get("deadline"), int | float)]
-    deadline = deadlines[-1] if deadlines else None
-    if is_hidden and not (told and lock_is_free and _had_lock(told, directory)):
+    latest = Journal(directory.journal).history().latest
+    told = latest.start.controller if latest.start else None
+    deadline = latest.deadline
+    if latest.is_hidden and not (told and lock_is_free and _had_lock(told, directory)):
         return Controller(State.UNSEEN, "that its damaged journal does not name", deadline)
-    if told is None or any(note["event"] in _ENDS for note in mine):
+    if told is None or latest.is_over:
         return Controller(State.DEAD)
     state = _state(told, directory, lock_is_free=lock_is_free)
     return Controller(state, None if state is State.DEAD else str(told.get("host")), deadline)
-
-
-def _latest(journal: Journal) -> tuple[list[dict[str, Any]], bool]:
-    """Return the notes since the last start, and whether a damaged line may hide a later one."""
-    mine: list[dict[str, Any]] = []
-    is_hidden = False
-    for entry in journal.entries():
-        event = entry.told.get("event")
-        if entry.damage is not None:
-            is_hidden = is_hidden or event in (None, "start")
-        elif event == "start":
-            mine, is_hidden = [entry.told], False
-        else:
-            mine += [entry.told] if mine else []
-            is_hidden = is_hidden and event not in _ENDS
-    return mine, is_hidden
 
 
 def is_at_work(directory: RunDirectory) -> bool:

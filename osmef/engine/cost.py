@@ -5,16 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from typing import Any, Literal
+from datetime import date
 
-from osmef.engine.journal import Journal
+from osmef.engine.events import Provisioning
+from osmef.engine.journal import History, Journal
 from osmef.engine.plan import Plan
 from osmef.errors import InputError
 from osmef.prices.book import read_book
 from osmef.prices.update import is_told
 from osmef.providers.base import EndpointRequest
-from osmef.results.summary import Cost, EndpointInfo, HourlyPrice
+from osmef.results.summary import Cost, HourlyPrice
 from osmef.scenario.fields import EndpointKind
 from osmef.scenario.model import Scenario
 from osmef.scenario.money import Money, Price, parse_money
@@ -244,72 +244,28 @@ def note_provision(
 ) -> None:
     """Write down that VMs begin to cost, what as far as it is known, and until when at most."""
     vms = [request for request in requests if request.kind is EndpointKind.VM]
-    prices = {request.name: dumped(tags.tag(request, None)) for request in vms}
-    most = {request.name: dumped(tags.most(request, None)) for request in vms}
-    journal.note("provision", prices=prices, most=most, deadline=deadline)
+    prices = {request.name: tags.tag(request, None) for request in vms}
+    most = {request.name: tags.most(request, None) for request in vms}
+    journal.note(Provisioning(prices, most, deadline))
 
 
-def dumped(price: HourlyPrice | None) -> dict[str, Any] | None:
-    """Return a price as it stands in a journal."""
-    return price.model_dump(mode="json") if price else None
-
-
-def spent(journal: Journal) -> Spent:
-    """Return what the run has cost: each VM from ``provision`` until ``gone``.
+def spent(history: History) -> Spent:
+    """Return what the run has cost: each VM in each of the journal's stretches.
 
     With a damaged line in the journal that is not known.
-
-    A run that was killed has no such note: then until the last note before it was started again,
-    which is that of what was left and destroyed.
     """
     hours = 0.0
     parts: list[Cost | None] = []
     most: list[Cost | None] = []
-    if journal.damage():  # who knows what it tells
+    if history.damage():  # who knows what it tells
         parts, most = [None], [None]
-    for notes in _stretches(journal.read()):
-        begin, end = (datetime.fromisoformat(notes[at]["at"]) for at in (0, -1))
-        length = max(0.0, (end - begin).total_seconds()) / _HOUR_S
-        paid, list_prices = _prices(notes, "prices"), _prices(notes, "most")
-        hours += length * len(paid)
-        parts += [_for(length, price) for price in paid.values()]
-        most += [_for(length, price) for price in list_prices.values()]
+    for stretch in history.stretches:
+        length = max(0.0, (stretch.end - stretch.begin).total_seconds()) / _HOUR_S
+        hours += length * len(stretch.prices)
+        parts += [_for(length, price) for price in stretch.prices.values()]
+        most += [_for(length, price) for price in stretch.most.values()]
     return Spent(hours, tuple(parts), tuple(most))
 
 
 def _for(hours: float, price: HourlyPrice | None) -> Cost | None:
     return price and Cost(amount=price.amount * hours, currency=price.currency)
-
-
-def _stretches(notes: Iterable[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Return the notes of each time in which VMs stood."""
-    found: list[list[dict[str, Any]]] = []
-    standing = False
-    for note in notes:
-        if note["event"] == "provision":
-            found.append([])
-        standing = note["event"] == "provision" or (standing and note["event"] != "start")
-        if standing:
-            found[-1].append(note)
-        standing = standing and note["event"] != "gone"
-    return found
-
-
-def _prices(
-    notes: Sequence[Mapping[str, Any]], which: Literal["prices", "most"]
-) -> dict[str, HourlyPrice | None]:
-    """Return the price of each VM of a stretch: of what it became, else of what it was to be.
-
-    Journals of older versions tell what is paid alone.
-    """
-    planned = notes[0].get(which, notes[0]["prices"])
-    prices = {name: one and HourlyPrice.model_validate(one) for name, one in planned.items()}
-    for note in notes:
-        if note["event"] == "endpoint":
-            info = EndpointInfo.model_validate(note["endpoint"])
-            most = note.get("most", note["endpoint"].get("price"))
-            if info.name in prices:
-                prices[info.name] = (
-                    info.price if which == "prices" else most and HourlyPrice.model_validate(most)
-                )
-    return prices

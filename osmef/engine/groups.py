@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from osmef.engine.events import Disturbed, Recovered
 from osmef.engine.interruptible import at_once
 from osmef.engine.journal import Journal
 from osmef.engine.losses import ask_cloud, is_measurable
@@ -19,9 +20,6 @@ from osmef.providers.patience import Patience
 from osmef.results.trial import Failure, Trial
 from osmef.units import format_duration
 
-DISTURBED, BACK = "disturbed", "back"
-"""What a journal says of a ``trial`` in which endpoints were lost, and of an ``endpoint`` that was
-reached again."""
 MOST_ATTEMPTS = 3
 """A trial that has lost an endpoint so often has failed: it may be what brings that down."""
 
@@ -68,13 +66,13 @@ def _recover(bench: Bench, stretch: Stretch, journal: Journal) -> None:
 
 def _note_disturbed(bench: Bench, stretch: Stretch, journal: Journal) -> None:
     """Note the trials that have lost an end; one that does so again and again has failed."""
-    before = Counter(str(note.get("trial")) for note in journal.read(DISTURBED))
+    before = Counter(one.trial for one in journal.history().all(Disturbed))
     planned = {one.index: one for one in stretch.trials}
     for ended in stretch.disturbed:
         trial = ended.trial
         why = trial.failure.message if trial.failure else None
-        journal.note(DISTURBED, trial=trial.index, cell=trial.cell, lost=[*ended.lost], error=why)
-        attempts = before[str(trial.index)] + 1
+        journal.note(Disturbed(trial.index, trial.cell, tuple(ended.lost), why))
+        attempts = before[trial.index] + 1
         if attempts >= MOST_ATTEMPTS:
             record(bench, _failed(ended, attempts), ended.outcome)
             stretch.ended.append(planned[trial.index])
@@ -114,8 +112,7 @@ def _await(bench: Bench, stations: Sequence[Station], journal: Journal) -> None:
         if isinstance(after, OsmefError):
             station.lose(after)
         else:
-            back = {"since": since.isoformat(), "after_s": round(after, 1)}
-            journal.note(BACK, endpoint=station.name, **back)
+            journal.note(Recovered(station.name, since.isoformat(), round(after, 1)))
             bench.observer.warning(f"{station.name} answers again, after {after:.0f} s")
     if bench.layers is not None:
         bench.layers.again(one.name for one, after in found if not isinstance(after, OsmefError))

@@ -15,6 +15,7 @@ from pathlib import Path
 from osmef.engine.check import check_provider
 from osmef.engine.controller import this_controller
 from osmef.engine.cost import PriceTags, hourly_of, note_provision
+from osmef.engine.events import Ended, Event, Released, Started
 from osmef.engine.journal import Journal
 from osmef.engine.losses import loss_of
 from osmef.engine.moves import moved_from
@@ -43,9 +44,6 @@ from osmef.scenario.location import Gone, Location, has_moved
 
 PREFIX = "kept-"
 """Of the names of the directories of those who hold endpoints."""
-WANTED, LENT, BACK, PAID = "wanted", "lent", "back", "paid"
-"""What a journal says of endpoints that are held: which ``session`` they are made for, which one
-uses them and does so no more, and until when somebody has counted what they cost meanwhile."""
 
 
 @dataclass
@@ -102,9 +100,9 @@ class Holding:
         }
         return hourly_of(self._tags, self.plan.endpoints, flavors)
 
-    def note(self, event: str, **values: object) -> None:
+    def note(self, event: Event) -> None:
         """Write a line of who uses them into the journal. Raises StorageError."""
-        self._journal.note(event, **values)
+        self._journal.note(event)
 
     def make(self) -> None:
         """Make the endpoints. Raises ProviderError, StorageError, Interrupted.
@@ -113,7 +111,7 @@ class Holding:
         """
         plan = self.plan
         check_provider(plan, self.user.stop.check)
-        self.note("start", seed=plan.seed, controller=this_controller(self.directory))
+        self.note(Started(seed=plan.seed, controller=this_controller(self.directory)))
         order = Order(
             run=self.id,
             requests=plan.endpoints,
@@ -195,8 +193,8 @@ class Holding:
             self._destroy()
         if self._journal.unnoted is not None:
             raise self._journal.unnoted
-        self.note("gone")
-        self.note("end")
+        self.note(Released())
+        self.note(Ended())
         self.directory.close()
 
     def _destroy(self) -> None:

@@ -4,22 +4,42 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from pydantic_core import from_json
 
-from osmef.engine.notes import OF_RESOURCES, problem_of, resource_of
+from osmef.engine.events import (
+    Created,
+    Deployed,
+    Destroyed,
+    Ended,
+    Entry,
+    Event,
+    Intended,
+    Located,
+    Planned,
+    Provisioning,
+    Released,
+    ResourceEvent,
+    Started,
+    parse,
+    written,
+)
 from osmef.errors import InputError, StorageError
 from osmef.providers.base import Resource
 from osmef.results.files import append_line
 from osmef.results.lines import read_lines
+from osmef.results.summary import EndpointInfo, HourlyPrice
+from osmef.scenario.location import Location
 
 _LONGEST = 32 * 1024**2
 """Of a line, in bytes."""
+
+E = TypeVar("E", bound=Event)
 
 
 class Journal:
@@ -35,48 +55,117 @@ class Journal:
         self.unnoted: StorageError | None = None
         self._lock = threading.Lock()
 
-    def note(self, event: str, **values: object) -> None:
+    def note(self, event: Event) -> None:
         """Write one line."""
-        record = {"at": datetime.now(UTC).isoformat(), "event": event, **values}
+        record = {"at": datetime.now(UTC).isoformat(), **written(event)}
         with self._lock:
             append_line(self.path, json.dumps(record).encode())
 
     def intend(self, resource: Resource) -> None:
         """Note that the resource is about to be made."""
-        self.note("intend", resource=asdict(resource))
+        self.note(Intended(resource))
 
     def created(self, resource: Resource) -> None:
         """Note that the resource exists, with its id."""
-        self.note("created", resource=asdict(resource))
+        self.note(Created(resource))
 
     def destroyed(self, resource: Resource) -> None:
         """Note that the resource is gone; a failure is kept in ``unnoted``."""
         try:
-            self.note("destroyed", resource=asdict(resource))
+            self.note(Destroyed(resource))
         except StorageError as error:
             self.unnoted = self.unnoted or error
 
-    def entries(self) -> Iterator[Entry]:
-        """Give what stands in its lines, also in damaged ones. Raises StorageError.
+    def history(self) -> History:
+        """Read the journal. Raises StorageError."""
+        return History(self.path, tuple(self._entries()))
 
-        A last line that a killed controller has left is none.
-        """
+    def standing(self) -> list[Resource]:
+        """Return what was intended or created and not yet destroyed, newest first."""
+        return self.history().standing
+
+    def _entries(self) -> Iterator[Entry]:
+        """Give its lines; a last one that a killed controller has left half written is none."""
         for number, text, is_whole in read_lines(self.path, _LONGEST):
-            try:
-                told = None if text is None else from_json(text)
-                why = problem_of(told) if text is not None else "it is too long"
-            except ValueError as error:
-                told, why = None, f"it is not JSON: {error}"
-            if why is None or is_whole:
-                yield Entry(number, told if isinstance(told, dict) else {}, why)
+            if text is None:
+                entry = Entry(number, None, None, None, "it is too long")
+            else:
+                try:
+                    entry = parse(number, from_json(text))
+                except ValueError as error:
+                    entry = Entry(number, None, None, None, f"it is not JSON: {error}")
+            if entry.damage is None or is_whole:
+                yield entry
 
-    def read(self, event: str | None = None) -> list[dict[str, Any]]:
-        """Return all notes, or those of one event; what is damaged is passed over."""
-        whole = (entry.told for entry in self.entries() if entry.damage is None)
-        return [note for note in whole if event in {None, note["event"]}]
 
-    def damage(self, *events: str) -> list[InputError]:
-        """Return what is wrong with each damaged line, or each that may be of these events."""
+@dataclass(frozen=True)
+class Stretch:
+    """A time in which VMs stood: by their names what is paid an hour for each, and the most."""
+
+    begin: datetime
+    end: datetime
+    prices: Mapping[str, HourlyPrice | None]
+    most: Mapping[str, HourlyPrice | None]
+
+
+@dataclass
+class Tenure:
+    """An endpoint as it was last deployed, and its moves since then: each place, and the group."""
+
+    info: EndpointInfo
+    moves: list[tuple[Location, int]]
+
+
+@dataclass(frozen=True)
+class Latest:
+    """What is known of the latest start of a run.
+
+    ``is_over``: the endpoints were released, or the run has ended, since. ``is_hidden``: a damaged
+    line may be a later start. ``deadline`` is a UNIX time.
+    """
+
+    start: Started | None
+    deadline: float | None
+    is_over: bool
+    is_hidden: bool
+
+
+@dataclass(frozen=True)
+class History:
+    """What a journal tells: the events of its whole lines in order, and its damage."""
+
+    path: Path
+    entries: Sequence[Entry]
+
+    @property
+    def _whole(self) -> Iterator[tuple[datetime, Event]]:
+        return ((one.at, one.event) for one in self.entries if one.at and one.event)
+
+    def all(self, kind: type[E]) -> list[E]:
+        """Return the events of a kind."""
+        return [event for _, event in self._whole if isinstance(event, kind)]
+
+    def timed(self, *kinds: type[E]) -> list[tuple[datetime, E]]:
+        """Return the events of some kinds, each with its time."""
+        return [(at, event) for at, event in self._whole if isinstance(event, kinds)]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no whole line stands there."""
+        return not any(self._whole)
+
+    @property
+    def plan(self) -> Planned | None:
+        """The plan of the run."""
+        return next(iter(self.all(Planned)), None)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the run has ended, once at least."""
+        return bool(self.all(Ended))
+
+    def damage(self, *kinds: type[Event]) -> list[InputError]:
+        """Return what is wrong with each damaged line, or each that may be of these kinds."""
         return [
             InputError(
                 f"this line is damaged, and passed over: {entry.damage}",
@@ -84,29 +173,79 @@ class Journal:
                 cure="put it back from a copy; or see by its mark whether more of the run stands"
                 " than the journal tells (osmef reap --provider KIND), and remove the line then",
             )
-            for entry in self.entries()
-            if entry.damage is not None
-            and not (events and entry.told.get("event") not in (None, *events))
+            for entry in self.entries
+            if entry.damage is not None and (not kinds or entry.may_be(*kinds))
         ]
 
+    @property
     def standing(self) -> list[Resource]:
-        """Return what was intended or created and not yet destroyed, newest first."""
+        """What was intended or created and not yet destroyed, newest first."""
         found: dict[tuple[object, ...], Resource] = {}
-        for entry in self.entries():
-            resource, event = resource_of(entry.told), entry.told.get("event")
-            if resource is None or event not in OF_RESOURCES:
-                continue
-            if event == "destroyed":
-                found.pop(resource.key, None)
-            else:
-                found[resource.key] = resource
+        for entry in self.entries:  # also of a line whose time is damaged
+            if isinstance(entry.event, Destroyed):
+                found.pop(entry.event.resource.key, None)
+            elif isinstance(entry.event, ResourceEvent):
+                found[entry.event.resource.key] = entry.event.resource
         return list(reversed(found.values()))
 
+    @property
+    def latest(self) -> Latest:
+        """The latest start, and what became of it."""
+        start, deadline, is_over, is_hidden = None, None, False, False
+        for entry in self.entries:
+            event = entry.event
+            if entry.damage is not None:
+                is_hidden = is_hidden or entry.may_be(Started)
+            elif isinstance(event, Started):
+                start, deadline, is_over, is_hidden = event, None, False, False
+            elif isinstance(event, Released | Ended):
+                is_over, is_hidden = True, False
+            elif isinstance(event, Provisioning) and start and event.deadline is not None:
+                deadline = event.deadline
+        return Latest(start, deadline, is_over, is_hidden)
 
-@dataclass(frozen=True)
-class Entry:
-    """A line of a journal: what it tells as far as that can be read, and what is wrong with it."""
+    @property
+    def stretches(self) -> list[Stretch]:
+        """The times in which VMs stood: each from the provisioning until the release.
 
-    number: int
-    told: dict[str, Any]
-    damage: str | None
+        A run that was killed has no such line: then until the last one before it was started again,
+        which is that of what was left and destroyed.
+        """
+        found: list[list[tuple[datetime, Event]]] = []
+        stands = False
+        for at, event in self._whole:
+            if isinstance(event, Provisioning):
+                found.append([])
+                stands = True
+            stands = stands and not isinstance(event, Started)
+            if stands:
+                found[-1].append((at, event))
+            stands = stands and not isinstance(event, Released)
+        return [_stretch(some) for some in found]
+
+    @property
+    def endpoints(self) -> dict[str, Tenure]:
+        """The endpoints of the run by name."""
+        found: dict[str, Tenure] = {}
+        for _, event in self._whole:
+            if isinstance(event, Deployed):
+                found[event.endpoint.name] = Tenure(event.endpoint, [])
+            elif isinstance(event, Located):
+                for name in event.places.keys() & found.keys():  # its own line may be damaged
+                    found[name].moves.append((event.places[name], event.group))
+        return found
+
+
+def _stretch(events: Iterable[tuple[datetime, Event]]) -> Stretch:
+    """Fold a time in which VMs stood: what each became costs, else what it was to be."""
+    prices: dict[str, HourlyPrice | None] = {}
+    most: dict[str, HourlyPrice | None] = {}
+    times = []
+    for at, event in events:
+        times.append(at)
+        if isinstance(event, Provisioning):
+            prices, most = dict(event.prices), dict(event.most)
+        elif isinstance(event, Deployed) and event.endpoint.name in prices:
+            prices[event.endpoint.name] = event.endpoint.price
+            most[event.endpoint.name] = event.most
+    return Stretch(times[0], times[-1], prices, most)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from osmef.engine.events import Located
 from osmef.engine.losses import lose, loss_of
 from osmef.engine.measure import Bench
 from osmef.engine.placement import Places, mismatches, requested, standings
@@ -18,7 +19,7 @@ Why = Sequence[str] | OsmefError
 
 
 def look_again(
-    bench: Bench, group: int, trials: Sequence[PlannedTrial], note: Callable[..., None]
+    bench: Bench, group: int, trials: Sequence[PlannedTrial], note: Callable[[Located], None]
 ) -> None:
     """Read back where the endpoints stand after some trials of a group, and correct those.
 
@@ -29,7 +30,7 @@ def look_again(
     all of these fail.
     """
     before = bench.places
-    told = {"group": group, "trials": [planned.index for planned in trials]}
+    indexes = tuple(planned.index for planned in trials)
     try:
         after = _moved(bench)
     except CapacityError as error:  # another run measures there, too, nobody knows since when
@@ -37,16 +38,15 @@ def look_again(
         raise
     except OsmefError as error:  # also Interrupted: the next trial meets the stop, too
         bench.observer.warning(f"where the endpoints stand now can't be read: {error.message}")
-        note("looked", **told, places={}, error=str(error))
+        note(Located(group, indexes, {}, str(error)))
         return
     for name, place in after.items():
         bench.stations[name].location = place
         bench.observer.warning(f"the cloud has moved {name}, {moved_from(before[name], place)}")
-    shown = {name: place.model_dump(mode="json") for name, place in after.items()}
     wrong = {one.index: one for one in trials if _differs(one, before, bench.places)}
     if wrong:
         _correct(bench, wrong, list(after))
-    note("looked", **told, places=shown, error=None)
+    note(Located(group, indexes, after, None))
 
 
 def _moved(bench: Bench) -> dict[str, Location]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from osmef.engine.controller import Controller, State, controller_of
+from osmef.engine.events import Intended, ResourceEvent, Started
 from osmef.engine.journal import Journal
-from osmef.engine.notes import OF_RESOURCES, resource_of
 from osmef.errors import InputError, OsmefError, ProviderError, StorageError
 from osmef.providers import AMBIENT, provider_class
 from osmef.providers.access import check_access
@@ -161,7 +161,7 @@ def _runs(out: Path, errors: list[OsmefError]) -> dict[str, _Run]:
         directory = RunDirectory(path.parent)
         try:
             run = _Run(directory, *_controller(directory), leftovers(directory))
-            errors += Journal(path).damage("start", *OF_RESOURCES)
+            errors += Journal(path).history().damage(Started, ResourceEvent)
         except StorageError as error:
             errors.append(error)
             continue
@@ -223,9 +223,8 @@ def _owned(search: Search, runs: Mapping[str, _Run], result: Found) -> Iterator[
 def _named(kind: str, runs: Mapping[str, _Run]) -> list[Access]:
     """Return every place at which journals say that something was made."""
     journals = [Journal(one.directory.journal) for one in runs.values()]
-    notes = (note for journal in journals for note in journal.read("intend"))
-    resources = (resource_of(note) for note in notes)
-    return [one.access for one in resources if one is not None and one.provider == kind]
+    intended = (event.resource for one in journals for event in one.history().all(Intended))
+    return [one.access for one in intended if one.provider == kind]
 
 
 def leftovers(directory: RunDirectory) -> list[Orphan]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import asdict, fields
+from dataclasses import fields
+from datetime import UTC
 from hashlib import sha256
 
-from osmef.engine.journal import Journal
+from osmef.engine.events import Extended, Planned, Started
+from osmef.engine.journal import History, Journal
 from osmef.engine.plan import Plan, extended, make_plan
 from osmef.errors import InputError
 from osmef.results.lines import read_lines, read_whole
@@ -16,7 +18,6 @@ from osmef.scenario.load import load
 from osmef.scenario.study import Study
 
 _NONE = Occasion()
-_EXTEND = "extend"
 _CURE = (
     "put back from a copy what was changed; else look at the trials with `osmef report`, and"
     " measure the rest in a new run"
@@ -29,21 +30,21 @@ def reopen(directory: RunDirectory) -> Plan:
     Raises InputError where that can't be: the run died before its plan was written down, or the
     scenario file, the journal or the trials are not those of one run any more. StorageError.
     """
-    journal = Journal(directory.journal)
-    notes = journal.read("plan")
-    if not notes:
+    history = Journal(directory.journal).history()
+    noted = history.plan
+    if noted is None:
         raise _without_plan(directory)
-    study = _study(directory, notes[0]["digest"])
-    seeds = {note["seed"] for note in journal.read("start") if "seed" in note}
-    if seeds - {notes[0]["seed"]}:
+    study = _study(directory, noted.digest)
+    seeds = {start.seed for start in history.all(Started)} - {None}
+    if seeds - {noted.seed}:
         raise InputError(
             "its journal tells of two seeds of the order of trials, so it is damaged",
             where=str(directory.journal),
             cure=_CURE,
         )
-    plan = make_plan(study, notes[0]["seed"], notes[0].get("left_out", ()))
-    for note in journal.read(_EXTEND):
-        plan = extended(plan, note["repeat"])
+    plan = make_plan(study, noted.seed, noted.left_out)
+    for event in history.all(Extended):
+        plan = extended(plan, event.repeat)
     _check_trials(plan, directory)
     return plan
 
@@ -62,7 +63,7 @@ def extend(directory: RunDirectory, plan: Plan, repetitions: int) -> Plan:
             where=where,
             cure="start a new run, such as with --set repeat.most=100",
         )
-    if occasion_of(Journal(directory.journal)) != _NONE:
+    if occasion_of(Journal(directory.journal).history()) != _NONE:
         raise InputError(
             "the run is a session of a campaign, whose sessions are alike",
             where=where,
@@ -79,17 +80,16 @@ def extend(directory: RunDirectory, plan: Plan, repetitions: int) -> Plan:
 
 def note_extension(directory: RunDirectory, longer: Plan) -> None:
     """Write down that a run has more trials than its scenario says. Raises StorageError."""
-    Journal(directory.journal).note(_EXTEND, repeat=longer.study.scenario.repetitions)
+    Journal(directory.journal).note(Extended(longer.study.scenario.repetitions))
 
 
-def added(journal: Journal) -> list[str]:
+def added(history: History) -> list[str]:
     """Tell of trials that were added to a run after it was planned."""
-    notes = journal.read(_EXTEND)
     return [
-        f"trials were added on {note['at'][:16].replace('T', ' ')} UTC, to {note['repeat']} of each"
+        f"trials were added on {at.astimezone(UTC):%Y-%m-%d %H:%M} UTC, to {event.repeat} of each"
         " cell: later ones are of another time, and maybe of other machines; osmef statistics looks"
         " for a drift"
-        for note in notes
+        for at, event in history.timed(Extended)
     ]
 
 
@@ -121,7 +121,7 @@ def _without_plan(directory: RunDirectory) -> InputError:
             where=where,
             cure="look at it with `osmef show`; resume is for runs that were interrupted",
         )
-    damage = Journal(directory.journal).damage()
+    damage = Journal(directory.journal).history().damage()
     trials = sum(line.is_whole for line in read_lines(directory.trials))
     if not (damage or trials or directory.summary.exists()):
         return InputError(
@@ -161,13 +161,11 @@ def _check_trials(plan: Plan, directory: RunDirectory) -> None:
 
 def note_plan(directory: RunDirectory, plan: Plan, occasion: Occasion = _NONE) -> None:
     """Write down what ``reopen`` and ``occasion_of`` need. Raises StorageError."""
-    told = {name: value for name, value in asdict(occasion).items() if value is not None}
-    if plan.left_out:
-        told["left_out"] = plan.left_out
-    Journal(directory.journal).note("plan", seed=plan.seed, digest=plan.study.digest, **told)
+    occurs = {one.name: getattr(occasion, one.name) for one in fields(Occasion)}
+    event = Planned(plan.seed, plan.study.digest, **occurs, left_out=tuple(plan.left_out))
+    Journal(directory.journal).note(event)
 
 
-def occasion_of(journal: Journal) -> Occasion:
-    """Return the session that a run belongs to, as its plan has noted it. Raises StorageError."""
-    note = next(iter(journal.read("plan")), {})
-    return Occasion(*(note.get(one.name) for one in fields(Occasion)))
+def occasion_of(history: History) -> Occasion:
+    """Return the session that a run belongs to, as its plan has noted it."""
+    return Occasion(*(getattr(history.plan, one.name, None) for one in fields(Occasion)))

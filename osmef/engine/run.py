@@ -13,12 +13,12 @@ from osmef.engine.cost import (
     PriceTags,
     affordable_s,
     check_budget,
-    dumped,
     note_provision,
     planned_cost,
     spent,
 )
 from osmef.engine.enough import Enough
+from osmef.engine.events import Borrowed, Deployed, Ended, Released, Started
 from osmef.engine.groups import measure_group
 from osmef.engine.holding import Holding
 from osmef.engine.interruptible import at_once
@@ -102,13 +102,13 @@ class Run:
         ]
         journal = Journal(self.directory.journal)
         who = this_controller(self.directory)
-        journal.note("start", seed=self.plan.seed, missing=len(missing), controller=who)
+        journal.note(Started(self.plan.seed, len(missing), who))
         self.directory.write_measures(self.measures)
         try:
             if missing:
                 self._work(missing, journal)
-            if missing or not journal.read("end"):
-                journal.note("end")
+            if missing or not journal.history().has_ended:
+                journal.note(Ended())
         finally:
             self.directory.finish()
             summary = summarise(self.plan, self.directory)
@@ -125,7 +125,7 @@ class Run:
         scenario = self.plan.study.scenario
         length = longest_s(missing) if scenario.deadline is None else scenario.deadline
         why = f"the deadline of the run, {format_duration(length)}, is near"
-        cost, before = planned_cost(scenario, requests, estimate(missing)), spent(journal)
+        cost, before = planned_cost(scenario, requests, estimate(missing)), spent(journal.history())
         check_budget(self.plan, cost, before)
         paid = affordable_s(scenario, cost, before)
         if paid is not None and paid < length:
@@ -163,13 +163,13 @@ class Run:
         if self.held is None:
             self._provision(missing, order, journal)
             return
-        journal.note("held", by=self.held.id, since=self.held.since.isoformat())
+        journal.note(Borrowed(self.held.since.isoformat(), self.held.id))
         try:
             settled = self.held.some([request.name for request in requests])
             # Who takes away what is held takes away what is left on it, by the same mark.
             self._use(missing, self.held.sites, settled, replace(order, run=self.held.id))
         finally:
-            journal.note("gone")
+            journal.note(Released())
 
     def _provision(self, missing: list[PlannedTrial], order: Order, journal: Journal) -> None:
         """Make the endpoints, measure, and destroy them."""
@@ -191,7 +191,7 @@ class Run:
             if journal.unnoted is not None:
                 raise journal.unnoted
             if is_gone:
-                journal.note("gone")
+                journal.note(Released())
 
     def _close(self, sites: Sites, *, cut_short: bool) -> bool:
         """Destroy the endpoints; tell whether all have gone.
@@ -226,11 +226,10 @@ class Run:
             for name, station in stations.items():
                 what = (station.endpoint.request, station.endpoint.flavor)
                 info = endpoint_info(station, settled.earlier.get(name, []), tags.tag(*what))
-                most = dumped(tags.most(*what))
-                journal.note("endpoint", endpoint=info.model_dump(mode="json"), most=most)
+                journal.note(Deployed(info, tags.most(*what)))
             shared = (sites, stations, self.directory, self.observer, self.stop)
             known = Enough(self.plan, self.directory.read_trials().trials)
-            more = (occasion_of(journal), self.patience_s, layers, known)
+            more = (occasion_of(journal.history()), self.patience_s, layers, known)
             self._measure(missing, Bench(*shared, *more))
         finally:
             left = layers.down() if layers is not None else []
@@ -256,7 +255,7 @@ class Run:
         Raises LostError where some are left, for want of their endpoints.
         """
         self.observer.measuring(len(missing), estimate(missing), self.measures)
-        starts = len(Journal(self.directory.journal).read("start"))
+        starts = len(Journal(self.directory.journal).history().all(Started))
         moment = first_moment(missing[0].group, starts)
         facts = collect_facts(bench.stations, self.directory, moment, {})
         for text in warnings_there(self.plan.cells, facts):

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from osmef.engine.events import Replaced
 from osmef.engine.placement import mismatches, requested, standing
 from osmef.engine.plan import PlannedCell
 from osmef.errors import EndpointError, OsmefError, ProviderError
@@ -29,7 +30,7 @@ def settle(
     order: Order,
     cells: Sequence[PlannedCell],
     tries: int,
-    note: Callable[..., None],
+    note: Callable[[Replaced], None],
 ) -> Settled:
     """Make all endpoints, and up to ``tries`` times anew what stands wrongly for any of the cells.
 
@@ -45,7 +46,7 @@ def settle(
             break
         order.progress(f"making {', '.join(moving)} anew, try {number} of {tries}")
         failed = _replace(sites, order, settled, moving)
-        note("replace", endpoints=moving, attempt=number, error=failed and str(failed))
+        note(Replaced(tuple(moving), number, str(failed) if failed else None))
         settled.places = _describe(sites, settled.endpoints)
         if failed:
             order.progress(f"that failed: {failed.message}")

@@ -18,8 +18,17 @@ from osmef.engine.caveats import contended_cells, elsewhere, short_intervals, to
 from osmef.engine.check import named, warnings_of, warnings_there
 from osmef.engine.cost import spent, total
 from osmef.engine.enough import Enough
-from osmef.engine.groups import BACK, DISTURBED
-from osmef.engine.journal import Journal
+from osmef.engine.events import (
+    Borrowed,
+    Disturbed,
+    Ended,
+    Located,
+    Recovered,
+    Remade,
+    Replaced,
+    Started,
+)
+from osmef.engine.journal import History, Journal
 from osmef.engine.metadata import made_at
 from osmef.engine.moves import moved_from
 from osmef.engine.placement import (
@@ -83,14 +92,15 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
     Raises StorageError when the directory is gone.
     """
     journal = Journal(directory.journal)
+    history = journal.history()
     log = directory.read_trials()
-    endpoints = _endpoints(journal)
+    endpoints = _endpoints(history)
     by_cell: dict[str, list[Trial]] = defaultdict(list)
     for trial in log.trials:
         by_cell[trial.cell].append(trial)
     cells = [_cell_info(cell, by_cell[cell.cell.key], endpoints) for cell in plan.cells]
-    unread = [*_damaged(journal), *_not_read(journal, log.trials)]
-    losses = [*_of_losses(journal), *_of_repeats(log)]
+    unread = [*_damaged(history), *_not_read(history, log.trials)]
+    losses = [*_of_losses(history), *_of_repeats(log)]
     told = named((text, one.name) for one in endpoints.values() for text in one.warnings)
     infos = [_with_facts(info, directory) for info in endpoints.values()]
     facts = {info.name: info.facts.get("before") or {} for info in infos}
@@ -110,24 +120,20 @@ def summarise(plan: Plan, directory: RunDirectory) -> Summary:
         *of_carried(plan.cells, log.trials),
     ]
     return Summary(
-        run=_run_info(plan, directory, journal, log, warnings),
+        run=_run_info(plan, directory, history, log, warnings),
         endpoints=infos,
         measures=list(measures_of(planned.cell.scenario for planned in plan.cells)),
         cells=cells,
     )
 
 
-def _endpoints(journal: Journal) -> dict[str, EndpointInfo]:
+def _endpoints(history: History) -> dict[str, EndpointInfo]:
     """Return the endpoints of the run by name, as they were last made and moved."""
     found: dict[str, EndpointInfo] = {}
-    for note in journal.read():
-        if note["event"] == "endpoint":
-            info = EndpointInfo.model_validate(note["endpoint"])
-            found[info.name] = info
-        places = note["places"] if note["event"] == "looked" else {}
-        for name in places.keys() & found.keys():  # the line of an endpoint may be damaged
-            place = Location.model_validate(places[name])
-            found[name] = _moved(found[name], place, note["group"])
+    for name, tenure in history.endpoints.items():
+        found[name] = tenure.info
+        for place, group in tenure.moves:
+            found[name] = _moved(found[name], place, group)
     return found
 
 
@@ -143,32 +149,32 @@ def _moved(info: EndpointInfo, place: Location, group: int) -> EndpointInfo:
     )
 
 
-def _damaged(journal: Journal) -> list[str]:
+def _damaged(history: History) -> list[str]:
     """Tell which lines of the journal are not in the summary."""
-    where = [str(error.where).rpartition(":")[2] for error in journal.damage()]
+    where = [str(error.where).rpartition(":")[2] for error in history.damage()]
     told = "damaged in journal.jsonl, so what they tell is missing here, and the cost is not known"
     return [f"lines {', '.join(where)}: {told}"] if where else []
 
 
-def _not_read(journal: Journal, trials: Iterable[Trial]) -> list[str]:
+def _not_read(history: History, trials: Iterable[Trial]) -> list[str]:
     """Tell of groups of trials after which nobody saw whether endpoints had moved.
 
     A run that was killed has not looked, and once it goes on it has other endpoints.
     """
-    looks = (note["trials"] for note in journal.read("looked") if not note["error"])
+    looks = (look.trials for look in history.all(Located) if not look.error)
     seen = {index for some in looks for index in some}
     unread = {one.group for one in trials if one.status is Status.OK and one.index not in seen}
     told = "whether endpoints were moved in these groups of trials could not be read"
     return [f"{told}: {', '.join(map(str, sorted(unread)))}"] if unread else []
 
 
-def _of_losses(journal: Journal) -> list[str]:
+def _of_losses(history: History) -> list[str]:
     """Tell of endpoints that were lost and came back, and which trials that has disturbed."""
     found = [
-        f"{note.get('endpoint')} was lost, and answered again {note.get('after_s')} s later"
-        for note in journal.read(BACK)
+        f"{one.endpoint} was lost, and answered again {one.after_s} s later"
+        for one in history.all(Recovered)
     ]
-    trials = ", ".join(dict.fromkeys(str(note.get("trial")) for note in journal.read(DISTURBED)))
+    trials = ", ".join(dict.fromkeys(str(one.trial) for one in history.all(Disturbed)))
     if trials:
         found.append(f"an endpoint was lost in attempts at these trials: {trials}")
     return found
@@ -181,9 +187,9 @@ def _of_repeats(log: TrialLog) -> list[str]:
     return [f"measured again after they had failed: {log.replaced} trials"]
 
 
-def _not_replaced(journal: Journal) -> list[str]:
+def _not_replaced(history: History) -> list[str]:
     """Tell why tries to make an endpoint anew elsewhere have ended."""
-    failed = [note["error"] for note in journal.read("replace") if note["error"]]
+    failed = [one.error for one in history.all(Replaced) if one.error]
     return [f"on_mismatch: retry ended early: {error}" for error in dict.fromkeys(failed)]
 
 
@@ -193,27 +199,28 @@ def _left_out(plan: Plan) -> list[str]:
     return [f"not measured, for the campaign knows them well enough: {keys}"] if keys else []
 
 
-def _anew(journal: Journal) -> list[str]:
+def _anew(history: History) -> list[str]:
     """Tell why VMs that were kept were made anew for the run."""
-    notes = [note["why"] for note in journal.read("anew")]
-    return [f"its VMs were made anew, and not kept: {why}" for why in dict.fromkeys(notes)]
+    reasons = [one.why for one in history.all(Remade)]
+    return [f"its VMs were made anew, and not kept: {why}" for why in dict.fromkeys(reasons)]
 
 
 def _run_info(
-    plan: Plan, directory: RunDirectory, journal: Journal, log: TrialLog, found: list[str]
+    plan: Plan, directory: RunDirectory, history: History, log: TrialLog, found: list[str]
 ) -> RunInfo:
-    scenario, cost = plan.study.scenario, spent(journal)
-    starts, ends, held = (journal.read(event) for event in ("start", "end", "held"))
-    if not starts and journal.path.exists():
+    scenario, cost = plan.study.scenario, spent(history)
+    starts, ends = history.timed(Started), history.timed(Ended)
+    borrowed = history.all(Borrowed)
+    if not starts and history.path.exists():
         raise StorageError(
             "the journal of the run is damaged where it tells of its start",
-            where=str(journal.path),
+            where=str(history.path),
             cure="put the file back from a copy, or start again with `osmef run`",
         )
     if not starts:
         raise StorageError(
             "the journal of the run is gone",
-            where=str(journal.path),
+            where=str(history.path),
             cure="did something remove the run directory? start again with `osmef run`",
         )
     return RunInfo(
@@ -225,13 +232,13 @@ def _run_info(
         sites={name: cloud.kind for name, cloud in scenario.sites.items()},
         tags=scenario.tags,
         seed=plan.seed,
-        started_at=datetime.fromisoformat(starts[0]["at"]),
-        ended_at=datetime.fromisoformat(ends[-1]["at"]) if ends else None,
+        started_at=starts[0][0],
+        ended_at=ends[-1][0] if ends else None,
         complete=_is_complete(plan, log),
         repeated=log.replaced,
-        **vars(occasion_of(journal)),
-        vms_since=datetime.fromisoformat(held[-1]["since"]) if held else None,
-        vms_held_by=held[-1]["by"] if held else None,
+        **vars(occasion_of(history)),
+        vms_since=datetime.fromisoformat(borrowed[-1].since) if borrowed else None,
+        vms_held_by=borrowed[-1].by if borrowed else None,
         versions={
             "osmef": osmef.__version__,
             "agent_protocol": str(PROTOCOL),
@@ -241,9 +248,9 @@ def _run_info(
         warnings=[
             *warnings_of(plan.study),
             *_left_out(plan),
-            *added(journal),
-            *_not_replaced(journal),
-            *_anew(journal),
+            *added(history),
+            *_not_replaced(history),
+            *_anew(history),
             *found,
         ],
         vm_hours=cost.vm_hours,

@@ -10,7 +10,7 @@ from osmef.errors import EndpointError
 from osmef.layers.base import Attached, End, Ground, Layer, peers_of, several_times
 from osmef.layers.host import Host
 from osmef.layers.root import KernelError, within
-from osmef.layers.traces import forwarding_file
+from osmef.layers.traces import IPV6, IPV6_KEYS, forwarding_file, ipv6_file
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import LayerSettings
 
@@ -18,21 +18,17 @@ S = TypeVar("S", bound=LayerSettings)
 
 
 class Routed(Layer[S]):
-    """A namespace behind the endpoint, which is its router.
+    """A namespace behind the endpoint, which is its router."""
 
-    Of IPv4 only: whether packets of IPv6 are passed on is one switch for all interfaces, with which
-    an endpoint also learns no addresses from its routers any more (ip-sysctl).
-    """
-
-    def probe(self, host: Host, space: str, family: Family) -> None:  # noqa: ARG002
+    def probe(self, host: Host, space: str, family: Family) -> None:
         """Make what it needs in a namespace of its own. Raises EndpointError."""
         try:
-            self.try_out(host, space)
+            self.try_out(host, space, family)
         except KernelError as error:
             raise self.lacking(error) from error
 
     @abstractmethod
-    def try_out(self, host: Host, space: str) -> None:
+    def try_out(self, host: Host, space: str, family: Family) -> None:
         """Make what it needs in a namespace. Raises EndpointError."""
 
     @abstractmethod
@@ -49,23 +45,26 @@ class Routed(Layer[S]):
         inner = "eth0"
         outer = host.new_link(end.space, f"mtu {mtu} type veth peer name {inner} netns {space}")
         near = self.join(end, outer, ground)
-        pass_on(end, near)
+        no_check = " nodad" if ground.family is Family.IPV6 else ""
         host.root.ip(
             end.space,
             f"link set dev {outer} up",
-            f"address add {gateway}/32 dev {near}",
-            f"route add {own}/32 dev {near}",
+            f"address add {gateway}/{ground.width} dev {near}{no_check}",
+            f"route add {own}/{ground.width} dev {near}",
         )
         host.root.ip(
             space,
             f"link set dev {inner} mtu {mtu} up",
-            f"address add {own}/32 dev {inner}",
-            f"route add {gateway}/32 dev {inner}",
+            f"address add {own}/{ground.width} dev {inner}{no_check}",
+            f"route add {gateway}/{ground.width} dev {inner}",
             f"route add default via {gateway} dev {inner} src {own}",
         )
-        for peer in peers_of(ground, end):
-            below, _ = host.way_to(end.space, end.peers[peer])
-            pass_on(end, below)
+        if ground.family is Family.IPV6:
+            pass_on_ipv6(end)
+        else:
+            ways = [host.way_to(end.space, end.peers[one])[0] for one in peers_of(ground, end)]
+            for interface in (near, *ways):
+                pass_on(end, interface)
         return self.lead(end, ground, Attached(own, own, space, mtu, (inner,)))
 
     @abstractmethod
@@ -87,6 +86,42 @@ def pass_on(end: End, interface: str) -> None:
     if end.space is None and not interface.startswith(host.mark.link(0)[:-1]):
         host.note("forwarding", f"{interface}={before}")
     host.root.do(within(end.space, ["tee", path]), b"1")
+
+
+def pass_on_ipv6(end: End) -> None:
+    """Have an endpoint pass packets of IPv6 on, which is one switch for all its interfaces.
+
+    A router learns nothing from other routers unless ``accept_ra`` is 2 (ip-sysctl), so that comes
+    first: else a default route that a router told would go. All is set back as it was when it is
+    taken down. Raises EndpointError.
+    """
+    host, switch = end.host, ipv6_file("all", "forwarding")
+    if host.root.do(within(end.space, ["cat", switch])).strip() == "1":
+        return
+    before = _ipv6_settings(end)
+    changed = [(name, "accept_ra") for name, values in before.items() if values["accept_ra"] == "1"]
+    # To switch all off again also switches off what was on for one interface alone.
+    alone = [(name, "forwarding") for name, values in before.items() if values["forwarding"] == "1"]
+    if end.space is None:
+        for name, key in (*alone, *changed, ("all", "forwarding")):
+            value = "0" if name == "all" and key == "forwarding" else before[name][key]
+            host.note("ipv6", f"{name}/{key}={value}")
+    for name, key in changed:
+        host.root.do(within(end.space, ["tee", ipv6_file(name, key)]), b"2")
+    host.root.do(within(end.space, ["tee", switch]), b"1")
+
+
+def _ipv6_settings(end: End) -> dict[str, dict[str, str]]:
+    """Return what interfaces that are not ours have set, those for all and by default, too."""
+    found: dict[str, dict[str, str]] = {}
+    names = [f"--include={key}" for key in IPV6_KEYS]
+    told = end.host.root.do(within(end.space, ["grep", "-rs", *names, ".", IPV6]))
+    for line in told.splitlines():
+        path, _, value = line.partition(":")
+        name, key = path.removeprefix(f"{IPV6}/").split("/")
+        found.setdefault(name, dict.fromkeys(IPV6_KEYS, ""))[key] = value
+    ours = end.host.mark.link(0)[:-1]
+    return {name: values for name, values in found.items() if not name.startswith(ours)}
 
 
 def nft(host: Host, space: str | None, text: str) -> None:

@@ -91,12 +91,14 @@ def group_of(run: str) -> int:
 
 _NAME = r"[^\s/=@-][^\s/=@]{{0,14}}"
 _SPACE = r"osmef-{mark}[0-9a-f]{{3}}-[0-9]{{1,4}}"
+_INNER6 = "fd6f:736d:6566:[0-9a-f:]{{1,24}}"
 _NAMES: Mapping[str, str] = {
     "netns": _SPACE,
     "link": r"om{mark}[0-9a-f]{{3}}n[0-9]{{1,4}}",
     "nft": r"osmef_{mark}[0-9a-f]{{3}}_[0-9]{{1,4}}",
     "forwarding": rf"{_NAME}=0",
-    "route": rf"(198\.1[89](\.[0-9]{{{{1,3}}}}){{{{2}}}})@{_NAME}",
+    "ipv6": rf"{_NAME}/(accept_ra|forwarding)=[01]",
+    "route": rf"(198\.1[89](\.[0-9]{{{{1,3}}}}){{{{2}}}}|{_INNER6})@{_NAME}",
     **dict.fromkeys(
         ("container", "image", "network"),
         f"(podman|docker):{_SPACE}",
@@ -174,7 +176,9 @@ def _remove_link(root: Root, run: str, name: str) -> None:
 
 
 def _remove_table(root: Root, _run: str, name: str) -> None:
-    _unless_gone(root, ["nft", "delete", "table", "ip", name])
+    for line in root.do(["nft", "list", "tables"]).splitlines():  # table FAMILY NAME
+        if line.split()[2:] == [name]:
+            _unless_gone(root, ["nft", "delete", *line.split()])
 
 
 def forwarding_file(interface: str, version: int) -> str:
@@ -188,9 +192,25 @@ def _set_back(root: Root, _run: str, name: str) -> None:
         root.do(["tee", forwarding_file(interface, 4)], before.encode())
 
 
+IPV6, IPV6_KEYS = "/proc/sys/net/ipv6/conf", ("accept_ra", "forwarding")
+
+
+def ipv6_file(interface: str, key: str) -> str:
+    """Return where the kernel tells one of the keys of an interface, or of ``all`` (ip-sysctl)."""
+    return f"{IPV6}/{interface}/{key}"
+
+
+def _set_back_ipv6(root: Root, _run: str, name: str) -> None:
+    place, _, before = name.rpartition("=")
+    path = f"{IPV6}/{place}"
+    if root.run(["test", "-e", path]).status == 0:
+        root.do(["tee", path], before.encode())
+
+
 def _remove_route(root: Root, _run: str, name: str) -> None:
     address, _, interface = name.partition("@")
-    words = ["ip", "route", "delete", f"{address}/32", "dev", interface, "protocol", ROUTES]
+    width = 128 if ":" in address else 32
+    words = ["ip", "route", "delete", f"{address}/{width}", "dev", interface, "protocol", ROUTES]
     _unless_gone(root, words)
 
 
@@ -225,6 +245,7 @@ _REMOVE: Mapping[str, Callable[[Root, str, str], None]] = {
     "link": _remove_link,
     "nft": _remove_table,
     "forwarding": _set_back,
+    "ipv6": _set_back_ipv6,
     "route": _remove_route,
     "xfrm": _remove_ipsec,
     "container": _remove_with("rm", "--force", "--volumes"),

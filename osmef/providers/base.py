@@ -208,6 +208,10 @@ class Provider(ABC):
     """Whether an endpoint can name its zone."""
     gives_nics = False
     """Whether it can give an endpoint more network cards than one."""
+    nics_carry: frozenset[str] = frozenset({"tcp", "udp"})
+    """What the networks of its further network cards carry, as ``carries`` says it."""
+    shares_nics = True
+    """Whether further network cards of different tenants are on common networks."""
     access_model: type[CloudAccess] = CloudAccess
     """What an ``access`` may say: each key as its scenario's settings take it."""
 

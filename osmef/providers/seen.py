@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from osmef.providers.base import Provider
-from osmef.scenario.fields import Placement
+from osmef.scenario.fields import Placement, Tenancy
 from osmef.scenario.model import Endpoints, EndpointSettings
 from osmef.scenario.study import Cell
 
@@ -65,17 +65,23 @@ def _missing(
         yield f"{ends[0][0]}.site", message, "use one site for both ends, or another site here"
     stack = cell.scenario.stack
     carries = {"udp"} if cell.scenario.is_between_sites else cloud.carries
+    if stack and stack[-1].borrows and not cell.scenario.is_between_sites:
+        carries = cloud.nics_carry
     if stack and stack[-1].carried_by not in carries:
         where = "between sites" if cell.scenario.is_between_sites else f"of {cloud.kind}"
         message = f"the networks {where} don't carry what the layer {stack[-1].kind} sends"
         yield "layer", message, "use one over UDP: vxlan, geneve or wireguard; or bare"
+    apart = cell.scenario.tenancy is Tenancy.DIFFERENT_TENANT and not cloud.shares_nics
     for key, end in ends:
         if end.zone is not None and not cloud.has_zones:
             message = f"endpoints of the provider {cloud.kind} can't name a zone"
             yield f"{key}.zone", message, "remove zone"
         if end.nics and not cloud.gives_nics:
             message = f"the provider {cloud.kind} gives an endpoint one network card only"
-            yield f"{key}.nics", message, "remove nics, or use local, libvirt or static"
+            yield f"{key}.nics", message, "remove nics, or use another provider"
+        elif end.nics and apart:
+            message = "further network cards of two tenants are on different networks"
+            yield f"{key}.nics", message, "remove nics, or use tenancy: same-tenant"
 
 
 def renamed(text: str, site: str) -> str:

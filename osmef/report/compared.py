@@ -20,7 +20,7 @@ _ORDER = ("worse", "better", "different", "inconclusive", "same")
 _AMONG_ALL = "better or worse if looked at alone, and not proved among all of these comparisons."
 _CHANGE = (
     "Change: the shift from A to B (Hodges and Lehmann), in percent of A's median, or as it is"
-    " where that would be below -100 %."
+    " where that would be below -100 %. Runs share no block, so they are compared unpaired."
 )
 
 Row = Mapping[Any, Any]

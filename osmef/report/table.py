@@ -190,6 +190,16 @@ def _interval(cell: CellInfo, leading: Measure | None) -> str | None:
                      (end / divisor for end in ends))  # fmt: skip
 
 
+OF_ONE_PAIR = "Intervals are of the one pair of endpoints: another pair may differ by more."
+
+
+def is_of_one_pair(cell: CellInfo) -> bool:
+    """Return whether its trials, enough for an interval, are all on one pair of endpoints."""
+    alone = len(cell.senders) == len(cell.receivers) == 1
+    known = cell.metrics.values()
+    return alone and cell.n_ok >= _FEWEST and all(one.pairs is None for one in known)
+
+
 def _caption(summary: Summary) -> str:
     columns = shown_measures(summary)
     leading = [_leading(cell, columns) for cell in summary.cells]
@@ -199,5 +209,7 @@ def _caption(summary: Summary) -> str:
         told = f"Medians of the trials, with the 95 % interval of that of {whose}."
     elif all(cell.n_ok < _FEWEST for cell in summary.cells):
         told = "Medians of the trials; too few (n < 6) for an interval of 95 %."
+    if "interval of that" in told and any(map(is_of_one_pair, summary.cells)):
+        told += f"\n{OF_ONE_PAIR}"
     sites = ", ".join(f"{name} ({kind})" for name, kind in summary.run.sites.items())
     return f"{told}\nSites: {sites}." if sites else told

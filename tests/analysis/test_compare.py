@@ -370,3 +370,13 @@ def test_trials_that_fail_now_and_then_are_no_regression() -> None:
     found = {one["cell"]: one for one in compare(table, some, [BTC]).attrs["failures"]}
     assert found["all cells together"]["verdict"] == "worse"
     assert found["c1"]["verdict"] == "inconclusive"
+
+
+def test_a_side_on_one_pair_counts_as_one_beside_several() -> None:
+    a = trials(BASE).assign(run="a", pair=None)
+    b = pd.concat([trials(BASE).assign(run="b", pair=number) for number in range(6)])
+    table = compare(a, told(b), [BTC])
+    row = table.iloc[0]
+    assert (row["unit"], row["n_a"], row["n_b"]) == ("pairs", 1, 6)
+    assert row["verdict"] == "inconclusive"
+    assert table.attrs["method"] == "unpaired"

@@ -35,6 +35,7 @@ class Offered:
             "LowPriorityCapable": "True",
             "HyperVGenerations": "V1,V2",
             "CpuArchitectureType": "x64",
+            "MaxNetworkInterfaces": str(self.vcpus),
             **self.capabilities,
         }
         return {

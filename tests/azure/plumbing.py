@@ -44,10 +44,10 @@ class Plumbing:
         guards = self._of("Microsoft.Network/networkSecurityGroups")
         told = {
             "outside": {"public": f"{PUBLIC[1]}/24"},
-            "ports": ports + [self._port_of(nic) for nic in nics],
+            "ports": ports + [self._port_of(nic) for nic in nics if _has_outside(nic)],
             "rules": [rule for guard in guards for rule in _rules(guard)],
             "routers": routers,
-            "floating": [self._floating(nic) for nic in nics],
+            "floating": [self._floating(nic) for nic in nics if _has_outside(nic)],
         }
         self.tell({"do": "apply", "told": told})
 
@@ -107,8 +107,18 @@ def _configuration(nic: Body) -> Body:
     return properties
 
 
+def _has_outside(nic: Body) -> bool:
+    return "publicIPAddress" in _configuration(nic)
+
+
+def block_of(network: Body, subnet: str) -> IPv4Network:
+    """Return the addresses of a subnet."""
+    subnets = {one["name"]: one["properties"] for one in network["properties"]["subnets"]}
+    return IPv4Network(subnets[subnet]["addressPrefix"])
+
+
 def _block(network: Body) -> IPv4Network:
-    return IPv4Network(network["properties"]["addressSpace"]["addressPrefixes"][0])
+    return block_of(network, network["properties"]["subnets"][0]["name"])
 
 
 def _router(network: str) -> str:

@@ -12,7 +12,7 @@ from uuid import uuid4
 from tests.azure.catalog import Catalog
 from tests.azure.description import RefusedError, refuse_malformed
 from tests.azure.kinds import GROUPS, Answer, Body, Type
-from tests.azure.plumbing import PUBLIC, Plumbing
+from tests.azure.plumbing import PUBLIC, Plumbing, block_of
 
 _FIXED = ("zones",)
 _PLACES = ("availabilitySet", "proximityPlacementGroup", "host")
@@ -157,11 +157,13 @@ class Store(Catalog, Plumbing):
         for one in made["properties"]["ipConfigurations"]:
             subnet = one["properties"]["subnet"]["id"]
             network = self._near(made, subnet.rpartition("/subnets/")[0])
-            self._near(made, one["properties"]["publicIPAddress"]["id"])
+            if "publicIPAddress" in one["properties"]:
+                self._near(made, one["properties"]["publicIPAddress"]["id"])
             own = self.inner(made)
             if "address" not in own:
-                numbers = self.inner(network).setdefault("numbers", itertools.count(4))
-                block = IPv4Network(network["properties"]["addressSpace"]["addressPrefixes"][0])
+                name = subnet.rpartition("/")[2]
+                numbers = self.inner(network).setdefault(f"numbers {name}", itertools.count(4))
+                block = block_of(network, name)
                 own["address"] = str(block[next(numbers)])
             one["properties"]["privateIPAddress"] = own["address"]
 
@@ -180,8 +182,18 @@ class Store(Catalog, Plumbing):
             code = "AzureSpotVMNotSupportedInAvailabilitySet"
             message = "You need to choose to either use an Azure Spot VM or use a VM in an"
             raise RefusedError(400, code, f"{message} availability set, you can't choose both.")
-        for nic in properties["networkProfile"]["networkInterfaces"]:
-            self._near(made, nic["id"])
+        nics = properties["networkProfile"]["networkInterfaces"]
+        size = next(o for o in self.sizes if o.name == properties["hardwareProfile"]["vmSize"])
+        if len(nics) > int(size.capabilities.get("MaxNetworkInterfaces", size.vcpus)):
+            message = f"The number of network interfaces exceeds what {size.name} has."
+            raise RefusedError(400, "NetworkInterfaceCountExceeded", message)
+        if [nic["properties"]["primary"] for nic in nics].count(True) != 1:
+            message = "One of the network interfaces has to be primary."
+            raise RefusedError(400, "VirtualMachineMustHaveOneNetworkInterfaceAsPrimary", message)
+        for number, nic in enumerate(nics):
+            interface = self._near(made, nic["id"])
+            mac = f"00-0D-3A-{number:02X}-{hash(nic['id']) & 255:02X}-01"
+            interface["properties"].setdefault("macAddress", mac)
         stands = old is not None and old["properties"]["provisioningState"] == "Succeeded"
         return None if stands else self._stand_up(key, made)
 

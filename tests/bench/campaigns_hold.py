@@ -17,6 +17,7 @@ from osmef.campaigns.executors.session import SessionJob, SessionResult
 from osmef.campaigns.state.rows import SessionState
 from osmef.engine.journal import Journal
 from osmef.results.rundir import RunDirectory
+from tests.journals import write_note
 
 _LOOK_S = 0.2
 _AT_ONCE = 8
@@ -30,11 +31,11 @@ def hold(place: Path, work: SessionJob) -> SessionResult:
     passes, passed = _gate(place / "over")
     with RunDirectory.create_at(Path(work.directory), work.text, ".yaml") as directory:
         journal = Journal(directory.journal)
-        journal.note("start", seed=work.seed, missing=1)
+        write_note(journal, "start", seed=work.seed, missing=1)
         with (place / "begun").open("ab", buffering=0) as begun:
             begun.write(b"x")
         os.read(passes, 1)
-        journal.note("end")
+        write_note(journal, "end")
     os.write(passed, b"x")
     return SessionResult(SessionState.DONE, trials_ok=1, cost=began_s)
 

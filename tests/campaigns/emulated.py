@@ -51,6 +51,7 @@ from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Status, Trial
 from osmef.scenario.fields import Placement, Tenancy
 from tests.campaigns import kept_files
+from tests.journals import write_note
 
 Result = TypeVar("Result")
 LENGTH = timedelta(minutes=20)
@@ -139,14 +140,14 @@ class EmulatedClouds:
                 journal.destroyed(left)
             plan = _plan(work, directory)
             done = {trial.index for trial in directory.read_trials().trials}
-            journal.note("start", seed=plan.seed, missing=len(plan.trials) - len(done))
+            write_note(journal, "start", seed=plan.seed, missing=len(plan.trials) - len(done))
             with self._vms(work, plan, journal, directory):
                 for planned in plan.trials:
                     if planned.index not in done:
                         self._trial(work, planned, directory, begun)
                 told = {"trials": [planned.index for planned in plan.trials], "places": {}}
-                journal.note("looked", group=1, **told, error=None)
-            journal.note("end")
+                write_note(journal, "looked", group=1, **told, error=None)
+            write_note(journal, "end")
             directory.finish()
             summary = summarise(plan, directory)
             directory.write_summary(summary)
@@ -161,7 +162,7 @@ class EmulatedClouds:
             user = User(Stop(), Observer())
             with _vms(work, plan, directory, self._vm_pool, user) as held:
                 assert held is not None
-                journal.note("held", by=held.id, since=held.since.isoformat())
+                write_note(journal, "held", by=held.id, since=held.since.isoformat())
                 yield
             return
         thing = Resource("local", "thing", f"thing-{work.session}", directory.id, access={})

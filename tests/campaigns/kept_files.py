@@ -7,6 +7,7 @@ from pathlib import Path
 
 from osmef.engine.controller import this_controller
 from osmef.engine.cost import note_provision
+from osmef.engine.events import Started
 from osmef.engine.holding import Holding
 from osmef.engine.journal import Journal
 from osmef.engine.plan import Plan
@@ -47,7 +48,7 @@ class Guests(Holding):
 
     def make(self) -> None:
         journal = Journal(self.directory.journal)
-        self.note("start", controller=this_controller(self.directory))
+        self.note(Started(controller=this_controller(self.directory)))
         note_provision(journal, self._tags, self.plan.endpoints, self.deadline)
         thing = Resource(KIND, "vms", self.id, self.id, access={"file": str(self.file.resolve())})
         journal.intend(thing)

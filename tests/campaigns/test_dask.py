@@ -38,6 +38,7 @@ from osmef.providers.base import Resource
 from osmef.results.rundir import RunDirectory
 from tests.campaigns.dask_cluster import ROOT, Workers, scheduler
 from tests.campaigns.emulated import EmulatedClouds, SimulatedClock
+from tests.journals import read_notes, write_note
 
 START = datetime(2026, 3, 16, tzinfo=UTC)
 FILE = """
@@ -193,8 +194,8 @@ def test_a_worker_killed_in_a_trial_changes_nothing(
     (north,) = (one for one in found if one.provider == "north")
     assert (north.token, north.attempts) == (1, 0)  # one claim, no outage
     journal = Journal(Path(north.directory or "") / "journal.jsonl")
-    assert len({note["worker"] for note in journal.read("worker")}) == 2
-    assert len(journal.read("lost")) == 1
+    assert len({note["worker"] for note in read_notes(journal, "worker")}) == 2
+    assert len(read_notes(journal, "lost")) == 1
     assert journal.standing() == []
     assert [kind for kind, _ in told] == ["gap"]
     names = {path.name for path in Path(north.directory or "").iterdir()}
@@ -252,7 +253,9 @@ def test_each_session_runs_where_the_tags_say(
     used = [
         note["worker"]
         for name in ("north", "south")
-        for note in Journal(tmp_path / "out" / f"pair-{name}" / "journal.jsonl").read("worker")
+        for note in read_notes(
+            Journal(tmp_path / "out" / f"pair-{name}" / "journal.jsonl"), "worker"
+        )
     ]
     assert len(set(used)) == 2
 
@@ -308,7 +311,7 @@ def test_what_is_left_is_taken_away_by_a_worker(
     work = session(tmp_path, "north")
     with RunDirectory.create_at(Path(work.directory), SCENARIO, ".yaml") as directory:
         journal = Journal(directory.journal)
-        journal.note("worker", worker="tcp://127.0.0.1:1", host="127.0.0.1")
+        write_note(journal, "worker", worker="tcp://127.0.0.1:1", host="127.0.0.1")
         journal.created(Resource("local", "sandbox", "pair", directory.id, "pid:1:1"))
     workers.start("osmef=1 north=1")
     join(Stop()).clear(Path(work.directory), "north").result(60)

@@ -24,7 +24,7 @@ from osmef.campaigns.state.rows import Phase, SessionState
 from osmef.campaigns.state.store import Store
 from osmef.campaigns.vm_pool.policy import destroy_orphan, orphaned_pools
 from osmef.campaigns.vm_pool.pool import VmPool
-from osmef.engine.holding import BACK, PREFIX
+from osmef.engine.holding import PREFIX
 from osmef.engine.journal import Journal
 from osmef.engine.observer import Observer
 from osmef.engine.reap import Search, find_orphans, reap
@@ -39,6 +39,7 @@ from tests.campaigns.emulated import LENGTH, AtOnce, EmulatedClouds, conduct
 from tests.campaigns.kept_files import Guests
 from tests.campaigns.test_conductor import START, Stage
 from tests.campaigns.test_kills import FILE, SCENARIO
+from tests.journals import read_notes
 
 Measure = Callable[[SessionJob], SessionResult]
 
@@ -92,7 +93,7 @@ def test_one_pair_serves_all_sessions_and_goes_after_the_last(kept: Kept) -> Non
     assert kept.conduct() is Phase.ENDED
     assert kept.stage.states == [SessionState.DONE] * 7
     (only,) = kept.held
-    assert len(Journal(only / "journal.jsonl").read(BACK)) == 7
+    assert len(read_notes(Journal(only / "journal.jsonl"), "back")) == 7
     assert kept.things == []
     assert kept.said("its last session is over")
     for one in kept.stage.sessions:

@@ -20,6 +20,7 @@ import osmef
 from osmef.engine.journal import Journal
 from osmef.providers.local.provider import LocalProvider
 from osmef.results.rundir import RunDirectory
+from tests.journals import read_notes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs namespaces")
 SCENARIO = "name: pair\nworkload: {duration: 300ms, interval: 100ms}\nrepeat: 1\n"
@@ -97,7 +98,7 @@ def test_a_campaign_outlives_the_room_for_its_log(place: Path) -> None:
     assert ended.returncode == 0
     assert status(place)["counts"] == {"done": 2}
     for directory in (place / "results" / "now").iterdir():
-        assert Journal(directory / "journal.jsonl").read()[-1]["event"] == "end"
+        assert read_notes(Journal(directory / "journal.jsonl"))[-1]["event"] == "end"
 
 
 def shown(place: Path, *arguments: str) -> str:

@@ -28,6 +28,7 @@ from osmef.providers.base import Endpoint, Order, Resource
 from osmef.providers.local.provider import LocalProvider
 from osmef.results.frame import load
 from tests.cli.conftest import Osmef
+from tests.journals import read_notes
 
 SCENARIO = """
 name: pair
@@ -250,7 +251,9 @@ def check_words(damaged: Damaged, before: Journal, done: Told) -> None:
     if "the cloud is full" in done.text or done.code == 0:
         after = Journal(damaged.path / "journal.jsonl")
         plans = [
-            [note["seed"], note["digest"]] for one in (before, after) for note in one.read("plan")
+            [note["seed"], note["digest"]]
+            for one in (before, after)
+            for note in read_notes(one, "plan")
         ]
         assert all(plan == plans[0] for plan in plans)
 

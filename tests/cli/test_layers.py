@@ -32,7 +32,8 @@ STATE = (
     ("nft", "list", "ruleset"),
     ("ip", "xfrm", "policy"),
     ("ls", "/run/netns"),
-    ("sh", "-c", "grep -H . /proc/sys/net/ipv4/conf/*/forwarding"),
+    ("sh", "-c", "grep -H . /proc/sys/net/ipv[46]/conf/*/forwarding"),
+    ("sh", "-c", "grep -H . /proc/sys/net/ipv6/conf/*/accept_ra"),
 )
 # The kernel numbers namespaces as it comes to meet them.
 _PASSING = {"link_netnsid", "link"}
@@ -95,6 +96,30 @@ def test_layers_are_measured_between_the_same_machines_and_leave_nothing(
 def test_after_kill_9_reap_leaves_the_network_as_it_was(osmef: Osmef, lab: Lab) -> None:
     before = settled(lab)
     process = osmef.start("run", scenario(osmef, HERE, "30s"), prefix=lab.prefix)
+    osmef.until(process, "measuring")
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert state(lab) != before
+    ended = osmef("reap", "--yes", prefix=lab.prefix)
+    assert ended.code == 0, ended.err
+    assert state(lab) == before
+    assert lab.left() == []
+
+
+def test_layers_of_ipv6_are_measured_and_leave_nothing_also_after_kill_9(
+    osmef: Osmef, lab: Lab
+) -> None:
+    before = settled(lab)
+    layers = "[bridge, veth-nat, [bridge, vxlan]]\nfamily: ipv6"
+    text = SCENARIO.replace("{{layer: {layers}}}", "\n  layer: {layers}")
+    osmef.write(HOSTS, "hosts.yaml")
+    written = {length: text.format(duration=length, layers=layers) for length in ("300ms", "30s")}
+    ended = osmef("run", osmef.write(written["300ms"]), prefix=lab.prefix)
+    assert ended.code == 0, ended.err
+    summary = json.loads((osmef.run / "summary.json").read_text())
+    assert [cell["n_ok"] for cell in summary["cells"]] == [1, 1, 1]
+    assert state(lab) == before
+    process = osmef.start("run", osmef.write(written["30s"]), prefix=lab.prefix)
     osmef.until(process, "measuring")
     process.send_signal(signal.SIGKILL)
     process.wait()

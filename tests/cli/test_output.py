@@ -19,6 +19,7 @@ import pytest
 from osmef.cli.streams import Outlet, failure_of, stream_to
 from osmef.engine.journal import Journal
 from tests.cli.conftest import ROOT, Osmef
+from tests.journals import read_notes
 
 SAMPLE = str(ROOT / "tests/results/data/quickstart-20261121T031500Z-3f9a")
 SHORT = "name: short\nworkload: {kind: btc, duration: 200ms, interval: 100ms}\nrepeat: 1\n"
@@ -32,7 +33,7 @@ def to(redirection: str) -> tuple[str, ...]:
 
 
 def events(run: Path) -> list[str]:
-    return [note["event"] for note in Journal(run / "journal.jsonl").read()]
+    return [note["event"] for note in read_notes(Journal(run / "journal.jsonl"))]
 
 
 @pytest.mark.parametrize("where", [">&-", "<&- >&- 2>&-", ">/dev/full 2>/dev/full"])
@@ -158,7 +159,7 @@ def test_a_terminal_that_closes_leaves_nothing_of_a_run_that_is_resumed(osmef: O
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     assert subprocess.run(command, env=environment, check=False).returncode == 4
     assert Journal(run / "journal.jsonl").standing() == []
-    assert len(Journal(run / "journal.jsonl").read("start")) == 1, "it did not go on"
+    assert len(read_notes(Journal(run / "journal.jsonl"), "start")) == 1, "it did not go on"
 
 
 def test_the_exit_code_is_that_of_the_work_and_what_is_lost_is_told(osmef: Osmef) -> None:

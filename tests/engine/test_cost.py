@@ -19,6 +19,7 @@ from osmef.engine.journal import Journal
 from osmef.engine.plan import Plan, make_plan
 from osmef.errors import InputError
 from osmef.scenario.load import load_text
+from tests.journals import read_notes, write_note
 
 HEAD = "name: priced\nrepeat: 6\nworkload: {kind: btc, duration: 10min}\n"
 PRICE = "{provider: local, flavor: small, per_hour: 0.5 USD, date: 2026-01-01, source: us}"
@@ -84,7 +85,7 @@ def test_what_was_spent_before_counts(tmp_path: Path) -> None:
         '{"at": "2026-01-01T20:00:00+00:00", "event": "start"}',
     ]
     (tmp_path / "journal.jsonl").write_text("\n".join(notes) + "\n")
-    before = spent(Journal(tmp_path / "journal.jsonl"))
+    before = spent(Journal(tmp_path / "journal.jsonl").history())
     assert (before.vm_hours, before.money("USD"), before.money("EUR")) == (2.0, 1.0, None)
     with pytest.raises(InputError, match="so far"):
         check_budget(plan, cost_of(plan), before)
@@ -100,10 +101,10 @@ LIST = f"prices: [{{provider: gce, region: r, flavor: f, per_hour: 0.5 USD, {DAT
 def journal_of(tmp_path: Path, plan: Plan, hours: int) -> Journal:
     """Return the journal of a run whose VMs have stood for some hours."""
     journal = Journal(tmp_path / "journal.jsonl")
-    journal.note("start")
+    write_note(journal, "start")
     note_provision(journal, PriceTags(plan.study.scenario), plan.endpoints, deadline=0.0)
-    journal.note("gone")
-    first, second, third = journal.read()
+    write_note(journal, "gone")
+    first, second, third = read_notes(journal)
     third["at"] = (datetime.fromisoformat(second["at"]) + timedelta(hours=hours)).isoformat()
     lines = [json.dumps(note) for note in (first, second, third)]
     journal.path.write_text("\n".join(lines) + "\n")
@@ -112,7 +113,7 @@ def journal_of(tmp_path: Path, plan: Plan, hours: int) -> Journal:
 
 def test_spare_capacity_has_cost_at_most_what_the_list_says(tmp_path: Path) -> None:
     plan = plan_of(f"budget: 4.1 USD\n{SPOT}\n{LIST}")
-    cost, before = cost_of(plan), spent(journal_of(tmp_path, plan, 3))
+    cost, before = cost_of(plan), spent(journal_of(tmp_path, plan, 3).history())
     assert (before.vm_hours, before.cost) == (6.0, None)
     assert before.money("USD") == pytest.approx(3.0)
     check_budget(plan, cost, before)

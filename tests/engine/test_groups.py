@@ -23,6 +23,7 @@ from osmef.results.summary import Summary
 from osmef.results.trial import Status
 from osmef.scenario.fields import Placement
 from osmef.scenario.load import load_text
+from tests.journals import read_notes
 from tests.memory.agent import Fault
 from tests.memory.cloud import World
 
@@ -146,7 +147,7 @@ def test_an_endpoint_that_boots_costs_no_trial(directory: Make, world: World) ->
     assert script.started == [1, 2, 3, 3, 4]
     (step,) = (text for text in script.steps if "waiting" in text)
     assert step == f"no answer from {RECEIVER}: waiting up to 1 min"
-    (note,) = Journal(run.journal).read("disturbed")
+    (note,) = read_notes(Journal(run.journal), "disturbed")
     assert (note["trial"], note["lost"]) == (3, [RECEIVER])
     warnings = " ".join(summary.run.warnings)
     assert f"{RECEIVER} was lost, and answered again" in warnings
@@ -166,7 +167,7 @@ def test_an_endpoint_that_stays_away_leaves_its_trials_to_be_measured(
     assert "lost since 20" in error.message
     assert "refused it" in error.message
     assert any(f"{RECEIVER} keeps what was put there" in text for text in script.warnings)
-    assert not Journal(run.journal).read("gone")
+    assert not read_notes(Journal(run.journal), "gone")
     assert indices(run) == [1, 2]
     assert script.started == [1, 2, 3]
     summary = run.read_summary()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from osmef.engine.journal import Journal
 from osmef.errors import StorageError
 from osmef.providers.base import Resource
+from tests.journals import read_notes, write_note
 from tests.small_files import small_files
 
 SANDBOX = Resource("local", "sandbox", "one", run="r")
@@ -98,7 +99,7 @@ def test_a_note_of_nothing_known_hides_no_other(tmp_path: Path, odd: str) -> Non
 
 def test_what_a_newer_version_says_beside_is_passed_over(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
-    journal.note("intend", resource={**asdict(SANDBOX), "colour": "blue"})
+    write_note(journal, "intend", resource={**asdict(SANDBOX), "colour": "blue"})
     assert journal.standing() == [SANDBOX]
 
 
@@ -140,8 +141,8 @@ def test_a_damaged_line_is_told_and_hides_no_other(tmp_path: Path, line: bytes) 
         file.write(line)
     journal.intend(OTHER)
     assert journal.standing() == [OTHER, SANDBOX]
-    assert [note["event"] for note in journal.read()] == ["intend", "intend"]
-    (told,) = journal.damage()
+    assert [note["event"] for note in read_notes(journal)] == ["intend", "intend"]
+    (told,) = journal.history().damage()
     assert told.where == f"{journal.path}:2"
     assert "osmef reap --provider" in str(told.cure)
 
@@ -151,8 +152,8 @@ def test_an_endpoint_of_a_name_that_no_file_has_is_damage(tmp_path: Path, name: 
     place: dict[str, Any] = {"requested": {}, "achieved": {}, "warnings": [], "facts": {}}
     none = dict.fromkeys(("kind", "flavor", "vcpus", "data_address", "agent_sha256"))
     journal = Journal(tmp_path / "journal.jsonl")
-    journal.note("endpoint", endpoint={"name": name, **place, **none})
-    assert len(journal.damage()) == (name != "vm")
+    write_note(journal, "endpoint", endpoint={"name": name, **place, **none})
+    assert len(journal.history().damage()) == (name != "vm")
 
 
 @pytest.mark.parametrize("rest", [b"[", b'{"at"', b"\xff"])
@@ -161,7 +162,7 @@ def test_what_a_killed_writer_has_left_is_no_damage(tmp_path: Path, rest: bytes)
     journal.intend(SANDBOX)
     with journal.path.open("ab") as file:
         file.write(rest)
-    assert journal.damage() == []
+    assert journal.history().damage() == []
     assert journal.standing() == [SANDBOX]
 
 
@@ -169,25 +170,25 @@ def test_a_damaged_time_hides_no_resource(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
     journal.intend(SANDBOX)
     journal.path.write_text(journal.path.read_text().replace('"at": "2', '"at": "X'))
-    assert (journal.standing(), journal.read()) == ([SANDBOX], [])
-    assert len(journal.damage()) == 1
+    assert (journal.standing(), read_notes(journal)) == ([SANDBOX], [])
+    assert len(journal.history().damage()) == 1
 
 
 @pytest.mark.parametrize("odd", ["a\0b", "\x1b[2J", "x" * 5000, ""])
 @pytest.mark.parametrize("key", ["kind", "name", "run", "id"])
 def test_a_resource_of_a_name_that_none_has_is_damage(tmp_path: Path, key: str, odd: str) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
-    journal.note("created", resource={**asdict(SANDBOX), key: odd})
+    write_note(journal, "created", resource={**asdict(SANDBOX), key: odd})
     assert journal.standing() == []
-    assert len(journal.damage()) == 1
+    assert len(journal.history().damage()) == 1
 
 
 def test_a_pipe_in_the_place_of_a_journal_holds_nobody_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "journal.jsonl")
     with pytest.raises(StorageError, match="no regular file"):
-        Journal(tmp_path / "journal.jsonl").read()
+        read_notes(Journal(tmp_path / "journal.jsonl"))
 
 
 def test_no_journal_has_no_damage(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "journal.jsonl")
-    assert (journal.read(), journal.damage(), journal.standing()) == ([], [], [])
+    assert (read_notes(journal), journal.history().damage(), journal.standing()) == ([], [], [])

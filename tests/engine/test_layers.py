@@ -49,6 +49,8 @@ def test_bonds_need_a_kernel_and_a_cloud_that_give_their_cards(
         check(bond)
     monkeypatch.setattr("osmef.providers.local.provider.has_module", lambda _name: True)
     check(bond)
+    check(f"provider: {CLOUD}\n{bond}")
+    monkeypatch.setattr("osmef.providers.openstack.provider.OpenStackProvider.gives_nics", False)
     with pytest.raises(InputError, match="gives an endpoint one network card only"):
         check(f"provider: {CLOUD}\n{bond}")
 

@@ -30,6 +30,7 @@ from osmef.results.rundir import RunDirectory
 from osmef.scenario.clouds.local import LocalSettings
 from osmef.scenario.fields import EndpointKind
 from tests.engine.memory_cloud import DOWN, MemoryCloud, Site, thing
+from tests.journals import read_notes, write_note
 from tests.small_files import small_files
 
 
@@ -273,7 +274,7 @@ class Copied:
 
     def say(self, **changes: object) -> None:
         """Have the copy's journal say otherwise who works on the run."""
-        notes = self.journal.read()
+        notes = read_notes(self.journal)
         notes[0]["controller"] |= changes
         self.journal.path.write_text("".join(json.dumps(note) + "\n" for note in notes))
 
@@ -282,8 +283,8 @@ class Copied:
 def copied(tmp_path: Path, memory: dict[str, Site]) -> Iterator[Copied]:
     with RunDirectory.create(tmp_path / "there", "copied", "name: copied\n", ".yaml") as run:
         journal = Journal(run.journal)
-        journal.note("start", controller=this_controller(run))
-        journal.note("provision", prices={}, deadline=now(600))
+        write_note(journal, "start", controller=this_controller(run))
+        write_note(journal, "provision", prices={}, deadline=now(600))
         one = thing("one", run.id, deadline=now(600))
         rule = replace(one, name="rule", deadline=None)  # some marks have no room for a deadline
         add(memory, one, rule)
@@ -336,7 +337,7 @@ def test_what_is_copied_from_another_machine_may_live_there(
 
 def test_what_is_copied_from_another_machine_is_taken_after_its_deadline(copied: Copied) -> None:
     copied.say(**ELSEWHERE)
-    notes = copied.journal.read()
+    notes = read_notes(copied.journal)
     notes[1]["deadline"] = notes[2]["resource"]["deadline"] = now(-1)
     copied.journal.path.write_text("".join(json.dumps(note) + "\n" for note in notes))
     found = find_orphans(Search(copied.out))
@@ -358,7 +359,7 @@ def test_what_is_copied_from_another_machine_is_taken_after_its_deadline(copied:
 def test_a_copy_of_a_run_that_died_on_this_machine_is_taken(
     copied: Copied, says: dict[str, object]
 ) -> None:
-    if "boot" in says and copied.journal.read()[0]["controller"]["machine"] is None:
+    if "boot" in says and read_notes(copied.journal)[0]["controller"]["machine"] is None:
         pytest.skip("this machine has no id: machine-id(5)")
     copied.say(**says)
     assert {one.reason for one in find_orphans(Search(copied.out)).orphans} == {
@@ -379,7 +380,7 @@ def test_a_container_s_run_is_taken_by_the_next_one_with_its_directory(copied: C
     """Of another name, and without a view of the other's processes."""
     copied.run.close()
     journal = Journal(copied.run.journal)
-    notes = journal.read()
+    notes = read_notes(journal)
     notes[0]["controller"] |= {"host": "3f2a", "machine": None, "processes": "pid:[1]"}
     journal.path.write_text("".join(json.dumps(note) + "\n" for note in notes))
     found = find_orphans(Search(copied.run.path.parent))
@@ -392,7 +393,7 @@ def by_older(copied: Copied) -> Path:
     path = copied.run.path / "lock"
     path.chmod(0o644)
     journal = Journal(copied.run.journal)
-    notes = journal.read()
+    notes = read_notes(journal)
     notes[0]["controller"]["lock"] = lock.identity(copied.run.path)
     journal.path.write_text("".join(json.dumps(note) + "\n" for note in notes))
     return path
@@ -403,7 +404,7 @@ def test_a_run_of_an_older_version_is_taken_once_its_lock_is_free(
     copied: Copied, said: dict[str, object]
 ) -> None:
     by_older(copied)
-    notes = Journal(copied.run.journal).read()
+    notes = read_notes(Journal(copied.run.journal))
     notes[0]["controller"] |= said
     copied.run.journal.write_text("".join(json.dumps(note) + "\n" for note in notes))
     found = find_orphans(Search(copied.run.path.parent))
@@ -422,7 +423,7 @@ def test_a_living_run_of_an_older_version_is_left_alone(copied: Copied) -> None:
 
 def test_whoever_holds_the_lock_of_a_dead_older_run_keeps_nobody_from_it(copied: Copied) -> None:
     path = by_older(copied)
-    notes = Journal(copied.run.journal).read()
+    notes = read_notes(Journal(copied.run.journal))
     notes[0]["controller"]["began"] = 1
     copied.run.journal.write_text("".join(json.dumps(note) + "\n" for note in notes))
     with path.open() as held:
@@ -436,7 +437,7 @@ def test_whoever_holds_the_lock_of_a_dead_older_run_keeps_nobody_from_it(copied:
 def test_a_run_whose_lock_one_may_not_read_is_known_by_its_process(
     copied: Copied, lives: bool, spared: int
 ) -> None:
-    notes = Journal(copied.run.journal).read()
+    notes = read_notes(Journal(copied.run.journal))
     notes[0]["controller"]["began"] += not lives
     copied.run.journal.write_text("".join(json.dumps(note) + "\n" for note in notes))
     for path in (copied.run.path, *list(copied.run.path.parents)[:-2]):
@@ -456,7 +457,7 @@ def test_a_run_whose_lock_one_may_not_read_is_known_by_its_process(
 @pytest.mark.parametrize("end", ["gone", "end"])
 def test_a_run_that_has_ended_elsewhere_may_go_on_here(copied: Copied, end: str) -> None:
     copied.say(**ELSEWHERE)
-    copied.journal.note(end)
+    write_note(copied.journal, end)
     refuse_second(RunDirectory(copied.out / copied.run.id), is_dead=False)
     assert len(find_orphans(Search(copied.out)).orphans) == 2
 
@@ -520,10 +521,10 @@ def test_what_hides_no_resource_is_not_told_by_reap(
     add(memory, one)
     dead_run(tmp_path, one)
     journal = Journal(tmp_path / "run" / "journal.jsonl")
-    journal.note("endpoint", endpoint={"colour": "blue"})
+    write_note(journal, "endpoint", endpoint={"colour": "blue"})
     found = find_orphans(Search(tmp_path))
     assert ([orphan.resource.name for orphan in found.orphans], found.errors) == (["one"], [])
-    journal.note("created", resource={"colour": "blue"})
+    write_note(journal, "created", resource={"colour": "blue"})
     assert len(find_orphans(Search(tmp_path)).errors) == 1
 
 
@@ -535,7 +536,7 @@ def test_a_start_that_can_t_be_read_may_be_one_elsewhere(copied: Copied) -> None
     assert (found.orphans, [one.run for one in found.spared]) == ([], [copied.run.id])
     with pytest.raises(InputError, match="that its damaged journal does not name"):
         refuse_second(RunDirectory(copied.out / copied.run.id), is_dead=False)
-    journal.note("end")
+    write_note(journal, "end")
     assert len(find_orphans(Search(copied.out)).orphans) == 2
 
 

@@ -15,6 +15,7 @@ from osmef.results.occasion import Occasion
 from osmef.results.rundir import RunDirectory
 from osmef.results.trial import Status, Trial
 from osmef.scenario.load import load_text
+from tests.journals import write_note
 
 TEXT = "name: pair\nworkload: {duration: 1s}\nrepeat: 2\n"
 
@@ -25,14 +26,14 @@ def test_a_run_that_goes_on_knows_its_session(tmp_path: Path) -> None:
         plan = make_plan(load_text(TEXT, run.scenario), 7)
         note_plan(run, plan, occasion)
         assert reopen(run).seed == 7
-        assert occasion_of(Journal(run.journal)) == occasion
+        assert occasion_of(Journal(run.journal).history()) == occasion
 
 
 def test_a_run_without_a_campaign_has_no_session(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path, "pair", TEXT, ".yaml") as run:
-        assert occasion_of(Journal(run.journal)) == Occasion()
+        assert occasion_of(Journal(run.journal).history()) == Occasion()
         note_plan(run, make_plan(load_text(TEXT, run.scenario), 7))
-        assert occasion_of(Journal(run.journal)) == Occasion()
+        assert occasion_of(Journal(run.journal).history()) == Occasion()
 
 
 # --- what is damaged
@@ -46,7 +47,7 @@ def run(tmp_path: Path) -> RunDirectory:
     with RunDirectory.create(tmp_path, "pair", TEXT, ".yaml") as made:
         plan = make_plan(load_text(TEXT, made.scenario), 7)
         note_plan(made, plan)
-        Journal(made.journal).note("start", seed=7)
+        write_note(Journal(made.journal), "start", seed=7)
         made.append_trial(trial_of(plan.trials[0].index))
     return made
 
@@ -175,7 +176,7 @@ def test_a_run_that_was_extended_goes_on_with_all_of_its_trials(run: RunDirector
     note_extension(run, longer)
     assert reopen(run).trials == longer.trials
     assert len(longer.trials) == 2 * len(plan.trials)
-    (told,) = added(Journal(run.journal))
+    (told,) = added(Journal(run.journal).history())
     assert "to 4 of each cell" in told
 
 

@@ -19,6 +19,7 @@ from osmef.providers.local.provider import LocalProvider
 from osmef.results.rundir import RunDirectory
 from osmef.scenario.load import load_text
 from osmef.workloads.tasks import Waits
+from tests.journals import read_notes
 
 
 @given(repeat=st.integers(1, 300), seconds=st.integers(1, 600))
@@ -73,7 +74,7 @@ def test_a_run_whose_observer_fails_ends_as_it_does_otherwise(full: RunDirectory
     with pytest.raises(CapacityError, match="no room"):
         measure(full, Deaf(BrokenPipeError()))
     assert Full.closed == 1
-    assert Journal(full.journal).read()[-1]["event"] == "gone"
+    assert read_notes(Journal(full.journal))[-1]["event"] == "gone"
 
 
 def test_nothing_comes_between_a_run_and_its_teardown(full: RunDirectory) -> None:

@@ -28,6 +28,7 @@ from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.scenario.load import load_text
 from osmef.scenario.location import Location
+from tests.journals import read_notes
 from tests.memory.cloud import MemoryProvider, World
 
 
@@ -136,7 +137,7 @@ def test_an_endpoint_is_made_anew_until_it_stands_as_requested(tried: Try, order
     assert settled.endpoints[NEAR].resource_id == "3"
     assert [place.host for place in settled.earlier[NEAR]] == ["b", "c"]
     assert isinstance(order.ledger, Journal)
-    notes = order.ledger.read("replace")
+    notes = read_notes(order.ledger, "replace")
     assert [(n["endpoints"], n["attempt"], n["error"]) for n in notes] == [
         ([NEAR], 1, None),
         ([NEAR], 2, None),
@@ -161,7 +162,7 @@ def test_an_endpoint_that_can_t_be_made_anew_ends_the_tries_and_not_the_run(
     assert settled.places[NEAR].host == "b"
     assert settled.earlier == {}
     assert isinstance(order.ledger, Journal)
-    (note,) = order.ledger.read("replace")
+    (note,) = read_notes(order.ledger, "replace")
     assert "no room" in note["error"]
 
 

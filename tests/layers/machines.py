@@ -35,6 +35,8 @@ for m in a b; do
 done
 ip -n a addr add 10.9.3.1/30 dev data0
 ip -n b addr add 10.9.3.2/30 dev data0
+ip -n a addr add fe80::1/64 dev data0 nodad  # by which routers ask for neighbours
+ip -n b addr add fe80::2/64 dev data0 nodad
 ip -n a addr add fd00:9::1/64 dev data0 nodad
 ip -n b addr add fd00:9::2/64 dev data0 nodad
 echo ready
@@ -151,8 +153,9 @@ class Machines:
         stem = first.rpartition(".")[0]
         inner = {"a": f"{stem}.1", "b": f"{stem}.2"}
         if family is Family.IPV6:
-            inner = {"a": "fd6f::1", "b": "fd6f::2"}
-        return Ground(family, ends, inner, f"{stem}.9", first, self._take)
+            inner = {"a": "fd6f:736d:6566::1", "b": "fd6f:736d:6566::2"}
+        gateway = "fd6f:736d:6566::9" if family is Family.IPV6 else f"{stem}.9"
+        return Ground(family, ends, inner, gateway, first, self._take)
 
     def _take(self, count: int, busy: set[int]) -> range:
         taken = busy | self.reserved
@@ -185,6 +188,8 @@ class Machines:
             ("ip", "-o", "link"), ("ip", "-o", "address"), ("ip", "rule"),
             ("ip", "route", "show", "table", "all"), ("ip", "xfrm", "policy"),
             ("cat", "/proc/sys/net/ipv4/conf/data0/forwarding"), ("ls", "/run/netns"),
+            ("grep", "-r", ".", "/proc/sys/net/ipv6/conf", "--include=accept_ra"),
+            ("grep", "-r", ".", "/proc/sys/net/ipv6/conf", "--include=forwarding"),
             *([("nft", "list", "ruleset")] if shutil.which("nft") else []),
         )  # fmt: skip
         return [

@@ -52,6 +52,10 @@ def test_names_fit_and_are_known_as_the_run_s_own(run: str, endpoint: str, numbe
         ("forwarding", "eth0=1"),
         ("forwarding", "../../x=0"),
         ("route", "10.0.0.1@eth0"),
+        ("route", "2001:db8::1@eth0"),
+        ("ipv6", "eth0/forwarding=2"),
+        ("ipv6", "eth0/disable_ipv6=1"),
+        ("ipv6", "../all/forwarding=0"),
         ("xfrm", "1"),
         ("container", "podman:database"),
         ("image", "rm:osmef-12345678-1"),
@@ -60,6 +64,20 @@ def test_names_fit_and_are_known_as_the_run_s_own(run: str, endpoint: str, numbe
 )
 def test_what_no_layer_makes_is_not_removed(kind: str, name: str) -> None:
     assert not is_of("a-run", Trace(kind, name))
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        ("forwarding", "eth0=0"),
+        ("ipv6", "eth0/accept_ra=1"),
+        ("ipv6", "all/forwarding=0"),
+        ("route", "198.18.0.2@eth0"),
+        ("route", "fd6f:736d:6566:1::2@eth0"),
+    ],
+)
+def test_what_a_layer_changes_is_set_back(kind: str, name: str) -> None:
+    assert is_of("a-run", Trace(kind, name))
 
 
 def test_a_name_that_somebody_has_is_not_taken(machines: Machines) -> None:

@@ -14,6 +14,7 @@ from osmef.engine.reap import leftovers
 from osmef.errors import ApiError, CapacityError, Interrupted, OsmefError
 from osmef.results.trial import Status
 from osmef.scenario.ports import DATA_PORTS
+from tests.journals import read_notes
 from tests.memory.agent import Fault
 from tests.memory.cloud import World, memory_world
 from tests.memory.lab import Lab
@@ -143,7 +144,7 @@ def test_a_stop_in_a_trial_takes_all_away_and_the_run_goes_on_later(
     assert [trial.index for trial in lab.trials] == [1]
     run = lab.summary["run"]
     assert (run["complete"], run["ended_at"]) == (False, None)
-    assert lab.journal.read("gone")
+    assert read_notes(lab.journal, "gone")
     nothing_is_left(lab)
     kept = lab.trials[0]
     lab.go_on()
@@ -187,7 +188,7 @@ def test_ctrl_c_in_a_trial_ends_the_command_with_4_and_resume_goes_on(
     code, said = lab.command("resume", str(lab.directory.path), "--no-figures")
     assert code == 0, said
     assert statuses(lab) == ["ok"] * 3
-    assert len(lab.journal.read("start")) == 2
+    assert len(read_notes(lab.journal, "start")) == 2
     nothing_is_left(lab)
 
 
@@ -240,7 +241,7 @@ def test_where_one_endpoint_can_t_be_made_the_others_go_again(
     made = [machine.name for machine in world.made]
     assert made == ["sender-h1-t1", "receiver-h1-t1", "receiver-h2-t1"][: len(made)]
     assert missing not in made
-    assert lab.journal.read("gone")
+    assert read_notes(lab.journal, "gone")
     assert (lab.trials, lab.summary["run"]["complete"]) == ([], False)
     nothing_is_left(lab)
     world.no_room_for = set()
@@ -271,7 +272,7 @@ def test_what_the_cloud_does_not_let_go_stays_in_the_journal_and_resume_takes_it
         lab.go_on()
     assert list(world.marks) == [name]
     assert [one.name for one in lab.journal.standing()] == [name]
-    assert not lab.journal.read("gone")
+    assert not read_notes(lab.journal, "gone")
     world.stuck = set()
     assert lab.command("reap", "--out", str(lab.folder), "--yes") == (0, "nothing left\n")
     assert list(world.marks) == [name], "it is left to the process that holds the run"
@@ -302,7 +303,7 @@ def test_every_thing_is_noted_before_it_is_made_and_after_it_has_gone(
 
     def watch(what: str, name: str) -> None:
         if what in {"make", "destroy"}:
-            notes = [note for note in lab.journal.read() if name_of(note) == name]
+            notes = [note for note in read_notes(lab.journal) if name_of(note) == name]
             noted[name].append([what, *(str(note["event"]) for note in notes)])
 
     world.watch = watch
@@ -310,7 +311,7 @@ def test_every_thing_is_noted_before_it_is_made_and_after_it_has_gone(
     assert len(noted) == 4
     for seen in noted.values():
         assert seen == [["make", "intend"], ["destroy", "intend", "created"]]
-    notes = lab.journal.read()
+    notes = read_notes(lab.journal)
     events = [str(note["event"]) for note in notes]
     assert Counter(events)["destroyed"] == 4
     assert list(dict.fromkeys(events)) == [

@@ -200,3 +200,19 @@ def test_what_another_program_measured_has_an_interval(
     ]
     assert any(row.endswith(" 1500 1410.5..1600") for row in rows)
     assert not any("too few" in row for row in rows)
+
+
+def test_the_interval_of_one_pair_is_said_to_be_of_it(
+    make_cell: MakeCell, make_summary: MakeSummary
+) -> None:
+    cell = make_cell(aggregate_bps=[9.3e8, 9.4e8, 9.4e8, 9.4e8, 9.4e8, 9.5e8])
+    assert "another pair may differ" in "\n".join(lines(make_summary(cell)))
+    several = cell.model_copy(
+        update={
+            "metrics": {
+                name: metric.model_copy(update={"pairs": 6})
+                for name, metric in cell.metrics.items()
+            }
+        }
+    )
+    assert "another pair may differ" not in "\n".join(lines(make_summary(several)))

@@ -102,7 +102,7 @@ def test_a_host_has_as_many_cards_as_any_cell_wants() -> None:
         ("layer: []", "2:8", "empty"),
         ("layer: 5", "2:8", "must be a mapping"),
         ("layer: vxlan\nendpoints: {loopback: {}}", "2:1", "between two endpoints"),
-        ("layer: veth-nat\nfamily: ipv6", "2:1", "does not carry ipv6"),
+        ("layer: {kind: container, network: bridge}\nfamily: ipv6", "2:26", "ipv4"),
         ("layer: {kind: vxlan, mtu: 1000}\nfamily: ipv6", "2:22", "too short for ipv6"),
         ("sweep: {layer: [vxlan, vxlam]}", "2:24", "there is no layer 'vxlam'"),
         ("layer: bond", "2:1", "sender has 0"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -24,8 +25,9 @@ from osmef.supply.built import bundle_of_source
 from osmef.supply.bundle import unpack
 from osmef.supply.machines import this_machine
 from osmef.supply.program import Program
-from osmef.workloads.base import Outcome
+from osmef.workloads.base import Outcome, Workload
 from osmef.workloads.ensemble import Job, perform
+from osmef.workloads.kinds.latency import Latency, LatencySettings
 from osmef.workloads.tasks import Pair
 from tests.workloads.conftest import MakeHosts
 from tests.workloads.test_tools import OUTPUTS, numbers, tool
@@ -255,7 +257,11 @@ def skip_without(kind: str) -> None:
 def run(hosts: MakeHosts, address: str, kind: str, **keys: Any) -> Outcome:
     """Run a program between two endpoints with real agents; skip where it is not installed."""
     skip_without(kind)
-    made = tool(kind, **keys)
+    return run_workload(hosts, address, tool(kind, **keys))
+
+
+def run_workload(hosts: MakeHosts, address: str, made: Workload[Any]) -> Outcome:
+    """Run a workload between two endpoints with real agents."""
     sender, receiver = hosts("sender", "receiver")
     pair = Pair(sender, receiver, address, address)
     done = perform(Job(trial=0, pairs=[pair]), made.parts())
@@ -338,6 +344,32 @@ def test_netperf_measures(
     found = run(hosts, address, "netperf", duration="1s", **keys).metrics
     assert all(found[name] is not None for name in told)
     assert (found[told[0]] or 0) > 0
+
+
+PEERS: list[tuple[str, str, dict[str, Any]]] = [
+    ("tcp", "sockperf", {"protocol": "tcp"}),
+    ("udp", "sockperf", {}),
+    ("tcp", "netperf", {"test": "tcp-rr", "request": "16B", "response": "16B"}),
+    ("tcp-connect", "netperf", {"test": "tcp-crr"}),
+    ("udp", "netperf", {"test": "udp-rr", "request": "16B", "response": "16B"}),
+]
+
+
+@pytest.mark.real("tools")
+@pytest.mark.parametrize(("protocol", "kind", "keys"), PEERS)
+def test_round_trips_are_those_of_the_programs_of_the_field(
+    hosts: MakeHosts, address: str, protocol: str, kind: str, keys: dict[str, Any]
+) -> None:
+    """In turn, the best of some medians of each: what else runs here makes any one longer."""
+    settings = {"kind": "latency", "protocol": protocol, "duration": "500ms", "size": "16B"}
+    ours = Latency(LatencySettings.model_validate(settings))
+    medians: dict[str, list[float]] = {"theirs": [], "ours": []}
+    for _ in range(3):
+        told = run(hosts, address, kind, duration="1s", **keys).metrics
+        medians["theirs"].append(told["rtt_p50_us"] or math.nan)
+        told = run_workload(hosts, address, ours).metrics
+        medians["ours"].append(told["rtt_p50_us"] or math.nan)
+    assert 1 / 3 < min(medians["ours"]) / min(medians["theirs"]) < 3, medians
 
 
 @pytest.mark.real("programs")

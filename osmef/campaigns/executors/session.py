@@ -12,6 +12,7 @@ from osmef.campaigns.state.rows import SessionState
 from osmef.campaigns.vm_pool.pool import LoanRequest, VmPool
 from osmef.engine.check import check_provider, check_study
 from osmef.engine.cost import check_budget, cost_of, spent
+from osmef.engine.events import Remade
 from osmef.engine.holding import Holding, User
 from osmef.engine.journal import Journal
 from osmef.engine.observer import Observer
@@ -135,7 +136,7 @@ def conclude(path: Path) -> SessionResult:
 
     Raises OsmefError.
     """
-    if Journal(path / "journal.jsonl").read("plan"):
+    if Journal(path / "journal.jsonl").history().plan:
         with RunDirectory.open(path) as directory:
             directory.acquire()
             directory.finish()
@@ -147,7 +148,7 @@ def so_far(path: Path, state: SessionState, why: str | None) -> SessionResult:
     """Return what an attempt has come to that did not end well: its trials, and what it cost."""
     try:
         trials = RunDirectory(path).read_trials().trials
-        cost = spent(Journal(path / "journal.jsonl")).cost
+        cost = spent(Journal(path / "journal.jsonl").history()).cost
     except OsmefError:  # it is being told already
         return SessionResult(state, why=why)
     ok = sum(trial.status is Status.OK for trial in trials)
@@ -183,12 +184,12 @@ def _vms(
     request = LoanRequest(work.session, work.platform, directory.path.parent, work.keep_until)
     with vm_pool.lend(request, plan, user) as lent:
         if lent.anew is not None:
-            Journal(directory.journal).note("anew", why=lent.anew)
+            Journal(directory.journal).note(Remade(lent.anew))
         yield lent.holding
 
 
 def _plan(work: SessionJob, directory: RunDirectory) -> Plan:
-    if Journal(directory.journal).read("plan"):
+    if Journal(directory.journal).history().plan:
         return reopen(directory)
     study = load_text(work.text, directory.scenario)
     check_study(study)

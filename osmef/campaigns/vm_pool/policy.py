@@ -20,8 +20,18 @@ from osmef.campaigns.vm_pool.pool import PooledVms, VmPool
 from osmef.campaigns.watching.log import CampaignLog
 from osmef.engine.controller import Controller, State, controller_of
 from osmef.engine.cost import spent, total
-from osmef.engine.holding import BACK, LENT, PAID, PREFIX, WANTED
-from osmef.engine.journal import Journal
+from osmef.engine.events import (
+    Charged,
+    Destroyed,
+    Ended,
+    Event,
+    PoolEvent,
+    Provisioning,
+    Released,
+    Wanted,
+)
+from osmef.engine.holding import PREFIX
+from osmef.engine.journal import History, Journal
 from osmef.engine.plan import make_plan
 from osmef.engine.reap import destroy, leftovers
 from osmef.engine.run import longest_s
@@ -128,7 +138,7 @@ class PoolPolicy:
             self._store.pay(self._row.id, pair.session, pair.owed, pair.currency)
             pair.owed = 0.0
             if pair.holding is not None:
-                pair.holding.note(PAID, session=pair.session)
+                pair.holding.note(Charged(pair.session))
 
     def _coming(self, pair: PooledVms) -> SessionRow | None:
         one = self._platforms[pair.platform]
@@ -254,8 +264,9 @@ def orphaned_pools(out: Path) -> list[tuple[RunDirectory, Controller]]:
         journals = sorted(out.glob(f"{PREFIX}*/journal.jsonl"))
     found = []
     for path in journals:
-        directory, journal = RunDirectory(path.parent), Journal(path)
-        if not journal.read(WANTED) or journal.read("end") or (live := directory.is_live()):
+        directory, history = RunDirectory(path.parent), Journal(path).history()
+        is_over = not history.all(Wanted) or history.has_ended
+        if is_over or (live := directory.is_live()):
             continue
         controller = controller_of(directory, lock_is_free=live is False)
         if controller.state is not State.LIVE:
@@ -270,23 +281,23 @@ def destroy_orphan(directory: RunDirectory) -> UncountedCost:
         for left in destroy(leftovers(directory)):
             raise left.error
         journal = Journal(directory.journal)
-        journal.note("gone")
-        journal.note("end")
-        return _bill(journal)
+        journal.note(Released())
+        journal.note(Ended())
+        return _uncounted(journal.history())
 
 
-def _bill(journal: Journal) -> UncountedCost:
+def _uncounted(history: History) -> UncountedCost:
     """Return what is due: for the time since the cost was counted or a session began."""
-    notes = [n for n in journal.read() if n["event"] in {"provision", WANTED, LENT, BACK, PAID}]
-    last = next((n["session"] for n in reversed(notes) if "session" in n), None)
-    used = spent(journal)
-    whole = total(used.most)
-    begins, gone = journal.read("provision"), journal.read("destroyed") or journal.read("gone")
+    kinds: tuple[type[Event], ...] = (Provisioning, PoolEvent)
+    used = history.timed(*kinds)
+    sessions = [one.session for one in history.all(PoolEvent) if one.session is not None]
+    last = sessions[-1] if sessions else None
+    whole = total(spent(history).most)
+    begins, released = history.timed(Provisioning), history.timed(Released)
+    gone: list[tuple[datetime, Event]] = [*(history.timed(Destroyed) or released)]
     if whole is None or not begins:
         return UncountedCost(last, None)
-    begin, since, end = (
-        datetime.fromisoformat(note["at"]) for note in (begins[0], notes[-1], gone[-1])
-    )
-    counted = datetime.fromisoformat(journal.read("gone")[-1]["at"]) - begin
+    begin, since, end = begins[0][0], used[-1][0], gone[-1][0]
+    counted = released[-1][0] - begin
     share = max(0.0, (end - since) / counted) if counted else 0.0
     return UncountedCost(last, Cost(amount=whole.amount * share, currency=whole.currency))

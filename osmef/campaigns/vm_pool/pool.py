@@ -14,7 +14,8 @@ from datetime import datetime
 from pathlib import Path
 
 from osmef.campaigns.schedule.clock import Clock
-from osmef.engine.holding import BACK, LENT, WANTED, Holding, User
+from osmef.engine.events import Lent, Returned, Wanted
+from osmef.engine.holding import Holding, User
 from osmef.engine.observer import Observer
 from osmef.engine.plan import Plan
 from osmef.engine.stop import Stop
@@ -112,7 +113,7 @@ class VmPool:
             assert holding is not None  # noqa: S101 - made above
             pair.settle(self._clock.now())
             pair.since = None
-            holding.note(LENT, session=request.session)
+            holding.note(Lent(request.session))
             anew, pair.anew = pair.anew, None
             yield Loan(holding, anew)
         finally:
@@ -126,7 +127,7 @@ class VmPool:
             pair.holding.user = User(Stop(), Observer())
             if pair.since is None:
                 pair.since = self._clock.now()
-                pair.holding.note(BACK, session=pair.session)
+                pair.holding.note(Returned(pair.session))
 
     def _look(self, pair: PooledVms, plan: Plan, user: User) -> None:
         """Check the health of pooled VMs; destroy those that fail, and keep the reason."""
@@ -146,7 +147,7 @@ class VmPool:
         pair.holding = self._make(plan, request.out, request.until, user)
         pair.since = self._clock.now()
         try:
-            pair.holding.note(WANTED, session=request.session)
+            pair.holding.note(Wanted(request.session))
             pair.holding.make()
         except BaseException:
             self.let_go(pair)

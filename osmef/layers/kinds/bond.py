@@ -15,7 +15,7 @@ from osmef.layers.base import Attached, End, Ground, Layer, peers_of
 from osmef.layers.counters import Counters
 from osmef.layers.host import Host
 from osmef.layers.nics import find
-from osmef.layers.root import KernelError
+from osmef.layers.root import KernelError, within
 from osmef.results.measure import Better, Measure
 from osmef.scenario.base import conflict
 from osmef.scenario.fields import Family, Rate
@@ -34,6 +34,8 @@ _SMALLEST_BURST = 4 * 1514
 _SMALLEST_QUEUE = 128 * 1024
 _FEWEST = 100
 """Segments of which a share is told: UDP's own jobs send a handful by TCP."""
+_NOMINAL_MBIT = 10_000
+"""What virtual cards are told that they do: it holds nothing back."""
 _NOBODY = "00:00:00:00:00:00"
 
 
@@ -204,6 +206,8 @@ class Bond(Layer[BondSettings]):
         host, own = end.host, ground.inner[end.name]
         space = host.new_space()
         nics = host.borrow(host.nics[: self.settings.nics], space)
+        if self.settings.mode is Mode.LACP:
+            _see_duplex(host, space, [nic.device for nic in nics])
         mtu = self.settings.mtu or min(nic.mtu for nic in nics)
         bond = host.new_link(space, self._words)
         lines = [f"link set dev {bond} mtu {mtu}"]
@@ -289,6 +293,28 @@ def _hold(host: Host, space: str, devices: Sequence[str], rate_bps: float) -> No
     bucket = f"tbf rate {round(rate_bps)}bit burst {burst} limit {limit}"
     text = "".join(f"qdisc replace dev {device} root {bucket}\n" for device in devices)
     host.root.do(["tc", "-n", space, "-batch", "-"], text.encode())
+
+
+def _see_duplex(host: Host, space: str, devices: Sequence[str]) -> None:
+    """See that cards work in full duplex: by others the kernel speaks no LACP.
+
+    Virtual ones may tell nothing of it, and take what they are told. It is told to those alone that
+    go with their machine: nobody could set it back. Raises EndpointError.
+    """
+    host.root.ip(space, *(f"link set dev {device} up" for device in devices))  # else none is told
+    for device in devices:
+        argv = within(space, ["cat", f"/sys/class/net/{device}/duplex"])
+        told = host.root.run(argv).stdout.decode(errors="replace").strip()
+        if told == "full":
+            continue
+        words = ["ethtool", "-s", device, "speed", str(_NOMINAL_MBIT), "duplex", "full"]
+        if host.stays or host.root.run(within(space, words)).status:
+            raise EndpointError(
+                f"{device} works in {told or 'unknown'} duplex, as far as it tells, and by such"
+                " cards the kernel speaks no LACP (IEEE 802.3ad)",
+                where=host.name,
+                cure=f"there: {' '.join(words)}; or use another mode",
+            )
 
 
 def _check_first_process(host: Host) -> None:

@@ -20,7 +20,6 @@ class BridgeSettings(LayerSettings):
     kind: Literal["bridge"] = Field(default="bridge", description="the kind of layer")
 
     carried_by: ClassVar[str] = "ip"
-    families: ClassVar[frozenset[Family]] = frozenset({Family.IPV4})
 
 
 class Bridge(Routed[BridgeSettings]):
@@ -29,7 +28,7 @@ class Bridge(Routed[BridgeSettings]):
     Settings = BridgeSettings
     module = "bridge"
 
-    def try_out(self, host: Host, space: str) -> None:
+    def try_out(self, host: Host, space: str, family: Family) -> None:  # noqa: ARG002
         """Make a bridge and a cable in a namespace. Raises EndpointError."""
         bridge = host.new_link(space, "type bridge")
         cable = host.new_link(space, "type veth")
@@ -52,7 +51,7 @@ class Bridge(Routed[BridgeSettings]):
         for peer in peers_of(ground, end):
             inner, via = ground.inner[peer], end.peers[peer]
             below, _ = host.way_to(end.space, via)
-            line = f"route add {inner}/32 via {via} dev {below} proto {ROUTES}"
+            line = f"route add {inner}/{ground.width} via {via} dev {below} proto {ROUTES}"
             if end.space is None:
                 host.note("route", f"{inner}@{below}")
             host.root.ip(end.space, line)

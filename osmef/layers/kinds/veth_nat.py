@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from osmef.layers.base import Attached, End, Ground, peers_of
-from osmef.layers.host import Host
+from osmef.layers.host import Host, is_ipv6
 from osmef.layers.routed import Routed, nft
 from osmef.scenario.fields import Family
 from osmef.scenario.layers import LayerSettings
@@ -28,7 +28,11 @@ class VethNatSettings(LayerSettings):
         " of its servers",
     )
 
-    families: ClassVar[frozenset[Family]] = frozenset({Family.IPV4})
+
+_EXAMPLES = {
+    Family.IPV4: (["192.0.2.1"], "192.0.2.2"),
+    Family.IPV6: (["2001:db8::1"], "2001:db8::2"),
+}
 
 
 class VethNat(Routed[VethNatSettings]):
@@ -42,13 +46,13 @@ class VethNat(Routed[VethNatSettings]):
         super().__init__(settings)
         self._ports = range(0)
 
-    def try_out(self, host: Host, space: str) -> None:
+    def try_out(self, host: Host, space: str, family: Family) -> None:
         """Make a cable and the rules in a namespace. Raises EndpointError."""
         cable = host.new_link(space, "type veth")
         nft(
             host,
             space,
-            rules("osmef_probe", ["192.0.2.1"], "192.0.2.2", range(20000, 20008), cable),
+            rules("osmef_probe", *_EXAMPLES[family], range(20000, 20008), cable),
         )
 
     def join(self, end: End, outer: str, ground: Ground) -> str:
@@ -83,13 +87,13 @@ class VethNat(Routed[VethNatSettings]):
 
 def rules(table: str, own: list[str], inner: str, ports: range, near: str) -> str:
     """Return the rules of an endpoint with these addresses, as nft(8) reads them."""
-    to = f"{{ {', '.join(own)} }}"
+    to, ip = f"{{ {', '.join(own)} }}", "ip6" if is_ipv6(inner) else "ip"
     lead = f"dport {ports.start}-{ports.stop - 1} dnat to {inner}"
     return f"""
-create table ip {table}
-add chain ip {table} in {{ type nat hook prerouting priority dstnat; }}
-add chain ip {table} out {{ type nat hook postrouting priority srcnat; }}
-add rule ip {table} in ip daddr {to} tcp {lead}
-add rule ip {table} in ip daddr {to} udp {lead}
-add rule ip {table} out ip saddr {inner} oifname != "{near}" masquerade
+create table {ip} {table}
+add chain {ip} {table} in {{ type nat hook prerouting priority dstnat; }}
+add chain {ip} {table} out {{ type nat hook postrouting priority srcnat; }}
+add rule {ip} {table} in {ip} daddr {to} tcp {lead}
+add rule {ip} {table} in {ip} daddr {to} udp {lead}
+add rule {ip} {table} out {ip} saddr {inner} oifname != "{near}" masquerade
 """

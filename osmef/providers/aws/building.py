@@ -14,6 +14,7 @@ from osmef.providers.aws.flavors import FlavorInfo
 from osmef.providers.aws.instances import (
     Instance,
     InstanceOrder,
+    add_nics,
     await_instances,
     make_instance,
 )
@@ -31,6 +32,7 @@ from osmef.providers.aws.tenants import (
 )
 from osmef.providers.aws.zones import id_of
 from osmef.providers.base import EndpointRequest, Order
+from osmef.providers.cards import networks_for
 from osmef.providers.parallel import side_by_side
 from osmef.remote.keys import KeyPair
 from osmef.remote.login import Login
@@ -38,7 +40,7 @@ from osmef.scenario.clouds.aws import AwsSettings
 from osmef.scenario.clouds.base import HostKeys
 
 _MOST_WAITS = 64
-_OF_A_ZONE = ("instance", "dedicated-host")
+_OF_A_ZONE = ("instance", "network-interface", "dedicated-host")
 
 
 @dataclass
@@ -135,11 +137,15 @@ class Build:
         self.order.progress(f"making {len(requests)} instances in {zone}")
         zones = [self._zone_of(request, zone) for request in requests]
         for request, one in zip(requests, zones, strict=True):
-            SiteMaker(self.maker).subnet(self._sites[str(request.tenant)], one)
+            site = self._sites[str(request.tenant)]
+            SiteMaker(self.maker).subnet(site, one)
+            for number in range(networks_for(self.settings, [request])):
+                SiteMaker(self.maker).nic_subnet(site, one, number)
         orders = side_by_side(self._order, list(zip(requests, zones, strict=True)))
         ends = self.order.deadline
         ids = side_by_side(lambda o: make_instance(self.maker, o, self.settings, ends), orders)
-        made = await_instances(dict(zip(ids, orders, strict=True)), self.settings.boot_timeout)
+        running = await_instances(dict(zip(ids, orders, strict=True)), self.settings.boot_timeout)
+        made = side_by_side(lambda one: add_nics(self.maker, one, self.settings), running)
         self._zone = zone
         return made
 

@@ -24,7 +24,9 @@ class FlavorInfo:
     """An instance type: its name, CPUs, memory in MiB, and what its network can do.
 
     ``ena`` tells whether it has enhanced networking (the Elastic Network Adapter), ``groups`` which
-    strategies of placement groups it takes. ``network`` is what EC2 says of its rate.
+    strategies of placement groups it takes, ``nics`` how many interfaces it has room for on the
+    first network card of its hardware, None where EC2 does not tell. ``network`` is what
+    EC2 says of its rate.
     """
 
     name: str
@@ -35,6 +37,7 @@ class FlavorInfo:
     groups: tuple[str, ...]
     hosts: bool
     network: str | None = None
+    nics: int | None = None
 
     @property
     def family(self) -> str:
@@ -102,13 +105,16 @@ def _list(account: Account, filters: Mapping[str, str]) -> list[Mapping[str, Any
 
 def _info(facts: Mapping[str, Any]) -> FlavorInfo:
     known = facts["ProcessorInfo"]["SupportedArchitectures"]
+    network = facts.get("NetworkInfo", {})
+    cards = [one for one in network.get("NetworkCards", ()) if one.get("NetworkCardIndex") == 0]
     return FlavorInfo(
         name=str(facts["InstanceType"]),
         vcpus=int(facts["VCpuInfo"]["DefaultVCpus"]),
         ram_mib=int(facts["MemoryInfo"]["SizeInMiB"]),
         architecture=next((one for one in _ARCHITECTURES if one in known), str(known[0])),
-        ena=facts.get("NetworkInfo", {}).get("EnaSupport") in {"supported", "required"},
+        ena=network.get("EnaSupport") in {"supported", "required"},
         groups=tuple(facts.get("PlacementGroupInfo", {}).get("SupportedStrategies", ())),
         hosts=bool(facts.get("DedicatedHostsSupported")),
-        network=facts.get("NetworkInfo", {}).get("NetworkPerformance"),
+        network=network.get("NetworkPerformance"),
+        nics=(cards[0] if cards else network).get("MaximumNetworkInterfaces"),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from osmef.errors import (
@@ -21,7 +21,7 @@ from osmef.providers.aws.flavors import FlavorInfo
 from osmef.providers.aws.images import Image
 from osmef.providers.aws.kinds import Facts, tags_for
 from osmef.providers.aws.making import Maker
-from osmef.providers.aws.tenants import Site
+from osmef.providers.aws.tenants import Site, attach
 from osmef.providers.base import EndpointRequest, Order
 from osmef.providers.cloud_init import cloud_config
 from osmef.providers.guests import Guest
@@ -53,6 +53,11 @@ class InstanceOrder:
         """The account it is in."""
         return self.site.tenant.account
 
+    @property
+    def nic_names(self) -> list[str]:
+        """The names of its further interfaces."""
+        return [f"{self.name}-nic-{number}" for number in range(1, self.request.nics + 1)]
+
 
 @dataclass(frozen=True)
 class Instance:
@@ -63,6 +68,8 @@ class Instance:
     private: str
     public: str
     facts: Facts = field(repr=False)
+    nics: tuple[str, ...] = ()
+    """The Ethernet addresses of its further interfaces."""
 
     def reach(self, order: Order, deadline: float) -> Login:
         """Wait until SSH gets in, and return how. Raises BootError, ReachError."""
@@ -134,6 +141,39 @@ def make_instance(maker: Maker, order: InstanceOrder, settings: AwsSettings, end
         lambda answer: answer["Instances"][0],
         **request,
     )
+
+
+def add_nics(maker: Maker, instance: Instance, settings: AwsSettings) -> Instance:
+    """Make the further interfaces of an instance that runs, and attach them. Raises ProviderError.
+
+    They come afterwards: EC2 gives one that is made with several no public address.
+    """
+    order, nics = instance.order, []
+    for card, name in enumerate(order.nic_names):
+        nic = maker.make(
+            order.account,
+            "network-interface",
+            name,
+            "create_network_interface",
+            lambda answer: answer["NetworkInterface"],
+            SubnetId=order.site.nic_subnets[order.zone, settings.nic_network(card)],
+            Groups=[order.site.group],
+            ClientToken=maker.token(name),
+        )
+        attach(order.account, nic, instance.id, card + 1)
+        nics.append(_mac_of(order.account, nic))
+    return replace(instance, nics=tuple(nics))
+
+
+def _mac_of(account: Account, nic: str) -> str:
+    """Return the Ethernet address of an interface. Raises ProviderError."""
+    answer = account.read(
+        "describe_network_interfaces",
+        f"looking at the interface {nic}",
+        again=failures.is_not_yet,
+        NetworkInterfaceIds=[nic],
+    )
+    return str(answer["NetworkInterfaces"][0]["MacAddress"])
 
 
 def _disk(order: InstanceOrder, settings: AwsSettings) -> dict[str, Any]:

@@ -85,7 +85,8 @@ class Kind:
         return next((one for one in things if one is not None and one.id == id_), None)
 
     def _thing(self, facts: Facts, account: Account, unread: Unread = pass_over) -> Thing | None:
-        tags = {tag.get("Key", ""): tag.get("Value", "") for tag in facts.get("Tags", ())}
+        told = facts.get("Tags") or facts.get("TagSet", ())  # of interfaces
+        tags = {tag.get("Key", ""): tag.get("Value", "") for tag in told}
         state, id_ = facts.get("State"), str(facts.get(self.id, ""))
         if (state.get("Name") if isinstance(state, dict) else state) in _GONE:
             return None
@@ -170,6 +171,11 @@ KINDS = {
             "security-group",
             *("describe_security_groups", ("SecurityGroups",), "GroupId"),
             *("delete_security_group", "GroupId"),
+        ),
+        Kind(
+            "network-interface",
+            *("describe_network_interfaces", ("NetworkInterfaces",), "NetworkInterfaceId"),
+            *("delete_network_interface", "NetworkInterfaceId"),
         ),
         Kind("subnet", "describe_subnets", ("Subnets",), "SubnetId", "delete_subnet", "SubnetId"),
         Kind(

@@ -11,6 +11,7 @@ from osmef.providers.aws.access import Account
 from osmef.providers.aws.flavors import FlavorInfo, Wanted, find_flavors
 from osmef.providers.aws.images import Image, find_image
 from osmef.providers.base import EndpointRequest
+from osmef.providers.cards import check_cards
 from osmef.scenario.clouds.aws import AwsPlacedBy, AwsSettings
 
 _GROUPS = {AwsPlacedBy.PARTITION, AwsPlacedBy.SPREAD, AwsPlacedBy.CLUSTER}
@@ -38,7 +39,9 @@ def look_up(account: Account, settings: AwsSettings, requests: Sequence[Endpoint
     """Look up instance types, images and zones. Raises ProviderError."""
     flavors = find_flavors(account, [r.flavor or settings.default_flavor for r in requests])
     for request in requests:
-        _check_placing(flavors[request.flavor or settings.default_flavor], request, settings)
+        flavor = flavors[request.flavor or settings.default_flavor]
+        _check_placing(flavor, request, settings)
+        check_cards(request, flavor.name, flavor.nics)
     images = {
         architecture: find_image(account, settings, architecture)
         for architecture in {flavor.architecture for flavor in flavors.values()}

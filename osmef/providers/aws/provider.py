@@ -47,6 +47,8 @@ class AwsProvider(Provider):
     access_model = AwsAccess
     outside = frozenset({Family.IPV4})
     has_zones = True
+    gives_nics = True
+    shares_nics = False
 
     def __init__(self, settings: AwsSettings, waits: Waits = USUAL) -> None:
         self._settings, self._waits = settings, waits
@@ -110,6 +112,7 @@ class AwsProvider(Provider):
             public_address=instance.public,
             image=order.image.id,
             network=order.flavor.network,
+            nics=instance.nics,
         )
 
     def _made(self) -> Build:
@@ -129,7 +132,8 @@ class AwsProvider(Provider):
         build = self._made()
         old = build.instances[endpoint.name]
         ((new, login),) = build.add([endpoint.request])
-        self._remove([what for what in self._things() if what[0].name == old.order.name])
+        names = {old.order.name, *old.order.nic_names}
+        self._remove([what for what in self._things() if what[0].name in names])
         build.forget(old)
         build.enter([new])
         return self._endpoint(new, login)

@@ -32,6 +32,7 @@ class Quota:
 
 
 _VPCS = Quota("VPCs", "vpc", "L-F678F1CE")
+_NICS = Quota("network interfaces", "vpc", "L-DF5E4CA3")
 _ON_DEMAND = Quota("vCPUs of standard on-demand instances", "ec2", "L-1216C47A")
 _SPOT = Quota("vCPUs of standard spot instances", "ec2", "L-34B43A08")
 
@@ -51,7 +52,9 @@ def check_quotas(
     def check(account: Account) -> list[str]:
         slots = {tenant.slot for tenant in tenants if tenant.account is account}
         ours = [request for request in requests if request.tenant in slots]
-        return _check(account, _needs(settings, names, ours) | {_VPCS: len(slots)})
+        nics = sum(1 + request.nics for request in ours if request.nics)
+        need = {_VPCS: len(slots)} | ({_NICS: nics} if nics else {})
+        return _check(account, _needs(settings, names, ours) | need)
 
     accounts = {id(tenant.account): tenant.account for tenant in tenants}
     return [line for lines in side_by_side(check, accounts.values()) for line in lines]
@@ -111,6 +114,9 @@ def _limit(account: Account, quota: Quota) -> float:
 def _used(account: Account, quota: Quota) -> int:
     if quota is _VPCS:
         return len(account.read("describe_vpcs", "listing VPCs")["Vpcs"])
+    if quota is _NICS:
+        there = account.read("describe_network_interfaces", "listing network interfaces")
+        return len(there["NetworkInterfaces"])
     answer = account.read(
         "describe_instances",
         "listing instances that run",

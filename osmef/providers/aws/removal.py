@@ -17,6 +17,7 @@ from osmef.providers.parallel import side_by_side
 
 _STAGES = (
     ("instance", "key-pair"),  # and until the instances are gone
+    ("network-interface",),
     ("security-group", "subnet", "placement-group", "dedicated-host", "internet-gateway"),
     ("vpc",),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Network
 from typing import Any
 
@@ -12,13 +12,14 @@ from osmef.providers.aws import failures
 from osmef.providers.aws.access import USUAL, Account, Waits, access_of
 from osmef.providers.aws.making import Maker
 from osmef.providers.base import EndpointRequest
+from osmef.providers.cards import split
 from osmef.providers.parallel import side_by_side
 from osmef.remote.login import SSH_PORT
 from osmef.scenario.clouds.aws import AwsSettings
 from osmef.scenario.ports import DATA_PORTS
 
-_SUBNET_BITS = 4
-"""A VPC is a /16, and each zone's subnet a sixteenth of it."""
+_ZONE_BITS = 4
+"""A VPC is a /16, and each zone has a sixteenth of it."""
 _EVERYWHERE = "0.0.0.0/0"
 _MOST_RULES, _OWN_RULES, _RULES_A_PEER = 60, 3, 2
 """Of a security group by default: for SSH and its own instances' data, and TCP and UDP each."""
@@ -32,23 +33,29 @@ class Tenant:
     number: int
     account: Account
 
-    def cidr(self, subnet: int | None = None) -> str:
-        """Return the addresses of its VPC, or of one of its subnets, counted from 0."""
-        whole = IPv4Network(f"10.{self.number}.0.0/16")
-        if subnet is None:
-            return str(whole)
-        return str(list(whole.subnets(_SUBNET_BITS))[subnet])
+    @property
+    def cidr(self) -> IPv4Network:
+        """The addresses of its VPC."""
+        return IPv4Network(f"10.{self.number}.0.0/16")
+
+    def subnets(self, zone: int) -> tuple[IPv4Network, Sequence[IPv4Network]]:
+        """Return the addresses of instances in a zone, counted from 0, and of further subnets."""
+        return split([*self.cidr.subnets(_ZONE_BITS)][zone])
 
 
 @dataclass(frozen=True)
 class Site:
-    """What a tenant's instances are made in; subnets by the id of their zone."""
+    """What a tenant's instances are made in.
+
+    Subnets are by the id of their zone, those of further interfaces by it and their number.
+    """
 
     tenant: Tenant
     vpc: str
     group: str
     keypair: str
     subnets: dict[str, str]
+    nic_subnets: dict[tuple[str, int], str] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -130,7 +137,7 @@ class SiteMaker:
             name,
             "create_vpc",
             lambda answer: answer["Vpc"],
-            CidrBlock=tenant.cidr(),
+            CidrBlock=str(tenant.cidr),
         )
         gateway = self.maker.make(
             account,
@@ -180,16 +187,25 @@ class SiteMaker:
         """Make the subnet of a zone, given by its id, unless it is there."""
         if zone in site.subnets:
             return
-        tenant, number = site.tenant, len(site.subnets)
-        name = self.maker.mark.name(f"net-{tenant.number}-{zone}")
-        site.subnets[zone] = self.maker.make(
-            tenant.account,
+        cidr, _ = site.tenant.subnets(len(site.subnets))
+        site.subnets[zone] = self._subnet(site, zone, zone, cidr)
+
+    def nic_subnet(self, site: Site, zone: str, number: int) -> None:
+        """Make a subnet of further interfaces in a zone that has one, unless it is there."""
+        if (zone, number) not in site.nic_subnets:
+            _, further = site.tenant.subnets([*site.subnets].index(zone))
+            made = self._subnet(site, zone, f"{zone}-nic-{number + 1}", further[number])
+            site.nic_subnets[zone, number] = made
+
+    def _subnet(self, site: Site, zone: str, what: str, cidr: IPv4Network) -> str:
+        return self.maker.make(
+            site.tenant.account,
             "subnet",
-            name,
+            self.maker.mark.name(f"net-{site.tenant.number}-{what}"),
             "create_subnet",
             lambda answer: answer["Subnet"],
             VpcId=site.vpc,
-            CidrBlock=tenant.cidr(number),
+            CidrBlock=str(cidr),
             AvailabilityZoneId=zone,
         )
 
@@ -218,6 +234,31 @@ def _set(account: Account, action: str, request: dict[str, Any], already: str) -
                 raise
 
     account.do(attempt, action.replace("_", " "), failures.is_not_yet)
+
+
+def attach(account: Account, nic: str, instance: str, number: int) -> None:
+    """Attach an interface to an instance as that of a number; there already is success."""
+
+    def attempt() -> None:
+        try:
+            account.ask(
+                "attach_network_interface",
+                NetworkInterfaceId=nic,
+                InstanceId=instance,
+                DeviceIndex=number,
+            )
+        except failures.LIBRARY_ERRORS as error:
+            if not (failures.is_in_use(error) and _holder(account, nic) == instance):
+                raise
+
+    account.do(attempt, f"attaching the interface {nic}", failures.is_not_yet)
+
+
+def _holder(account: Account, nic: str) -> str | None:
+    """Return the instance that an interface is attached to, None if to none. Raises as the SDK."""
+    answer = account.ask("describe_network_interfaces", NetworkInterfaceIds=[nic])
+    attached = [one.get("Attachment") or {} for one in answer["NetworkInterfaces"]]
+    return str(attached[0].get("InstanceId")) if attached else None
 
 
 def ssh_from(block: str) -> dict[str, Any]:

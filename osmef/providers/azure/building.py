@@ -15,8 +15,9 @@ from osmef.providers.azure.making import Maker
 from osmef.providers.azure.names import Size, look_up
 from osmef.providers.azure.placing import Place, Placer
 from osmef.providers.azure.sites import Site, Tenant, make_site
-from osmef.providers.azure.vms import Vm, VmOrder, make_nic, make_vm, vm_name
+from osmef.providers.azure.vms import Vm, VmOrder, make_nics, make_vm, vm_name
 from osmef.providers.base import EndpointRequest, Order
+from osmef.providers.cards import networks_for
 from osmef.providers.parallel import side_by_side, together
 from osmef.remote.keys import KeyPair
 from osmef.scenario.clouds.azure import AzureSettings
@@ -46,11 +47,12 @@ class Build:
     """By the name of the request."""
     _public: dict[str, tuple[Site, Any]] = field(default_factory=dict)
     """The site and public address of each VM by its name with the group's."""
-    _nics: dict[str, Any] = field(default_factory=dict)
-    """The interface of each VM by its name with the group's."""
+    _nics: dict[str, list[Any]] = field(default_factory=dict)
+    """The interfaces of each VM by its name with the group's."""
     _peers: dict[str, set[str]] = field(default_factory=dict)
     """Addresses of other clouds that each slot lets in."""
-    _subnets: dict[str, str] = field(default_factory=dict)
+    _subnets: dict[str, dict[str, str]] = field(default_factory=dict)
+    """The ids of the subnets of each slot by their names."""
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def make(self) -> list[Vm]:
@@ -118,8 +120,8 @@ class Build:
         order = self._order(*one)
         public = self._public[order.path][1]
         if order.path not in self._nics:
-            subnet = self._subnets[order.site.tenant.slot]
-            self._nics[order.path] = make_nic(self.maker, order, self.settings, subnet, public)
+            subnets = self._subnets[order.site.tenant.slot]
+            self._nics[order.path] = make_nics(self.maker, order, self.settings, subnets, public)
         vm = make_vm(self.maker, order, self.settings, self._nics[order.path], public)
         self.leases.add(vm)
         return vm
@@ -180,9 +182,12 @@ class Build:
         region, controller = self.settings.region, str(self.settings.controller_cidr)
         body = networks.security_group(region, controller, self._sources(site))
         guard = self.maker.make(site.subscription, "security-group", site.path(_GROUP), body)
-        body = networks.network(region, site.block, str(guard.id))
+        ours = [one for one in self.order.requests if one.tenant == site.tenant.slot]
+        nics = networks_for(self.settings, ours)
+        body = networks.network(region, site.block, str(guard.id), nics)
         made = self.maker.make(site.subscription, "network", site.path(_NETWORK), body)
-        self._subnets[site.tenant.slot] = str(made.properties.subnets[0].id)
+        subnets = {str(subnet.name): str(subnet.id) for subnet in made.properties.subnets}
+        self._subnets[site.tenant.slot] = subnets
 
     def _path(self, one: Numbered) -> str:
         return self.sites[str(one[1].tenant)].path(vm_name(*one))

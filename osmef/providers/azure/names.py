@@ -11,6 +11,7 @@ from osmef.errors import CapacityError, NotFoundError, ProviderError
 from osmef.providers.azure.access import Subscription, word
 from osmef.providers.azure.images import Image, find_image
 from osmef.providers.base import EndpointRequest
+from osmef.providers.cards import check_cards
 from osmef.providers.parallel import together
 from osmef.scenario.clouds.azure import AzureSettings
 from osmef.scenario.fields import FlavorNeed
@@ -24,7 +25,7 @@ class Size:
     """A size of VMs, as the list of SKUs shows it in one region.
 
     ``zones`` are the logical zones that have it, ``closed`` says why it can't be used in the
-    region, None if it can.
+    region, None if it can; ``nics`` how many interfaces it has, None where Azure does not tell.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Size:
     generations: frozenset[str]
     spot: bool
     closed: str | None
+    nics: int | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ def look_up(
     for request in requests:
         size = wanted[request.flavor or settings.default_flavor]
         _refuse_unusable(settings, size, _logical(zones, request.zone or settings.zone), zones)
+        check_cards(request, size.name, size.nics)
     images = {
         architecture: find_image(subscription, settings, architecture)
         for architecture in {size.architecture for size in wanted.values()}
@@ -140,6 +143,7 @@ def _info(sku: Any) -> Size:
         generations=frozenset(can.get("HyperVGenerations", "V1").split(",")),
         spot=can.get("LowPriorityCapable") == "True",
         closed=closed,
+        nics=int(can["MaxNetworkInterfaces"]) if "MaxNetworkInterfaces" in can else None,
     )
 
 

@@ -16,8 +16,13 @@ _NAMESPACES = ("Microsoft.Compute", "Microsoft.Network", "Microsoft.DevTestLab")
 """Of the types of all that a run makes in its groups; the last one of schedules."""
 
 
-def needs_of(settings: AzureSettings, sizes: Iterable[Size], networks: int) -> dict[str, int]:
-    """Return what VMs of these sizes in these many networks need, by the name of the quota."""
+def needs_of(
+    settings: AzureSettings, sizes: Iterable[Size], networks: int, nics: int
+) -> dict[str, int]:
+    """Return what VMs of these sizes in these many networks need, by the name of the quota.
+
+    ``nics`` are the further network cards of all of them.
+    """
     need: Counter[str] = Counter()
     for size in sizes:
         if settings.spot:
@@ -29,6 +34,7 @@ def needs_of(settings: AzureSettings, sizes: Iterable[Size], networks: int) -> d
         need["NetworkInterfaces"] += 1
         need["PublicIPAddresses"] += 1
         need["StandardSkuPublicIpAddresses"] += 1
+    need["NetworkInterfaces"] += nics
     need["VirtualNetworks"] += networks
     need["NetworkSecurityGroups"] += networks
     return dict(need)

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from ipaddress import IPv4Network
 from typing import Any
 
+from osmef.providers.cards import split
 from osmef.remote.login import SSH_PORT
 from osmef.scenario.ports import DATA_PORTS
 
@@ -77,16 +78,29 @@ def security_group(region: str, controller: str, sources: Iterable[str]) -> Body
     return {"location": region, "properties": {"securityRules": rules}}
 
 
-def network(region: str, block: IPv4Network, group: str) -> Body:
-    """Return a network of one subnet, guarded by a security group, given by id."""
-    subnet = {
-        "name": SUBNET,
-        "properties": {"addressPrefix": str(block), "networkSecurityGroup": {"id": group}},
-    }
+def network(region: str, block: IPv4Network, group: str, nics: int) -> Body:
+    """Return a network of a subnet, and as many for further interfaces.
+
+    All are guarded by a security group, given by id.
+    """
+    usual, further = split(block)
+    blocks = {SUBNET: usual} | {nic_subnet(n): further[n] for n in range(nics)}
+    subnets = [
+        {
+            "name": name,
+            "properties": {"addressPrefix": str(one), "networkSecurityGroup": {"id": group}},
+        }
+        for name, one in blocks.items()
+    ]
     return {
         "location": region,
-        "properties": {"addressSpace": {"addressPrefixes": [str(block)]}, "subnets": [subnet]},
+        "properties": {"addressSpace": {"addressPrefixes": [str(block)]}, "subnets": subnets},
     }
+
+
+def nic_subnet(number: int) -> str:
+    """Return the name of a subnet of further interfaces, counted from 0."""
+    return f"nic-{number + 1}"
 
 
 def public_ip(region: str) -> Body:
@@ -98,15 +112,16 @@ def public_ip(region: str) -> Body:
     }
 
 
-def interface(region: str, subnet: str, public: str, *, accelerated: bool) -> Body:
-    """Return an interface in a subnet with a public address, both given by id."""
+def interface(region: str, subnet: str, public: str | None, *, accelerated: bool) -> Body:
+    """Return an interface in a subnet, with a public address or none, both given by id."""
+    outside = {} if public is None else {"publicIPAddress": {"id": public}}
     configuration = {
         "name": "first",
         "properties": {
             "primary": True,
             "privateIPAllocationMethod": "Dynamic",
             "subnet": {"id": subnet},
-            "publicIPAddress": {"id": public},
+            **outside,
         },
     }
     return {

@@ -48,6 +48,8 @@ class AzureProvider(Provider):
     access_model = AzureAccess
     outside = frozenset({Family.IPV4})
     has_zones = True
+    gives_nics = True
+    shares_nics = False
 
     def __init__(
         self, settings: AzureSettings, renewed_s: float = RENEWED_S, gone_s: float = GONE_S
@@ -75,7 +77,8 @@ class AzureProvider(Provider):
             check_namespaces(there[0].subscription)
             names = look_up(there[0].subscription, settings, ours)
             sizes = [names.wanted[r.flavor or settings.default_flavor] for r in ours]
-            need = needs_of(settings, sizes, len(there))
+            nics = sum(request.nics for request in ours)
+            need = needs_of(settings, sizes, len(there), nics)
             check_quotas(there[0].subscription, settings.region, need)
 
         side_by_side(check, by_account.values())
@@ -120,6 +123,7 @@ class AzureProvider(Provider):
             vcpus=one.size.vcpus,
             public_address=vm.public,
             image=one.site.names.image_for(one.size).name,
+            nics=vm.nics,
         )
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:
@@ -141,7 +145,7 @@ class AzureProvider(Provider):
         old = self._vms[endpoint.name]
         new = self._build.add(endpoint.request)
         login = reach_all(self._settings, [new], order)[0]
-        gone = {old.order.path, schedule_of(old.order.path)}
+        gone = {old.order.path, *old.order.nic_paths, schedule_of(old.order.path)}
         self._remove([one for one in self._made() if one[0].name in gone], order)
         self._build.forget(old)
         return self._endpoint(new, login)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from osmef.providers.azure.kinds import KINDS
 from osmef.providers.azure.making import Maker
 from osmef.providers.azure.names import Size
-from osmef.providers.azure.networks import Body, interface
+from osmef.providers.azure.networks import SUBNET, Body, interface, nic_subnet
 from osmef.providers.azure.placing import Place
 from osmef.providers.azure.sites import Site
 from osmef.providers.base import EndpointRequest
@@ -43,6 +45,11 @@ class VmOrder:
         """The name of the VM, its interface and its address, with the group's."""
         return self.site.path(self.name)
 
+    @property
+    def nic_paths(self) -> list[str]:
+        """The names of its further interfaces, with the group's."""
+        return [f"{self.path}-nic-{number}" for number in range(1, self.request.nics + 1)]
+
 
 @dataclass(frozen=True)
 class Vm:
@@ -52,6 +59,8 @@ class Vm:
     id: str
     private: str
     public: str
+    nics: tuple[str, ...] = ()
+    """The Ethernet addresses of its further interfaces."""
 
 
 def vm_name(number: int, request: EndpointRequest) -> str:
@@ -64,25 +73,49 @@ def is_vm_name(name: str) -> bool:
     return re.fullmatch(r"\d+-[A-Za-z0-9-]+", name) is not None
 
 
-def make_nic(
-    maker: Maker, order: VmOrder, settings: AzureSettings, subnet: str, public: Any
-) -> Any:
-    """Make the interface of a VM, at a public address that is there. Raises ProviderError."""
+def make_nics(
+    maker: Maker, order: VmOrder, settings: AzureSettings, subnets: Mapping[str, str], public: Any
+) -> list[Any]:
+    """Make the interfaces of a VM, the first one at a public address that is there.
+
+    ``subnets`` are ids of subnets by their names. Raises ProviderError.
+    """
     fast = order.size.accelerated if settings.accelerated is None else settings.accelerated
-    body = interface(settings.region, subnet, str(public.id), accelerated=fast)
-    return maker.make(order.site.subscription, "network-interface", order.path, body)
+
+    def make(path: str, subnet: str, address: str | None) -> Any:
+        body = interface(settings.region, subnets[subnet], address, accelerated=fast)
+        return maker.make(order.site.subscription, "network-interface", path, body)
+
+    further = [
+        make(path, nic_subnet(settings.nic_network(card)), None)
+        for card, path in enumerate(order.nic_paths)
+    ]
+    return [make(order.path, SUBNET, str(public.id)), *further]
 
 
-def make_vm(maker: Maker, order: VmOrder, settings: AzureSettings, nic: Any, public: Any) -> Vm:
-    """Make a VM with its interface and address, and wait until it runs. Raises ProviderError."""
-    body = body_of(order, settings, str(nic.id))
+def make_vm(
+    maker: Maker, order: VmOrder, settings: AzureSettings, nics: Sequence[Any], public: Any
+) -> Vm:
+    """Make a VM with its interfaces and address, and wait until it runs. Raises ProviderError."""
+    body = body_of(order, settings, [str(nic.id) for nic in nics])
     made = maker.make(order.site.subscription, "vm", order.path, body)
-    private = str(nic.properties.ip_configurations[0].properties.private_ip_address)
-    return Vm(order, str(made.id), private, str(public.properties.ip_address))
+    private = str(nics[0].properties.ip_configurations[0].properties.private_ip_address)
+    macs = tuple(_mac_of(order, path) for path in order.nic_paths)
+    return Vm(order, str(made.id), private, str(public.properties.ip_address), macs)
 
 
-def body_of(order: VmOrder, settings: AzureSettings, nic: str) -> Body:
-    """Return a VM as the API takes it, with its interface, given by id."""
+def _mac_of(order: VmOrder, path: str) -> str:
+    """Return the Ethernet address of an interface, which it has once its VM runs."""
+    subscription = order.site.subscription
+    nic = subscription.do(
+        f"looking at the interface {path}",
+        lambda: KINDS["network-interface"].get(subscription, path),
+    )
+    return str(nic.properties.mac_address).replace("-", ":").lower()
+
+
+def body_of(order: VmOrder, settings: AzureSettings, nics: Sequence[str]) -> Body:
+    """Return a VM as the API takes it, with its interfaces, given by id."""
     image = order.site.names.image_for(order.size)
     properties: Body = {
         "hardwareProfile": {"vmSize": order.size.name},
@@ -96,7 +129,12 @@ def body_of(order: VmOrder, settings: AzureSettings, nic: str) -> Body:
             },
         },
         "osProfile": _os_profile(order, settings),
-        "networkProfile": {"networkInterfaces": [{"id": nic, "properties": {"primary": True}}]},
+        "networkProfile": {
+            "networkInterfaces": [
+                {"id": nic, "properties": {"primary": number == 0}}
+                for number, nic in enumerate(nics)
+            ]
+        },
         # Without an account of storage, Azure keeps what the serial port tells.
         "diagnosticsProfile": {"bootDiagnostics": {"enabled": True}},
         **order.place.properties,

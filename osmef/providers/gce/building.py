@@ -10,6 +10,7 @@ from itertools import count
 
 from osmef.errors import CapacityError, NotFoundError
 from osmef.providers.base import EndpointRequest, Order
+from osmef.providers.cards import networks_for
 from osmef.providers.gce.access import AT_ONCE, Project
 from osmef.providers.gce.instances import Vm, VmOrder, make_vm
 from osmef.providers.gce.making import Maker
@@ -125,12 +126,19 @@ class Build:
         self.order.progress(f"making {len(self.tenants)} network(s)")
         regions = self.plan.regions
         sites = side_by_side(
-            lambda tenant: make_site(self.maker, tenant, self.settings, regions), self.tenants
+            lambda tenant: make_site(
+                self.maker, tenant, self.settings, regions, self._nic_networks(tenant)
+            ),
+            self.tenants,
         )
         self._sites = {site.tenant.slot: site for site in sites}
         made = self._reach(self._stand_up())
         self.enter([vm for vm, _login in made])
         return made
+
+    def _nic_networks(self, tenant: Tenant) -> int:
+        ours = [one for one in self.order.requests if one.tenant == tenant.slot]
+        return networks_for(self.settings, ours)
 
     def again(self, request: EndpointRequest) -> tuple[Vm, Login]:
         """Make one more VM for a request, beside that which counts until this one is entered."""

@@ -1,7 +1,7 @@
 """What the settings ask of VMs, and machine types and images that can't do it.
 
-Sources: Google's "Configure per VM Tier_1 networking performance", "Placement policies overview"
-and "Use Google Virtual NIC".
+Sources: Google's "Configure per VM Tier_1 networking performance", "Placement policies overview",
+"Use Google Virtual NIC" and "Multiple network interfaces".
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from osmef.errors import ProviderError
+from osmef.providers.base import EndpointRequest
+from osmef.providers.cards import check_cards
 from osmef.providers.gce.instances import series_of
 from osmef.providers.gce.names import Image, MachineType
 from osmef.scenario.clouds.gce import GceSettings, Nic
@@ -17,6 +19,8 @@ _LEAST_TIER_1_VCPUS = 30
 """Of the smallest machine types that have it; some series begin at more."""
 _NEVER_TIER_1 = {"e2", "f1", "g1", "h3", "n1", "n4", "t2a", "t2d"}
 _ONLY_GVNIC = {"c3", "c3d", "c4", "c4a", "c4d", "h3", "h4d", "n4", "n4a", "n4d", "t2a", "z3"}
+_LEAST_NICS, _MOST_NICS = 2, 8
+"""Of interfaces: one for each vCPU, and as many at least and at most."""
 _NEVER_COMPACT = {"e2", "f1", "g1", "n1", "t2a", "t2d"}
 
 
@@ -33,6 +37,11 @@ def check_fits(
                 where="provider.image",
                 cure="use another image, or write nic: virtio",
             )
+
+
+def check_nics(request: EndpointRequest, one: MachineType) -> None:
+    """Raise CapacityError where a machine type has too few interfaces for a request."""
+    check_cards(request, one.name, max(_LEAST_NICS, min(one.vcpus, _MOST_NICS)))
 
 
 def _check_type(settings: GceSettings, one: MachineType) -> None:

@@ -6,6 +6,7 @@ import base64
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from ipaddress import IPv4Address
 from typing import Any
 
 from google.cloud import compute_v1
@@ -54,6 +55,8 @@ class Vm:
     order: VmOrder
     private: str
     public: str
+    nics: tuple[str, ...] = ()
+    """The Ethernet addresses of its further interfaces."""
 
     @property
     def project(self) -> Project:
@@ -74,7 +77,7 @@ def make_vm(maker: Maker, order: VmOrder, settings: GceSettings) -> Vm:
         )
         private, public = addresses_of(found)
         if found.status == "RUNNING" and private and public:
-            return Vm(order, private, public)
+            return Vm(order, private, public, macs_of(found))
         if found.status in ENDED or time.monotonic() > end:
             raise BootError(
                 f"the VM is {found.status}",
@@ -92,6 +95,15 @@ def addresses_of(instance: Any) -> tuple[str, str]:
     return "", ""
 
 
+def macs_of(instance: Any) -> tuple[str, ...]:
+    """Return the Ethernet addresses of a VM's further interfaces.
+
+    The API does not tell them: they are those of the IPv4 addresses in its network, after 42:01.
+    """
+    inside = [IPv4Address(one.network_i_p) for one in instance.network_interfaces[1:]]
+    return tuple(bytes([0x42, 0x01, *address.packed]).hex(":") for address in inside)
+
+
 def body_of(maker: Maker, order: VmOrder, settings: GceSettings) -> Any:
     """Return a VM as the API takes it."""
     policy = order.place.policy
@@ -99,7 +111,7 @@ def body_of(maker: Maker, order: VmOrder, settings: GceSettings) -> Any:
         machine_type=f"zones/{order.zone}/machineTypes/{order.type.name}",
         labels=maker.mark.labels,
         disks=[_disk(maker, order, settings)],
-        network_interfaces=[_interface(order, settings)],
+        network_interfaces=_interfaces(order, settings),
         metadata=compute_v1.Metadata(
             items=[compute_v1.Items(key=k, value=v) for k, v in _metadata(order, settings).items()]
         ),
@@ -140,14 +152,19 @@ def series_of(machine_type: str) -> str:
     return machine_type.partition("-")[0]
 
 
-def _interface(order: VmOrder, settings: GceSettings) -> Any:
+def _interfaces(order: VmOrder, settings: GceSettings) -> list[Any]:
+    """Return the usual interface with an address outside, and the further ones without."""
+    networks = [order.site.network, *order.site.nics[: order.request.nics]]
     outside = compute_v1.AccessConfig(type_="ONE_TO_ONE_NAT", name="External NAT")
-    return compute_v1.NetworkInterface(
-        network=order.site.network,
-        subnetwork=order.site.subnets[region_of(order.zone)],
-        nic_type=_NICS[settings.nic],
-        access_configs=[outside],
-    )
+    return [
+        compute_v1.NetworkInterface(
+            network=network.path,
+            subnetwork=network.subnets[region_of(order.zone)],
+            nic_type=_NICS[settings.nic],
+            access_configs=[] if number else [outside],
+        )
+        for number, network in enumerate(networks)
+    ]
 
 
 def _metadata(order: VmOrder, settings: GceSettings) -> Mapping[str, str]:

@@ -44,16 +44,22 @@ def check_region(
 
 def check_project(
     project: Project,
-    networks: int,
+    nics: Sequence[int],
     settings: GceSettings,
     types: Mapping[str, Sequence[MachineType]],
 ) -> None:
     """Raise QuotaError where the project lacks room for networks, or for VMs in all regions.
 
-    Each network has a subnet in each region; ``types`` are the VMs' by region.
+    ``nics`` are the networks of further interfaces of each tenant, beside its usual one. Each
+    network has a subnet in each region; ``types`` are the VMs' by region.
     """
+    tenants, networks = len(nics), len(nics) + sum(nics)
     found = project.ask("reading quotas", compute_v1.ProjectsClient, "get")
-    need = {"NETWORKS": networks, "SUBNETWORKS": networks * len(types), "FIREWALLS": 3 * networks}
+    need = {
+        "NETWORKS": networks,
+        "SUBNETWORKS": networks * len(types),
+        "FIREWALLS": 2 * tenants + networks,
+    }
     if not settings.spot:
         need["CPUS_ALL_REGIONS"] = sum(one.vcpus for some in types.values() for one in some)
     _compare(project.id, found.quotas, need)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network
+from typing import Any
 
 from google.cloud import compute_v1
 
@@ -18,6 +19,8 @@ from osmef.scenario.ports import DATA_PORTS
 _POOL = IPv4Network("10.0.0.0/8")
 _PREFIX = 20
 """Of a subnet; a network has one in each region, and each tenant has its own sixteen of them."""
+_NICS = 200
+"""Where the addresses of networks of further interfaces begin: those of a VM may not overlap."""
 _DATA = f"{DATA_PORTS.start}-{DATA_PORTS.stop - 1}"
 
 
@@ -32,12 +35,20 @@ class Tenant:
 
 
 @dataclass(frozen=True)
+class Network:
+    """A network and its subnets by region, as the API names them."""
+
+    path: str
+    subnets: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Site:
-    """A tenant with its network and its subnets by region, as the API names them."""
+    """A tenant with its network, and those of further interfaces."""
 
     tenant: Tenant
-    network: str
-    subnets: Mapping[str, str]
+    network: Network
+    nics: Sequence[Network] = ()
 
 
 def subnet_of(tenant: int, region: int) -> IPv4Network:
@@ -47,26 +58,50 @@ def subnet_of(tenant: int, region: int) -> IPv4Network:
     return IPv4Network((start, _PREFIX))
 
 
-def make_site(maker: Maker, tenant: Tenant, settings: GceSettings, regions: Sequence[str]) -> Site:
-    """Make a tenant's network, with a subnet in each region. Raises ProviderError."""
-    project, name = tenant.project, maker.mark.name(f"net-{tenant.number}")
+def make_site(
+    maker: Maker, tenant: Tenant, settings: GceSettings, regions: Sequence[str], nics: int
+) -> Site:
+    """Make a tenant's network, and as many for further interfaces, with a subnet in each region.
+
+    Raises ProviderError.
+    """
+
+    def make(number: int) -> Network:
+        what = f"nic-{number}-{tenant.number}" if number else f"net-{tenant.number}"
+        blocks = _NICS + number if number else tenant.number
+        cidrs = {region: subnet_of(blocks, n) for n, region in enumerate(regions, 1)}
+        return _make_network(maker, tenant, settings, what, cidrs)
+
+    usual, *further = side_by_side(make, range(1 + nics))
+    open_to(maker, tenant, "ssh", [str(settings.controller_cidr)], str(SSH_PORT))
+    return Site(tenant, usual, further)
+
+
+def _make_network(
+    maker: Maker,
+    tenant: Tenant,
+    settings: GceSettings,
+    what: str,
+    cidrs: Mapping[str, IPv4Network],
+) -> Network:
+    """Make a network with a subnet in each region, in which these may send each other data."""
+    project, name = tenant.project, maker.mark.name(what)
     network = f"projects/{project.id}/global/networks/{name}"
     body = compute_v1.Network(auto_create_subnetworks=False, mtu=settings.mtu)
     maker.make(project, "network", "", name, body)
-    cidrs = {r: str(subnet_of(tenant.number, n)) for n, r in enumerate(regions, 1)}
+    data = maker.mark.name(f"data-{what}")
 
     def add(region: str) -> str:
-        subnet = maker.mark.name(f"net-{tenant.number}-{region}")
-        body = compute_v1.Subnetwork(network=network, ip_cidr_range=cidrs[region])
+        subnet = maker.mark.name(f"{what}-{region}")
+        body = compute_v1.Subnetwork(network=network, ip_cidr_range=str(cidrs[region]))
         maker.make(project, "subnet", region, subnet, body)
         return f"projects/{project.id}/regions/{region}/subnetworks/{subnet}"
 
-    subnets, *_ = together(
-        lambda: side_by_side(add, regions, at_once=AT_ONCE),
-        lambda: open_to(maker, tenant, "ssh", [str(settings.controller_cidr)], str(SSH_PORT)),
-        lambda: open_to(maker, tenant, "data", cidrs.values()),
+    subnets, _ = together(
+        lambda: side_by_side(add, cidrs, at_once=AT_ONCE),
+        lambda: maker.make(project, "firewall", "", data, _rule(network, map(str, cidrs.values()))),
     )
-    return Site(tenant, network, dict(zip(regions, subnets, strict=True)))
+    return Network(network, dict(zip(cidrs, subnets, strict=True)))
 
 
 def open_to(
@@ -76,11 +111,18 @@ def open_to(
 
     Return the name of the rule. Raises ProviderError.
     """
-    protocols = ("tcp",) if ports else ("tcp", "udp")
-    name = maker.mark.name(f"{what}-{tenant.number}")
     net = maker.mark.name(f"net-{tenant.number}")
-    body = compute_v1.Firewall(
-        network=f"projects/{tenant.project.id}/global/networks/{net}",
+    path = f"projects/{tenant.project.id}/global/networks/{net}"
+    name = maker.mark.name(f"{what}-{tenant.number}")
+    maker.make(tenant.project, "firewall", "", name, _rule(path, sources, ports))
+    return name
+
+
+def _rule(network: str, sources: Iterable[str], ports: str | None = None) -> Any:
+    """Return a rule that lets data in, or what comes by TCP to some ports."""
+    protocols = ("tcp",) if ports else ("tcp", "udp")
+    return compute_v1.Firewall(
+        network=network,
         direction="INGRESS",
         source_ranges=sorted(sources),
         allowed=[
@@ -88,5 +130,3 @@ def open_to(
             for protocol in protocols
         ],
     )
-    maker.make(tenant.project, "firewall", "", name, body)
-    return name

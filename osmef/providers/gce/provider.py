@@ -19,10 +19,11 @@ from osmef.providers.base import (
     go_on,
     pass_over,
 )
+from osmef.providers.cards import networks_for
 from osmef.providers.gce import feasible, removal
 from osmef.providers.gce.access import Project, last, open_project
 from osmef.providers.gce.building import Build, plan_zones
-from osmef.providers.gce.fitting import check_fits
+from osmef.providers.gce.fitting import check_fits, check_nics
 from osmef.providers.gce.instances import ENDED, Vm
 from osmef.providers.gce.kinds import KINDS, PROVIDER
 from osmef.providers.gce.making import Maker
@@ -49,6 +50,8 @@ class GceProvider(Provider):
     access_model = GceAccess
     outside = frozenset({Family.IPV4})
     has_zones = True
+    gives_nics = True
+    shares_nics = False
 
     def __init__(self, settings: GceSettings) -> None:
         self._settings = settings
@@ -74,6 +77,9 @@ class GceProvider(Provider):
             for architecture in {one.architecture for one in every}
         ]
         check_fits(settings, every, images)
+        for one in requests:
+            for zone in [zones[one.name]] if one.zone or settings.zone else plan.free:
+                check_nics(one, plan.zones[zone][wanted_of(settings, one)])
         for project in _projects(tenants):
             here = {tenant.slot for tenant in tenants if tenant.project.id == project.id}
             ours = [request for request in requests if request.tenant in here]
@@ -85,7 +91,8 @@ class GceProvider(Provider):
                 ]
                 for region in plan.regions
             }
-            check_project(project, len(here), settings, types)
+            nics = [networks_for(settings, [one for one in ours if one.tenant == s]) for s in here]
+            check_project(project, nics, settings, types)
             for region, some in types.items():
                 check_region(project, region, settings, some)
         if settings.node_group is not None:
@@ -248,4 +255,5 @@ def _endpoint(vm: Vm, login: Login) -> Endpoint:
         vcpus=order.type.vcpus,
         public_address=vm.public,
         image=last(order.image.path),
+        nics=vm.nics,
     )

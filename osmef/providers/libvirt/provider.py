@@ -52,6 +52,7 @@ class LibvirtProvider(Provider):
     kind = PROVIDER
     carries = EVERYTHING
     gives_nics = True
+    nics_carry = EVERYTHING
     Settings = LibvirtSettings
     access_model = LibvirtAccess
 

@@ -56,6 +56,7 @@ class LocalProvider(Provider):
     kind = _KIND
     carries = EVERYTHING
     gives_nics = True
+    nics_carry = EVERYTHING
     Settings = LocalSettings
     families = frozenset(Family)
 

@@ -15,11 +15,14 @@ from osmef.providers.openstack import failures
 from osmef.providers.openstack.access import Cloud
 from osmef.providers.openstack.kinds import servers_in
 from osmef.providers.openstack.making import Maker
-from osmef.providers.openstack.servers import Server, ServerOrder, list_servers, make_server
+from osmef.providers.openstack.servers import Port, Server, ServerOrder, list_servers, make_server
 from osmef.providers.parallel import AT_ONCE, side_by_side
 from osmef.scenario.clouds.openstack import OpenStackSettings
 
 _LOOKS = 3
+_FIELDS = [
+    *("id", "device_id", "fixed_ips", "network_id", "mac_address", "port_security_enabled"),
+]
 _LISTED = 100
 """Servers whose ports are asked for at once: the address of a request may have some 8000 bytes."""
 
@@ -181,20 +184,41 @@ class Boot:
             missing |= {
                 key: _status(orders[key], _look_closer(cloud, key, there.get(key))) for key in lost
             }
-        for key, (port, address) in _ports(cloud, sorted(running)[:_LISTED]).items():
-            self.found[key] = Server(orders[key], key, port, address)
+        for key, ports in _ports(cloud, sorted(running)[:_LISTED]).items():
+            if (server := _server(orders[key], key, ports)) is not None:
+                self.found[key] = server
         return missing | dict.fromkeys(running - self.found.keys(), "ACTIVE")
 
     def _list(self, cloud: Cloud, status: str) -> set[str]:
         return cloud.do("listing servers", lambda c: servers_in(c, self.run, status))
 
 
-def _ports(cloud: Cloud, servers: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Return port and IPv4 address of those servers that have one, by the server's id."""
-    query = {"device_id": servers, "fields": ["id", "device_id", "fixed_ips"]}
-    ports = cloud.do("listing ports", lambda c: list(c.network.ports(**query))) if servers else []
-    addresses = ((port, str(one["ip_address"])) for port in ports for one in port.fixed_ips or ())
-    return {str(port.device_id): (str(port.id), a) for port, a in addresses if "." in a}
+def _ports(cloud: Cloud, servers: Sequence[str]) -> dict[str, list[Port]]:
+    """Return the ports of servers by the server's id, in the order of their ids."""
+    query = {"device_id": servers, "fields": _FIELDS}
+    there = cloud.do("listing ports", lambda c: list(c.network.ports(**query))) if servers else []
+    found: dict[str, list[Port]] = defaultdict(list)
+    for one in sorted(there, key=lambda port: str(port.id)):
+        addresses = (str(ip["ip_address"]) for ip in one.fixed_ips or ())
+        port = Port(
+            id=str(one.id),
+            network=str(one.network_id),
+            mac=str(one.mac_address),
+            address=next((address for address in addresses if "." in address), None),
+            secured=bool(one.is_port_security_enabled),
+        )
+        found[str(one.device_id)].append(port)
+    return found
+
+
+def _server(order: ServerOrder, key: str, ports: Sequence[Port]) -> Server | None:
+    """Return a server that runs, None as long as it lacks the address or a card."""
+    site = order.site
+    usual = [port for port in ports if port.network == site.network and port.address]
+    further = [port for network in site.nics for port in ports if port.network == network]
+    if not usual or len(further) < order.request.nics:
+        return None
+    return Server(order, key, usual[0].id, str(usual[0].address), tuple(further))
 
 
 def _look_closer(cloud: Cloud, server_id: str, server: Any | None) -> Any | None:

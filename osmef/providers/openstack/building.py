@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from ipaddress import IPv4Network
 from itertools import count
 
 from osmef.providers.base import Endpoint, EndpointRequest, Order
+from osmef.providers.cards import networks_for
 from osmef.providers.openstack.booting import make_servers
 from osmef.providers.openstack.making import Maker
 from osmef.providers.openstack.names import look_up
@@ -23,7 +23,7 @@ from osmef.providers.openstack.reach import (
     open_groups,
     reach_all,
 )
-from osmef.providers.openstack.servers import Server, ServerOrder, server_name
+from osmef.providers.openstack.servers import Server, ServerOrder, free_nics, server_name
 from osmef.providers.openstack.tenants import Site, SiteMaker, Tenant, make_router
 from osmef.providers.parallel import side_by_side, together
 from osmef.remote.keys import KeyPair
@@ -75,14 +75,15 @@ class Build:
             lambda one: look_up(one[0].cloud, settings, one[1], floating=floating),
             zip(self.tenants, requests, strict=True),
         )
-        cidrs: list[IPv4Network | None] = [None] * len(names)
-        if settings.network is None:
-            used = [subnet for known in names for subnet in known.used]
-            sizes = [len(ones) for ones in requests]
-            cidrs = [*choose_subnets(sizes, used + controller_networks())]
-        makers = [
-            SiteMaker(self.maker, *what) for what in zip(self.tenants, names, cidrs, strict=True)
-        ]
+        used = [subnet for known in names for subnet in known.used] + controller_networks()
+        makers = []
+        for tenant, known, ones in zip(self.tenants, names, requests, strict=True):
+            own = settings.network is None
+            count = own + networks_for(settings, ones)
+            cidrs = choose_subnets([len(ones)] * count, used)
+            used += cidrs
+            cidr = cidrs[0] if own else None
+            makers.append(SiteMaker(self.maker, tenant, known, cidr, cidrs[own:]))
         sites = side_by_side(lambda maker: maker.make(settings.keypair, self.order.key), makers)
         # Beside servers that are being built this takes a minute where it else takes a second.
         side_by_side(partial(make_router, self.maker), [s for s in sites if s.has_router])
@@ -104,6 +105,7 @@ class Build:
             give = floating.give if wanted else lambda _servers: None
             made = make_servers(self.maker, orders, settings, give)
             self._floating |= floating.addresses()
+        side_by_side(free_nics, made)
         self.servers |= {server.order.request.name: server for server in made}
         open_groups(settings, self._peers, self._rules)
         return made

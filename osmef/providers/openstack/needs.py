@@ -12,6 +12,7 @@ from openstack.exceptions import raise_from_response
 
 from osmef.errors import QuotaError
 from osmef.providers.base import EndpointRequest
+from osmef.providers.cards import networks_for
 from osmef.providers.openstack.access import Cloud
 from osmef.providers.openstack.groups import plan_groups
 from osmef.providers.openstack.names import FlavorInfo, Names
@@ -56,7 +57,9 @@ def needs_of(
         "cores": sum(one.vcpus for one in sizes) + max((one.vcpus for one in movable), default=0),
         "ram (MiB)": sum(one.ram_mib for one in sizes)
         + max((one.ram_mib for one in movable), default=0),
-        "ports": count,
+        "ports": count
+        + sum(one.nics for one in ours)
+        + max((one.nics for one in ours if one.movable), default=0),
     }
     if settings.placement_by is PlacedBy.SERVER_GROUP:
         planned = plan_groups(requests, soft=settings.soft).values()
@@ -71,6 +74,8 @@ def needs_of(
         router = int(names.external is not None)
         need |= {"networks": 1, "subnets": 1, "routers": router}
         need["ports"] += 1 + router  # of DHCP and of the router
+    if nics := networks_for(settings, ours):
+        need |= {what: need.get(what, 0) + nics for what in ("networks", "subnets")}
     if not settings.security_groups:
         peers = [one for one in requests if one.tenant != slot]
         more = any(one.movable for one in peers)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from osmef.errors import ProviderError
 from osmef.providers.base import (
+    EVERYTHING,
     Access,
     Check,
     Endpoint,
@@ -56,6 +57,9 @@ class OpenStackProvider(Provider):
     kind = PROVIDER
     Settings = OpenStackSettings
     access_model = OpenStackAccess
+    gives_nics = True
+    nics_carry = EVERYTHING
+    shares_nics = False
 
     def __init__(self, settings: OpenStackSettings, waits: Waits = USUAL) -> None:
         self._settings, self._waits = settings, waits
@@ -143,6 +147,7 @@ class OpenStackProvider(Provider):
             flavor=order.flavor.name,
             vcpus=order.flavor.vcpus,
             public_address=reached.floating or (reached.server.fixed if direct else None),
+            nics=tuple(port.mac for port in reached.server.nics),
         )
 
     def describe(self, endpoints: Sequence[Endpoint]) -> list[Location]:

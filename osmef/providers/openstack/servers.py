@@ -37,15 +37,35 @@ class ServerOrder:
     login_key: KeyPair
     host_key: KeyPair | None
 
+    def networks(self, settings: OpenStackSettings) -> list[str]:
+        """Return the networks of its cards, that of the usual one first."""
+        cards = range(self.request.nics)
+        return [self.site.network, *(self.site.nics[settings.nic_network(n)] for n in cards)]
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port of a server: the network it is on, its Ethernet address, its IPv4 one or none."""
+
+    id: str
+    network: str
+    mac: str
+    address: str | None
+    secured: bool
+
 
 @dataclass(frozen=True)
 class Server:
-    """A server that runs, its port, and the address that its network gave that."""
+    """A server that runs, its port, and the address that its network gave that.
+
+    ``nics`` are the ports of its further network cards, in the order of their networks.
+    """
 
     order: ServerOrder
     id: str
     port: str
     fixed: str
+    nics: tuple[Port, ...] = ()
 
     @property
     def cloud(self) -> Cloud:
@@ -65,7 +85,7 @@ def make_server(maker: Maker, order: ServerOrder, settings: OpenStackSettings) -
     body: dict[str, Any] = {
         "name": order.name,
         "flavor_id": order.flavor.id,
-        "networks": [{"uuid": site.network}],
+        "networks": [{"uuid": network} for network in order.networks(settings)],
         "security_groups": [{"name": group} for group in site.security_groups],
         "key_name": site.keypair,
         "metadata": maker.mark.tags,
@@ -89,6 +109,22 @@ def make_server(maker: Maker, order: ServerOrder, settings: OpenStackSettings) -
         site.tenant.cloud, "server", order.name, lambda c: c.compute.create_server(**body)
     )
     return str(made.id)
+
+
+def free_nics(server: Server) -> None:
+    """Let frames of all addresses through at a server's further cards. Raises ProviderError.
+
+    Nova makes the ports with the server's security groups, which keep back what other addresses
+    send. Where neutron knows no port security, there is nothing to lift.
+    """
+    for port in server.nics:
+        if port.secured:
+            server.cloud.do(
+                "letting all through at a port",
+                lambda c, port=port: c.network.update_port(  # type: ignore[misc]
+                    port.id, security_groups=[], is_port_security_enabled=False
+                ),
+            )
 
 
 def user_data_of(settings: OpenStackSettings, login: KeyPair, host: KeyPair | None) -> str:

@@ -32,7 +32,7 @@ class Site:
     """What a tenant's servers are made in.
 
     ``group`` is the security group and ``subnet`` the subnet that were made for the run, None
-    where the settings name what is there.
+    where the settings name what is there. ``nics`` are the networks of further network cards.
     """
 
     tenant: Tenant
@@ -41,6 +41,7 @@ class Site:
     subnet: str | None
     group: str | None
     keypair: str
+    nics: tuple[str, ...] = ()
 
     @property
     def has_router(self) -> bool:
@@ -57,22 +58,25 @@ class Site:
 class SiteMaker:
     """Makes what the servers of a tenant need, step by step. Every step raises ProviderError.
 
-    ``cidr`` is None where the settings name a network that is there.
+    ``cidr`` is None where the settings name a network that is there, ``nics`` are those of the
+    networks of further network cards.
     """
 
     maker: Maker
     tenant: Tenant
     names: Names
     cidr: IPv4Network | None
+    nics: Sequence[IPv4Network] = ()
 
     def make(self, keypair: str | None, key: KeyPair) -> Site:
         """Make all but the router; ``keypair`` is None where the run's key is to become one."""
-        name, group, (network, subnet) = together(
+        name, group, (network, subnet), nics = together(
             lambda: keypair or self._keypair(key),
             lambda: None if self.names.security_groups else self._group(),
             self._network,
+            self._nic_networks,
         )
-        return Site(self.tenant, self.names, network, subnet, group, name)
+        return Site(self.tenant, self.names, network, subnet, group, name, nics)
 
     def _keypair(self, key: KeyPair) -> str:
         name = self.maker.mark.whole_name(f"key-{self.tenant.number}")
@@ -97,7 +101,19 @@ class SiteMaker:
     def _network(self) -> tuple[str, str | None]:
         if self.names.network is not None:
             return self.names.network, None
-        name, mark = self.maker.mark.name(f"net-{self.tenant.number}"), self.maker.mark
+        return self._make(f"net-{self.tenant.number}", str(self.cidr))
+
+    def _nic_networks(self) -> tuple[str, ...]:
+        # No router and nobody who gives addresses: the cards are free.
+        alone = {"gateway_ip": None, "is_dhcp_enabled": False}
+        return tuple(
+            self._make(f"nic-{self.tenant.number}-{number}", str(cidr), **alone)[0]
+            for number, cidr in enumerate(self.nics, 1)
+        )
+
+    def _make(self, what: str, cidr: str, **more: Any) -> tuple[str, str]:
+        """Make a network with a subnet, and return their ids."""
+        name, mark = self.maker.mark.name(what), self.maker.mark
         network = self.maker.make(
             self.tenant.cloud,
             "network",
@@ -106,13 +122,14 @@ class SiteMaker:
         )
         # The subnet goes with its network, so it needs no line of its own in the ledger.
         subnet = self.tenant.cloud.create(
-            f"making the subnet {self.cidr}",
+            f"making the subnet {cidr}",
             lambda c: c.network.create_subnet(
                 name=name,
                 description=mark.text,
                 network_id=network.id,
                 ip_version=4,
-                cidr=str(self.cidr),
+                cidr=cidr,
+                **more,
             ),
             lambda c: next(iter(c.network.subnets(network_id=network.id)), None),
         )

@@ -47,6 +47,7 @@ class StaticProvider(Provider):
     families = frozenset(Family)
     outside = frozenset(Family)
     gives_nics = True
+    nics_carry = EVERYTHING
     carries = EVERYTHING  # nobody knows: that something gets through is tried
 
     def __init__(self, settings: StaticSettings) -> None:

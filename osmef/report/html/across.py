@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
 from osmef.analysis.describe import describe
 from osmef.analysis.replicates import has_sessions, independent
-from osmef.analysis.trust import FEWEST, cells, trust
+from osmef.analysis.trust import FEWEST, cells, pairs, trust
 from osmef.report.cells import cells_of
 from osmef.report.data import Data
 from osmef.report.doubts import busy_cells, doubts_of
@@ -31,6 +33,13 @@ _NOTE = (
     "Large: the median. Below it: its exact 95 % interval; then n, and CoV, the coefficient of "
     "variation."
 )
+_MOST_BETWEEN = 24
+"""Of more cells nobody reads the pairs."""
+_BETWEEN_NOTE = (
+    "Paired: in each block of the random order, so that what a block shares hides nothing: the "
+    "ratio of Hodges and Lehmann with its interval below it, and p of Wilcoxon's signed ranks. "
+    "Unpaired, where the run has no blocks: p of Mann and Whitney."
+)
 _TRUST_NOTE = (
     "Needed: how many values give the median to within 5 %. Memory: whether a value resembles the "
     "one before (Ljung and Box). Drift: Mann and Kendall. Both from {fewest} values on, with "
@@ -43,10 +52,13 @@ _TRUST_NOTE = (
 class Across:
     """The part of the page that is of all runs; ``results`` is None for a single one.
 
+    ``between`` compares the cells of a single run.
+
     ``few`` says in which cells there are too few trials, and is empty for none.
     """
 
     results: Table | None
+    between: Table | None
     trust: Table | None
     few: str
     figures: Sequence[Drawn]
@@ -56,7 +68,7 @@ def across(readings: Sequence[Reading], most: int) -> Across:
     """Return what all runs that have trials say together, in tables of up to ``most`` rows."""
     paths = [reading.path for reading in readings if reading.trials]
     if not paths:
-        return Across(None, None, "", ())
+        return Across(None, None, None, "", ())
     data = Data(*paths)
     measures = leading(data.trials)
     several = len(paths) > 1
@@ -65,7 +77,8 @@ def across(readings: Sequence[Reading], most: int) -> Across:
     results = _results(data.trials, measures, names).first(most) if several else None
     found = trust(data.trials, [one.name for one in measures])
     shown = _trust(found, data.trials, names)
-    return Across(results, shown and shown.first(most), _few(found, names), figures)
+    between = _between(data.trials, measures, most) if not several else None
+    return Across(results, between, shown and shown.first(most), _few(found, names), figures)
 
 
 def _names_of(keys: Iterable[str], readings: Sequence[Reading]) -> dict[str, str]:
@@ -107,6 +120,52 @@ def _results(trials: pd.DataFrame, measures: Sequence[Measure], names: Mapping[s
     unit = "n counts sessions, each the median of its trials." if sessions else "n counts trials."
     caption = "Each cell over all runs" if sessions else "Each cell of each run"
     return Table(caption, columns, rows, f"{_NOTE} {unit}")
+
+
+def _between(trials: pd.DataFrame, measures: Sequence[Measure], most: int) -> Table | None:
+    """Return how the cells of a run differ: in pairs of one block, where there are blocks."""
+    if has_sessions(trials) or not 1 < len(cells(trials)) <= _MOST_BETWEEN:
+        return None
+    found = pairs(trials, [one.name for one in measures])
+    if found.empty:
+        return None
+    rows = [row for row in found.to_dict("records") if min(row["n_a"], row["n_b"]) > 1]
+    names, shared = short_cells(str(row[end]) for row in rows for end in "ab")
+    words = {one.name: one.words for one in measures}
+    columns = [
+        Column("cells"),
+        Column("metric"),
+        Column("n", number=True),
+        Column("a / b", number=True),
+        Column("p", "after Holm", number=True),
+        Column("compared"),
+    ]
+    shown = [
+        [
+            Field(f"{names[str(row['a'])]} against {names[str(row['b'])]}"),
+            Field(words[str(row["metric"])]),
+            Field(f"{row['n_a']}, {row['n_b']}"),
+            *_difference(row),
+            Field(str(row["method"])),
+        ]
+        for row in rows
+    ]
+    alike = ", ".join(f"{words[name]} {p:.2g}" for name, p in found.attrs["friedman_p"].items()
+                      if p is not None)  # fmt: skip
+    note = _BETWEEN_NOTE + (f" All cells alike: p = {alike} (Friedman)." if alike else "")
+    note += f" All cells: {shared}." if shared else ""
+    caption = "How the cells of the run differ"
+    return Table(caption, columns, shown, note).first(most) if shown else None
+
+
+def _difference(row: Mapping[Any, Any]) -> tuple[Field, Field]:
+    """Return the ratio with its interval, and p: of blocks, or of cells as a whole."""
+    if row["method"] != "paired":
+        return text(None), number(row["mann_whitney_p_holm"])
+    low, high, p = row["ratio_low"], row["ratio_high"], row["paired_p_holm"]
+    interval = () if math.isnan(low) else (f"{low:.3g}..{high:.3g}",)
+    ratio = None if math.isnan(row["ratio"]) else row["ratio"]
+    return number(ratio, *interval), number(None if math.isnan(p) else p)
 
 
 def _failed(trials: pd.DataFrame) -> Field:

@@ -26,7 +26,7 @@ from osmef.report.html.table import (
 )
 from osmef.report.metric import leading
 from osmef.report.series import is_alone, other_than_asked, short_names, shown_values, written
-from osmef.report.table import shown_measures
+from osmef.report.table import OF_ONE_PAIR, is_of_one_pair, shown_measures
 from osmef.results.limits import Limit
 from osmef.results.measure import Measure
 from osmef.results.summary import CellInfo, Metric, Summary
@@ -73,7 +73,9 @@ def results_table(summary: Summary, trials: pd.DataFrame | None = None) -> Table
         ]
         for cell in summary.cells
     ]
-    return Table("Results by cell", columns, rows, _NOTE)
+    of_pair = any(map(is_of_one_pair, summary.cells))
+    note = f"{_NOTE} {OF_ONE_PAIR}" if of_pair else _NOTE
+    return Table("Results by cell", columns, rows, note)
 
 
 def _distributions(

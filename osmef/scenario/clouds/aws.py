@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
-from osmef.scenario.clouds.base import Text
+from osmef.scenario.clouds.base import NicSettings, Text
 from osmef.scenario.clouds.endpoint import AwsUrl
 from osmef.scenario.clouds.public import ENDPOINT, PublicCloudSettings
 
@@ -23,7 +23,7 @@ class AwsPlacedBy(StrEnum):
     DEDICATED_HOST = "dedicated-host"
 
 
-class AwsSettings(PublicCloudSettings):
+class AwsSettings(NicSettings, PublicCloudSettings):
     """Amazon EC2: instances in VPCs of one region, of one account or several."""
 
     kind: Literal["aws"] = Field(default="aws", description="the kind of cloud")

@@ -8,13 +8,13 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import conflict
-from osmef.scenario.clouds.base import Cidr, Text
+from osmef.scenario.clouds.base import Cidr, NicSettings, Text
 from osmef.scenario.clouds.endpoint import AzureUrl
 from osmef.scenario.clouds.public import ENDPOINT, PublicCloudSettings
 from osmef.scenario.fields import Name, Size
 
 
-class AzureSettings(PublicCloudSettings):
+class AzureSettings(NicSettings, PublicCloudSettings):
     """Azure: VMs of one or several subscriptions in one region."""
 
     kind: Literal["azure"] = Field(default="azure", description="the kind of cloud")

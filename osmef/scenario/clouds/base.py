@@ -96,3 +96,22 @@ class CloudSettings(Model):
         ``parallel`` how many trials it lets run at once. With 1 lane all kinds use the same two
         hosts, so that their numbers compare; trials of different lanes can run at once.
         """
+
+
+class NicSettings(CloudSettings):
+    """Of a cloud that makes the networks of further network cards for the run."""
+
+    nic_networks: NicNetworks = Field(
+        default=NicNetworks.OWN,
+        description="the networks of further network cards (`endpoints.*.nics`), made for the run:"
+        " each card's `own`, or `one` for all",
+    )
+
+    @property
+    def nics_apart(self) -> bool:
+        """Whether an endpoint's further network cards are surely on different networks."""
+        return self.nic_networks is NicNetworks.OWN
+
+    def nic_network(self, card: int) -> int:
+        """Return the number of the network that a further card is joined to, both from 0."""
+        return card if self.nics_apart else 0

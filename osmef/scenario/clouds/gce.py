@@ -80,6 +80,11 @@ class GceSettings(PublicCloudSettings):
         return self.region if zone is None else zone.rpartition("-")[0] or None
 
     @property
+    def nics_apart(self) -> bool:
+        """Whether further network cards are on different networks: those of a VM always are."""
+        return True
+
+    @property
     def priced_by_flavor(self) -> bool:
         """Whether a VM costs no more: sole-tenant nodes are charged as a whole, Tier 1 extra."""
         return self.node_group is None and not self.tier_1

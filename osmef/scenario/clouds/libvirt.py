@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StringConstraints, WithJsonSchema, model_validator
 
 from osmef.scenario.base import Model, conflict
-from osmef.scenario.clouds.base import NicNetworks
+from osmef.scenario.clouds.base import NicSettings
 from osmef.scenario.clouds.inventory import CloudWithHosts
 from osmef.scenario.clouds.libvirt_uri import Uri
 from osmef.scenario.fields import Duration, Name, Size
@@ -139,7 +139,7 @@ class ExistingNetwork(Model):
         return self
 
 
-class LibvirtSettings(CloudWithHosts):
+class LibvirtSettings(NicSettings, CloudWithHosts):
     """Guests of QEMU on one or several hosts, by libvirt."""
 
     kind: Literal["libvirt"] = Field(default="libvirt", description="the kind of cloud")
@@ -157,11 +157,6 @@ class LibvirtSettings(CloudWithHosts):
         max_length=2,
         description="networks that are there, one for each tenant; without them each tenant gets"
         " one made for the run, which is possible on one host only",
-    )
-    nic_networks: NicNetworks = Field(
-        default=NicNetworks.OWN,
-        description="the networks of further network cards (`endpoints.*.nics`), made for the run"
-        " on one host: each card's `own`, or `one` for all",
     )
     nic_bridges: list[Text] = Field(
         default_factory=list,
@@ -227,7 +222,7 @@ class LibvirtSettings(CloudWithHosts):
     @property
     def nics_apart(self) -> bool:
         """Whether an endpoint's further network cards are surely on different networks."""
-        return self.nic_networks is NicNetworks.OWN and not self.nic_bridges
+        return super().nics_apart and not self.nic_bridges
 
     @property
     def usual_flavor(self) -> str | None:

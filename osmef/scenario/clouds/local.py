@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import Model, conflict
-from osmef.scenario.clouds.base import CloudSettings, NicNetworks
+from osmef.scenario.clouds.base import NicSettings
 from osmef.scenario.fields import Name, Rate, Size
 from osmef.units import format_rate, format_size
 
@@ -26,7 +26,7 @@ def _default_flavors() -> dict[Name, LocalFlavor]:
     return {name: LocalFlavor(vcpus=vcpus) for name, vcpus in sizes.items()}
 
 
-class LocalSettings(CloudSettings):
+class LocalSettings(NicSettings):
     """The local cloud: hosts, tenants and VMs as namespaces of this Linux machine."""
 
     kind: Literal["local"] = Field(default="local", description="the kind of cloud")
@@ -49,11 +49,6 @@ class LocalSettings(CloudSettings):
         ge=1e6,
         description="with `burst`: the rate at which the bucket fills; by default a tenth of"
         " `link_rate`",
-    )
-    nic_networks: NicNetworks = Field(
-        default=NicNetworks.OWN,
-        description="the networks of further network cards (`endpoints.*.nics`): each card's `own`,"
-        " or `one` for all; every card has a link of `link_rate`",
     )
     flavors: dict[Name, LocalFlavor] = Field(
         default_factory=_default_flavors, min_length=1, description="instance sizes by name"
@@ -109,14 +104,9 @@ class LocalSettings(CloudSettings):
             return self.link_rate
         return self.sustained_rate or self.link_rate / 10
 
-    @property
-    def nics_apart(self) -> bool:
-        """Whether an endpoint's further network cards are on different networks."""
-        return self.nic_networks is NicNetworks.OWN
-
-    def switch(self, number: int) -> str:
+    def switch(self, card: int) -> str:
         """Return the switch that a further network card is joined to, counted from 0."""
-        return f"switch{number + 1 if self.nics_apart else 1}"
+        return f"switch{self.nic_network(card) + 1}"
 
     @property
     def usual_flavor(self) -> str | None:

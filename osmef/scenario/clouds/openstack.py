@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from osmef.scenario.base import Model, conflict
-from osmef.scenario.clouds.base import Cidr, HostKeys, Text
+from osmef.scenario.clouds.base import Cidr, HostKeys, NicSettings, Text
 from osmef.scenario.clouds.inventory import CloudWithHosts, Destination
 from osmef.scenario.fields import Duration, Name, Size
 
@@ -56,7 +56,7 @@ class BootSource(Model):
         return self
 
 
-class OpenStackSettings(CloudWithHosts):
+class OpenStackSettings(NicSettings, CloudWithHosts):
     """An OpenStack cloud: servers of one or several projects in one region."""
 
     kind: Literal["openstack"] = Field(default="openstack", description="the kind of cloud")

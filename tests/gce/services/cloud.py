@@ -159,8 +159,9 @@ class Cloud:
         link = f"{ROOT}/{path}"
         for other, thing in self.things.items():
             if other.split("/")[-2] in _USES.get(collection, ()):
-                interfaces = thing.get("networkInterfaces", [{}])[0]
-                named = [thing.get("network"), *interfaces.values()]
+                nics = thing.get("networkInterfaces", [])
+                named = [thing.get("network"), *(nic.get("network") for nic in nics)]
+                named += [nic.get("subnetwork") for nic in nics]
                 if link in named or path in thing.get("resourcePolicies", []):
                     yield other
 

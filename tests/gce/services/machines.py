@@ -40,17 +40,26 @@ class Machines:
         return vm
 
     def _plug(self, cloud: Cloud, vm: dict[str, Any]) -> None:
-        interface = vm["networkInterfaces"][0]
-        subnet = cloud.known(interface["subnetwork"])
-        network = cloud.known(interface["network"])
-        if subnet["network"] != network["selfLink"]:
-            raise invalid("the subnetwork is of another network")
-        others = [one["networkInterfaces"][0] for one in cloud.of("instances")]
-        interface["network"], interface["subnetwork"] = network["selfLink"], subnet["selfLink"]
-        here = [one["networkIP"] for one in others if one["subnetwork"] == subnet["selfLink"]]
-        interface["networkIP"] = wires.private_address(subnet["ipCidrRange"], here)
-        public = [one["accessConfigs"][0]["natIP"] for one in others]
-        interface["accessConfigs"][0]["natIP"] = wires.public_address(public)
+        others = [nic for one in cloud.of("instances") for nic in one["networkInterfaces"]]
+        public = [config["natIP"] for one in others for config in one.get("accessConfigs", [])]
+        vcpus = contents.TYPES[vm["machineType"].rpartition("/")[2]][0]
+        if len(vm["networkInterfaces"]) > max(2, min(vcpus, 8)):
+            raise invalid("Number of network interfaces is more than the machine type allows")
+        networks = set()
+        for number, interface in enumerate(vm["networkInterfaces"]):
+            subnet = cloud.known(interface["subnetwork"])
+            network = cloud.known(interface["network"])
+            if subnet["network"] != network["selfLink"]:
+                raise invalid("the subnetwork is of another network")
+            interface["network"], interface["subnetwork"] = network["selfLink"], subnet["selfLink"]
+            here = [one["networkIP"] for one in others if one["subnetwork"] == subnet["selfLink"]]
+            interface["networkIP"] = wires.private_address(subnet["ipCidrRange"], here)
+            interface["name"] = f"nic{number}"
+            for config in interface.get("accessConfigs", []):
+                config["natIP"] = wires.public_address(public)
+            networks.add(network["selfLink"])
+        if len(networks) < len(vm["networkInterfaces"]):
+            raise invalid("Networks must be distinct for NICs attached to a VM.")
 
     def _place(self, cloud: Cloud, call: Call, vm: dict[str, Any]) -> dict[str, Any]:
         scheduling = vm["scheduling"]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,9 @@ from osmef.layers.kinds.bond import Bond, BondSettings, Mode
 from osmef.remote.session import Output
 from tests.layers.machines import Machines, Recorder, recorded
 
+if TYPE_CHECKING:
+    from osmef.remote.session import Session
+
 BOND = {"mode": "balance-rr"}
 
 
@@ -23,9 +27,20 @@ class Cards(Recorder):
 
     carrier = True
     partner = "02:00:00:00:00:09"
+    duplex = "unknown"
+    has_ethtool = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.session = cast("Session", self)
 
     def run(self, argv: Sequence[str], stdin: bytes = b"") -> Output:
-        return Output(0, self.do(argv, stdin).encode(), b"")
+        done = self.do(argv, stdin).encode()
+        return Output(0 if self.has_ethtool or "ethtool" not in argv else 127, done, b"")
+
+    def do(self, argv: Sequence[str], stdin: bytes = b"") -> str:
+        told = super().do(argv, stdin)
+        return f"{self.duplex}\n" if argv[-1].endswith("/duplex") else told
 
     def ask(self, _space: str | None, *words: str) -> list[dict[str, object]]:
         cards: list[dict[str, object]] = [
@@ -119,6 +134,29 @@ def test_what_keeps_a_bond_from_carrying_is_told(
         Bond(BondSettings(mode=mode)).up(ground)
     assert refused.value.where == "b"
     assert "measure without the layer" in str(refused.value.cure)
+
+
+@pytest.mark.parametrize("duplex", ["full", "unknown"])
+def test_cards_that_tell_no_duplex_are_told_theirs_where_lacp_is_spoken(duplex: str) -> None:
+    for mode in (Mode.LACP, Mode.ROUND_ROBIN):
+        ground, roots = ground_of()
+        roots["a"].duplex = roots["b"].duplex = duplex
+        Bond(BondSettings(mode=mode)).up(ground)
+        set_to = [argv[-5:] for argv in roots["a"].argvs if "ethtool" in argv]
+        wanted = [[f"eth{n}", "speed", "10000", "duplex", "full"] for n in (1, 2)]
+        assert set_to == (wanted if (mode, duplex) == (Mode.LACP, "unknown") else [])
+
+
+@pytest.mark.parametrize(("stays", "has_ethtool"), [(True, True), (False, False)])
+def test_where_the_duplex_can_not_be_set_it_is_told(*, stays: bool, has_ethtool: bool) -> None:
+    ground, roots = ground_of()
+    roots["b"].has_ethtool = has_ethtool
+    ends = dict(ground.ends)
+    ends["b"] = replace(ends["b"], host=replace(ends["b"].host, stays=stays))
+    with pytest.raises(EndpointError, match="eth1 works in unknown duplex") as refused:
+        Bond(BondSettings(mode=Mode.LACP)).up(replace(ground, ends=ends))
+    assert refused.value.where == "b"
+    assert "ethtool -s eth1 speed 10000 duplex full" in str(refused.value.cure)
 
 
 def test_too_few_cards_are_told_before() -> None:

@@ -7,7 +7,20 @@ from osmef.scenario.fields import Family
 from tests.layers.machines import Machines, check_whole_life
 
 
-@pytest.mark.parametrize("family", [Family.IPV4])
+@pytest.mark.parametrize("family", Family)
 def test_it_is_raised_carries_and_goes(machines: Machines, family: Family) -> None:
     attached = check_whole_life(machines, lambda: Bridge(BridgeSettings()), family)
     assert attached["a"].mtu == 1500
+
+
+def test_of_ipv6_what_was_set_of_one_interface_alone_is_set_back(machines: Machines) -> None:
+    for key, value in (("forwarding", "1"), ("accept_ra", "0")):
+        path = f"/proc/sys/net/ipv6/conf/data0/{key}"
+        machines.on("a", "sh", "-c", f"echo {value} > {path}")
+    check_whole_life(machines, lambda: Bridge(BridgeSettings()), Family.IPV6)
+
+
+def test_an_endpoint_that_passes_packets_of_ipv6_on_is_left_so(machines: Machines) -> None:
+    machines.on("a", "sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/all/forwarding")
+    check_whole_life(machines, lambda: Bridge(BridgeSettings()), Family.IPV6)
+    assert "ipv6" not in {trace.kind for trace in machines.notes("a").seen}

@@ -7,7 +7,7 @@ from osmef.scenario.fields import Family
 from tests.layers.machines import Machines, check_whole_life
 
 
-@pytest.mark.parametrize("family", [Family.IPV4])
+@pytest.mark.parametrize("family", Family)
 def test_it_is_raised_carries_and_goes(machines: Machines, family: Family) -> None:
     attached = check_whole_life(machines, lambda: VethNat(VethNatSettings()), family)
     assert attached["a"].mtu == 1500

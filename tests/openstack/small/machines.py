@@ -37,7 +37,7 @@ class Server:
     flavor: dict[str, Any]
     image: str
     key: dict[str, Any] | None
-    network: str
+    networks: list[str]
     security: list[str]
     group: str | None
     metadata: dict[str, str]
@@ -123,9 +123,13 @@ class Machines:
                 return
             server.task = "spawning"
             device = (server.id, f"compute:{HOSTS[host]}")
-            port = self._network.plug(server.project, server.network, server.security, device)
-            port["binding:host_id"] = host
-            guest = self._guest(server, port)
+            ports = [
+                self._network.plug(server.project, network, server.security, device)
+                for network in server.networks
+            ]
+            for port in ports:
+                port["binding:host_id"] = host
+            guest = self._guest(server, ports[0])
         line.ask(self._fabric, {"do": "boot", "guest": guest})
         with self._lock:
             if server.task != "deleting":
@@ -135,7 +139,7 @@ class Machines:
     def _guest(self, server: Server, port: dict[str, Any]) -> dict[str, Any]:
         """Return what the data plane wants to know of a server."""
         tables = self._network.tables
-        network = tables.rows["network"][server.network]
+        network = tables.rows["network"][server.networks[0]]
         subnet = tables.rows["subnet"][port["fixed_ips"][0]["subnet_id"]]
         what = f"{server.host} {server.flavor['name']} {server.name}"
         shown = port_of(port, IPv4Network(subnet["cidr"]).prefixlen)

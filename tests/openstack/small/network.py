@@ -38,6 +38,7 @@ class Network:
                 "GET /v2.0/subnets": lambda c: self.tables.listed(c, "subnet", _as_it_is),
                 "POST /v2.0/subnets": self._make_subnet,
                 "GET /v2.0/ports": lambda c: self.tables.listed(c, "port", port_shown),
+                "PUT /v2.0/ports/{key}": self._change_port,
                 **self.security.routes,
                 **Routers(self.tables).routes,
             }
@@ -165,7 +166,7 @@ class Network:
             enable_dhcp=wanted.get("enable_dhcp", True),
             ipv6_ra_mode=None,
             ipv6_address_mode=None,
-            gateway_ip=str(cidr[1]),
+            gateway_ip=wanted.get("gateway_ip", str(cidr[1])),
             cidr=str(cidr),
             allocation_pools=[{"start": str(cidr[2]), "end": str(cidr[-2])}],
             host_routes=[],
@@ -175,6 +176,14 @@ class Network:
         )
         network["subnets"].append(made["id"])
         return made
+
+    def _change_port(self, call: Call, key: str) -> Reply:
+        row, wanted = self.tables.own("port", key, call.login), call.body["port"]
+        if wanted != {"security_groups": [], "port_security_enabled": False}:
+            raise UnknownError(f"change of a port to {wanted}")
+        row |= wanted
+        self.tables.changed()
+        return Reply({"port": port_shown(row, call.login)})
 
     def plug(self, project: str, network: str, groups: list[str], device: tuple[str, str]) -> Row:
         """Give a server a port in a network. Raises RefusalError."""

@@ -113,7 +113,7 @@ class Servers:
             flavor=self._flavor(wanted["flavorRef"]),
             image=self._image(wanted["imageRef"]),
             key=self._key(call, wanted.get("key_name")),
-            network=self._network(call, wanted["networks"]),
+            networks=[self._network(call, one) for one in wanted["networks"]],
             security=self._security(call, wanted.get("security_groups", [])),
             group=self._group(call),
             metadata=wanted.get("metadata", {}),
@@ -166,10 +166,10 @@ class Servers:
             raise RefusalError(400, "Invalid key_name provided.")
         return self.rooms.keys[call.login.user, name]
 
-    def _network(self, call: Call, wanted: list[dict[str, str]]) -> str:
-        if len(wanted) != 1 or wanted[0].keys() != {"uuid"}:
-            raise UnknownError(f"networks of a server as {wanted}")
-        key = wanted[0]["uuid"]
+    def _network(self, call: Call, wanted: dict[str, str]) -> str:
+        if wanted.keys() != {"uuid"}:
+            raise UnknownError(f"network of a server as {wanted}")
+        key = wanted["uuid"]
         row = self.network.tables.rows["network"].get(key)
         if row is None or not self.network.tables.sees(call.login, row):
             raise RefusalError(400, f"Network {key} could not be found.")

@@ -45,7 +45,7 @@ class Lab:
     def write(self, name: str = "lab", **settings: Any) -> str:
         """Write a scenario of one short trial, with these keys of the provider, or others."""
         keys = {"sweep", "on_mismatch", "placement", "repeat", "tenancy"}
-        keys |= {"workload", "order", "prices", "budget"}
+        keys |= {"workload", "order", "prices", "budget", "endpoints"}
         top: dict[str, Any] = {key: settings.pop(key) for key in keys if key in settings}
         scenario: dict[str, Any] = {
             "name": name,

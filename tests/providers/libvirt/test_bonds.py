@@ -81,6 +81,53 @@ def test_bonds_between_guests(lab: Lab, guest_image: Bundle, osmef: Osmef) -> No
     }
 
 
+def test_the_kernel_s_own_balancing_between_guests(
+    lab: Lab, guest_image: Bundle, osmef: Osmef
+) -> None:
+    osmef.end_s = 600.0
+    alpha = lab["alpha"]
+    text = ON_LIBVIRT.format(uri=alpha.uri, image=guest_image.directory)
+    top, _, rest = text.partition("sweep:")
+    layers = "sweep:\n  layer: [{kind: bond, mode: balance-tlb}, {kind: bond, mode: balance-alb}]\n"
+    text = f"{top}{layers}repeat{rest.partition('repeat')[2]}  nic_networks: one\n"
+    ended = osmef("run", osmef.write(text), prefix=alpha.network)
+    assert ended.code == 0, ended.err
+    lines = (osmef.run / "trials.jsonl").read_text().splitlines()
+    assert [json.loads(line)["status"] for line in lines] == ["ok", "ok"]
+
+
+def test_lacp_by_cables_between_guests_whose_cards_tell_no_duplex(
+    lab: Lab, guest_image: Bundle, osmef: Osmef
+) -> None:
+    """A Linux bridge keeps packets of LACP back; past it they find the other guest."""
+    osmef.end_s = 600.0
+    alpha = lab["alpha"]
+    text = ON_LIBVIRT.format(uri=alpha.uri, image=guest_image.directory)
+    top, _, rest = text.partition("sweep:")
+    layer = "layer: {kind: bond, mode: 802.3ad, hash: layer3+4}\n"
+    path = osmef.write(f"{top}{layer}repeat{rest.partition('repeat')[2]}")
+    process = osmef.start("run", path, prefix=alpha.network)
+    osmef.until(process, "putting the agent")
+    for bridge in json.loads(alpha.run("ip", "-j", "link", "show", "type", "bridge")):
+        addresses = json.loads(alpha.run("ip", "-j", "-4", "address", "show", bridge["ifname"]))
+        ports = json.loads(alpha.run("ip", "-j", "link", "show", "master", bridge["ifname"]))
+        if any(addresses) or len(ports) != 2:
+            continue
+        first, second = (port["ifname"] for port in ports)
+        for port, other in ((first, second), (second, first)):
+            hook = f"{{ type filter hook ingress device {port} priority 0; }}"
+            alpha.run("nft", "add", "table", "netdev", "cables")
+            alpha.run("nft", "add", "chain", "netdev", "cables", f"of-{port}", hook)
+            alpha.run("nft", "add", "rule", "netdev", "cables", f"of-{port}", "fwd", "to", other)
+    ended = osmef.finish(process)
+    assert ended.code == 0, ended.err
+    (line,) = (osmef.run / "trials.jsonl").read_text().splitlines()
+    assert json.loads(line)["status"] == "ok"
+    facts = json.loads(next((osmef.run / "facts" / "00000").iterdir()).read_text())["layers"]
+    (told,) = facts["bond(mode=802.3ad hash=layer3+4)"].values()
+    assert {card["mii_status"] for card in told["nics"].values()} == {"UP"}
+
+
 class Forgetful:
     def intend(self, _resource: Resource) -> None: ...
     def created(self, _resource: Resource) -> None: ...

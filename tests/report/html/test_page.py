@@ -294,6 +294,31 @@ def test_the_page_says_how_far_the_numbers_can_be_trusted(
     assert "aggregate_btc_bps" in table.text
 
 
+def test_the_cells_of_a_run_are_compared_in_pairs(
+    tmp_path: Path, make_run: MakeRun, make_summary: MakeSummary, make_cell: MakeCell
+) -> None:
+    run = make_run("a", make_summary(*(make_cell(connections=n) for n in (1, 5))))
+    (one, other) = run.read_trials().trials
+    blocks = [
+        trial.model_copy(
+            update={
+                "index": 2 * number + place,
+                "group": number,
+                "repetition": number,
+                "metrics": {"aggregate_btc_bps": (1e9 + 1e7 * number) * (2 - place)},
+            }
+        )
+        for number in range(1, 7)
+        for place, trial in enumerate((one, other))
+    ]
+    run.trials.write_text("".join(f"{trial.model_dump_json()}\n" for trial in blocks))
+    page = page_of(tmp_path, run.path)
+    (table,) = [one for one in page.all("table") if "cells of the run differ" in one.text]
+    assert "connections=1 against connections=5" in table.text
+    assert "2..2" in table.text
+    assert "paired" in table.text
+
+
 def test_an_inventory_declares_where_hosts_stand(
     tmp_path: Path, make_run: MakeRun, make_summary: MakeSummary, make_cell: MakeCell
 ) -> None:

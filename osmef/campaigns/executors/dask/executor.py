@@ -32,6 +32,7 @@ from osmef.campaigns.executors.session import SessionJob, SessionResult, clear
 from osmef.campaigns.executors.threads import Measure, open_many_files
 from osmef.campaigns.watching.status import NAME as LIVE
 from osmef.campaigns.watching.status import forget, show_in
+from osmef.engine.events import Event, WorkerAssigned, WorkerLost
 from osmef.engine.journal import Journal
 from osmef.engine.stop import Stop
 from osmef.errors import InputError, Interrupted, OsmefError, StorageError
@@ -216,7 +217,7 @@ class DaskExecutor:
         where = task.worker.address if task.worker else "of the cluster"
         self._tell("gap", f"{task.what}: the worker {where} is lost, another takes its place")
         with suppress(StorageError):
-            task.copy.note("lost", worker=where)
+            task.copy.note(WorkerLost(where))
         reason = task.halted or self._stop.reason
         why = (
             Interrupted(reason) if reason else OsmefError(f"{task.losses} workers were lost in it")
@@ -354,8 +355,8 @@ class DaskExecutor:
     def _note_worker(self, task: _Task) -> None:
         """Write down once whose machine it is, before anything is made there."""
         if task.worker is not None and not task.noted:
-            told = {"worker": task.worker.address, "host": task.worker.host}
-            task.noted = task.copy.note("worker", **told)
+            told = WorkerAssigned(task.worker.host, task.worker.address)
+            task.noted = task.copy.note(told)
 
 
 def _measure(measure: Measure, work: SessionJob, directory: Path) -> SessionResult:
@@ -407,11 +408,11 @@ class RunMirror:
         """Let watchers see how the session stands."""
         show_in(self.path, data.decode())
 
-    def note(self, event: str, **values: object) -> bool:
+    def note(self, event: Event) -> bool:
         """Write into the journal, if it has begun; tell whether it has."""
         begun = self._journal.path.exists()
         if begun:
-            self._journal.note(event, **values)
+            self._journal.note(event)
         return begun
 
     @property
@@ -419,8 +420,8 @@ class RunMirror:
         """The machine whose worker alone can take away what is left; None where any can."""
         if not any(_is_of_a_machine(one) for one in self._journal.standing()):
             return None
-        notes = self._journal.read("worker")
-        return str(notes[-1]["host"]) if notes else None
+        assigned = self._journal.history().all(WorkerAssigned)
+        return assigned[-1].host if assigned else None
 
     def close(self) -> None:
         """Merge what came in parts, and release the lock."""

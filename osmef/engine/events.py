@@ -1,0 +1,383 @@
+"""The events of a journal: what each of its lines may tell, read from JSON and written as JSON.
+
+An event is written without the values that are its defaults. Newer versions may have more events
+and more values, which are passed over; what older ones did not write is filled in.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, fields
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, Strict, TypeAdapter, ValidationError
+
+from osmef.providers.base import Resource
+from osmef.results.summary import EndpointInfo, HourlyPrice
+from osmef.scenario.location import Location
+
+_YEARS = range(1970, 2200)
+_LATEST = 10**11
+# As long as a path can be, and without what a terminal would act on.
+_WORD = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{0,4096}")
+_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,240}")
+_KNOWN = {field.name for field in fields(Resource)}
+
+
+def _moment(text: str) -> str:
+    found = datetime.fromisoformat(text)
+    if found.tzinfo is None or found.year not in _YEARS:
+        raise ValueError("it is no time that a journal has")
+    return text
+
+
+def _named(info: EndpointInfo) -> EndpointInfo:
+    # Its facts are in files of this name.
+    if _FILE.fullmatch(info.name) is None:
+        raise ValueError("it is no name of an endpoint")
+    return info
+
+
+Moment = Annotated[str, AfterValidator(_moment)]
+"""A time in ISO 8601, with its zone."""
+_Text = Annotated[str, Strict()]
+_Whole = Annotated[int, Strict(), Field(ge=0, lt=2**63)]
+_Seed = Annotated[int, Strict(), Field(gt=-(2**63), lt=2**63)]
+_Time = Annotated[float, Field(ge=0, lt=_LATEST)]
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to a run."""
+
+
+@dataclass(frozen=True)
+class Planned(Event):
+    """The plan was made: its seed, the scenario's digest, the session, and cells left out."""
+
+    seed: _Seed
+    digest: Annotated[_Text, Field(pattern="^[0-9a-f]{64}$")]
+    session: _Text | None = None
+    window: _Text | None = None
+    platform: _Text | None = None
+    left_out: tuple[_Text, ...] = ()
+
+
+@dataclass(frozen=True)
+class Extended(Event):
+    """Trials were added to the plan: so many of each cell from now on."""
+
+    repeat: Annotated[int, Strict(), Field(ge=1, le=100_000)]
+
+
+@dataclass(frozen=True)
+class Started(Event):
+    """A controller began, or resumed: the trials that are missing, and who it is."""
+
+    seed: _Seed | None = None
+    missing: _Whole | None = None
+    controller: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Provisioning(Event):
+    """VMs begin to cost: by name what is paid, and the most, until a UNIX time at the latest."""
+
+    prices: dict[str, HourlyPrice | None]
+    most: dict[str, HourlyPrice | None]
+    deadline: _Time | None = None
+
+
+@dataclass(frozen=True)
+class Deployed(Event):
+    """An endpoint is ready, with its agent; ``most`` is the most that it costs."""
+
+    endpoint: Annotated[EndpointInfo, AfterValidator(_named)]
+    most: HourlyPrice | None
+
+
+@dataclass(frozen=True)
+class Replaced(Event):
+    """Endpoints were made anew for where they stood; ``error`` says why one could not be."""
+
+    endpoints: tuple[_Text, ...]
+    attempt: _Whole
+    error: _Text | None
+
+
+@dataclass(frozen=True)
+class Located(Event):
+    """After some trials of a group the places of endpoints were read; those that had changed."""
+
+    group: _Whole
+    trials: tuple[_Whole, ...]
+    places: dict[str, Location]
+    error: _Text | None
+
+
+@dataclass(frozen=True)
+class Disturbed(Event):
+    """Endpoints were lost in an attempt at a trial."""
+
+    trial: _Whole
+    cell: _Text
+    lost: tuple[_Text, ...]
+    error: _Text | None
+
+
+@dataclass(frozen=True)
+class Recovered(Event):
+    """An endpoint that was lost answers again."""
+
+    endpoint: _Text
+    since: Moment
+    after_s: float
+
+
+@dataclass(frozen=True)
+class Borrowed(Event):
+    """The run uses endpoints of a pool, of the run directory ``by``, that stand since a time."""
+
+    since: Moment
+    by: _Text
+
+
+@dataclass(frozen=True)
+class Remade(Event):
+    """Endpoints of a pool were made anew for the run."""
+
+    why: _Text
+
+
+@dataclass(frozen=True)
+class WorkerAssigned(Event):
+    """A worker of a cluster took the session over, on a machine."""
+
+    host: _Text
+    worker: _Text = ""
+
+
+@dataclass(frozen=True)
+class WorkerLost(Event):
+    """The worker that had the session was lost."""
+
+    worker: _Text = ""
+
+
+@dataclass(frozen=True)
+class PoolEvent(Event):
+    """Something that happened to pooled endpoints, and the session of the campaign."""
+
+    session: _Whole | None = None
+
+
+@dataclass(frozen=True)
+class Wanted(PoolEvent):
+    """They are made for a session."""
+
+
+@dataclass(frozen=True)
+class Lent(PoolEvent):
+    """A session uses them."""
+
+
+@dataclass(frozen=True)
+class Returned(PoolEvent):
+    """The session uses them no more."""
+
+
+@dataclass(frozen=True)
+class Charged(PoolEvent):
+    """Their cost until now was counted with the session."""
+
+
+@dataclass(frozen=True)
+class Released(Event):
+    """All endpoints are gone, or given back."""
+
+
+@dataclass(frozen=True)
+class Ended(Event):
+    """The run has ended."""
+
+
+@dataclass(frozen=True)
+class ResourceEvent(Event):
+    """Something that happened to a resource."""
+
+    resource: Resource
+
+
+@dataclass(frozen=True)
+class Intended(ResourceEvent):
+    """It is about to be made."""
+
+
+@dataclass(frozen=True)
+class Created(ResourceEvent):
+    """It exists, with its id."""
+
+
+@dataclass(frozen=True)
+class Destroyed(ResourceEvent):
+    """It is gone."""
+
+
+@dataclass(frozen=True)
+class Other(Event):
+    """An event that only newer versions know."""
+
+
+_NAMES: Mapping[type[Event], str] = {
+    Planned: "plan",
+    Extended: "extend",
+    Started: "start",
+    Provisioning: "provision",
+    Deployed: "endpoint",
+    Replaced: "replace",
+    Located: "looked",
+    Disturbed: "disturbed",
+    Recovered: "back",
+    Borrowed: "held",
+    Remade: "anew",
+    WorkerAssigned: "worker",
+    WorkerLost: "lost",
+    Wanted: "wanted",
+    Lent: "lent",
+    Returned: "back",
+    Charged: "paid",
+    Released: "gone",
+    Ended: "end",
+    Intended: "intend",
+    Created: "created",
+    Destroyed: "destroyed",
+}
+"""How each is called in a journal; an endpoint and a session both come ``back``."""
+_TYPES = {name: kind for kind, name in _NAMES.items()}
+
+
+@dataclass(frozen=True)
+class _Head:
+    at: Moment
+    event: _Text
+
+
+_ADAPTERS: dict[type, TypeAdapter[Any]] = {}
+
+
+def _adapter(kind: type) -> TypeAdapter[Any]:
+    if kind not in _ADAPTERS:  # to make one takes a while
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
+
+
+def written(event: Event) -> dict[str, Any]:
+    """Return an event as a line tells it, without its time."""
+    if isinstance(event, ResourceEvent):
+        return {"event": _NAMES[type(event)], "resource": asdict(event.resource)}
+    values = _adapter(type(event)).dump_python(event, mode="json")
+    usual = {one.name: one.default for one in fields(event) if one.default is not MISSING}
+    told = {
+        name: value
+        for name, value in values.items()
+        if name not in usual or getattr(event, name) != usual[name]
+    }
+    return {"event": _NAMES[type(event)], **told}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A line of a journal: when it was written, its event, and what is wrong with it.
+
+    ``name`` is what the line calls its event. Of a damaged line there is no time, and no event but
+    that of a resource which can be told nevertheless.
+    """
+
+    number: int
+    name: str | None
+    at: datetime | None
+    event: Event | None
+    damage: str | None
+
+    def may_be(self, *kinds: type[Event]) -> bool:
+        """Tell whether a damaged line may be of one of these kinds."""
+        names = {name for kind, name in _NAMES.items() if issubclass(kind, kinds)}
+        return self.name is None or self.name in names
+
+
+def parse(number: int, told: object) -> Entry:
+    """Return the entry of a line of JSON."""
+    if not isinstance(told, dict):
+        return Entry(number, None, None, None, "it is no note")
+    name = told["event"] if isinstance(told.get("event"), str) else None
+    try:
+        head = _adapter(_Head).validate_python(told)
+        event = _event(head.event, told)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        why = f"{'.'.join(str(step) for step in first['loc'])}: {first['msg']}"
+        return Entry(number, name, None, _salvaged(name, told), why)
+    if event is None:
+        return Entry(number, name, None, None, "resource: it is none that can be told")
+    return Entry(number, name, datetime.fromisoformat(head.at), event, None)
+
+
+def _event(name: str, told: dict[str, Any]) -> Event | None:
+    kind = _TYPES.get(name, Other)
+    if issubclass(kind, ResourceEvent):
+        return _salvaged(name, told)
+    if name == "back":
+        kind = Recovered if "endpoint" in told else Returned
+    event: Event = _adapter(kind).validate_python(_completed(kind, told))
+    return event
+
+
+def _completed(kind: type[Event], told: dict[str, Any]) -> dict[str, Any]:
+    """Return a line with what older versions did not write: the most that something costs."""
+    if kind is Provisioning:
+        return {"most": told.get("prices"), **told}
+    if kind is Deployed:
+        info = told.get("endpoint")
+        return {"most": info.get("price") if isinstance(info, dict) else None, **told}
+    return told
+
+
+def _salvaged(name: str | None, told: Mapping[str, Any]) -> ResourceEvent | None:
+    """Return the event of a resource, also of a line that is damaged elsewhere."""
+    kind = _TYPES.get(name) if name else None
+    resource = _resource(told.get("resource"))
+    if kind is None or not issubclass(kind, ResourceEvent) or resource is None:
+        return None
+    return kind(resource)
+
+
+def _resource(told: object) -> Resource | None:
+    """Return a resource; None where it is none that can be told."""
+    if not isinstance(told, dict):
+        return None
+    told = {name: value for name, value in told.items() if name in _KNOWN}
+    if not all(_is_name(told.get(name)) for name in ("provider", "kind", "name", "run")):
+        return None
+    if not (told.get("id") is None or _is_name(told["id"])):
+        return None
+    if not all(_is_time(told.get(name)) for name in ("deadline", "made")):
+        return None
+    way = told.get("access", {})
+    return Resource(**told) if isinstance(way, dict) and all(map(_is_word, way.values())) else None
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and _WORD.fullmatch(value) is not None
+
+
+def _is_name(value: object) -> bool:
+    return _is_word(value) and value != ""
+
+
+def _is_time(value: object) -> bool:
+    if value is None:
+        return True
+    return isinstance(value, int | float) and math.isfinite(value) and 0 <= value < _LATEST
