@@ -29,7 +29,7 @@ from osmef.facts.source import Command  # noqa: E402
 from osmef.facts.table import FACTS, INTERFACE_FACTS, Fact  # noqa: E402
 from osmef.images import bundle  # noqa: E402
 from osmef.kinds import LAYERS, WORKLOADS  # noqa: E402
-from osmef.results import exchange, measure, summary, tables, trial, udp, use  # noqa: E402
+from osmef.results import bucket, exchange, measure, summary, tables, trial, udp, use  # noqa: E402
 from osmef.results.measure import shown_unit  # noqa: E402
 from osmef.results.schema import summary_schema  # noqa: E402
 from osmef.scenario import clouds, fields, location, model, money, pairs  # noqa: E402
@@ -68,7 +68,7 @@ def models() -> dict[str, type[BaseModel]]:
     names = [f"{clouds.__name__}.{room.name}" for room in iter_modules(clouds.__path__)]
     settings_of_clouds = [import_module(name) for name in names]
     written = (model, fields, money, pairs, *settings_of_clouds, location)
-    rooms = (*written, summary, measure, trial, exchange, udp, use, bundle, program_bundle)
+    rooms = (*written, summary, measure, trial, exchange, udp, use, bucket, bundle, program_bundle)
     found = {
         name: thing
         for room in rooms

@@ -10,7 +10,7 @@ import pytest
 
 import osmef.images
 from osmef.errors import ProviderError
-from osmef.images.build import Order, build_image
+from osmef.images.build import BuildRequest, build_image
 from osmef.images.bundle import Bundle, load_bundle
 from osmef.images.tools import open_workshop
 from osmef.programs import find_program
@@ -41,7 +41,7 @@ def kept_image() -> Bundle:
         directory.mkdir(exist_ok=True)
         for old in directory.glob("test-*"):
             shutil.rmtree(old)
-        order = Order(
+        order = BuildRequest(
             name=name,
             directory=directory,
             suite=None,

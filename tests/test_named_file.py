@@ -19,11 +19,11 @@ from osmef.engine.journal import Journal
 from osmef.errors import CredentialsError, InputError, OsmefError
 from osmef.importers.files import read_texts
 from osmef.named_file import UnfitFileError, open_file, read_file, read_text_file
-from osmef.prices.book import read_prices
+from osmef.prices.price_list import read_prices
 from osmef.providers.openstack.servers import user_data_of
+from osmef.remote.authentication import offers_of
 from osmef.remote.keys import KeyPair, OwnKeys
 from osmef.remote.known_hosts import known_keys
-from osmef.remote.offers import offers_of
 from osmef.remote.ssh_text import read_config
 from osmef.report.data import read_table
 from osmef.results.brief import brief_summary, brief_trials
@@ -219,7 +219,6 @@ OTHERS = {
     "campaigns/watching/page.py",
     "engine/controller.py",
     "images/build.py",
-    "images/debian.py",
     "images/initrd.py",
     "providers/local/addresses.py",
     "providers/local/daemon.py",
@@ -229,13 +228,11 @@ OTHERS = {
     "providers/openstack/networks.py",
     "report/html/shell.py",
     "results/older.py",
-    "results/remote.py",
     "supply/built.py",
     "supply/shim.py",
     "supply/closure.py",
     "supply/debian.py",
     "supply/packaged.py",
-    "supply/shared.py",
 }
 
 

@@ -10,6 +10,7 @@
 
 const char *const tcp_names[TCP_VALUES] = {
     "mss",
+    "path_mtu",
     "rtt_us",
     "rtt_min_us",
     "rttvar_us",
@@ -46,6 +47,7 @@ struct field {
 
 static const struct field fields[TCP_VALUES] = {
     [TCP_MSS] = FIELD(snd_mss, ZERO, 1),
+    [TCP_PATH_MTU] = FIELD(pmtu, ZERO, 1),
     [TCP_RTT_US] = FIELD(rtt, ZERO, 1),
     [TCP_RTT_MIN_US] = FIELD(min_rtt, ALL_ONES, 1),
     [TCP_RTTVAR_US] = FIELD(rttvar, ZERO, 1),

@@ -9,6 +9,7 @@
 
 enum tcp_value {
     TCP_MSS,
+    TCP_PATH_MTU,
     TCP_RTT_US,
     TCP_RTT_MIN_US,
     TCP_RTTVAR_US,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from osmef.analysis.knee import Knee, find_knee
 from osmef.analysis.quantiles import quantile_interval
 
-LEAST_INTERVALS = 10
+LEAST_INTERVALS = 8
 """So many intervals at the lower rate prove it ..."""
 LEAST_S = 5.0
 """... if they last as long, in seconds: a neighbour may take its share for a moment."""
@@ -80,7 +80,7 @@ def find_bucket(lengths_s: Sequence[float], sizes: Sequence[int]) -> Bucket | No
 def is_proved(lengths_s: Sequence[float], sizes: Sequence[int]) -> bool:
     """Return whether a transfer so far has shown the burst, and the rate that is left of it.
 
-    Arguments and assumptions are those of ``find_bucket``. Wanted are 10 intervals and 5 s at the
+    Arguments and assumptions are those of ``find_bucket``. Wanted are 8 intervals and 5 s at the
     lower rate, known within 5 %. Whoever looks after each interval of a steady transfer is wrong in
     as many cases as docs/methods.md says.
 

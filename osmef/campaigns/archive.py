@@ -13,6 +13,7 @@ directory in its tar.
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import os
 import shutil
@@ -20,11 +21,12 @@ import tarfile
 import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import pandas as pd
 import pyarrow as pa
@@ -37,11 +39,10 @@ from osmef.campaigns.state import open_store
 from osmef.campaigns.state.rows import CampaignRow, Gap, Phase, SessionRow, SessionState
 from osmef.drafts import abandoned, draft_directory, scratch
 from osmef.engine.controller import is_at_work
-from osmef.errors import InputError, StorageError
+from osmef.errors import InputError, OsmefError, StorageError
 from osmef.named_file import read_file
 from osmef.results.files import storage, write_atomically
 from osmef.results.frame import load
-from osmef.results.remote import Remote, sha256_of
 from osmef.results.rundir import RunDirectory
 from osmef.results.tables import TABLES
 from osmef.scenario.base import Model
@@ -54,6 +55,13 @@ _MARKS = ("journal.jsonl", "trials.jsonl", "summary.json")
 _LEFT_OUT = {"lock", *(f"{table}.parquet" for table in TABLES)}
 _MOST_MANIFEST = 256 << 20
 _COMPRESSION = "zstd"
+_S3 = "s3://"
+_AT_ONCE = 1 << 20
+_PATIENCE_S = 60
+_CURE = (
+    "check the URL, such as s3://BUCKET/NAME, file:///PATH or memory://NAME, and the store's"
+    " credentials"
+)
 
 
 class Entry(Model):
@@ -115,7 +123,7 @@ def export_campaign(name: str, state: str, url: str) -> Archived:
         record = Record(campaign, store.sessions(campaign.id), store.gaps(campaign.id))
     finally:
         store.close()
-    remote = Remote(url)
+    remote = ArchiveUrl(url)
     if remote.exists(MANIFEST):
         cure = "give another URL, or remove that one first"
         raise InputError("there is an archive already", where=url, cure=cure)
@@ -139,7 +147,9 @@ def _runs(directory: Path) -> list[RunDirectory]:
     return runs
 
 
-def _send(remote: Remote, record: Record, runs: Sequence[RunDirectory], place: Path) -> Archived:
+def _send(
+    remote: ArchiveUrl, record: Record, runs: Sequence[RunDirectory], place: Path
+) -> Archived:
     campaign = record.campaign
     entries: list[Entry] = []
     for name, file in _files(record, runs, place):
@@ -257,7 +267,7 @@ def import_archive(url: str, directory: Path) -> Archived:
     ``osmef campaign report`` knows both. Raises InputError where something is not as the manifest
     says, and StorageError; nothing is left behind then.
     """
-    remote = Remote(url)
+    remote = ArchiveUrl(url)
     with storage("make a directory", directory):
         is_new = not directory.exists()
         for rest in () if is_new else abandoned(directory, _IMPORT):
@@ -316,7 +326,7 @@ def _remove(directory: Path, *, is_new: bool) -> None:
                 path.unlink()
 
 
-def _manifest(remote: Remote, draft: Path) -> Manifest:
+def _manifest(remote: ArchiveUrl, draft: Path) -> Manifest:
     if not remote.exists(MANIFEST):
         cure = "is the URL right, and did the export end?"
         raise InputError("there is no archive: it has no manifest", where=remote.url, cure=cure)
@@ -349,7 +359,7 @@ def _parse_manifest(file: Path, where: str) -> Manifest:
         ) from error
 
 
-def _fetch(remote: Remote, entry: Entry, draft: Path) -> None:
+def _fetch(remote: ArchiveUrl, entry: Entry, draft: Path) -> None:
     file = draft / entry.path
     with storage("make a directory", file.parent):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -431,3 +441,86 @@ def read_record(directory: Path) -> Record | None:
     mine = [{name: value for name, value in row.items() if name in known} for row in rows]
     sessions = [SessionRow(**{**row, "state": SessionState(row["state"])}) for row in mine]
     return Record(campaign, sessions, manifest.gaps)
+
+
+class ArchiveUrl:
+    """What is below a URL. Every method raises StorageError when the store does not do its part."""
+
+    def __init__(self, url: str) -> None:
+        """Open it. Raises InputError for a URL of no known kind, or without the library for it."""
+        self.url = url if url.endswith("://") else url.rstrip("/")
+        try:
+            self._store, self._root = _open(self.url)
+        except ImportError as error:
+            cure = "pip install 'osmef[archive]'; other stores want a package of their own"
+            raise InputError(f"no library for this: {error}", where=url, cure=cure) from error
+        except (ValueError, OSError) as error:
+            raise InputError(f"this is no place: {error}", where=url, cure=_CURE) from error
+        self._has_directories = not self.url.startswith(_S3)
+
+    def exists(self, name: str) -> bool:
+        """Tell whether there is such a file."""
+        with self._doing("look for", name):
+            return bool(self._store.exists(self._path(name)))
+
+    def put(self, name: str, file: Path) -> None:
+        """Copy a file there."""
+        with self._doing("write", name):
+            if self._has_directories:
+                self._store.makedirs(str(PurePosixPath(self._path(name)).parent), exist_ok=True)
+            with file.open("rb") as data, self._store.open(self._path(name), "wb") as there:
+                shutil.copyfileobj(data, there, _AT_ONCE)
+
+    def get(self, name: str, file: Path) -> None:
+        """Copy a file from there."""
+        with (
+            self._doing("read", name),
+            self._store.open(self._path(name), "rb") as data,
+            file.open("wb") as here,
+        ):
+            shutil.copyfileobj(data, here, _AT_ONCE)
+
+    def _path(self, name: str) -> str:
+        return f"{self._root.rstrip('/')}/{name}"
+
+    @contextmanager
+    def _doing(self, action: str, name: str) -> Iterator[None]:
+        # Each library behind fsspec has exceptions of its own.
+        try:
+            yield
+        except OsmefError:
+            raise
+        except Exception as error:
+            told = str(error).strip() or type(error).__name__
+            where = f"{self.url}/{name}"
+            raise StorageError(f"can't {action} this: {told}", where=where, cure=_CURE) from error
+
+
+def _open(url: str) -> tuple[Any, str]:
+    """Return the store of a URL, and the path there. S3 is Arrow's, which comes with pyarrow."""
+    from fsspec.core import url_to_fs  # noqa: PLC0415 - an extra
+
+    if not url.startswith(_S3):
+        found: tuple[Any, str] = url_to_fs(url)
+        return found
+    from fsspec.implementations.arrow import ArrowFSWrapper  # noqa: PLC0415
+    from pyarrow.fs import S3FileSystem, resolve_s3_region  # noqa: PLC0415 - slow to load
+
+    path = url.removeprefix(_S3)
+    if not path:
+        raise ValueError("it names no bucket")
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
+    where = urlsplit(endpoint) if endpoint else None
+    told: dict[str, str] = {}
+    if where is None:  # AWS itself, whose buckets are each in a region
+        told["region"] = resolve_s3_region(path.partition("/")[0])
+    else:
+        told |= {"endpoint_override": where.netloc, "scheme": where.scheme}
+    store = S3FileSystem(connect_timeout=_PATIENCE_S, request_timeout=_PATIENCE_S, **told)
+    return ArrowFSWrapper(store), path
+
+
+def sha256_of(file: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal."""
+    with file.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()

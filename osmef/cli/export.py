@@ -13,8 +13,8 @@ from rich.markup import escape
 
 from osmef.cli.console import RunPath, err, print_text, reporting
 from osmef.errors import InputError
-from osmef.results.called import run_called
 from osmef.results.files import write_atomically
+from osmef.results.find import run_called
 from osmef.results.rundir import RunDirectory
 
 if TYPE_CHECKING:

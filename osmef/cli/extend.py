@@ -12,7 +12,7 @@ from osmef.cli.resume import ControllerIsDead, take_over
 from osmef.engine.check import check_provider
 from osmef.engine.cost import check_budget, cost_of
 from osmef.engine.resume import extend, note_extension, reopen
-from osmef.results.called import run_called
+from osmef.results.find import run_called
 from osmef.results.rundir import RunDirectory
 
 EPILOG = """Examples:

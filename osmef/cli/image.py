@@ -12,7 +12,7 @@ from osmef.cli.console import AsJson, err, print_json, reporting
 from osmef.cli.console import out as console
 from osmef.engine.stop import stop_on_signals
 from osmef.errors import InputError
-from osmef.images.build import Order, build_image
+from osmef.images.build import BuildRequest, build_image
 from osmef.images.bundle import (
     DEFAULT_NAME,
     Bundle,
@@ -89,7 +89,7 @@ def build(  # noqa: PLR0913, PLR0917 - one parameter an option
 
     with reporting(as_json), stop_on_signals(tell) as stop:
         bundle = build_image(
-            Order(
+            BuildRequest(
                 name=name,
                 directory=output or default_directory(),
                 suite=suite,

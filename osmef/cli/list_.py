@@ -14,7 +14,7 @@ from rich.text import Text
 from osmef.cli.console import AsJson, out, print_json, reporting
 from osmef.errors import InputError
 from osmef.report.fit import column, table
-from osmef.results.called import RESULTS, begun_at, runs_in
+from osmef.results.find import RESULTS, begun_at, runs_in
 from osmef.results.rundir import RunDirectory
 
 EPILOG = """Examples:

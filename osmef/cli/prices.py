@@ -12,7 +12,7 @@ from rich.markup import escape
 from osmef.cli.console import AsJson, err, out, print_json, reporting
 from osmef.cli.where import Where, where_of
 from osmef.errors import NotFoundError
-from osmef.prices.book import fetched_file, read_book
+from osmef.prices.price_list import fetched_file, read_book
 from osmef.prices.update import update
 from osmef.report.fit import Column, column, table
 from osmef.report.series import short_cells

@@ -23,7 +23,7 @@ from osmef.engine.check import check_provider
 from osmef.engine.controller import refuse_second
 from osmef.engine.reap import destroy, leftovers, refusal_of
 from osmef.engine.resume import reopen
-from osmef.results.called import run_called
+from osmef.results.find import run_called
 from osmef.results.rundir import RunDirectory
 
 ControllerIsDead = Annotated[

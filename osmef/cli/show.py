@@ -9,7 +9,7 @@ import typer
 from osmef.cli.console import AsJson, RunPath, print_json, reporting
 from osmef.cli.shown import show
 from osmef.errors import InputError
-from osmef.results.called import run_called
+from osmef.results.find import run_called
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 

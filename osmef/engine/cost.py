@@ -11,7 +11,7 @@ from osmef.engine.events import Provisioning
 from osmef.engine.journal import History, Journal
 from osmef.engine.plan import Plan
 from osmef.errors import InputError
-from osmef.prices.book import read_book
+from osmef.prices.price_list import read_book
 from osmef.prices.update import is_told
 from osmef.providers.base import EndpointRequest
 from osmef.results.summary import Cost, HourlyPrice

@@ -22,8 +22,8 @@ from osmef.engine.station import Station
 from osmef.engine.stop import Stop
 from osmef.errors import EndpointError, Interrupted, OsmefError, ProgramError
 from osmef.providers.sites import Sites
-from osmef.results.occasion import Occasion
 from osmef.results.rundir import RunDirectory
+from osmef.results.session_tag import SessionTag
 from osmef.results.trial import Failure, Status, Trial
 from osmef.results.use import Carried
 from osmef.scenario.fields import RECORD, Family
@@ -70,7 +70,7 @@ class Bench:
     directory: RunDirectory
     observer: Observer
     stop: Stop
-    occasion: Occasion = field(default_factory=Occasion)
+    occasion: SessionTag = field(default_factory=SessionTag)
     patience_s: float = PATIENCE_S
     layers: Layers | None = None
     enough: Enough | None = None

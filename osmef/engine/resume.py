@@ -12,12 +12,12 @@ from osmef.engine.journal import History, Journal
 from osmef.engine.plan import Plan, extended, make_plan
 from osmef.errors import InputError
 from osmef.results.lines import read_lines, read_whole
-from osmef.results.occasion import Occasion
 from osmef.results.rundir import RunDirectory
+from osmef.results.session_tag import SessionTag
 from osmef.scenario.load import load
 from osmef.scenario.study import Study
 
-_NONE = Occasion()
+_NONE = SessionTag()
 _CURE = (
     "put back from a copy what was changed; else look at the trials with `osmef report`, and"
     " measure the rest in a new run"
@@ -159,13 +159,13 @@ def _check_trials(plan: Plan, directory: RunDirectory) -> None:
             )
 
 
-def note_plan(directory: RunDirectory, plan: Plan, occasion: Occasion = _NONE) -> None:
+def note_plan(directory: RunDirectory, plan: Plan, occasion: SessionTag = _NONE) -> None:
     """Write down what ``reopen`` and ``occasion_of`` need. Raises StorageError."""
-    occurs = {one.name: getattr(occasion, one.name) for one in fields(Occasion)}
+    occurs = {one.name: getattr(occasion, one.name) for one in fields(SessionTag)}
     event = Planned(plan.seed, plan.study.digest, **occurs, left_out=tuple(plan.left_out))
     Journal(directory.journal).note(event)
 
 
-def occasion_of(history: History) -> Occasion:
+def occasion_of(history: History) -> SessionTag:
     """Return the session that a run belongs to, as its plan has noted it."""
-    return Occasion(*(getattr(history.plan, one.name, None) for one in fields(Occasion)))
+    return SessionTag(*(getattr(history.plan, one.name, None) for one in fields(SessionTag)))

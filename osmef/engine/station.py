@@ -16,8 +16,7 @@ from osmef.agent.client import ANSWER_S, AgentClient
 from osmef.agent.deploy import AGENT, Deployment, deploy
 from osmef.engine.settle import Settled
 from osmef.errors import EndpointError, HostKeyError, Interrupted, OsmefError, ReachError
-from osmef.facts.collect import collect
-from osmef.facts.disks import file_systems
+from osmef.facts.collect import collect, file_systems
 from osmef.providers.base import Endpoint, Order
 from osmef.providers.patience import Patience
 from osmef.remote.session import Session

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import platform
 import re
+import shlex
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,10 +16,9 @@ from pathlib import Path
 from typing import Literal
 
 import osmef
-from osmef.apt import find_suite
+from osmef.apt import find_suite, network_settings, sources
 from osmef.drafts import at_work, draft_directory
 from osmef.errors import InputError, ProviderError, StorageError
-from osmef.images import debian
 from osmef.images.bundle import (
     MANIFEST,
     Boot,
@@ -28,7 +29,6 @@ from osmef.images.bundle import (
     load_bundle,
     sha256_of,
 )
-from osmef.images.debian import Machine
 from osmef.images.initrd import make_initrd
 from osmef.images.tools import WHERE, Workshop, open_workshop
 from osmef.programs import find_program
@@ -45,10 +45,16 @@ _FORMATS = {
     "kernel": ("vmlinuz", "linux"),
     "initrd": ("initrd", "cpio"),
 }
+_GUEST = Path(__file__).parent / "guest"
+# Facts want ip, tc and ethtool; a cloud kernel has the drivers of virtual machines, and netem, fq,
+# htb, bonding and the like as modules.
+_PACKAGES = ("busybox-static", "ethtool", "iproute2", "kmod", "openssh-server", "procps")
+_PACKAGE = re.compile(r"[a-z0-9][a-z0-9+.-]+")
+_LEFT_OUT = ("/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/man/*")
 
 
 @dataclass(frozen=True)
-class Order:
+class BuildRequest:
     """An image that is wanted.
 
     ``progress`` is called with a line for the user as each step begins. ``check`` is called again
@@ -65,7 +71,7 @@ class Order:
     check: Callable[[], None]
 
 
-def build_image(order: Order) -> Bundle:
+def build_image(order: BuildRequest) -> Bundle:
     """Build an image and return it.
 
     Raises InputError for what can't be ordered, ProviderError for a tool that is missing or
@@ -73,16 +79,16 @@ def build_image(order: Order) -> Bundle:
     """
     began = time.monotonic()
     _check(order)
-    machine, suite = debian.this_machine(), find_suite(order.suite)
+    machine, suite = this_machine(), find_suite(order.suite)
     for program, package in (("mke2fs", "e2fsprogs"), ("qemu-img", "qemu-utils")):
         find_program(program, package, WHERE)
     workshop = open_workshop(order.check)
     with _storage(order.directory), _draft(order, workshop) as draft:
         root = draft / "tree"
         order.progress(f"installing Debian {suite} for {machine.architecture}")
-        command = debian.install_command(suite, machine, order.packages, draft)
+        command = install_command(suite, machine, order.packages, draft)
         workshop.run(command, lambda line: _tell_step(line, order.progress))
-        packages = debian.installed_packages(root)
+        packages = installed_packages(root)
         release = _take_kernel(root, draft)
         _make_disk(order, workshop, draft)
         for path in (root, draft / "apt.conf", draft / "sources.list"):
@@ -107,9 +113,9 @@ def build_image(order: Order) -> Bundle:
         return _publish(draft, order.directory / order.name)
 
 
-def _check(order: Order) -> None:
+def _check(order: BuildRequest) -> None:
     check_name(order.name)
-    debian.check_packages(order.packages)
+    check_packages(order.packages)
     if order.disk_bytes < _LEAST_DISK_BYTES:
         raise InputError(
             f"a guest needs a disk of {format_size(_LEAST_DISK_BYTES)} or more",
@@ -146,7 +152,7 @@ def _storage(directory: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _draft(order: Order, workshop: Workshop) -> Iterator[Path]:
+def _draft(order: BuildRequest, workshop: Workshop) -> Iterator[Path]:
     """Make the directory in which an image grows, and remove it unless it became the image.
 
     What a killed build left goes first.
@@ -187,14 +193,14 @@ def _take_kernel(root: Path, draft: Path) -> str:
     shutil.copyfile(root / f"boot/vmlinuz-{release}", draft / "vmlinuz")
     initrd = make_initrd(
         (root / "bin/busybox").read_bytes(),
-        debian.guest_file("initrd"),
+        guest_file("initrd"),
         root / "lib/modules" / release,
     )
     (draft / "initrd").write_bytes(initrd)
     return release
 
 
-def _make_disk(order: Order, workshop: Workshop, draft: Path) -> None:
+def _make_disk(order: BuildRequest, workshop: Workshop, draft: Path) -> None:
     raw = draft / "root.raw"
     order.progress(f"making the disk of {format_size(order.disk_bytes)}")
     # No work is left to the guest's kernel: it would run while something is measured.
@@ -238,3 +244,93 @@ def _publish(draft: Path, target: Path) -> Bundle:
     else:
         draft.rename(target)
     return load_bundle(target)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A kind of machine: its names in the kernel and in Debian, and its console."""
+
+    architecture: str
+    debian: str
+    console: str
+
+
+_MACHINES = {
+    machine.architecture: machine
+    for machine in (Machine("x86_64", "amd64", "ttyS0"), Machine("aarch64", "arm64", "ttyAMA0"))
+}
+
+
+def this_machine() -> Machine:
+    """Return the kind of this machine. Raises ProviderError if no cloud kernel fits it."""
+    found = _MACHINES.get(platform.machine())
+    if found is None:
+        raise ProviderError(
+            f"images are made for {' and '.join(_MACHINES)}, and this is {platform.machine()}",
+            where=WHERE,
+            cure="use an image of your own",
+        )
+    return found
+
+
+def check_packages(packages: Sequence[str]) -> None:
+    """Raise InputError unless these can be names of packages."""
+    for package in packages:
+        if not _PACKAGE.fullmatch(package):
+            raise InputError(
+                f"{package!r} is not the name of a package",
+                where="--packages",
+                cure="write, for example: --packages iperf3,nuttcp",
+            )
+
+
+def install_command(
+    suite: str, machine: Machine, packages: Sequence[str], draft: Path
+) -> list[str]:
+    """Return the command that installs a guest into the directory ``tree`` of a draft.
+
+    What apt is told may hold passwords of a registry or proxy, so it is written to files there.
+    """
+    settings, sources_list = draft / "apt.conf", draft / "sources.list"
+    settings.write_text(_apt_settings())
+    lines = sources(suite)
+    sources_list.write_text("\n".join([*lines, ""]))
+    wanted = [f"linux-image-cloud-{machine.debian}", *_PACKAGES, *packages]
+    install = f'sh {shlex.quote(str(_GUEST / "install"))} "$1"'
+    return [
+        find_program("mmdebstrap", "mmdebstrap", WHERE),
+        "--mode=root",
+        "--variant=essential",
+        "--format=directory",
+        f"--architectures={machine.debian}",
+        f"--aptopt={settings}",
+        "--dpkgopt=force-unsafe-io",  # whoever interrupts it loses it all anyway
+        *(f"--dpkgopt=path-exclude={path}" for path in _LEFT_OUT),
+        f"--include={','.join(dict.fromkeys(wanted))}",
+        f"--customize-hook={install}",
+        suite,
+        str(draft / "tree"),
+        *([str(sources_list)] if lines else []),  # without it mmdebstrap knows Debian's own
+    ]
+
+
+def guest_file(name: str) -> bytes:
+    """Return a file that guests are given."""
+    return (_GUEST / name).read_bytes()
+
+
+def installed_packages(root: Path) -> dict[str, str]:
+    """Return the versions of the packages in a guest's file system, by name."""
+    status = (root / "var/lib/dpkg/status").read_text(encoding="utf-8")
+    found = {}
+    for paragraph in status.split("\n\n"):
+        fields = dict(re.findall(r"^(Package|Version|Status): (.*)$", paragraph, re.MULTILINE))
+        if fields.get("Status") == "install ok installed":
+            found[fields["Package"]] = fields["Version"]
+    return dict(sorted(found.items()))
+
+
+def _apt_settings() -> str:
+    """Return the settings of the apt that installs a guest."""
+    own = network_settings()
+    return "\n".join([*own, 'Acquire::Languages "none";', 'APT::Install-Recommends "false";', ""])

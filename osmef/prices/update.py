@@ -9,7 +9,7 @@ from typing import cast
 
 from osmef.errors import ApiError, InputError
 from osmef.prices import gce
-from osmef.prices.book import add_prices, fetched_file, read_book
+from osmef.prices.price_list import add_prices, fetched_file, read_book
 from osmef.scenario.money import Price
 
 KINDS = ("aws", "gce", "azure")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import paramiko
 
 from osmef.errors import CredentialsError, OsmefError, ProviderError, ReachError
+from osmef.remote.authentication import offers_of
 from osmef.remote.bounded import FileClient, Flood, Transport, outputs_of
 from osmef.remote.failure import (
     QUIET_CURE,
@@ -26,7 +27,6 @@ from osmef.remote.failure import (
     transfer_failed,
 )
 from osmef.remote.login import Login, Waits
-from osmef.remote.offers import offers_of
 
 _CONNECT_S = 20.0
 KEEPALIVE_S = 15

@@ -17,7 +17,7 @@ from osmef.analysis.replicates import (
     settled,
 )
 from osmef.errors import InputError
-from osmef.prices.book import read_prices
+from osmef.prices.price_list import read_prices
 from osmef.report.cells import nothing
 from osmef.report.data import Data, read_table
 from osmef.report.metric import chosen

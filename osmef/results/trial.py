@@ -65,6 +65,10 @@ class TcpState(Model):
         default=None, description="name of the algorithm (`TCP_CONGESTION`)"
     )
     mss: int | None = Field(default=None, description="maximum segment size, bytes")
+    path_mtu: int | None = Field(
+        default=None,
+        description="largest packet that the path is known to take, bytes with the IP header",
+    )
     rtt_us: float | None = Field(default=None, description="smoothed round-trip time, microseconds")
     rtt_min_us: float | None = Field(
         default=None, description="smallest round-trip time seen, microseconds"

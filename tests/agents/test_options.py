@@ -66,6 +66,12 @@ def test_the_segment_size_is_kept(start: StartAgent) -> None:
         assert 900 <= flows_of(result)[0]["tcp"]["mss"] <= 1000
 
 
+def test_the_largest_packet_of_the_path_is_told(start: StartAgent) -> None:
+    mtu = min(int(Path("/sys/class/net/lo/mtu").read_text()), 65535)  # what an IP packet can be
+    for _, result in transfer(start(), start()):
+        assert flows_of(result)[0]["tcp"]["path_mtu"] == mtu
+
+
 def available() -> list[str]:
     text = (SYSCTL / "ipv4/tcp_allowed_congestion_control").read_text(encoding="ascii")
     return text.split()

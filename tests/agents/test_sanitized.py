@@ -16,6 +16,10 @@ from tests.agents.lab import Agent, StartAgent, arm, connect, dial, header, job,
 PAIRS: dict[str, tuple[str, dict[str, object]]] = {
     "one flow": ("bulk", {"flows": 1}),
     "many flows": ("bulk", {"flows": 32, "duration_s": 1}),
+    "classes": (
+        "bulk",
+        {"flows": 3, "each_dscp": ["8", "46"], "each_congestion_control": ["reno"]},
+    ),
     "options": ("bulk", {"flows": 2, "window": 65536, "mss": 1000, "dscp": 8, "pacing_bps": 1e9}),
 }
 
@@ -129,6 +133,23 @@ def test_exchanges(start: StartAgent) -> None:
         assert duet.result(asking)[1]["count"] > 0
         duet.result(answering)
     duet.join("exchange", asking, answering, flows=8, duration_s=60)
+    asking.expect("exchanges")
+    answering.command("abort", id="job-1")
+    assert duet.failure(asking)["kind"] == "reset"
+    leave(asking)
+
+
+@pytest.mark.parametrize("protocol", ["tcp-connect", "udp", "icmp"])
+def test_exchanges_beside_the_connections(start: StartAgent, protocol: str) -> None:
+    asking, answering = start(), start()
+    sizes = {"request_size": 100, "response_size": 60, "protocol": protocol}
+    if protocol == "icmp":  # an echo comes back as it went
+        sizes["response_size"] = 100
+    for keys in ({}, {"rate_per_s": 500, "warmup_s": 0.1}):
+        duet.join("exchange", asking, answering, flows=4, interval_s=0.02, **sizes, **keys)
+        assert duet.result(asking)[1]["count"] > 0
+        duet.result(answering)
+    duet.join("exchange", asking, answering, flows=4, duration_s=60, **sizes)
     asking.expect("exchanges")
     answering.command("abort", id="job-1")
     assert duet.failure(asking)["kind"] == "reset"

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from osmef.campaigns.archive import CAMPAIGN, MANIFEST, import_archive
+from osmef.campaigns.archive import CAMPAIGN, MANIFEST, import_archive, sha256_of
 from osmef.campaigns.schedule.load import parse_campaign, read_campaign
 from osmef.campaigns.schedule.model import Notify
 from osmef.campaigns.schedule.redaction import REDACTED, is_redacted, redacted
@@ -26,7 +26,6 @@ from osmef.campaigns.state.store import Store
 from osmef.campaigns.watching.log import notify
 from osmef.cli.main import make_app
 from osmef.errors import InputError
-from osmef.results.remote import sha256_of
 from tests.campaigns.emulated import conduct
 
 TOKEN = "T0KEN/B0T/5ecret"  # noqa: S105

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from rich.table import Table
 
 from osmef.cli.terminal import PlainConsole, plain
+from osmef.results.document import upgrade
 from osmef.results.summary import Summary
-from osmef.results.upgrade import upgrade
 
 OLD_RUN = Path(__file__).parents[1] / "results/data/quickstart-20261121T031500Z-3f9a"
 

@@ -11,8 +11,8 @@ from osmef.engine.journal import Journal
 from osmef.engine.plan import extended, make_plan
 from osmef.engine.resume import added, extend, note_extension, note_plan, occasion_of, reopen
 from osmef.errors import InputError
-from osmef.results.occasion import Occasion
 from osmef.results.rundir import RunDirectory
+from osmef.results.session_tag import SessionTag
 from osmef.results.trial import Status, Trial
 from osmef.scenario.load import load_text
 from tests.journals import write_note
@@ -21,7 +21,7 @@ TEXT = "name: pair\nworkload: {duration: 1s}\nrepeat: 2\n"
 
 
 def test_a_run_that_goes_on_knows_its_session(tmp_path: Path) -> None:
-    occasion = Occasion("2027-01-04 night", "night", "pair here")
+    occasion = SessionTag("2027-01-04 night", "night", "pair here")
     with RunDirectory.create(tmp_path, "pair", TEXT, ".yaml") as run:
         plan = make_plan(load_text(TEXT, run.scenario), 7)
         note_plan(run, plan, occasion)
@@ -31,9 +31,9 @@ def test_a_run_that_goes_on_knows_its_session(tmp_path: Path) -> None:
 
 def test_a_run_without_a_campaign_has_no_session(tmp_path: Path) -> None:
     with RunDirectory.create(tmp_path, "pair", TEXT, ".yaml") as run:
-        assert occasion_of(Journal(run.journal).history()) == Occasion()
+        assert occasion_of(Journal(run.journal).history()) == SessionTag()
         note_plan(run, make_plan(load_text(TEXT, run.scenario), 7))
-        assert occasion_of(Journal(run.journal).history()) == Occasion()
+        assert occasion_of(Journal(run.journal).history()) == SessionTag()
 
 
 # --- what is damaged
@@ -184,8 +184,8 @@ def test_what_can_t_be_extended_is_told(run: RunDirectory, tmp_path: Path) -> No
     with pytest.raises(InputError, match="has 2 trials already"):
         extend(run, reopen(run), 2)
     for text, occasion, words in (
-        ("name: pair\nrepeat: {until: 5 %}\n", Occasion(), "repeat is a rule"),
-        (TEXT, Occasion("s", "w", "p"), "session of a campaign"),
+        ("name: pair\nrepeat: {until: 5 %}\n", SessionTag(), "repeat is a rule"),
+        (TEXT, SessionTag("s", "w", "p"), "session of a campaign"),
     ):
         with RunDirectory.create(tmp_path, "pair", text, ".yaml") as made:
             plan = make_plan(load_text(text, made.scenario), 7)

@@ -1,6 +1,6 @@
 import pytest
 
-from osmef.facts.virtualisation import technology
+from osmef.facts.collect import technology
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import InputError, Interrupted, OsmefError, ProviderError, StorageError
-from osmef.images.build import Order, build_image
+from osmef.images.build import BuildRequest, build_image
 from osmef.images.bundle import Bundle, load_bundle
 from osmef.images.tools import open_workshop
 from tests.images.bundles import write_bundle
 
 
 @pytest.fixture
-def order(tmp_path: Path) -> Order:
-    return Order(
+def order(tmp_path: Path) -> BuildRequest:
+    return BuildRequest(
         name="plain",
         directory=tmp_path / "images",
         suite=None,
@@ -31,7 +31,7 @@ def order(tmp_path: Path) -> Order:
     )
 
 
-def refused(order: Order, kind: type[OsmefError]) -> str:
+def refused(order: BuildRequest, kind: type[OsmefError]) -> str:
     """Return why there is no such image, and see that nothing was left."""
     before = sorted(order.directory.iterdir()) if order.directory.exists() else []
     with pytest.raises(kind) as caught:
@@ -52,18 +52,20 @@ def refused(order: Order, kind: type[OsmefError]) -> str:
         ({"disk_bytes": 1 << 20}, "a disk of 537 MB or more"),
     ],
 )
-def test_what_can_t_be_ordered(order: Order, change: dict[str, object], message: str) -> None:
+def test_what_can_t_be_ordered(
+    order: BuildRequest, change: dict[str, object], message: str
+) -> None:
     assert message in refused(replace(order, **change), InputError)  # type: ignore[arg-type]
 
 
-def test_an_image_is_replaced_only_by_force(order: Order) -> None:
+def test_an_image_is_replaced_only_by_force(order: BuildRequest) -> None:
     order.directory.mkdir()
     write_bundle(order.directory, order.name)
     assert "--force" in refused(order, InputError)
 
 
 @pytest.mark.real("images")
-def test_a_disk_that_is_full(order: Order) -> None:
+def test_a_disk_that_is_full(order: BuildRequest) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can mount a small file system")
     order.directory.mkdir()
@@ -87,7 +89,7 @@ def test_a_disk_that_is_full(order: Order) -> None:
 class TestWithTools:
     """Builds that begin for real."""
 
-    def test_stopped_in_the_middle_nothing_is_left(self, order: Order) -> None:
+    def test_stopped_in_the_middle_nothing_is_left(self, order: BuildRequest) -> None:
         began = False
 
         def progress(line: str) -> None:
@@ -102,19 +104,19 @@ class TestWithTools:
         assert "stopped by SIGINT" in refused(stopped, Interrupted)
         assert order.directory.name not in Path("/proc/mounts").read_text()
 
-    def test_a_release_that_is_not_there(self, order: Order) -> None:
+    def test_a_release_that_is_not_there(self, order: BuildRequest) -> None:
         message = refused(replace(order, suite="osmef-no-such"), ProviderError)
         assert "mmdebstrap failed: E: The repository" in message
         assert "look at --suite" in message
 
-    def test_only_one_builds_an_image_at_a_time(self, order: Order) -> None:
+    def test_only_one_builds_an_image_at_a_time(self, order: BuildRequest) -> None:
         def build_it_too(_line: str) -> None:
             raise Interrupted(refused(order, InputError))
 
         first = replace(order, progress=build_it_too)
         assert "being built by another process" in refused(first, Interrupted)
 
-    def test_what_a_killed_build_left_goes_with_the_next(self, order: Order) -> None:
+    def test_what_a_killed_build_left_goes_with_the_next(self, order: BuildRequest) -> None:
         draft = order.directory / f".osmef-image-{order.name}-0123456789abcdef.draft"
         (draft / "tree/etc").mkdir(parents=True)
         seen: list[bool] = []
@@ -128,7 +130,9 @@ class TestWithTools:
         assert seen == [False]
         assert list(order.directory.iterdir()) == []
 
-    def test_no_link_leads_a_build_to_another_directory(self, order: Order, tmp_path: Path) -> None:
+    def test_no_link_leads_a_build_to_another_directory(
+        self, order: BuildRequest, tmp_path: Path
+    ) -> None:
         order.directory.mkdir()
         victim = tmp_path / "etc"
         (victim / "ssh").mkdir(parents=True)

@@ -24,9 +24,9 @@ from typing_extensions import Buffer
 
 from osmef.facts.collect import SOURCES
 from osmef.facts.source import EACH_INTERFACE, Command
+from osmef.remote.authentication import pkey_of
 from osmef.remote.keys import KeyPair
 from osmef.remote.login import HostKeys, Login
-from osmef.remote.offers import pkey_of
 from tests.memory.agent import Agent, Heed
 from tests.memory.network import Network, now_ns
 

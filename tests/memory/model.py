@@ -133,6 +133,7 @@ def tcp_state(path: Path, elapsed_s: float, sent_bytes: int) -> Event:
     return {
         "congestion_control": "cubic",
         "mss": 1448,
+        "path_mtu": 1500,
         "rtt_us": round(path.rtt_us),
         "rtt_min_us": round(path.rtt_us),
         "rttvar_us": 10,

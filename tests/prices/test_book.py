@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.prices.book import (
+from osmef.prices.price_list import (
     OURS,
     OWN,
     PriceBook,

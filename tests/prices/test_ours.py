@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from osmef.prices.book import OURS, PriceBook, read_prices
+from osmef.prices.price_list import OURS, PriceBook, read_prices
 from osmef.scenario.load import load
 from osmef.scenario.part_file import read_part
 

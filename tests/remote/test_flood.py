@@ -22,8 +22,8 @@ from paramiko.common import AUTH_SUCCESSFUL, OPEN_SUCCEEDED
 
 from osmef.agent.deploy import deploy
 from osmef.errors import ReachError
+from osmef.remote.authentication import pkey_of
 from osmef.remote.login import Login
-from osmef.remote.offers import pkey_of
 from osmef.remote.session import Session
 from tests.flood import bounded_memory
 from tests.sshd import Sshd

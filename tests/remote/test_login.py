@@ -15,9 +15,9 @@ import paramiko
 import pytest
 
 from osmef.errors import CredentialsError, HostKeyError, LoginError, ReachError
+from osmef.remote.authentication import pkey_of
 from osmef.remote.keys import KeyPair, OwnKeys
 from osmef.remote.login import HostKeys, Login, Waits
-from osmef.remote.offers import pkey_of
 from osmef.remote.session import Session
 from tests.sshd import Sshd
 

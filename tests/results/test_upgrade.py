@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from osmef.errors import InputError
-from osmef.results.document import read_document
+from osmef.results.document import read_document, upgrade
 from osmef.results.exchange import Direction, Purpose
 from osmef.results.rundir import RunDirectory
 from osmef.results.summary import Summary
 from osmef.results.tables import TABLES
 from osmef.results.trial import SCHEMA_VERSION, Interval, Trial
-from osmef.results.upgrade import upgrade
 
 OLD = RunDirectory(Path(__file__).parent / "data" / "quickstart-20261121T031500Z-3f9a")
 

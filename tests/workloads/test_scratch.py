@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from osmef.errors import AgentError, EndpointError, InputError, ProgramError
-from osmef.facts.disks import read
+from osmef.facts.collect import read_file_system
 from osmef.remote.session import Session
 from osmef.remote.workdir import clear, scratch_prefix
 from osmef.scenario.load import load_text
@@ -163,7 +163,7 @@ def test_what_can_not_be_cleared_is_told(session: Session) -> None:
     ],
 )  # fmt: skip
 def test_a_file_system_is_read_or_not_known(text: str, found: object) -> None:
-    assert read(text) == found
+    assert read_file_system(text) == found
 
 
 def test_a_station_tells_the_file_systems_of_its_directories(

@@ -23,8 +23,8 @@ from osmef.engine.run import Run
 from osmef.engine.stop import Stop
 from osmef.engine.summarise import summarise
 from osmef.errors import Interrupted, OsmefError
-from osmef.results.occasion import Occasion
 from osmef.results.rundir import RunDirectory
+from osmef.results.session_tag import SessionTag
 from osmef.results.summary import Summary
 from osmef.results.trial import Status
 from osmef.scenario.load import load_text
@@ -196,7 +196,7 @@ def _plan(work: SessionJob, directory: RunDirectory) -> Plan:
     seed = study.scenario.seed if study.scenario.seed is not None else work.seed
     plan = make_plan(study, seed, work.left_out)
     check_budget(plan, cost_of(plan))
-    note_plan(directory, plan, Occasion(work.slot, work.window, work.platform))
+    note_plan(directory, plan, SessionTag(work.slot, work.window, work.platform))
     return plan
 
 

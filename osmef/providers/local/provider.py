@@ -110,6 +110,10 @@ class LocalProvider(Provider):
             cure = "boot a kernel that has it, use layer: bare, or measure guests of libvirt"
             message = f"this machine's kernel has no module {layer.shown_module}, which the layer"
             found.append(("layer", f"{message} {layer.kind} needs", cure))
+        if settings.burst and scenario.workload.is_for_once and scenario.pairs:
+            cure = "remove pairs; a pair of VMs has a bucket of its own in real clouds"
+            message = "all pairs share the links of the emulated hosts, and so one bucket"
+            found.append(("pairs", message, cure))
         if settings.link_rate > _HIGHEST_RATE_BPS:
             message = "the local cloud can't hold a link to more than 34 Gbit/s"
             found.append(("provider.link_rate", message, "set a lower link_rate"))

@@ -76,8 +76,8 @@ def across(readings: Sequence[Reading], most: int) -> Across:
     names = _names_of(cells(data.trials), readings)
     results = _results(data.trials, measures, names).first(most) if several else None
     found = trust(data.trials, [one.name for one in measures])
-    shown = _trust(found, data.trials, names)
     between = _between(data.trials, measures, most) if not several else None
+    shown = _trust(found, data.trials, names)
     return Across(results, between, shown and shown.first(most), _few(found, names), figures)
 
 

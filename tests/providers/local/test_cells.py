@@ -32,6 +32,7 @@ def pair(sender: object = None, receiver: object = None) -> dict[str, Any]:
     return {"sender": {"flavor": sender}, "receiver": {"flavor": receiver}}
 
 
+PAIRS = {"endpoints": {"sender": {}, "receiver": {}}, "pairs": 2}
 BIG = {"flavors": {"one": {"vcpus": 1}, "big": {"vcpus": CPUS + 1}}}
 
 
@@ -65,6 +66,10 @@ BIG = {"flavors": {"one": {"vcpus": 1}, "big": {"vcpus": CPUS + 1}}}
             ["endpoints.sender.flavor.ram"],
         ),
         ({"link_rate": "40Gbit/s"}, {}, ["provider.link_rate"]),
+        ({"burst": "1MB"}, {"workload": {"kind": "btc", "until": "knee"}, **PAIRS}, ["pairs"]),
+        ({"burst": "1MB"}, {"workload": {"kind": "btc", "until": "knee"}}, []),
+        ({"burst": "1MB"}, PAIRS, []),
+        ({}, {"workload": {"kind": "btc", "until": "knee"}, **PAIRS}, []),
     ],
 )
 def test_problems_stand_under_the_key_that_is_wrong(

@@ -79,7 +79,8 @@ def neutron(_method: str, path: str) -> tuple[int, Any] | None:
     """Every server has a port with an address."""
     keys = re.findall(r"device_id=(s[0-9]+)", path)
     fixed = [{"ip_address": "10.0.0.9"}]
-    ports = [{"id": f"p-{key}", "device_id": key, "fixed_ips": fixed} for key in keys]
+    usual = {"network_id": "net", "mac_address": "fa:16:3e:00:00:01", "fixed_ips": fixed}
+    ports = [{"id": f"p-{key}", "device_id": key, **usual} for key in keys]
     return (200, {"ports": ports}) if keys else None
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Occasion:
+class SessionTag:
     """A session of a campaign: its time slot, the window that was open, and what was measured.
 
     All are None without a campaign.
